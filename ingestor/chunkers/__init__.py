@@ -1,0 +1,1 @@
+"""Ways to cut a document: one file per strategy."""

@@ -1,0 +1,49 @@
+"""Digests: of content, of texts, and of recipes. Pure; stable across runs, machines and versions of Python."""
+
+import json
+from hashlib import blake2b
+from typing import Any
+
+from ingestor.model import Digest, Fingerprint, Metadata
+from ingestor.registry import Options, Plugin
+
+
+def digest(data: bytes) -> Digest:
+    """128 bits of BLAKE2b, as hex."""
+    return Digest(blake2b(data, digest_size=16).hexdigest())
+
+
+def text_digest(text: str) -> Digest:
+    return digest(text.encode("utf-8"))
+
+
+def combine(*parts: object) -> Digest:
+    """A digest of several values, unambiguous in their borders."""
+    return text_digest(json.dumps([str(part) for part in parts]))
+
+
+def metadata_digest(metadata: Metadata) -> Digest:
+    """None and absent are the same: Chroma stores neither."""
+    kept = {key: value for key, value in metadata.items() if value is not None}
+    return text_digest(json.dumps(kept, sort_keys=True, ensure_ascii=False))
+
+
+def plugin_fingerprint(plugin: Plugin, options: Options) -> Fingerprint:
+    """Kind, version and every option that can change the result."""
+    return fingerprint({"kind": plugin.kind, "version": plugin.version, "options": meaningful(options)})
+
+
+def fingerprint(value: Any) -> Fingerprint:
+    """Of any JSON value, whatever the order of its keys."""
+    return Fingerprint(text_digest(json.dumps(value, sort_keys=True)))
+
+
+def meaningful(options: Options) -> dict[str, Any]:
+    """The options less those that only tune speed (see registry.tuning)."""
+    fields = type(options).model_fields
+    values = options.model_dump(mode="json")
+    return {name: value for name, value in values.items() if not _is_tuning(fields[name].json_schema_extra)}
+
+
+def _is_tuning(extra: Any) -> bool:
+    return isinstance(extra, dict) and bool(extra.get("tuning"))

@@ -1,0 +1,155 @@
+"""The words of this program as frozen values: every layer speaks them, none of them does I/O.
+
+source -> item -> blob -> document -> chunk -> record. Offsets are code points of ``Document.text``;
+spans are half open. Text never holds a lone surrogate (parsers strip them).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NewType
+
+import numpy as np
+import numpy.typing as npt
+
+SourceName = NewType("SourceName", str)
+CollectionName = NewType("CollectionName", str)
+DocumentId = NewType("DocumentId", str)
+RecordId = NewType("RecordId", str)
+Fingerprint = NewType("Fingerprint", str)  # hex; of a recipe or a part of one
+Digest = NewType("Digest", str)  # hex; of content
+
+Scalar = str | int | float | bool | None
+Metadata = Mapping[str, Scalar]
+Vectors = npt.NDArray[np.float32]  # shape (n, dimensions)
+Sums = npt.NDArray[np.int64]  # shape (k,): additive integer state of a collection statistic
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A document as its source lists it, before anything was read."""
+
+    key: str  # unique and stable within its source; "/" separated where the source is a tree
+    version: str  # opaque; differs whenever the content may differ
+    uri: str  # what people call it: a path or a URL
+    size: int | None = None  # bytes
+    modified: float | None = None  # POSIX seconds
+    extra: tuple[tuple[str, Scalar], ...] = ()  # what else the source knows (author, commit, ...)
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """The bytes of one item, read whole and found unchanged while reading."""
+
+    data: bytes
+    name: str  # file name, for the extension
+    content_type: str | None = None  # as the source declares it, if it does
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A stretch of a document with one role. Blocks are ordered and do not overlap.
+
+    ``kind``: heading, paragraph, list, table, code, quote, front_matter, html, rule, ...
+    """
+
+    kind: str
+    start: int
+    end: int
+    level: int = 0  # headings: 1 is the outermost; 0 for all else
+    title: str | None = None  # headings: their text without markup
+    number: str | None = None  # headings: "2.1.3" where the document numbers them itself
+    page: int | None = None  # 0-based
+    page_label: str | None = None
+    language: str | None = None  # code: its programming language
+    symbol: str | None = None  # code: the function or class
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Extracted text and its structure."""
+
+    text: str
+    blocks: tuple[Block, ...] = ()
+    content_type: str = "text/plain"
+    title: str | None = None
+    language: str | None = None  # of the prose, BCP 47
+    extra: tuple[tuple[str, Scalar], ...] = ()  # author, date, ... where the format has them
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A span of a document: ``document.text[start:end] == text`` unless ``rewritten``.
+
+    ``spans`` is set only by methods whose chunks are not contiguous; start and end then enclose them
+    and ``text`` is the spans' texts joined by a newline.
+    """
+
+    start: int
+    end: int
+    text: str
+    spans: tuple[tuple[int, int], ...] = ()
+    rewritten: bool = False  # a language model wrote the text; the span is that of its passage
+    extra: tuple[tuple[str, Scalar], ...] = ()  # parent id and span, chosen strategy, fallback, ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunking:
+    """What a chunker says of one document.
+
+    ``vectors``: one unit vector a chunk where the chunker made them (pooled), else None: the chunks'
+    texts are to be encoded. ``sums`` and ``interval`` belong to chunkers whose cuts depend on a
+    statistic of the collection: the document's own contribution to it, and the closed range of the
+    statistic's value within which these cuts stay exactly optimal.
+    """
+
+    chunks: tuple[Chunk, ...]
+    vectors: Vectors | None = None
+    sums: Sums | None = None
+    interval: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """A row of a Chroma collection."""
+
+    id: RecordId
+    text: str
+    metadata: Metadata
+    vector: npt.NDArray[np.float32]  # shape (dimensions,)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the journal knows of one record. ``unsure``: it may or may not be in the index as said."""
+
+    slot: int
+    text_key: str  # digest of the record's text
+    vector_key: str  # digest of all that its vector is made from
+    meta_key: str  # digest of its metadata
+    unsure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a document is to be indexed: fingerprints of kind, version and options (less tuning)."""
+
+    parser: Fingerprint
+    chunker: Fingerprint
+    embedder: Fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Something may have changed at or below ``under`` ("" is everywhere). Never the truth itself."""
+
+    under: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One answer to a query; ``score`` is the cosine similarity."""
+
+    id: RecordId
+    score: float
+    text: str
+    metadata: Metadata = field(default_factory=dict)

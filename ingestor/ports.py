@@ -1,0 +1,134 @@
+"""The protocols between the core and the world, and the three errors that cross them.
+
+An implementation raises ``Transient`` when trying again later may help, ``BadDocument`` when this
+content can't be used as it is, ``NeedsHuman`` when the whole source (or collection) can't go on. Any
+other exception is a defect: retried a bounded number of times, then the document is quarantined.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import Event
+from typing import Protocol, runtime_checkable
+
+from ingestor.model import (
+    Blob,
+    Chunking,
+    Document,
+    Hint,
+    Hit,
+    Item,
+    Metadata,
+    Record,
+    RecordId,
+    Sums,
+    Vectors,
+)
+
+
+class Transient(Exception):
+    """Try again later, with backoff."""
+
+
+class BadDocument(Exception):
+    """This content can't be indexed: quarantine it until its version or its recipe changes."""
+
+
+class NeedsHuman(Exception):
+    """Hold this source until someone acts; the message says what to do."""
+
+
+Embed = Callable[[Sequence[str]], Vectors]  # texts -> unit vectors, cached; order and length kept
+Stop = Event
+
+
+class Connector(Protocol):
+    """Where documents come from."""
+
+    def scan(self) -> Iterator[Item]:
+        """List every item, each key once. Complete, or it raises: then nothing is removed."""
+        ...
+
+    def fetch(self, item: Item) -> Blob:
+        """Read one item. Raises Transient when it changed or vanished since it was listed."""
+        ...
+
+
+@runtime_checkable
+class Watchable(Protocol):
+    """A connector that can say where to look again."""
+
+    def watch(self, stop: Stop) -> Iterator[Hint]:
+        """Yield hints until ``stop`` is set. The first hint follows arming, so scan after it."""
+        ...
+
+
+@runtime_checkable
+class Scoped(Protocol):
+    """A connector that can list a part of itself."""
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        """List every item whose key is ``under`` or starts with ``under/``; complete or it raises."""
+        ...
+
+
+class Parser(Protocol):
+    """Turns bytes into text with structure. Deterministic."""
+
+    def parse(self, blob: Blob) -> Document: ...
+
+
+class Chunker(Protocol):
+    """Cuts a document. Deterministic; a function of the document, the vectors and ``others``."""
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        """``others``: the sums over the collection's other documents (None: there are none)."""
+        ...
+
+
+@runtime_checkable
+class Collective(Protocol):
+    """A chunker whose cuts depend on a statistic of the whole collection (see cluster.py)."""
+
+    statistic: str  # names what is summed; documents whose chunkers agree on it are summed together
+
+    def value(self, total: Sums) -> int:
+        """The statistic's value, in the units of ``Chunking.interval``."""
+        ...
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors; each vector a function of its text alone, never of its batch-mates."""
+
+    dimensions: int
+    window: int  # tokens of the model's own tokenizer that it reads; what is beyond is not seen
+
+    def embed(self, texts: Sequence[str]) -> Vectors: ...
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text by the model's own tokenizer, special tokens included, not truncated."""
+        ...
+
+
+class Index(Protocol):
+    """One collection. Every method is idempotent, and may have been applied although it raised."""
+
+    def upsert(self, records: Sequence[Record]) -> None: ...
+
+    def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
+        """Metadata only: texts and vectors stay, keys not named stay unless given as None."""
+        ...
+
+    def drop(self, ids: Sequence[RecordId]) -> None: ...
+
+    def count(self) -> int: ...
+
+    def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
+        """Those of ``ids`` that exist, in no order; without ``vectors`` they come back empty."""
+        ...
+
+    def ids(self) -> Iterator[RecordId]:
+        """Every id in the collection."""
+        ...
+
+    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
+        """The nearest ``n`` of each vector, best first."""
+        ...

@@ -1,0 +1,57 @@
+"""Plugins, found by entry points: the built-in kinds come through the same door as anyone else's.
+
+A plugin module holds one ``Plugin`` value; its kind is the name that a config uses, and the file's name.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Group = Literal["connectors", "parsers", "chunkers", "embedders"]
+
+
+class Options(BaseModel):
+    """Base of every option model: frozen, and a key it does not know is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def tuning(default: Any, **kwargs: Any) -> Any:
+    """A field that changes speed, never the result: left out of fingerprints."""
+    return Field(default, json_schema_extra={"tuning": True}, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """``version`` is raised whenever the same input and options give another result."""
+
+    kind: str
+    version: int
+    options: type[Options]
+    build: Callable[..., Any]  # called with the validated options, then what its group is given
+
+
+class UnknownKind(LookupError):
+    """No plugin of that kind is installed."""
+
+
+@cache
+def kinds(group: Group) -> tuple[str, ...]:
+    """The installed kinds of a group, sorted."""
+    return tuple(sorted(entry.name for entry in entry_points(group=f"ingestor.{group}")))
+
+
+@cache
+def find(group: Group, kind: str) -> Plugin:
+    """The plugin of that name. Raises UnknownKind, naming the known ones."""
+    for entry in entry_points(group=f"ingestor.{group}"):
+        if entry.name == kind:
+            plugin = entry.load()
+            if not isinstance(plugin, Plugin):
+                raise TypeError(f"entry point {entry.value} is not an ingestor Plugin")
+            return plugin
+    raise UnknownKind(f"unknown {group[:-1]} {kind!r}; installed: {', '.join(kinds(group))}")
