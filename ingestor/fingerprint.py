@@ -1,4 +1,4 @@
-"""Digests: of content, of texts, and of recipes. Pure; stable across runs, machines and versions of Python."""
+"""Digests of content, of texts and of recipes. Pure; the same on every machine and Python."""
 
 import json
 from hashlib import blake2b

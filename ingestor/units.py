@@ -1,0 +1,38 @@
+"""Durations and sizes as people write them: ``2s``, ``1.5m``, ``50MB``. Pure."""
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+
+def seconds(value: object) -> float:
+    """``"500ms"`` -> 0.5; a bare number is seconds. Raises ValueError."""
+    return _parse(value, _SECONDS, "a duration such as 500ms, 2s, 5m, 1h or 7d")
+
+
+def size(value: object) -> int:
+    """``"50MB"`` -> 50_000_000, ``"50MiB"`` -> 52_428_800; a bare number is bytes. Raises ValueError."""
+    return int(_parse(value, _BYTES, "a size such as 500KB, 50MB or 2GB"))
+
+
+def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"expected {wanted}")
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
+        unit = match and (match[2].lower() or None)
+        if not match or (unit is not None and unit not in units):
+            raise ValueError(f"expected {wanted}, not {value!r}")
+        return float(match[1]) * (units[unit] if unit else 1)
+    if value < 0:
+        raise ValueError(f"expected {wanted}, not {value!r}")
+    return float(value)
+
+
+Duration = Annotated[float, BeforeValidator(seconds)]
+Size = Annotated[int, BeforeValidator(size)]
