@@ -1,0 +1,59 @@
+"""Windows of a fixed size, whatever they cut through. The cheapest strategy, and the plainest baseline.
+
+Tokens are those of the whole text. A window holds ``size`` of them, or a few fewer where its text,
+counted by itself, would have more, or where its end would tear a user-perceived character.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from ingestor.chunkers.options import OverlapOptions, require_smaller
+from ingestor.limits import SMALLEST, limit, windows
+from ingestor.model import Chunking, Document, Sums
+from ingestor.ports import Embed
+from ingestor.registry import Plugin
+from ingestor.spans import Span, boundary, chunks
+
+if TYPE_CHECKING:
+    from ingestor.tokens import Tokens
+
+
+class FixedOptions(OverlapOptions):
+    size: int = Field(200, ge=SMALLEST)
+    unit: Literal["tokens", "characters"] = "tokens"
+
+    @model_validator(mode="after")
+    def _sizes_in_order(self) -> "FixedOptions":
+        require_smaller("overlap", self.overlap, "size", self.size)
+        return self
+
+
+class Fixed:
+    def __init__(self, options: FixedOptions, tokens: "Tokens") -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        text, options = document.text, self._options
+        whole = (0, len(text))
+        if options.unit == "tokens":
+            spans = windows(text, whole, self._tokens, options.size, options.overlap)
+        else:
+            spans = _by_characters(text, options.size, options.overlap)
+        kept = limit(text, spans, self._tokens, options.min_tokens, options.max_tokens)
+        return Chunking(chunks(text, kept))
+
+
+def _by_characters(text: str, size: int, overlap: int) -> Iterator[Span]:
+    start, covered = 0, 0
+    while covered < len(text):
+        end = boundary(text, min(start + size, len(text)), start)
+        if end > covered:
+            yield start, end
+            start, covered = max(boundary(text, end - overlap, start), start + 1), end
+        else:  # the overlap left no room for anything new
+            start = covered
+
+
+PLUGIN = Plugin(kind="fixed", version=1, options=FixedOptions, build=Fixed)

@@ -1,0 +1,48 @@
+"""Options that all chunkers share. The pipeline applies ``context`` and ``neighbours``, not the chunker."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from ingestor.limits import SMALLEST
+from ingestor.registry import Options
+
+Context = Literal["none", "title", "headings"]
+
+
+class ChunkerOptions(Options):
+    """``min_tokens`` and ``max_tokens`` limit every chunk's text, in cl100k tokens (see limits.py)."""
+
+    context: Context = Field("none", description="what is embedded in front of the chunk's text")
+    neighbours: float = Field(0.0, ge=0, le=1, description="share of the neighbouring chunks in a vector")
+    min_tokens: int | None = Field(None, ge=1)
+    max_tokens: int | None = Field(None, ge=SMALLEST)
+
+    @model_validator(mode="after")
+    def _limits_in_order(self) -> "ChunkerOptions":
+        if self.min_tokens is not None and self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise ValueError(f"min_tokens ({self.min_tokens}) must not exceed max_tokens ({self.max_tokens})")
+        return self
+
+
+class OverlapOptions(ChunkerOptions):
+    """Of chunkers whose chunks may repeat the end of the one before; the unit is each chunker's own."""
+
+    overlap: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _neighbours_need_no_overlap(self) -> "OverlapOptions":
+        if self.neighbours and self.overlap:
+            raise ValueError("neighbours needs overlap: 0 (mixing in what is repeated already does harm)")
+        return self
+
+
+def require_smaller(small: str, value: int | None, large: str, bound: int | None) -> None:
+    """Raises ValueError unless ``value`` is below ``bound``; None is no bound."""
+    if value is not None and bound is not None and value >= bound:
+        raise ValueError(f"{small} ({value}) must be smaller than {large} ({bound})")
+
+
+def smaller(first: int, second: int | None) -> int:
+    """The tighter of a limit and an optional one."""
+    return first if second is None else min(first, second)

@@ -1,0 +1,145 @@
+"""The coarsest separator first, then finer ones for what is still too large.
+
+A text is split at the first separator that occurs in it (each part begins with its separator); parts under
+``size`` are packed greedily, larger ones are split by the separators after that one. The empty separator
+splits between user-perceived characters. Source: LangChain's RecursiveCharacterTextSplitter, with the
+separators of Chroma's technical report of 2024; spans are identical to LangChain's with the same
+token count as its length function, unless LangChain's chunk exceeds the size.
+
+Lengths: a part has the tokens of its own text, and a pack the sum of its parts, as in LangChain. Counts do
+not quite add up, so a pack's own text is counted too, and it gives its last part to the next pack rather
+than exceed the size. A part is counted once for every separator tried on it: time is linear in the text.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from pydantic import Field, field_validator, model_validator
+
+from ingestor.chunkers.options import OverlapOptions, require_smaller, smaller
+from ingestor.limits import SMALLEST, count, limit
+from ingestor.model import Chunking, Document, Sums
+from ingestor.ports import Embed
+from ingestor.registry import Plugin
+from ingestor.spans import Span, between, chunks, clusters, trim
+
+if TYPE_CHECKING:
+    from ingestor.tokens import Tokens
+
+SEPARATORS = ("\n\n", "\n", ".", "?", "!", " ", "")
+
+
+class RecursiveOptions(OverlapOptions):
+    size: int = Field(200, ge=SMALLEST)
+    separators: tuple[str, ...] = SEPARATORS
+
+    @field_validator("separators")
+    @classmethod
+    def _some_and_distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or len(set(value)) < len(value):
+            raise ValueError("separators needs one or more, each once; '' splits between characters")
+        return value
+
+    @model_validator(mode="after")
+    def _sizes_in_order(self) -> "RecursiveOptions":
+        require_smaller("overlap", self.overlap, "size", self.size)
+        if self.min_tokens is not None and self.min_tokens > self.size:
+            raise ValueError(f"min_tokens ({self.min_tokens}) must not exceed size ({self.size})")
+        return self
+
+
+class Recursive:
+    def __init__(self, options: RecursiveOptions, tokens: "Tokens") -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        text, options = document.text, self._options
+        size = smaller(options.size, options.max_tokens)
+        overlap = min(options.overlap, size - 1)
+        spans = packed(text, (0, len(text)), self._tokens, size, overlap, options.separators)
+        return Chunking(chunks(text, limit(text, spans, self._tokens, options.min_tokens, size)))
+
+
+def pieces(
+    text: str, span: Span, tokens: "Tokens", size: int, separators: tuple[str, ...] = SEPARATORS
+) -> list[Span]:
+    """Trimmed, without overlap, none over ``size`` tokens: how other strategies cut what is too large."""
+    return limit(text, packed(text, span, tokens, size, 0, separators), tokens, None, size)
+
+
+def packed(
+    text: str, span: Span, tokens: "Tokens", size: int, overlap: int, separators: tuple[str, ...]
+) -> Iterator[Span]:
+    """The packs of a span, not trimmed; the last separator's parts may still be over ``size``."""
+    separator, finer = _first_in(text, span, separators)
+    edges = _edges(text, span, separator)
+    sizes = _counts(text, edges, tokens)
+    first = 0
+    for fits, run in groupby(sizes, lambda length: length < size):
+        end = first + len(list(run))
+        if fits:
+            yield from _merged(text, edges[first : end + 1], sizes[first:end], tokens, size, overlap)
+        else:
+            for part in between(edges[first : end + 1]):
+                yield from packed(text, part, tokens, size, overlap, finer) if finer else [part]
+        first = end
+
+
+def _first_in(text: str, span: Span, separators: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The first separator that occurs in the span, and those after it."""
+    for index, separator in enumerate(separators):
+        if text.find(separator, *span) >= 0:
+            return separator, separators[index + 1 :] if separator else ()
+    return separators[-1], ()
+
+
+def _edges(text: str, span: Span, separator: str) -> list[int]:
+    """Where parts begin, each with its separator, and the span's end."""
+    if not separator:
+        return list(clusters(text, span))
+    start, end = span
+    edges, at = [start], text.find(separator, start, end)
+    while at >= 0:
+        if at > start:
+            edges.append(at)
+        at = text.find(separator, at + len(separator), end)
+    return [*edges, end]
+
+
+def _counts(text: str, edges: Sequence[int], tokens: "Tokens") -> list[int]:
+    """The tokens of each part; equal parts (words, characters) are counted once."""
+    parts = [text[start:end] for start, end in between(edges)]
+    distinct = list(dict.fromkeys(parts))
+    known = dict(zip(distinct, tokens.counts(distinct), strict=True))
+    return [known[part] for part in parts]
+
+
+def _merged(
+    text: str, edges: Sequence[int], sizes: Sequence[int], tokens: "Tokens", size: int, overlap: int
+) -> Iterator[Span]:
+    """Neighbouring parts packed up to ``size``; a pack begins with up to ``overlap`` of the one before."""
+
+    def over(first: int, end: int) -> bool:
+        return count(text, trim(text, (edges[first], edges[end])), tokens) > size
+
+    first, end, total = 0, 0, 0  # the pack is the parts first:end
+    while end < len(sizes):
+        new = end
+        while end < len(sizes) and (total + sizes[end] <= size or end == first):
+            total += sizes[end]
+            end += 1
+        while end - first > 1 and over(first, end):  # counts do not quite add up
+            if end - new > 1:
+                end -= 1
+                total -= sizes[end]
+            else:
+                total -= sizes[first]
+                first += 1
+        yield edges[first], edges[end]
+        while end < len(sizes) and (total > overlap or (total and total + sizes[end] > size)):
+            total -= sizes[first]
+            first += 1
+
+
+PLUGIN = Plugin(kind="recursive", version=1, options=RecursiveOptions, build=Recursive)
