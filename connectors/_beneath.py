@@ -1,0 +1,65 @@
+"""Open what lies beneath a folder, component by component, so that no symbolic link can lead outside.
+
+``root`` is a descriptor of the folder. A *real* path holds no symbolic link: relative to ``root``, or
+absolute where a link out of the folder is followed on purpose. A component that turns out to be a link
+after all was swapped in meanwhile, and raises OSError (ELOOP or ENOTDIR).
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY  # a FIFO must not block
+
+
+@contextmanager
+def directory(root: int, real: str) -> Iterator[int]:
+    """A descriptor of a directory; "" is the root itself. Raises OSError."""
+    descriptor = os.dup(root)
+    try:
+        if real.startswith("/"):
+            descriptor = _step(descriptor, real)
+        else:
+            for name in filter(None, real.split("/")):
+                descriptor = _step(descriptor, name)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def file(root: int, real: str) -> Iterator[int]:
+    """A descriptor of a file, for reading. Raises OSError."""
+    parent, name = os.path.split(real)
+    with directory(root, parent) as holder:
+        descriptor = os.open(name, _FILE, dir_fd=holder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def status(root: int, real: str) -> os.stat_result:
+    """``lstat`` of a file or directory. Raises OSError."""
+    parent, name = os.path.split(real)
+    with directory(root, parent) as holder:
+        return os.stat(name or ".", dir_fd=holder, follow_symlinks=False)
+
+
+def real_path(root: str, path: str) -> str:
+    """``path`` with its links followed: relative to ``root`` if that is beneath it, else absolute.
+
+    ``root`` holds no links itself. Says nothing of whether the target exists; opening it will.
+    """
+    target = os.path.realpath(path)
+    if target == root:
+        return ""
+    return target.removeprefix(root.rstrip("/") + "/")
+
+
+def _step(descriptor: int, name: str) -> int:
+    """Open ``name`` in the directory, then close that; if it can't be opened, nothing is closed."""
+    below = os.open(name, _DIRECTORY, dir_fd=descriptor)
+    os.close(descriptor)
+    return below

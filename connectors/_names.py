@@ -1,0 +1,45 @@
+r"""File names as text. Pure.
+
+A file system allows any bytes but ``/`` and NUL in a name; the journal and Chroma want valid UTF-8. A name
+that is valid UTF-8 stays as it is. In any other, each invalid byte becomes ``\xE9`` and each backslash
+``\x5C``. So that no two names meet, a valid name that already holds such an escape is escaped likewise:
+then every escape in a key was written here, and one substitution reverses them all.
+
+A *name* here is one path component as ``os.fsdecode`` gives it; a *key* is escaped names joined by ``/``.
+"""
+
+import os
+import re
+
+_ESCAPE = re.compile(rb"\\x([0-9A-F]{2})")
+_INVALID = re.compile("[\udc80-\udcff]")
+
+
+def escape(name: str) -> str:
+    """Valid UTF-8 text for a name, never the same for two names."""
+    if name.isascii() and "\\" not in name:
+        return name
+    raw = os.fsencode(name)
+    text = raw.decode("utf-8", "surrogateescape")
+    if not _INVALID.search(text) and not _ESCAPE.search(raw):
+        return text
+    return _INVALID.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", text.replace("\\", "\\x5C"))
+
+
+def unescape(text: str) -> str:
+    """The name that ``escape`` made this text from."""
+    if "\\" not in text:
+        return os.fsdecode(text.encode("utf-8"))
+    return os.fsdecode(_ESCAPE.sub(lambda byte: bytes([int(byte[1], 16)]), text.encode("utf-8")))
+
+
+def key_of(names: list[str]) -> str:
+    return "/".join(map(escape, names))
+
+
+def names_of(key: str) -> list[str]:
+    """The path components of a key; none for "". Raises ValueError for a key that could lead elsewhere."""
+    names = [unescape(part) for part in key.split("/")] if key else []
+    if any(name in ("", ".", "..") or "/" in name or "\0" in name for name in names):
+        raise ValueError(f"not the key of a file: {key!r}")
+    return names
