@@ -1,0 +1,20 @@
+"""How long to wait before trying again. Pure.
+
+Exponential with full jitter (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015):
+the wait is drawn evenly from the whole range below the ceiling, so that many failures of one cause do not
+come back at once.
+"""
+
+BASE = 1.0  # seconds: the ceiling after the first failure
+CAP = 300.0  # seconds: no ceiling is above it
+_DOUBLINGS = 9  # 2**9 seconds are already beyond the cap
+
+
+def ceiling(attempt: int) -> float:
+    """The longest wait, in seconds, after that many failures in a row (1 is the first)."""
+    return min(CAP, BASE * 2.0 ** min(max(attempt - 1, 0), _DOUBLINGS))
+
+
+def delay(attempt: int, random: float) -> float:
+    """Seconds to wait after failure number ``attempt``; ``random`` is drawn evenly from [0, 1)."""
+    return ceiling(attempt) * random
