@@ -1,0 +1,213 @@
+"""What a checked config says: frozen values, their defaults and their limits. Pure.
+
+``config_yaml`` turns the text into a tree that knows its lines, ``config_check`` checks the tree against
+these models and the plugins' options, ``config_file`` does the reading. A ``description`` here is what
+docs/config.md says of the key.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from ingestor.model import CollectionName, SourceName
+from ingestor.registry import Options, Plugin
+from ingestor.units import Duration, Size
+
+DEFAULT_STRATEGY = "recursive"
+DEFAULT_EMBEDDER = "sentence-transformers"
+
+
+def _collection_name(name: str) -> str:
+    """Chroma's own rule, measured on 1.5.9, so that a bad name fails here and not at the first write."""
+    if not re.fullmatch(r"[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]", name):
+        raise ValueError(
+            "must be 3 to 512 characters of a-z A-Z 0-9 . _ - that start and end with a letter or digit"
+        )
+    if ".." in name or re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", name):
+        raise ValueError("must not hold two periods in a row, nor look like an IP address")
+    return name
+
+
+def _source_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        raise ValueError("must be letters, digits, '_', '.' and '-' only")
+    return name
+
+
+def _host(host: str) -> str:
+    if not host or re.search(r"[/\s]", host):
+        raise ValueError("must be a host name or an address alone, without http:// or a path")
+    return host
+
+
+Host = Annotated[str, AfterValidator(_host)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+ScanEvery = Annotated[Duration, Field(gt=0)]
+MaxLoss = Annotated[float, Field(ge=0, le=1)]
+
+
+class Supervised(Options):
+    """A Chroma server that ingestor starts, watches over and stops (the usual way)."""
+
+    path: Path = Field(default=Path("chroma"), description="folder in which Chroma keeps its data")
+    port: Port = Field(default=8000, description="port on which it listens")
+    host: Host = Field(
+        default="127.0.0.1",
+        description="address on which it listens; it asks for no password, so let in only whom you trust",
+    )
+    embedded: bool = Field(default=False, description="false: run a server")
+
+
+class Remote(Options):
+    """A Chroma server that runs already."""
+
+    host: Host = Field(description="host name or address of the server")
+    port: Port = Field(default=8000, description="port of the server")
+    token: SecretStr | None = Field(
+        default=None,
+        description="sent as a bearer token; a secret: `${VAR}` or `file:/path` keep it out of the file",
+    )
+    ssl: bool = Field(default=False, description="connect with TLS")
+
+
+class Embedded(Options):
+    """Chroma inside the ingestor process: for one-shot runs, when no other process reads meanwhile."""
+
+    path: Path = Field(default=Path("chroma"), description="folder in which Chroma keeps its data")
+    embedded: bool = Field(default=True, description="true: no server")
+
+
+Chroma = Supervised | Remote | Embedded
+
+
+class Log(Options):
+    """What the daemon says of itself, on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="the least that is said"
+    )
+    format: Literal["text", "json"] = Field(
+        default="text", description="lines for people, or a JSON object a line"
+    )
+
+
+class Cache(Options):
+    """Vectors, parses and model answers that need not be made again. Safe to delete."""
+
+    size: Size = Field(
+        default=2 * 10**9, ge=0, description="the oldest entries go when the file grows beyond this"
+    )
+
+
+class Settings(Options):
+    """The top level of the file."""
+
+    state: Path = Field(
+        default=Path(".ingestor"), description="folder of the journal, the cache and the lock"
+    )
+    chroma: dict[str, Any] = Field(
+        default={}, description="where the collections live: one of the three forms below"
+    )
+    embedding: dict[str, Any] = Field(
+        default={}, description="`kind` and the options of that embedder; one for all collections"
+    )
+    chunking: dict[str, Any] = Field(default={}, description="`strategy` and the options of that strategy")
+    cache: Cache = Field(default=Cache(), description="see below")
+    workers: int = Field(
+        default=2, ge=1, le=64, description="documents prepared at the same time; changes speed, not results"
+    )
+    scan_every: ScanEvery = Field(
+        default=300.0, description="how often every source is listed in full, whatever its file events said"
+    )
+    max_loss: MaxLoss = Field(
+        default=0.5,
+        description="a scan that lost more than this share of a source's documents holds it and asks",
+    )
+    log: Log = Field(default=Log(), description="see below")
+    sources: list[dict[str, Any]] = Field(min_length=1, description="where documents come from, see below")
+
+
+class SourceSettings(Options):
+    """The keys that every source has; all others are options of its connector."""
+
+    name: Annotated[str, AfterValidator(_source_name)] = Field(description="unique; what status calls it")
+    kind: str = Field(description="connector that reads it")
+    collection: Annotated[str, AfterValidator(_collection_name)] = Field(
+        description="Chroma collection that it feeds; several sources may feed one"
+    )
+    chunking: dict[str, Any] = Field(
+        default={},
+        description="as at the top level, for this source; without a `strategy` the top level's is kept and "
+        "only the options given here change",
+    )
+    parsing: dict[str, dict[str, Any]] = Field(
+        default={}, description="parser kind to the options of that parser"
+    )
+    scan_every: ScanEvery | None = Field(default=None, description="instead of the top level's")
+    max_loss: MaxLoss | None = Field(default=None, description="instead of the top level's")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A plugin with its checked options."""
+
+    plugin: Plugin
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConfig:
+    """One source, with the top level's settings filled in."""
+
+    name: SourceName
+    collection: CollectionName
+    connector: Choice
+    chunking: Choice
+    parsing: tuple[Choice, ...]  # only the parsers whose options the source sets; others have their defaults
+    scan_every: float  # seconds
+    max_loss: float  # share of the source's documents, 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong at one place. ``line`` counts from 1; 0 is the file as a whole."""
+
+    line: int
+    key: str  # as in sources[1].chunking.size; "" is the top level
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.message}" if self.key else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A whole config; every path in it is absolute."""
+
+    state: Path
+    chroma: Chroma
+    embedding: Choice
+    chunking: Choice
+    sources: tuple[SourceConfig, ...]
+    cache_size: int  # bytes
+    workers: int
+    log: Log
+    warnings: tuple[Problem, ...] = ()
+
+
+class ConfigError(Exception):
+    """A config that can't be used: everything that is wrong with it, a line each."""
+
+    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+        self.file = file
+        self.problems = tuple(problems)
+        super().__init__(describe(file, self.problems))
+
+
+def describe(file: str, problems: Iterable[Problem]) -> str:
+    """``config.yaml:12: sources[0].path: ...``, a line a problem."""
+    return "\n".join(f"{file}:{p.line}: {p}" if p.line else f"{file}: {p}" for p in problems)
