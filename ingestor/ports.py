@@ -1,8 +1,9 @@
-"""The protocols between the core and the world, and the three errors that cross them.
+"""The protocols between the core and the world, and the errors that cross them.
 
 An implementation raises ``Transient`` when trying again later may help, ``BadDocument`` when this
 content can't be used as it is, ``NeedsHuman`` when the whole source (or collection) can't go on. Any
 other exception is a defect: retried a bounded number of times, then the document is quarantined.
+An index, besides, says ``Torn`` or ``Gone`` of a collection.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,12 +29,32 @@ class Transient(Exception):
     """Try again later, with backoff."""
 
 
+class Stale(Transient):
+    """The item changed or vanished since it was listed: list it again, then try."""
+
+
+class PartialScan(Transient):
+    """A scan that listed all it could: of what lies under ``unknown`` nothing is known or removed."""
+
+    def __init__(self, message: str, unknown: Sequence[str]) -> None:
+        super().__init__(message)
+        self.unknown = tuple(unknown)
+
+
 class BadDocument(Exception):
     """This content can't be indexed: quarantine it until its version or its recipe changes."""
 
 
 class NeedsHuman(Exception):
     """Hold this source until someone acts; the message says what to do."""
+
+
+class Torn(Exception):
+    """The index lost the integrity of this collection: it must be written anew."""
+
+
+class Gone(Exception):
+    """The collection was deleted, or replaced by another of its name, behind our back."""
 
 
 Embed = Callable[[Sequence[str]], Vectors]  # texts -> unit vectors, cached; order and length kept
@@ -44,11 +65,14 @@ class Connector(Protocol):
     """Where documents come from."""
 
     def scan(self) -> Iterator[Item]:
-        """List every item, each key once. Complete, or it raises: then nothing is removed."""
+        """List every item, each key once. Complete, or it raises: then nothing is removed.
+
+        PartialScan, raised at the end, withholds removal only below the keys it names.
+        """
         ...
 
     def fetch(self, item: Item) -> Blob:
-        """Read one item. Raises Transient when it changed or vanished since it was listed."""
+        """Read one item. Raises Stale when it changed or vanished since it was listed."""
         ...
 
 

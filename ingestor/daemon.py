@@ -1,0 +1,127 @@
+"""The shell around the engine: one pass (``sync``) or for ever (``run``), with signals and reloads."""
+
+import logging
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from types import FrameType
+
+from ingestor import live
+from ingestor.config import Config
+from ingestor.decide import NEVER
+from ingestor.live import Live
+from ingestor.wiring import Running
+
+log = logging.getLogger("ingestor")
+
+TICK = 1.0  # seconds: how soon a signal or a changed config is noticed, at the latest
+PATIENCE = 30.0  # seconds that a sync waits for what failed to succeed
+
+
+@dataclass
+class Wishes:
+    """What signals asked for; a handler only sets a flag."""
+
+    stop: bool = False
+    reload: bool = False
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """SIGTERM and SIGINT stop, SIGHUP reloads."""
+        handlers = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._reload}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.stop = True
+
+    def _reload(self, number: int, frame: FrameType | None) -> None:
+        self.reload = True
+
+
+@dataclass
+class Loop:
+    """Steps the engine; ``watcher`` is shown how far it is, about once a second."""
+
+    running: Running
+    wishes: Wishes
+    watcher: Callable[[Live], None]
+    started: float = field(default_factory=time.time)
+    _shown: Live = field(default_factory=Live)
+
+    def sync(self) -> None:
+        """Until everything is settled, quarantined, or has not moved for as long as our patience."""
+        engine = self._configure(watch=False)
+        deadline = NEVER
+        while not self.wishes.stop and time.time() < deadline:
+            self._step()
+            if not (engine.resting() or engine.writer.paused()):
+                deadline = NEVER
+            elif engine.resting() and engine.wake_at(scans=False) > time.time() + PATIENCE:
+                break
+            else:
+                deadline = min(deadline, time.time() + PATIENCE)
+        engine.flush()
+        self._show()
+
+    def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
+        """Until told to stop. ``reloaded``: the new config, if any; ``settled``: called at the first rest."""
+        engine, rested = self._configure(watch=True), False
+        while not self.wishes.stop:
+            self._step()
+            self.running.collections.tick()
+            if not rested and engine.resting():
+                rested = True
+                settled(self.live())
+            config = reloaded()
+            if config is not None:
+                self.running = self.running.reconfigured(config)
+                self._configure(watch=True)
+        engine.flush()
+
+    def live(self) -> Live:
+        """How far the work is."""
+        engine, embedding = self.running.engine, self.running.embedding
+        sources = [entry.source for entry in engine.in_flight.values()]
+        return Live(
+            started=self.started,
+            at=time.time(),
+            in_flight={str(source): sources.count(source) for source in set(sources)},
+            waiting=engine.journal.due_count(),
+            tally=asdict(engine.writer.tally),
+            texts=embedding.texts,
+            tokens=embedding.tokens,
+            embedding_seconds=embedding.seconds,
+            chroma=self.running.collections.address,
+        )
+
+    def _configure(self, *, watch: bool):  # type: ignore[no-untyped-def]
+        self.running.engine.configure(self.running.parts.sources(self.running.embedding), watch=watch)
+        return self.running.engine
+
+    def _step(self) -> None:
+        """One step of the engine; a full disk or a locked journal is waited out, and nothing is lost by it."""
+        engine = self.running.engine
+        try:
+            engine.step(max(0.0, min(TICK, engine.wake_at() - time.time())))
+            if time.time() - self._shown.at >= TICK:
+                self._show()
+        except (sqlite3.Error, OSError) as error:
+            log.error("the state folder can't be written (%s); trying again", error)
+            time.sleep(TICK)
+
+    def _show(self) -> None:
+        now = self.live()
+        before, self._shown = self._shown, now
+        if (before.waiting, before.texts, before.tally, before.in_flight) != (
+            now.waiting, now.texts, now.tally, now.in_flight,
+        ):  # fmt: skip
+            live.write(self.running.parts.config.state, now)
+            self.watcher(now)

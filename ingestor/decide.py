@@ -1,0 +1,103 @@
+"""What to do, decided: no I/O here, only values in and values out.
+
+Three questions are answered: what a listing changes, whether a loss is too sudden to be believed,
+and what becomes of a document that failed.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ingestor.backoff import delay
+from ingestor.model import Item
+from ingestor.ports import BadDocument, Transient
+
+NEVER = math.inf  # as a time: not before the document's version or its recipe changes
+SMALL_LOSS = 10  # so few documents may vanish at once without a question
+MAX_ATTEMPTS = 5  # of a document that fails for no reason we know
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a listing says that the journal does not yet: ``complete`` ones say what vanished, too."""
+
+    changed: tuple[Item, ...] = ()  # new, or of another version
+    vanished: tuple[str, ...] = ()  # keys
+    appeared: int = 0  # how many of ``changed`` are new
+    listed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of a source that was listed: ``under`` these keys ("" is all), less what is ``unknown``."""
+
+    under: tuple[str, ...] = ("",)
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        return "" in self.under
+
+    def covers(self, key: str) -> bool:
+        """Whether the listing would have named this key if it were still there."""
+        return any(_below(key, u) for u in self.under) and not any(_below(key, u) for u in self.unknown)
+
+
+def _below(key: str, under: str) -> bool:
+    return under == "" or key == under or key.startswith(under + "/")
+
+
+def compare(known: Mapping[str, str], items: Iterable[Item], scope: Scope) -> Changes:
+    """``known``: version by key, of the documents that the source had. Lists ``items`` to their end."""
+    seen: set[str] = set()
+    changed: list[Item] = []
+    appeared = 0
+    for item in items:
+        if item.key in seen:
+            continue
+        seen.add(item.key)
+        if known.get(item.key) != item.version:
+            changed.append(item)
+            appeared += item.key not in known
+    vanished = tuple(key for key in known if key not in seen and scope.covers(key))
+    return Changes(tuple(changed), vanished, appeared, len(seen))
+
+
+def sudden_loss(changes: Changes, known: int, max_loss: float, moved_root: bool) -> str | None:
+    """Why this listing should not be believed, or None.
+
+    Renames are no loss: what appears is set off against what vanishes. ``moved_root``: another file
+    system is mounted where the source was, so even a small loss is suspect.
+    """
+    lost = len(changes.vanished) - changes.appeared
+    if lost <= 0:
+        return None
+    if moved_root:
+        return f"{lost} of {known} documents vanished, and another file system is mounted there"
+    if lost >= SMALL_LOSS and lost > max_loss * known:
+        return f"{lost} of {known} documents vanished at once (max_loss is {max_loss:.0%})"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed attempt and when to try again; ``quarantined``: given up until something changes."""
+
+    reason: str
+    attempts: int
+    retry_at: float
+    quarantined: bool
+    detail: str | None = None  # a traceback, where the cause is a defect
+
+
+def after_failure(error: Exception, attempts: int, now: float, random: float, detail: str) -> Failure:
+    """``attempts``: how many failed before; ``random`` in [0, 1) spreads the retries."""
+    reason = str(error) or type(error).__name__
+    if isinstance(error, BadDocument):
+        return Failure(reason, attempts + 1, NEVER, quarantined=True)
+    if isinstance(error, Transient):
+        return Failure(reason, attempts + 1, now + delay(attempts, random), quarantined=False)
+    reason = f"{type(error).__name__}: {error}"
+    if attempts + 1 >= MAX_ATTEMPTS:
+        return Failure(reason, attempts + 1, NEVER, quarantined=True, detail=detail)
+    return Failure(reason, attempts + 1, now + delay(attempts, random), quarantined=False, detail=detail)

@@ -1,0 +1,341 @@
+"""The one loop: listen, list, dispatch, write. Its thread alone writes the journal and the index.
+
+There is no queue of events to lose: hints only hasten a listing, and what is to be done is asked of the
+journal each time. Read ``step`` first.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ingestor import decide, listing
+from ingestor.backoff import delay
+from ingestor.decide import NEVER, Scope
+from ingestor.journal import Journal
+from ingestor.listing import Listing, Source
+from ingestor.model import CollectionName, Hint, SourceName, Sums
+from ingestor.ports import Collective, NeedsHuman, Scoped, Stale, Stop, Transient, Watchable
+from ingestor.prepare import Job, Prepared, prepare, withdraw
+from ingestor.rows import Entry, Receipt
+from ingestor.shelf import Shelf
+from ingestor.writer import BATCH, Writer
+
+log = logging.getLogger("ingestor")
+
+GRACE = 60.0  # seconds a vanished document waits to be found again under another name
+IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; one larger than that goes alone
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """What became of the work handed in under ``tag``: a value, or an error with its traceback."""
+
+    tag: object
+    value: object = None
+    error: Exception | None = None
+    trace: str = ""
+
+
+class Work(Protocol):
+    """What the engine needs of pool.Pool."""
+
+    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None: ...
+    def listen(self, tag: object, hints: Callable[[Stop], Iterator[Hint]]) -> Callable[[], None]: ...
+    def next(self, timeout: float) -> Outcome | None: ...
+
+
+class Stopped(Exception):
+    """The program is going down: the work is abandoned, and nothing of it was written."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """How one source stands."""
+
+    dirty: set[str] = field(default_factory=lambda: {""})
+    scanning: bool = False
+    next_scan: float = 0.0
+    attempts: int = 0
+    end: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scan:
+    source: SourceName
+    scope: Scope
+    state: _Watch
+
+
+class Engine:
+    """``clock`` gives POSIX seconds; ``random`` numbers in [0, 1)."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        shelf: Shelf,
+        pool: Work,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        workers: int = 16,
+    ) -> None:
+        self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
+        self.sources: dict[SourceName, Source] = {}
+        self.in_flight: dict[int, Entry] = {}
+        self.writer = Writer(journal, shelf, clock, random, self._wanted_recipe, self._hold_collection)
+        self._watches: dict[SourceName, _Watch] = {}
+        self._inbox: deque[Outcome] = deque()  # an outcome leaves it only when it was taken over whole
+
+    # --- what the shell calls ------------------------------------------------------------------------
+
+    def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
+        """Take over a config: at the start, and again whenever it changes."""
+        for state in self._watches.values():
+            state.end()
+        self.sources = {source.name: source for source in sources}
+        self._watches = {name: _Watch() for name in self.sources}
+        for source in sources:
+            self.journal.relocate(source.name, source.collection)
+            for parser in self.journal.parsers(source.name):
+                self.journal.want_recipe(source.name, parser, source.tools.recipe(parser))
+            if watch and isinstance(source.connector, Watchable):
+                self._watches[source.name].end = self.pool.listen(source.name, source.connector.watch)
+
+    def step(self, timeout: float) -> None:
+        """Take what came in, then start whatever can be started.
+
+        If it raises (a full disk, say), nothing is lost: the next step goes on from here.
+        """
+        outcome = self.pool.next(timeout)
+        while outcome is not None:
+            self._inbox.append(outcome)
+            outcome = self.pool.next(0)
+        while self._inbox:
+            self._take(self._inbox[0])
+            self._inbox.popleft()
+        self._list()
+        self._write(everything=self.writer.waiting() >= len(self.in_flight))
+        self._dispatch()
+
+    def flush(self) -> None:
+        """Write all that is prepared, as the last act."""
+        self._write(everything=True)
+
+    def resting(self) -> bool:
+        """Nothing runs, nothing waits to be written, nothing is due now."""
+        busy = any(state.scanning or self._may_list(state) for state in self._watches.values())
+        return not (busy or self.in_flight or self._due_now())
+
+    def wake_at(self, *, scans: bool = True) -> float:
+        """When something is due without anything coming in (an outcome or a hint)."""
+        times = [self.writer.wake_at()]
+        if not self.in_flight:
+            times.append(self.journal.next_retry(self._ready()))
+        if scans:
+            times += [state.next_scan for state in self._watches.values() if not state.scanning]
+        return min(times)
+
+    def look_again(self) -> None:
+        """List every source now."""
+        for state in self._watches.values():
+            state.dirty.add("")
+
+    # --- what comes in -------------------------------------------------------------------------------
+
+    def _take(self, outcome: Outcome) -> None:
+        if isinstance(outcome.error, Stopped):
+            return
+        if isinstance(outcome.tag, _Scan):
+            self._scanned(outcome.tag, outcome)
+        elif isinstance(outcome.tag, Entry):
+            self._prepared(outcome.tag, outcome)
+        elif (state := self._watches.get(SourceName(str(outcome.tag)))) is not None:
+            self._hinted(state, outcome)
+
+    def _hinted(self, state: _Watch, outcome: Outcome) -> None:
+        if outcome.error is not None:
+            log.warning("watching %s failed: %s; full scans go on", outcome.tag, outcome.error)
+        state.dirty.add(outcome.value.under if isinstance(outcome.value, Hint) else "")
+
+    def _scanned(self, scan: _Scan, outcome: Outcome) -> None:
+        source, state = self.sources.get(scan.source), scan.state
+        if source is None or state is not self._watches.get(scan.source):
+            return  # of a config that is no longer in force
+        if isinstance(outcome.value, Listing):
+            self._observe(source, state, outcome.value)
+        else:
+            self._scan_failed(source, state, outcome)
+        state.scanning = False
+
+    def _observe(self, source: Source, state: _Watch, found: Listing) -> None:
+        if self._held(source, found):
+            state.next_scan = self.clock() + source.scan_every
+            return
+        self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
+        if found.scope.whole:
+            self.journal.scanned(source.name, self.clock(), found.identity)
+            state.next_scan = self.clock() + source.scan_every
+            state.attempts = 0
+        if found.scope.unknown:
+            self._look_later(source, state)
+
+    def _held(self, source: Source, found: Listing) -> bool:
+        row = self.journal.source(source.name)
+        moved_root = row.identity not in (None, found.identity)
+        reason = decide.sudden_loss(found.changes, found.known, source.max_loss, moved_root)
+        if reason is None or row.accepted:
+            return False
+        advice = f"if that is right, run: ingestor accept {source.name}"
+        if row.held is None:
+            log.error("source %s is held: %s; nothing is removed; %s", source.name, reason, advice)
+        self.journal.hold(source.name, f"{reason}; {advice}")
+        return True
+
+    def _scan_failed(self, source: Source, state: _Watch, outcome: Outcome) -> None:
+        log.warning("listing %s failed, nothing is removed: %s", source.name, outcome.error)
+        if isinstance(outcome.error, NeedsHuman):
+            self.journal.hold(source.name, str(outcome.error))
+        elif not isinstance(outcome.error, Transient):
+            log.error("%s", outcome.trace)
+        self._look_later(source, state)
+
+    def _look_later(self, source: Source, state: _Watch) -> None:
+        """A listing that failed is repeated whole: soon at first, then ever later."""
+        state.next_scan = self.clock() + min(delay(state.attempts, self.random()), source.scan_every)
+        state.attempts += 1
+
+    def _prepared(self, entry: Entry, outcome: Outcome) -> None:
+        if isinstance(outcome.value, Prepared):
+            self.writer.put(outcome.value)
+        elif outcome.error is not None:
+            self._failed(entry, outcome.error, outcome.trace)
+
+    def _failed(self, entry: Entry, error: Exception, trace: str) -> None:
+        source, version = self.sources.get(entry.source), entry.item.version if entry.item else None
+        failure = decide.after_failure(error, entry.attempts, self.clock(), self.random(), trace)
+        if failure.quarantined and source is not None and version is not None:
+            log.warning("quarantined %s (%s): %s", entry.key, entry.source, failure.reason)
+            nothing = Receipt(entry.row, version, source.tools.recipe(""), "", "", "", failure=failure)
+            self.writer.put(withdraw(entry, nothing))
+            return
+        if isinstance(error, NeedsHuman):
+            log.error("source %s is held: %s", entry.source, error)
+            self.journal.hold(entry.source, str(error))
+        if isinstance(error, Stale) and source is not None:
+            self._watches[entry.source].dirty.add(entry.key if isinstance(source.connector, Scoped) else "")
+        self.journal.fail(entry.row, version, failure)
+        log.info("%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
+        self.in_flight.pop(entry.row, None)
+
+    # --- listing -------------------------------------------------------------------------------------
+
+    def _list(self) -> None:
+        for name, state in self._watches.items():
+            if self.clock() >= state.next_scan:
+                state.dirty.add("")
+            if state.scanning or not self._may_list(state):
+                continue
+            source = self.sources[name]
+            scope = listing.scope_of(source, state.dirty)
+            state.dirty, state.scanning = set(), True
+            self.pool.submit(_Scan(name, scope, state), self._scanning(source, scope), scan=True)
+
+    def _may_list(self, state: _Watch) -> bool:
+        """After a failure hints don't hasten a listing: its time is set."""
+        return bool(state.dirty) and (not state.attempts or self.clock() >= state.next_scan)
+
+    def _scanning(self, source: Source, scope: Scope) -> Callable[[], Listing]:
+        known = self.journal.wanted_versions
+        return lambda: listing.take(source, scope, known(source.name, source.collection))
+
+    # --- dispatching ---------------------------------------------------------------------------------
+
+    def _ready(self) -> list[SourceName]:
+        """Sources that may be worked on: not held, and their collection can be written."""
+        paused = self.writer.paused()
+        return [
+            name
+            for name, source in self.sources.items()
+            if source.collection not in paused and self.journal.source(name).held is None
+        ]
+
+    def _due_now(self) -> bool:
+        ready = self._ready()
+        now = self.clock()
+        return bool(
+            self.journal.due(ready, now, 1) or self.journal.gone(ready, NEVER, 1) or self._drifted(ready, 1)
+        )
+
+    def _dispatch(self) -> None:
+        ready = self._ready()
+        if not ready or len(self.in_flight) >= self.workers:
+            return
+        due = self._affordable(self.journal.due(ready, self.clock(), self.workers + len(self.in_flight)))
+        for entry in due:
+            self._start(Job(entry, self._others(entry)))
+        listing_now = any(state.scanning or state.dirty for state in self._watches.values())
+        quiet = not (due or self.in_flight or listing_now)
+        gone = self.journal.gone(ready, NEVER if quiet else self.clock(), BATCH)
+        self.writer.remove([entry for entry in gone if entry.row not in self.in_flight])
+        if quiet and not gone:
+            for entry in self._drifted(ready, self.workers):
+                self._start(Job(entry, self._others(entry), force=True))
+
+    def _affordable(self, entries: Sequence[Entry]) -> list[Entry]:
+        """As many as there are workers, and as their bytes allow."""
+        free = self.workers - len(self.in_flight)
+        room = IN_FLIGHT_BYTES - sum(_size(entry) for entry in self.in_flight.values())
+        chosen: list[Entry] = []
+        for entry in entries:
+            alone = not chosen and not self.in_flight
+            if entry.row in self.in_flight or len(chosen) >= free or (_size(entry) > room and not alone):
+                continue
+            chosen.append(entry)
+            room -= _size(entry)
+        return chosen
+
+    def _start(self, job: Job) -> None:
+        tools = self.sources[job.entry.source].tools
+        self.in_flight[job.entry.row] = job.entry
+        self.pool.submit(job.entry, lambda: prepare(job, tools, self.journal.predecessor))
+
+    def _others(self, entry: Entry) -> Sums | None:
+        statistic = self.sources[entry.source].tools.statistic
+        total = None if statistic is None else self.journal.total(entry.collection, statistic)
+        if total is None or entry.sums is None or entry.statistic != statistic:
+            return total
+        return total - entry.sums
+
+    def _drifted(self, ready: Sequence[SourceName], limit: int) -> list[Entry]:
+        """Settled documents that their collection's statistic has left behind."""
+        chunkers = {
+            (source.collection, source.tools.chunker.statistic): source.tools.chunker
+            for source in self.sources.values()
+            if isinstance(source.tools.chunker, Collective)
+        }
+        found: list[Entry] = []
+        for (collection, statistic), chunker in chunkers.items():
+            total = self.journal.total(collection, statistic)
+            if total is not None:
+                found += self.journal.drifted(collection, statistic, chunker.value(total), limit)
+        return [entry for entry in found if entry.source in ready][:limit]
+
+    # --- writing -------------------------------------------------------------------------------------
+
+    def _write(self, *, everything: bool) -> None:
+        for entry in self.writer.flush(everything=everything):
+            self.in_flight.pop(entry.row, None)
+
+    def _wanted_recipe(self, prepared: Prepared) -> str:
+        source = self.sources.get(prepared.entry.source)
+        return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
+
+    def _hold_collection(self, collection: CollectionName, error: Exception) -> None:
+        for source in self.sources.values():
+            if source.collection == collection:
+                self.journal.hold(source.name, str(error))
+
+
+def _size(entry: Entry) -> int:
+    return (entry.item.size if entry.item else 0) or 0

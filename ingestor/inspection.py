@@ -1,0 +1,255 @@
+"""What the commands that look ask for. They read the journal beside a running daemon, and change nothing
+of it but by ``verify --repair``, which takes the daemon's place.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ingestor import live, verify
+from ingestor import plan as planning
+from ingestor.cache import VectorCache
+from ingestor.collections import Collections
+from ingestor.config import Config
+from ingestor.journal import Journal
+from ingestor.lock import held
+from ingestor.model import CollectionName, Hit, Record, SourceName
+from ingestor.plan import Plan, Recorder
+from ingestor.ports import NeedsHuman, Torn, Transient
+from ingestor.prepare import record_id
+from ingestor.rows import Entry
+from ingestor.status import Status, gather
+from ingestor.wiring import Parts, cache_path, journal_path, lock_path, opened
+
+SAMPLE = 64  # texts embedded to measure the rate where none is known
+
+
+@contextmanager
+def journal_of(config: Config) -> Iterator[Journal]:
+    """The journal, which must exist; fine beside a running daemon."""
+    if not journal_path(config).exists():
+        raise NeedsHuman(f"nothing was ingested yet: {config.state} holds no journal; run: ingestor sync")
+    journal = Journal(journal_path(config))
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def running(config: Config) -> bool:
+    """Whether a daemon or a sync holds the state folder."""
+    return held(lock_path(config))
+
+
+@contextmanager
+def collections_of(config: Config, journal: Journal) -> Iterator[Collections]:
+    """Chroma for reading: the running daemon's server, else opened in this process."""
+    parts = Parts(config)
+    with Collections(config.chroma, parts.embedder, journal.owner, attach=running(config)) as collections:
+        yield collections
+
+
+def current_status(config: Config) -> Status:
+    """Works whether or not a daemon runs."""
+    is_running, said = running(config), live.read(config.state)
+    if not journal_path(config).exists():
+        return gather(config, None, said, is_running, None)
+    with journal_of(config) as journal:
+        try:
+            with collections_of(config, journal) as collections:
+                return gather(config, journal, said, is_running, collections.probe)
+        except (NeedsHuman, Transient) as error:
+            reason = str(error)
+            return gather(config, journal, said, is_running, lambda name: reason)
+
+
+def search(config: Config, text: str, n: int, collection: str, where: dict[str, object] | None) -> list[Hit]:
+    """Nearest first, by the configured embedder."""
+    with journal_of(config) as journal, collections_of(config, journal) as collections:
+        index = collections.existing(CollectionName(collection))
+        if index is None:
+            known = ", ".join(journal.collections()) or "none yet"
+            raise NeedsHuman(f"there is no collection {collection!r}; known: {known}")
+        return index.query(Parts(config).query_vectors([text]), n, where)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A document and its records, in document order."""
+
+    entry: Entry
+    records: list[Record]
+
+
+def shown(config: Config, document: str) -> Shown:
+    with journal_of(config) as journal, collections_of(config, journal) as collections:
+        entry = find_documents(journal, document)[0]
+        index = collections.existing(entry.collection)
+        ids = [record_id(entry.document_id, known.slot) for known in entry.known]
+        records = index.read(ids) if index is not None and ids else []
+        return Shown(
+            entry, sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
+        )
+
+
+def find_documents(journal: Journal, wanted: str) -> list[Entry]:
+    """By key, path or id. Raises NeedsHuman when there is none."""
+    found = journal.named(wanted)
+    if not found:
+        raise NeedsHuman(f"no document {wanted!r}; `ingestor ls` lists them by key")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    source: str
+    document: str
+    document_id: str
+    collection: str
+    records: int
+    settled: bool
+
+
+def listed(journal: Journal, source: str | None) -> list[Listed]:
+    return [
+        Listed(
+            entry.source, entry.key, entry.document_id, entry.collection, len(entry.known),
+            entry.item is not None and entry.done_version == entry.item.version,
+        )
+        for name in journal.sources()
+        if source in (None, name)
+        for entry in journal.of_source(SourceName(name))
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A plan with what it would take; ``seconds`` is None where no rate is known."""
+
+    plan: Plan
+    tokens_per_second: float | None
+    seconds: float | None
+
+
+def make_plan(config: Config) -> Estimate:
+    """Reads the sources; writes nothing, not even a journal where there is none."""
+    parts = Parts(config)
+    cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
+    with _journal_or_blank(config) as journal:
+        recorder = Recorder(cache, parts.embedder_recipe, parts.embedder.dimensions)
+        plan = planning.make(journal, parts.sources(recorder), recorder, parts.tokens.counts)
+        rate = journal.get("tokens_per_second")
+    if plan.texts and rate is None:
+        rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
+    speed = float(rate) if rate else None
+    return Estimate(plan, speed, plan.tokens / speed if speed else None if plan.tokens else 0.0)
+
+
+def _measure(parts: Parts, sample: list[str]) -> float:
+    parts.embedder.embed(sample[:2])  # loads the model
+    begun = time.monotonic()
+    parts.embedder.embed(sample)
+    return sum(parts.tokens.counts(sample)) / max(1e-6, time.monotonic() - begun)
+
+
+@contextmanager
+def _journal_or_blank(config: Config) -> Iterator[Journal]:
+    if journal_path(config).exists():
+        with journal_of(config) as journal:
+            yield journal
+        return
+    journal = Journal.blank()
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+@dataclass(slots=True)
+class Verification:
+    """``unsettled``: documents that sources and journal disagree about; a sync is due, nothing is broken."""
+
+    checked: int = 0
+    missing: int = 0
+    orphaned: int = 0
+    stale: int = 0
+    wrong_metadata: int = 0
+    unreachable: int = 0
+    unsettled: int = 0
+    repaired: bool = False
+    broken: dict[str, str] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable)
+        return not any((*counts, self.unsettled, self.broken))
+
+
+def verified(config: Config, repair: bool) -> Verification:
+    """With ``repair`` what is off is written again, then all is looked at once more."""
+    if not repair:
+        return _verify(config)
+    before = _mend(config)
+    after = _verify(config)
+    after.repaired = not before.clean
+    return after
+
+
+def _verify(config: Config) -> Verification:
+    parts, report = Parts(config), Verification()
+    with journal_of(config) as journal, collections_of(config, journal) as collections:
+        cache = VectorCache(cache_path(config), config.cache_size)
+        for name in journal.collections():
+            found = _examine(journal, collections, name, cache, parts)
+            _count(report, name, found)
+        report.unsettled = _unsettled(parts, journal)
+        cache.close()
+    return report
+
+
+def _examine(
+    journal: Journal, collections: Collections, name: CollectionName, cache: VectorCache, parts: Parts
+) -> verify.Findings:
+    try:
+        index = collections.existing(name)
+    except Torn as error:
+        return verify.Findings(broken=str(error))
+    if index is None:
+        records = journal.record_count(name)
+        return verify.Findings(broken=f"it does not exist, {records} records are lost" if records else None)
+    return verify.examine(journal, index, name, cache, parts.embedder_recipe)
+
+
+def _count(report: Verification, name: CollectionName, found: verify.Findings) -> None:
+    report.checked += found.checked
+    for kind in ("missing", "orphaned", "stale", "wrong_metadata", "unreachable"):
+        ids = getattr(found, kind)
+        setattr(report, kind, getattr(report, kind) + len(ids))
+        report.examples += [f"{name}: {kind}: {id_}" for id_ in ids[:5]]
+    if found.broken is not None:
+        report.broken[name] = found.broken
+
+
+def _unsettled(parts: Parts, journal: Journal) -> int:
+    return sum(planning.unsettled(journal, source) for source in parts.sources(parts.embedder.embed))
+
+
+def _mend(config: Config) -> Verification:
+    """Under the lock: doubt what is off, drop what nobody owns, and let one pass write it again."""
+    from ingestor.daemon import Loop, Wishes
+
+    report = Verification()
+    with opened(config, serve=False) as running:
+        for name in running.journal.collections():
+            found = _examine(running.journal, running.collections, name, running.cache, running.parts)
+            _count(report, name, found)
+            if found.broken is not None:
+                running.journal.doubt(name)
+                running.collections.delete(name)
+            elif not found.clean:
+                index, _ = running.collections.open(name)
+                verify.mend(running.journal, index, name, found)
+        Loop(running, Wishes(), lambda live: None).sync()
+    return report

@@ -1,0 +1,430 @@
+"""The journal: one SQLite file that says what is wanted, what was done, and what is unsure.
+
+Rules of this file. Every method is one transaction, durable when it returns. ``intend`` names every slot
+that is about to be touched *before* the index is touched, and clears the receipt; ``settle`` names what
+is there afterwards. So the journal's records are at all times a superset of the index's. A document is
+settled when its done version and recipe equal the wanted ones; a wanted version of NULL asks for removal.
+The connection belongs to one thread; what other threads may ask goes through ``reader``.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+
+from ingestor.decide import NEVER, Changes, Failure
+from ingestor.model import CollectionName, Known, SourceName, Sums
+from ingestor.rows import (
+    COLUMNS,
+    CollectionRow,
+    Entry,
+    Intent,
+    Receipt,
+    SourceRow,
+    item_columns,
+    pack,
+    to_entry,
+    unpack,
+)
+from ingestor.schema import migrate
+
+
+class Journal:
+    """See the module's rules. ``synchronous`` is lowered only by simulations."""
+
+    def __init__(self, path: Path, synchronous: str = "FULL") -> None:
+        self._db = _connect(path)
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute(f"PRAGMA synchronous={synchronous}")
+        migrate(self._db)
+        self._reader = _connect(path)
+        self._reader.execute("PRAGMA query_only=ON")
+        with self._transaction():
+            self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
+
+    @classmethod
+    def blank(cls) -> "Journal":
+        """Of a state that does not exist yet, for those who only look."""
+        return cls(Path("file::memory:?cache=shared"))
+
+    def close(self) -> None:
+        self._reader.close()
+        self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    # --- small facts ---------------------------------------------------------------------------------
+
+    def get(self, key: str) -> str | None:
+        row = self._db.execute("SELECT value FROM state WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set(self, key: str, value: str) -> None:
+        with self._transaction() as db:
+            db.execute(
+                "INSERT INTO state VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
+                (key, value),
+            )
+
+    @property
+    def owner(self) -> str:
+        """Names this state; the collections it writes bear the name."""
+        return str(self.get("owner"))
+
+    # --- what is wanted ------------------------------------------------------------------------------
+
+    def wanted_versions(self, source: SourceName, collection: CollectionName) -> dict[str, str]:
+        """Version by key of every document the source had when last listed. Any thread."""
+        query = """SELECT key, wanted_version FROM documents
+                   WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"""
+        return dict(self._reader.execute(query, (source, collection)))
+
+    def observe(
+        self, source: SourceName, collection: CollectionName, changes: Changes, remove_at: float
+    ) -> None:
+        """Take over what a listing says. Whatever failed before is tried again in its new version.
+
+        ``remove_at``: how long what vanished waits for a document of the same content to take it over.
+        """
+        with self._transaction() as db:
+            db.executemany(
+                """INSERT INTO documents (document_id, source, collection, key, wanted_version, uri, size,
+                                          modified, extra) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                   ON CONFLICT (source, collection, key) DO UPDATE SET
+                       wanted_version = excluded.wanted_version, uri = excluded.uri, size = excluded.size,
+                       modified = excluded.modified, extra = excluded.extra,
+                       attempts = 0, retry_at = 0, reason = NULL, detail = NULL, quarantined = 0""",
+                ((token_hex(8), source, collection, *item_columns(item)) for item in changes.changed),
+            )
+            db.executemany(
+                """UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
+                       detail = NULL, quarantined = 0 WHERE source = ? AND collection = ? AND key = ?""",
+                ((remove_at, source, collection, key) for key in changes.vanished),
+            )
+
+    def relocate(self, source: SourceName, collection: CollectionName) -> None:
+        """The source feeds this collection now: its documents in others are to be removed."""
+        with self._transaction() as db:
+            db.execute(
+                """UPDATE documents SET wanted_version = NULL, retry_at = 0
+                   WHERE source = ? AND collection != ? AND wanted_version IS NOT NULL""",
+                (source, collection),
+            )
+
+    def parsers(self, source: SourceName) -> list[str]:
+        """The parser kinds that the source's settled documents were read with."""
+        query = "SELECT DISTINCT parser FROM documents WHERE source = ? AND parser IS NOT NULL"
+        return [row[0] for row in self._db.execute(query, (source,))]
+
+    def want_recipe(self, source: SourceName, parser: str, recipe: str) -> None:
+        """Documents of that source and parser are due unless they were done by this recipe."""
+        with self._transaction() as db:
+            db.execute(
+                """UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = 0, quarantined = 0,
+                       reason = NULL WHERE source = ? AND parser = ? AND wanted_recipe IS NOT ?""",
+                (recipe, source, parser, recipe),
+            )
+
+    # --- what is due ---------------------------------------------------------------------------------
+
+    def due(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
+        """Documents to ingest, those that have waited longest first."""
+        return self._entries(
+            f"""{_UNSETTLED} AND wanted_version IS NOT NULL AND retry_at <= ?
+                AND source IN ({_marks(sources)}) ORDER BY retry_at, id LIMIT ?""",
+            (now, *sources, limit),
+        )
+
+    def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
+        """Documents to remove: their source has them no more."""
+        return self._entries(
+            f"""wanted_version IS NULL AND retry_at <= ? AND source IN ({_marks(sources)})
+                ORDER BY retry_at, id LIMIT ?""",
+            (now, *sources, limit),
+        )
+
+    def drifted(self, collection: CollectionName, statistic: str, value: int, limit: int) -> list[Entry]:
+        """Settled documents whose cuts are no longer optimal at this value of their statistic.
+
+        Two indexed range look-ups; documents whose interval holds the value are not visited.
+        """
+        same = "collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL"
+        low = self._entries(f"{same} AND lo > ? LIMIT ?", (collection, statistic, value, limit))
+        high = self._entries(f"{same} AND hi < ? LIMIT ?", (collection, statistic, value, limit))
+        return (low + high)[:limit]
+
+    def next_retry(self, sources: Sequence[SourceName]) -> float:
+        """When the next document that waits is due; NEVER when none does."""
+        query = f"""SELECT MIN(retry_at) FROM documents WHERE {_UNSETTLED} AND quarantined = 0
+                    AND source IN ({_marks(sources)})"""
+        value = self._db.execute(query, tuple(sources)).fetchone()[0]
+        return NEVER if value is None else float(value)
+
+    def predecessor(self, collection: CollectionName, digest: str) -> Entry | None:
+        """A document with this content whose source has it no more. Any thread."""
+        query = "collection = ? AND digest = ? AND wanted_version IS NULL ORDER BY id LIMIT 1"
+        found = self._entries(query, (collection, digest), self._reader)
+        return found[0] if found else None
+
+    def entry(self, row: int) -> Entry | None:
+        found = self._entries("id = ?", (row,))
+        return found[0] if found else None
+
+    def of_source(self, source: SourceName) -> list[Entry]:
+        """Every document of a source, those that it has no more included."""
+        return self._entries("source = ? ORDER BY key", (source,))
+
+    def named(self, wanted: str) -> list[Entry]:
+        """By key, URI or id."""
+        return self._entries("key = ? OR uri = ? OR document_id = ?", (wanted, wanted, wanted))
+
+    def sources(self) -> list[SourceName]:
+        """Every source that ever had documents here."""
+        rows = self._db.execute("SELECT DISTINCT source FROM documents ORDER BY 1")
+        return [SourceName(row[0]) for row in rows]
+
+    def of_collection(self, collection: CollectionName) -> list[Entry]:
+        return self._entries("collection = ? ORDER BY id", (collection,))
+
+    def collections(self) -> list[CollectionName]:
+        """Every collection that documents are or were in."""
+        query = "SELECT DISTINCT collection FROM documents UNION SELECT name FROM collections ORDER BY 1"
+        return [CollectionName(row[0]) for row in self._db.execute(query)]
+
+    def _entries(
+        self, where: str, values: tuple[object, ...], db: sqlite3.Connection | None = None
+    ) -> list[Entry]:
+        db = db or self._db
+        rows = db.execute(f"SELECT {COLUMNS} FROM documents WHERE {where}", values).fetchall()
+        return [to_entry(row, _known(db, row[0])) for row in rows]
+
+    # --- what is done --------------------------------------------------------------------------------
+
+    def intend(self, intents: Sequence[Intent]) -> None:
+        """Before the index is touched: these slots become unsure and the receipts are void."""
+        with self._transaction() as db:
+            for intent in intents:
+                if intent.predecessor is not None:
+                    _adopt(db, intent.row, intent.predecessor)
+                row = intent.row if intent.predecessor is None else intent.predecessor
+                db.execute("UPDATE documents SET done_version = NULL WHERE id = ?", (row,))
+                db.executemany(
+                    """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure)
+                       VALUES (?, ?, '', '', '', 1) ON CONFLICT DO UPDATE SET unsure = 1""",
+                    ((row, slot) for slot in intent.slots),
+                )
+
+    def settle(self, receipts: Sequence[Receipt], wanted_recipes: Sequence[str]) -> None:
+        """After the index was touched: what these documents are now.
+
+        ``wanted_recipes``: what today's config asks of each, which may have changed on the way.
+        """
+        with self._transaction() as db:
+            for receipt, wanted in zip(receipts, wanted_recipes, strict=True):
+                _write_receipt(db, receipt, wanted)
+
+    def remove(self, rows: Sequence[int]) -> None:
+        """Their records are dropped: forget the documents."""
+        with self._transaction() as db:
+            for row in rows:
+                _add_sums(db, row, None, None)
+                db.execute("DELETE FROM records WHERE document = ?", (row,))
+                db.execute("DELETE FROM documents WHERE id = ? AND wanted_version IS NULL", (row,))
+                db.execute("UPDATE documents SET done_version = NULL WHERE id = ?", (row,))
+
+    def fail(self, row: int, version: str | None, failure: Failure) -> None:
+        """Note a failed attempt, unless another version is wanted by now."""
+        with self._transaction() as db:
+            db.execute(
+                """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
+                   WHERE id = ? AND wanted_version IS ?""",
+                (failure.attempts, failure.retry_at, failure.reason, failure.detail,
+                 failure.quarantined, row, version),
+            )  # fmt: skip
+
+    def retry(self, rows: Sequence[int] | None = None) -> int:
+        """Make failed documents due now: these, or all. Returns how many."""
+        chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
+        with self._transaction() as db:
+            return db.execute(
+                f"""UPDATE documents SET attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL
+                    WHERE (attempts > 0 OR quarantined) {chosen}"""
+            ).rowcount
+
+    def doubt(self, collection: CollectionName, rows: Sequence[int] | None = None) -> None:
+        """Trust nothing in the index of these documents, or of the whole collection: write them again."""
+        chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
+        with self._transaction() as db:
+            where = f"collection = ? {chosen}"
+            db.execute(
+                f"UPDATE documents SET done_version = NULL WHERE {where} AND quarantined = 0", (collection,)
+            )
+            db.execute(
+                f"UPDATE records SET unsure = 1 WHERE document IN (SELECT id FROM documents WHERE {where})",
+                (collection,),
+            )
+
+    # --- statistics ----------------------------------------------------------------------------------
+
+    def total(self, collection: CollectionName, statistic: str) -> Sums | None:
+        """The sums over every settled document of the collection that shares this statistic."""
+        query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
+        row = self._db.execute(query, (collection, statistic)).fetchone()
+        return None if row is None else unpack(row[0])
+
+    def statistics(self) -> list[tuple[CollectionName, str]]:
+        rows = self._db.execute("SELECT collection, statistic FROM statistics WHERE documents > 0")
+        return [(CollectionName(row[0]), row[1]) for row in rows]
+
+    # --- sources and collections ---------------------------------------------------------------------
+
+    def scanned(self, source: SourceName, at: float, identity: str) -> None:
+        """A whole listing was taken over: any hold on the source is lifted."""
+        with self._transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, last_scan, identity) VALUES (?, ?, ?) ON CONFLICT DO UPDATE
+                   SET last_scan = excluded.last_scan, identity = excluded.identity,
+                       held = NULL, accepted = 0""",
+                (source, at, identity),
+            )
+
+    def hold(self, source: SourceName, reason: str) -> None:
+        """Touch nothing of this source until the reason is gone."""
+        with self._transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, held) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET held = excluded.held""",
+                (source, reason),
+            )
+
+    def accept(self, source: SourceName) -> bool:
+        """Someone says that the loss is real: believe the next listing. False if nothing is held."""
+        with self._transaction() as db:
+            query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL"
+            return db.execute(query, (source,)).rowcount > 0
+
+    def source(self, source: SourceName) -> SourceRow:
+        query = "SELECT last_scan, identity, held, accepted FROM sources WHERE name = ?"
+        row = self._db.execute(query, (source,)).fetchone()
+        return SourceRow(row[0], row[1], row[2], bool(row[3])) if row else SourceRow()
+
+    def collection(self, name: CollectionName) -> CollectionRow:
+        query = "SELECT uuid, embedder, extra_keys FROM collections WHERE name = ?"
+        row = self._db.execute(query, (name,)).fetchone()
+        return CollectionRow(row[0], row[1], frozenset(json.loads(row[2]))) if row else CollectionRow()
+
+    def note_collection(self, name: CollectionName, row: CollectionRow) -> None:
+        with self._transaction() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO collections (name, uuid, embedder, extra_keys) VALUES (?, ?, ?, ?)",
+                (name, row.uuid, row.embedder, json.dumps(sorted(row.extra_keys))),
+            )
+
+    # --- reports -------------------------------------------------------------------------------------
+
+    def counts(self) -> list[tuple[str, str, str, int]]:
+        """(source, collection, state, documents) with state settled, due, waiting, quarantined or gone."""
+        query = f"""SELECT source, collection, CASE WHEN wanted_version IS NULL THEN 'gone'
+                        WHEN quarantined THEN 'quarantined'
+                        WHEN NOT ({_UNSETTLED}) THEN 'settled'
+                        WHEN attempts > 0 THEN 'waiting' ELSE 'due' END AS state, COUNT(*)
+                    FROM documents GROUP BY source, collection, state"""
+        return self._db.execute(query).fetchall()
+
+    def failures(self) -> list[tuple[str, str, str, int, float, bool, str | None]]:
+        """(source, key, reason, attempts, retry_at, quarantined, detail) of what failed."""
+        query = """SELECT source, key, reason, attempts, retry_at, quarantined, detail FROM documents
+                   WHERE reason IS NOT NULL ORDER BY source, key"""
+        return [(*row[:5], bool(row[5]), row[6]) for row in self._db.execute(query)]
+
+    def due_count(self) -> int:
+        """Documents that are not as they shall be, quarantined ones left out."""
+        query = f"""SELECT (SELECT COUNT(*) FROM documents WHERE {_UNSETTLED} AND wanted_version IS NOT NULL)
+                         + (SELECT COUNT(*) FROM documents WHERE wanted_version IS NULL)"""
+        return int(self._db.execute(query).fetchone()[0])
+
+    def record_count(self, collection: CollectionName) -> int:
+        query = "SELECT COUNT(*) FROM records JOIN documents ON id = document WHERE collection = ?"
+        return int(self._db.execute(query, (collection,)).fetchone()[0])
+
+
+_UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    uri = str(path).startswith("file:")
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30, uri=uri)
+
+
+def _known(db: sqlite3.Connection, row: int) -> tuple[Known, ...]:
+    query = (
+        "SELECT slot, text_key, vector_key, meta_key, unsure FROM records WHERE document = ? ORDER BY slot"
+    )
+    return tuple(Known(*values, bool(unsure)) for *values, unsure in db.execute(query, (row,)))
+
+
+def _adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
+    """The new document is the vanished one under another name: one row, the old id, the new wishes."""
+    columns = "source, key, wanted_version, uri, size, modified, extra"
+    wishes = db.execute(f"SELECT {columns} FROM documents WHERE id = ?", (row,)).fetchone()
+    db.execute("DELETE FROM documents WHERE id = ?", (row,))
+    assigned = ", ".join(f"{column.strip()} = ?" for column in columns.split(","))
+    db.execute(f"UPDATE documents SET {assigned} WHERE id = ?", (*wishes, predecessor))
+
+
+def _write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None:
+    _add_sums(db, receipt.row, receipt.statistic, receipt.sums)
+    lo, hi = receipt.interval or (None, None)
+    failure = receipt.failure or Failure("", 0, 0, quarantined=False)
+    db.execute(
+        """UPDATE documents SET done_version = ?, done_recipe = ?, wanted_recipe = ?, facts = ?, digest = ?,
+               parser = ?, lo = ?, hi = ?, attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
+           WHERE id = ?""",
+        (receipt.version, receipt.recipe, wanted_recipe, receipt.facts, receipt.digest, receipt.parser,
+         lo, hi, failure.attempts, failure.retry_at, failure.reason or None, failure.detail,
+         failure.quarantined, receipt.row),
+    )  # fmt: skip
+    db.execute("DELETE FROM records WHERE document = ?", (receipt.row,))
+    db.executemany(
+        "INSERT INTO records VALUES (?, ?, ?, ?, ?, 0)",
+        ((receipt.row, k.slot, k.text_key, k.vector_key, k.meta_key) for k in receipt.records),
+    )
+
+
+def _add_sums(db: sqlite3.Connection, row: int, statistic: str | None, sums: Sums | None) -> None:
+    """Replace the document's contribution to its collection's statistic; integers, so order is nothing."""
+    found = db.execute("SELECT collection, statistic, sums FROM documents WHERE id = ?", (row,)).fetchone()
+    if found is None:
+        return
+    collection, old_statistic, old_sums = found
+    if old_sums is not None:
+        _accumulate(db, collection, old_statistic, -unpack(old_sums), -1)
+    if statistic is not None and sums is not None:
+        _accumulate(db, collection, statistic, sums, 1)
+    packed = None if sums is None else pack(sums)
+    db.execute("UPDATE documents SET statistic = ?, sums = ? WHERE id = ?", (statistic, packed, row))
+
+
+def _accumulate(db: sqlite3.Connection, collection: str, statistic: str, sums: Sums, documents: int) -> None:
+    query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ?"
+    found = db.execute(query, (collection, statistic)).fetchone()
+    total = sums if found is None else unpack(found[0]) + sums
+    db.execute(
+        """INSERT INTO statistics (collection, statistic, documents, sums) VALUES (?, ?, ?, ?)
+           ON CONFLICT DO UPDATE SET documents = documents + excluded.documents, sums = excluded.sums""",
+        (collection, statistic, documents, pack(total)),
+    )
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))

@@ -1,0 +1,79 @@
+"""One listing of a source, compared with what it had: runs on a worker, reads only."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ingestor.decide import Changes, Scope, compare
+from ingestor.model import CollectionName, Item, SourceName
+from ingestor.ports import Connector, PartialScan, Scoped
+from ingestor.prepare import Tools
+
+log = logging.getLogger("ingestor")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One configured source."""
+
+    name: SourceName
+    collection: CollectionName
+    connector: Connector
+    tools: Tools
+    max_loss: float = 0.5
+    scan_every: float = 300.0  # seconds
+
+    def identity(self) -> str:
+        """Differs when something else is mounted where the source was."""
+        known = getattr(self.connector, "identity", None)
+        return str(known()) if known is not None else ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listing:
+    """``known``: how many documents the source had; ``identity``: of the source when it was listed."""
+
+    changes: Changes
+    scope: Scope
+    known: int
+    identity: str
+
+
+def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
+    """The least that must be listed to cover every dirty key."""
+    whole = "" in dirty or not isinstance(source.connector, Scoped)
+    return Scope() if whole else Scope(outermost(dirty))
+
+
+def take(source: Source, scope: Scope, known: dict[str, str]) -> Listing:
+    """``known``: version by key. Raises what the connector raises, but for PartialScan."""
+    identity = source.identity()
+    unknown: list[str] = []
+    items = list(_items(source, scope, unknown))
+    scope = Scope(scope.under, tuple(unknown))
+    return Listing(compare(known, items, scope), scope, len(known), identity)
+
+
+def _items(source: Source, scope: Scope, unknown: list[str]) -> Iterator[Item]:
+    for part in _parts(source.connector, scope):
+        try:
+            yield from part
+        except PartialScan as error:
+            log.warning("source %s: %s", source.name, error)
+            unknown.extend(error.unknown)
+
+
+def _parts(connector: Connector, scope: Scope) -> list[Iterator[Item]]:
+    if scope.whole:
+        return [connector.scan()]
+    assert isinstance(connector, Scoped)
+    return [connector.scan_under(under) for under in scope.under]
+
+
+def outermost(keys: Iterable[str]) -> tuple[str, ...]:
+    """Less those that lie below another."""
+    kept: list[str] = []
+    for key in sorted(set(keys), key=lambda key: key.split("/")):
+        if not kept or not (key == kept[-1] or key.startswith(kept[-1] + "/")):
+            kept.append(key)
+    return tuple(kept)

@@ -1,0 +1,39 @@
+"""What a running program says of itself to other processes: a small file in the state folder.
+
+It is a courtesy, not the truth: the journal is. Whether anybody runs is told by the lock alone.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """How far the work is; times are POSIX seconds."""
+
+    started: float = 0.0
+    at: float = 0.0
+    in_flight: dict[str, int] = field(default_factory=dict)  # documents by source
+    waiting: int = 0  # documents due or in flight
+    tally: dict[str, int] = field(default_factory=dict)
+    texts: int = 0  # embedded since the start, the cache's left out
+    tokens: int = 0
+    embedding_seconds: float = 0.0
+    chroma: str = ""  # where it listens
+
+
+def write(state: Path, live: Live) -> None:
+    """Replace the file in one move; raises OSError."""
+    fresh = state / f"live.{os.getpid()}"
+    fresh.write_text(json.dumps(asdict(live)))
+    fresh.replace(state / "live.json")
+
+
+def read(state: Path) -> Live:
+    """What was last said; nothing, where there is nothing to be read."""
+    try:
+        return Live(**json.loads((state / "live.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return Live()

@@ -1,0 +1,173 @@
+"""What a sync would do, found out by doing all of it but the embedding and the writing."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ingestor import listing
+from ingestor.cache import VectorCache
+from ingestor.decide import Scope
+from ingestor.fingerprint import text_digest
+from ingestor.journal import Journal
+from ingestor.listing import Listing, Source
+from ingestor.model import DocumentId, Fingerprint, Item, Vectors
+from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.prepare import Job, Prepared, prepare
+from ingestor.rows import Entry
+
+
+@dataclass(slots=True)
+class Plan:
+    """Counts; ``texts`` and ``tokens`` are those that the model would have to embed, after the cache.
+
+    ``exact`` is False where a strategy cuts by vectors that are not there yet: then its chunks, and what
+    they cost, are an estimate (of no less than what is known).
+    """
+
+    documents: Counter[str] = field(default_factory=Counter)
+    records: Counter[str] = field(default_factory=Counter)
+    texts: int = 0
+    tokens: int = 0
+    exact: bool = True
+    problems: list[tuple[str, str]] = field(default_factory=list)  # (document or source, reason)
+    sources: dict[str, Counter[str]] = field(default_factory=dict)
+
+
+class Recorder:
+    """Stands in for the embedder: answers from the cache, and notes what it would have to embed."""
+
+    def __init__(self, cache: VectorCache | None, recipe: Fingerprint, dimensions: int) -> None:
+        self._cache, self._recipe, self._dimensions = cache, recipe, dimensions
+        self.missing: dict[str, str] = {}  # text by digest
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        digests = [text_digest(text) for text in texts]
+        found = self._cache.get(self._recipe, digests) if self._cache is not None else {}
+        self.missing.update({d: text for d, text in zip(digests, texts, strict=True) if d not in found})
+        unknown = np.zeros(self._dimensions, np.float32)
+        unknown[0] = 1.0
+        return np.array([found.get(d, unknown) for d in digests], np.float32).reshape(-1, self._dimensions)
+
+
+def make(
+    journal: Journal,
+    sources: Sequence[Source],
+    recorder: Recorder,
+    count_tokens: Callable[[Sequence[str]], list[int]],
+    progress: Callable[[str], None] = lambda key: None,
+) -> Plan:
+    """``sources`` must embed through ``recorder``. Touches nothing."""
+    plan = Plan()
+    for source in sources:
+        try:
+            _plan_source(plan, journal, source, progress)
+        except (NeedsHuman, Transient, OSError) as error:
+            plan.problems.append((source.name, str(error)))
+    plan.texts = len(recorder.missing)
+    plan.tokens = sum(count_tokens(list(recorder.missing.values())))
+    plan.exact = not (recorder.missing and any(source.tools.statistic for source in sources))
+    return plan
+
+
+def _plan_source(plan: Plan, journal: Journal, source: Source, progress: Callable[[str], None]) -> None:
+    known = journal.wanted_versions(source.name, source.collection)
+    found = listing.take(source, Scope(), known)
+    vanished = {e.key: e for e in journal.of_source(source.name) if _leaves(e, source, found)}
+    counts: Counter[str] = Counter()
+    adopted: set[int] = set()
+
+    def predecessor(collection: str, digest: str) -> Entry | None:
+        match = (e for e in vanished.values() if e.digest == digest and e.row not in adopted)
+        return next(match, None)
+
+    for entry in _due(journal, source, found):
+        progress(entry.key)
+        try:
+            prepared = prepare(Job(entry), source.tools, predecessor)
+        except BadDocument as error:
+            counts["quarantined"] += 1
+            plan.problems.append((entry.key, str(error)))
+            continue
+        except Transient as error:
+            plan.problems.append((entry.key, str(error)))
+            continue
+        adopted.add(prepared.receipt.row)
+        counts[_kind(entry, prepared)] += 1
+        _add(plan.records, prepared)
+    gone = [entry for entry in vanished.values() if entry.row not in adopted]
+    counts["removed"] += len(gone)
+    plan.records["dropped"] += sum(len(entry.known) for entry in gone)
+    counts["unchanged"] += found.changes.listed - sum(
+        counts[k] for k in ("added", "changed", "moved", "quarantined")
+    )
+    plan.sources[source.name] = counts
+    plan.documents += counts
+
+
+def unsettled(journal: Journal, source: Source) -> int:
+    """How many documents the source and the journal disagree about."""
+    known = journal.wanted_versions(source.name, source.collection)
+    found = listing.take(source, Scope(), known)
+    gone = sum(_leaves(entry, source, found) for entry in journal.of_source(source.name))
+    return gone + len(_due(journal, source, found))
+
+
+def _leaves(entry: Entry, source: Source, found: Listing) -> bool:
+    return entry.item is None or entry.collection != source.collection or entry.key in found.changes.vanished
+
+
+def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
+    """Entries as they will be once the listing is taken over, of those that would be worked on."""
+    rows = {
+        entry.key: entry for entry in journal.of_source(source.name) if entry.collection == source.collection
+    }
+    changed = {item.key: item for item in found.changes.changed}
+    gone = set(found.changes.vanished)
+    due = [
+        replace(entry, item=changed.get(key, entry.item))
+        for key, entry in rows.items()
+        if key not in gone and (key in changed or _unsettled(entry, source))
+    ]
+    return due + [_new(source, item) for key, item in changed.items() if key not in rows]
+
+
+def _unsettled(entry: Entry, source: Source) -> bool:
+    if entry.item is None:
+        return False
+    recipe = source.tools.recipe(entry.parser or "")
+    return entry.done_version != entry.item.version or entry.done_recipe != recipe
+
+
+def _new(source: Source, item: Item) -> Entry:
+    nobody = DocumentId(f"new document {item.key}")
+    return Entry(
+        row=-1,
+        document_id=nobody,
+        source=source.name,
+        collection=source.collection,
+        key=item.key,
+        item=item,
+        done_version=None,
+        done_recipe=None,
+        facts=None,
+        digest=None,
+        parser=None,
+        attempts=0,
+    )
+
+
+def _kind(entry: Entry, prepared: Prepared) -> str:
+    if prepared.intent.predecessor is not None:
+        return "moved"
+    if entry.digest is None:
+        return "added"
+    return "changed" if prepared.intent.slots else "unchanged"
+
+
+def _add(records: Counter[str], prepared: Prepared) -> None:
+    records["added"] += prepared.added
+    records["replaced"] += len(prepared.records) - prepared.added
+    records["patched"] += len(prepared.patches)
+    records["dropped"] += len(prepared.drops)

@@ -1,0 +1,199 @@
+"""The only file with threads and queues.
+
+Workers run whatever they are handed and post the outcome to one inbox, which the engine's thread empties.
+All workers' wishes for vectors meet in one place, so that batches form across documents.
+"""
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import Empty, Queue
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from ingestor.cache import VectorCache
+from ingestor.engine import Outcome, Stopped
+from ingestor.fingerprint import text_digest
+from ingestor.model import Digest, Fingerprint, Vectors
+from ingestor.ports import Embedder, Stop
+
+
+class Pool:
+    """Worker threads, and the threads that listen for hints."""
+
+    def __init__(self, workers: int) -> None:
+        self._inbox: Queue[Outcome] = Queue()
+        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="worker")
+        self._scanners = ThreadPoolExecutor(4, thread_name_prefix="scan")
+        self._listeners: list[tuple[Thread, Event]] = []
+
+    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+        """Run on a worker; scans have threads of their own, lest they wait behind documents."""
+        (self._scanners if scan else self._executor).submit(self._run, tag, work)
+
+    def post(self, tag: object, value: object = None) -> None:
+        """Put something into the inbox from any thread or signal handler."""
+        self._inbox.put(Outcome(tag, value))
+
+    def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:
+        """Post all that ``hints`` yields; returns what ends it."""
+        stop = Event()
+        thread = Thread(target=self._listen, args=(tag, hints, stop), name=f"watch {tag}", daemon=True)
+        self._listeners.append((thread, stop))
+        thread.start()
+        return stop.set
+
+    def next(self, timeout: float) -> Outcome | None:
+        """The next outcome, or None after ``timeout`` seconds."""
+        try:
+            return self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
+        except Empty:
+            return None
+
+    def close(self) -> None:
+        """Waits for what runs; what was not begun is dropped."""
+        for _, stop in self._listeners:
+            stop.set()
+        for executor in (self._executor, self._scanners):
+            executor.shutdown(wait=True, cancel_futures=True)
+        for thread, _ in self._listeners:
+            thread.join(timeout=5)
+
+    def _run(self, tag: object, work: Callable[[], object]) -> None:
+        try:
+            self._inbox.put(Outcome(tag, work()))
+        except Exception as error:  # noqa: BLE001 - the engine decides what an error means
+            self._inbox.put(Outcome(tag, error=error, trace=traceback.format_exc()))
+
+    def _listen(self, tag: object, hints: Callable[[Stop], Iterator[object]], stop: Stop) -> None:
+        while not stop.is_set():
+            try:
+                for hint in hints(stop):
+                    self._inbox.put(Outcome(tag, hint))
+            except Exception as error:  # noqa: BLE001 - hints only: a full scan comes in any case
+                self._inbox.put(Outcome(tag, error=error, trace=traceback.format_exc()))
+            stop.wait(30)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wish:
+    digests: list[Digest]
+    texts: list[str]
+    answer: "Future[dict[Digest, Any]]"
+
+
+class Embedding:
+    """Texts to vectors through the cache, gathered from all workers into one stream of batches.
+
+    One thread runs the model. While it is busy the next wishes pile up; it then takes up to ``round_size``
+    texts of them at once, each text once.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        recipe: Fingerprint,
+        cache: VectorCache,
+        count_tokens: Callable[[Sequence[str]], list[int]],
+        round_size: int = 256,
+    ) -> None:
+        self._embedder, self._recipe, self._cache = embedder, recipe, cache
+        self._count_tokens, self._round_size = count_tokens, round_size
+        self._wishes: Queue[_Wish | None] = Queue()
+        self._stopped = Event()
+        self._lock = Lock()
+        self.texts = 0  # embedded by the model, not from the cache
+        self.tokens = 0
+        self.seconds = 0.0
+        self._thread = Thread(target=self._serve, name="embedding", daemon=True)
+        self._thread.start()
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """(n, dimensions) float32, in the order of ``texts``. Raises what the embedder raises, or Stopped."""
+        if not texts:
+            return np.zeros((0, self._embedder.dimensions), np.float32)
+        digests = [text_digest(text) for text in texts]
+        found = self._cache.get(self._recipe, digests)
+        missing = {d: text for d, text in zip(digests, texts, strict=True) if d not in found}
+        if missing:
+            found.update(self._ask(list(missing), list(missing.values())))
+        return np.stack([found[d] for d in digests])
+
+    def stop(self) -> None:
+        """Every wish that is not being answered right now ends with Stopped."""
+        self._stopped.set()
+        self._wishes.put(None)
+
+    def close(self) -> None:
+        """Waits for the batch under way."""
+        self.stop()
+        self._thread.join(timeout=60)
+
+    def _ask(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
+        answers: dict[Digest, Any] = {}
+        for start in range(0, len(texts), self._round_size):
+            part = slice(start, start + self._round_size)
+            wish = _Wish(digests[part], texts[part], Future())
+            with self._lock:  # so that none slips in behind the last sweep of a stopped thread
+                if self._stopped.is_set():
+                    raise Stopped
+                self._wishes.put(wish)
+            answers.update(wish.answer.result())
+        return answers
+
+    def _serve(self) -> None:
+        while (wishes := self._take()) and not self._stopped.is_set():
+            self._answer(wishes)
+        with self._lock:
+            self._stopped.set()
+        left = wishes + self._drain()
+        for wish in left:
+            wish.answer.set_exception(Stopped())
+
+    def _take(self) -> list[_Wish]:
+        first = self._wishes.get()
+        wishes = [] if first is None else [first]
+        size = sum(len(wish.texts) for wish in wishes)
+        while wishes and size < self._round_size:
+            try:
+                wish = self._wishes.get_nowait()
+            except Empty:
+                break
+            if wish is None:
+                self._stopped.set()
+                break
+            wishes.append(wish)
+            size += len(wish.texts)
+        return wishes
+
+    def _drain(self) -> list[_Wish]:
+        left = []
+        while not self._wishes.empty():
+            wish = self._wishes.get_nowait()
+            if wish is not None:
+                left.append(wish)
+        return left
+
+    def _answer(self, wishes: list[_Wish]) -> None:
+        wanted = {d: t for wish in wishes for d, t in zip(wish.digests, wish.texts, strict=True)}
+        try:
+            answers = self._embed(list(wanted), list(wanted.values()))
+        except Exception as error:  # noqa: BLE001 - every asker gets it, and the thread lives on
+            for wish in wishes:
+                wish.answer.set_exception(error)
+            return
+        for wish in wishes:
+            wish.answer.set_result({d: answers[d] for d in wish.digests})
+
+    def _embed(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
+        begun = monotonic()
+        vectors = self._embedder.embed(texts)
+        self.seconds += monotonic() - begun
+        self.texts += len(texts)
+        self.tokens += sum(self._count_tokens(texts))
+        self._cache.put(self._recipe, digests, vectors)
+        return dict(zip(digests, vectors, strict=True))

@@ -1,0 +1,214 @@
+"""The way of one document, top to bottom: fetch, parse, chunk, compare with what is known, embed.
+
+Runs on a worker and touches neither journal nor index: it returns what is to be written. Only chunks
+whose vector is not in the index already are embedded, and the vector cache answers for those it has seen.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingestor import detect, diff, metadata
+from ingestor.fingerprint import combine, digest, metadata_digest, text_digest
+from ingestor.model import (
+    Blob,
+    Chunk,
+    Chunking,
+    CollectionName,
+    Document,
+    DocumentId,
+    Fingerprint,
+    Item,
+    Known,
+    Metadata,
+    Record,
+    RecordId,
+    SourceName,
+    Sums,
+    Vectors,
+)
+from ingestor.pooling import mix
+from ingestor.ports import Chunker, Collective, Embed, Parser
+from ingestor.rows import Entry, Intent, Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """All that turns one source's items into records (chunkers/options: context, neighbours)."""
+
+    source: SourceName
+    collection: CollectionName
+    fetch: Callable[[Item], Blob]
+    parsers: Mapping[str, Parser]
+    parser_recipes: Mapping[str, Fingerprint]
+    chunker: Chunker
+    chunker_recipe: Fingerprint
+    strategy: str
+    embed: Embed
+    embedder_recipe: Fingerprint
+    count_tokens: Callable[[Sequence[str]], list[int]]
+    context: str = "none"
+    neighbours: float = 0.0
+
+    def recipe(self, parser: str) -> str:
+        """Of documents read by that parser; "" is a document that none could read."""
+        reading = self.parser_recipes.get(parser) or combine(*sorted(self.parser_recipes.values()))
+        return combine(reading, self.chunker_recipe, self.embedder_recipe)
+
+    @property
+    def statistic(self) -> str | None:
+        return self.chunker.statistic if isinstance(self.chunker, Collective) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """``others``: the collection's sums without this document; ``force``: even if nothing changed."""
+
+    entry: Entry
+    others: Sums | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """All that is to be written for one document. Valid while the journal still knows ``basis``."""
+
+    entry: Entry
+    intent: Intent
+    receipt: Receipt
+    basis: tuple[Known, ...] = ()
+    records: tuple[Record, ...] = ()  # to upsert
+    patches: tuple[tuple[RecordId, Metadata], ...] = ()
+    drops: tuple[RecordId, ...] = ()
+    added: int = 0  # how many of ``records`` are new
+
+
+Predecessor = Callable[[CollectionName, str], Entry | None]
+
+
+def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
+    """Raises what the connector, the parser and the embedder raise (see ports)."""
+    entry = job.entry
+    assert entry.item is not None
+    blob = tools.fetch(entry.item)
+    content = digest(blob.data)
+    parser = detect.parser_kind(detect.content_type(blob))
+    facts = combine(content, entry.item.uri, entry.item.size, entry.item.modified, entry.item.extra)
+    if not job.force and _nothing_new(entry, facts, tools.recipe(parser)):
+        return _unchanged(entry, entry.item.version)
+    document = tools.parsers[parser].parse(blob)
+    chunking = tools.chunker.chunk(document, tools.embed, job.others)
+    owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
+    receipt = Receipt(
+        owner.row, entry.item.version, tools.recipe(parser), facts, content, parser,
+        statistic=tools.statistic if chunking.sums is not None else None,
+        sums=chunking.sums, interval=chunking.interval,
+    )  # fmt: skip
+    return _compose(entry, owner, receipt, document, chunking, tools)
+
+
+def withdraw(entry: Entry, receipt: Receipt) -> Prepared:
+    """Nothing of this document shall be in the index."""
+    slots = tuple(known.slot for known in entry.known)
+    drops = tuple(record_id(entry.document_id, slot) for slot in slots)
+    return Prepared(entry, Intent(entry.row, slots), receipt, entry.known, drops=drops)
+
+
+def record_id(document: DocumentId, slot: int) -> RecordId:
+    return RecordId(f"{document}#{slot}")
+
+
+def _nothing_new(entry: Entry, facts: str, recipe: str) -> bool:
+    sure = entry.done_version is not None and not any(known.unsure for known in entry.known)
+    return sure and entry.facts == facts and entry.done_recipe == recipe
+
+
+def _unchanged(entry: Entry, version: str) -> Prepared:
+    """Only the version moved: the receipt is renewed, the index stays untouched."""
+    assert entry.done_recipe is not None
+    assert entry.facts is not None
+    assert entry.digest is not None
+    assert entry.parser is not None
+    receipt = Receipt(
+        entry.row, version, entry.done_recipe, entry.facts, entry.digest, entry.parser, entry.known,
+        entry.statistic, entry.sums, entry.interval,
+    )  # fmt: skip
+    return Prepared(entry, Intent(entry.row, ()), receipt, entry.known)
+
+
+def _compose(
+    entry: Entry, owner: Entry, receipt: Receipt, document: Document, chunking: Chunking, tools: Tools
+) -> Prepared:
+    assert entry.item is not None
+    chunks = chunking.chunks
+    texts = [_embedded_text(document, chunk, tools.context) for chunk in chunks]
+    keys = [
+        diff.Keys(text_digest(chunk.text), key)
+        for chunk, key in zip(chunks, _vector_keys(texts, chunking, tools), strict=True)
+    ]
+    slots = diff.assign(owner.known, keys)
+    ids = [record_id(owner.document_id, slot) for slot in slots]
+    metas = metadata.build(
+        document, entry.item, owner.document_id, chunks, ids,
+        tokens=tools.count_tokens([chunk.text for chunk in chunks]),
+        content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
+    )  # fmt: skip
+    wanted = tuple(
+        Known(slot, key.text, key.vector, metadata_digest(meta))
+        for slot, key, meta in zip(slots, keys, metas, strict=True)
+    )
+    change = diff.delta(owner.known, wanted)
+    written = change.add + change.replace
+    vectors = _vectors(written, texts, chunking, tools)
+    records = tuple(
+        Record(ids[position], chunks[position].text, metas[position], vector)
+        for position, vector in zip(written, vectors, strict=True)
+    )
+    touched = (*(slots[position] for position in (*written, *change.patch)), *change.drop)
+    adopted = owner.row if owner.row != entry.row else None
+    return Prepared(
+        entry,
+        Intent(entry.row, tuple(touched), adopted),
+        _with_records(receipt, wanted),
+        owner.known,
+        records,
+        tuple((ids[position], metas[position]) for position in change.patch),
+        tuple(record_id(owner.document_id, slot) for slot in change.drop),
+        len(change.add),
+    )
+
+
+def _with_records(receipt: Receipt, records: tuple[Known, ...]) -> Receipt:
+    return Receipt(
+        receipt.row, receipt.version, receipt.recipe, receipt.facts, receipt.digest, receipt.parser, records,
+        receipt.statistic, receipt.sums, receipt.interval,
+    )  # fmt: skip
+
+
+def _embedded_text(document: Document, chunk: Chunk, context: str) -> str:
+    prefix = metadata.context(document, chunk, context)
+    return f"{prefix}\n\n{chunk.text}" if prefix else chunk.text
+
+
+def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequence[str]:
+    """Digests of all that each chunk's vector is made from: equal keys, equal vectors."""
+    if chunking.vectors is not None:
+        return [combine(tools.embedder_recipe, digest(vector.tobytes())) for vector in chunking.vectors]
+    own = [combine(tools.embedder_recipe, text_digest(text)) for text in texts]
+    if not tools.neighbours:
+        return own
+    return [combine(tools.neighbours, i, *own[max(0, i - 2) : i + 3]) for i in range(len(own))]
+
+
+def _vectors(positions: Sequence[int], texts: Sequence[str], chunking: Chunking, tools: Tools) -> Vectors:
+    """One row a position. Mixing needs up to two chunks on either side, and no more."""
+    if chunking.vectors is not None:
+        return chunking.vectors[list(positions)]
+    if not positions or not tools.neighbours:
+        return tools.embed([texts[position] for position in positions])
+    near = sorted({p for at in positions for p in range(max(0, at - 2), min(len(texts), at + 3))})
+    found = tools.embed([texts[position] for position in near])
+    base = np.zeros((len(texts), found.shape[1]), np.float32)
+    base[near] = found
+    return mix(base, tools.neighbours)[list(positions)]

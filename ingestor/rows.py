@@ -1,0 +1,111 @@
+"""The journal's rows as frozen values, and how they are packed into columns. Pure."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ingestor.decide import Failure
+from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName, Sums
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One document's row. ``item`` is None when its source no longer has it."""
+
+    row: int
+    document_id: DocumentId
+    source: SourceName
+    collection: CollectionName
+    key: str
+    item: Item | None
+    done_version: str | None
+    done_recipe: str | None
+    facts: str | None  # digest of content and item metadata that the receipt speaks of
+    digest: str | None
+    parser: str | None
+    attempts: int
+    known: tuple[Known, ...] = ()
+    statistic: str | None = None
+    sums: Sums | None = None
+    interval: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intent:
+    """Slots about to be touched in one document's name; ``predecessor`` is the row it takes over."""
+
+    row: int
+    slots: tuple[int, ...]
+    predecessor: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Receipt:
+    """What one document is in the index now. ``failure`` set: it is quarantined and has no records."""
+
+    row: int
+    version: str
+    recipe: str
+    facts: str
+    digest: str
+    parser: str
+    records: tuple[Known, ...] = ()
+    statistic: str | None = None
+    sums: Sums | None = None
+    interval: tuple[int, int] | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """``held``: why nothing of this source is touched; ``accepted``: someone said its loss is real."""
+
+    last_scan: float | None = None
+    identity: str | None = None
+    held: str | None = None
+    accepted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRow:
+    """``extra_keys``: every metadata key beside the standard ones that was ever written there."""
+
+    uuid: str | None = None
+    embedder: str | None = None
+    extra_keys: frozenset[str] = frozenset()
+
+
+COLUMNS = """id, document_id, source, collection, key, done_version, done_recipe, facts, digest, parser,
+    attempts, wanted_version, uri, size, modified, extra, statistic, sums, lo, hi"""
+
+
+def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
+    """``row``: the values of COLUMNS."""
+    version, uri, size, modified, extra, statistic, sums, lo, hi = row[11:]
+    pairs = tuple((name, value) for name, value in json.loads(extra))
+    return Entry(
+        *row[:5],
+        None if version is None else Item(row[4], version, uri, size, modified, pairs),
+        *row[5:11],
+        known,
+        statistic,
+        None if sums is None else unpack(sums),
+        None if lo is None else (lo, hi),
+    )
+
+
+def item_columns(item: Item) -> tuple[object, ...]:
+    """key, wanted_version, uri, size, modified, extra."""
+    return item.key, item.version, item.uri, item.size, item.modified, json.dumps(item.extra)
+
+
+def pack(sums: Sums) -> bytes:
+    """Half the room where the numbers allow it; the first byte says which."""
+    narrow = sums.astype(np.int32)
+    return b"4" + narrow.tobytes() if np.array_equal(narrow, sums) else b"8" + sums.tobytes()
+
+
+def unpack(packed: bytes) -> Sums:
+    return np.frombuffer(packed[1:], np.int32 if packed[:1] == b"4" else np.int64).astype(np.int64)

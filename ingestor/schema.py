@@ -1,0 +1,57 @@
+"""The journal's tables, as numbered migrations: a released one is never edited, only followed."""
+
+import sqlite3
+
+_MIGRATIONS = (
+    """
+    CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE sources (
+        name TEXT PRIMARY KEY, last_scan REAL, identity TEXT, held TEXT, accepted INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID;
+    CREATE TABLE collections (
+        name TEXT PRIMARY KEY, uuid TEXT, embedder TEXT, extra_keys TEXT NOT NULL DEFAULT '[]'
+    ) WITHOUT ROWID;
+    CREATE TABLE documents (
+        id INTEGER PRIMARY KEY,
+        document_id TEXT NOT NULL UNIQUE,
+        source TEXT NOT NULL, collection TEXT NOT NULL, key TEXT NOT NULL,
+        wanted_version TEXT, wanted_recipe TEXT,
+        uri TEXT, size INTEGER, modified REAL, extra TEXT,
+        done_version TEXT, done_recipe TEXT, facts TEXT, digest TEXT, parser TEXT,
+        statistic TEXT, sums BLOB, lo INTEGER, hi INTEGER,
+        attempts INTEGER NOT NULL DEFAULT 0, retry_at REAL NOT NULL DEFAULT 0,
+        reason TEXT, detail TEXT, quarantined INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (source, collection, key)
+    );
+    CREATE TABLE records (
+        document INTEGER NOT NULL, slot INTEGER NOT NULL, text_key TEXT NOT NULL, vector_key TEXT NOT NULL,
+        meta_key TEXT NOT NULL, unsure INTEGER NOT NULL, PRIMARY KEY (document, slot)
+    ) WITHOUT ROWID;
+    CREATE TABLE statistics (
+        collection TEXT NOT NULL, statistic TEXT NOT NULL, documents INTEGER NOT NULL, sums BLOB NOT NULL,
+        PRIMARY KEY (collection, statistic)
+    ) WITHOUT ROWID;
+    CREATE INDEX unsettled ON documents (retry_at, id) WHERE
+        (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe) AND wanted_version IS NOT NULL;
+    CREATE INDEX gone ON documents (retry_at, id) WHERE wanted_version IS NULL;
+    CREATE INDEX moved ON documents (collection, digest) WHERE wanted_version IS NULL;
+    CREATE INDEX low ON documents (collection, statistic, lo) WHERE lo IS NOT NULL;
+    CREATE INDEX high ON documents (collection, statistic, hi) WHERE hi IS NOT NULL;
+    CREATE INDEX failed ON documents (source, key) WHERE reason IS NOT NULL;
+    """,
+)
+
+
+class NewerJournal(Exception):
+    """The journal was written by a newer version of this program."""
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring the tables up to date, each step in a transaction. Raises NewerJournal."""
+    version = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if version > len(_MIGRATIONS):
+        raise NewerJournal(
+            f"the journal has format {version}, this program knows {len(_MIGRATIONS)}: install a newer ingestor"
+        )
+    for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
+        db.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")

@@ -1,0 +1,111 @@
+"""How everything stands, from the journal, the live file and Chroma; for people and for --json."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ingestor.config import Config
+from ingestor.decide import NEVER
+from ingestor.journal import Journal
+from ingestor.live import Live
+from ingestor.model import CollectionName, SourceName
+
+
+@dataclass(slots=True)
+class SourceStatus:
+    """Documents by state; times are POSIX seconds."""
+
+    settled: int = 0
+    due: int = 0  # new, changed or gone, and those that wait for another try
+    in_flight: int = 0
+    quarantined: int = 0
+    last_scan: float | None = None
+    held: str | None = None
+    configured: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A document that failed; ``next_try`` is None where only a change helps."""
+
+    source: str
+    document: str
+    reason: str
+    attempts: int
+    next_try: float | None
+    quarantined: bool
+
+
+@dataclass(slots=True)
+class CollectionStatus:
+    """``healthy``: it counts and answers; None where nobody could ask. ``records``: by the journal."""
+
+    records: int = 0
+    healthy: bool | None = None
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class Status:
+    running: bool = False
+    chroma: str = ""
+    sources: dict[str, SourceStatus] = field(default_factory=dict)
+    collections: dict[str, CollectionStatus] = field(default_factory=dict)
+    failures: list[Failed] = field(default_factory=list)
+    embedded_texts: int = 0
+    tokens_per_second: float | None = None
+
+    @property
+    def sound(self) -> bool:
+        """The daemon runs, no source is held and every collection answers."""
+        held = any(source.held for source in self.sources.values())
+        sick = any(collection.healthy is False for collection in self.collections.values())
+        return self.running and not held and not sick
+
+
+def gather(
+    config: Config,
+    journal: Journal | None,
+    live: Live,
+    running: bool,
+    probe: Callable[[CollectionName], str | None] | None,
+) -> Status:
+    """``probe``: why a collection is sick, or None; itself None where Chroma can't be asked."""
+    status = Status(running, live.chroma if running else "", embedded_texts=live.texts)
+    if live.embedding_seconds:
+        status.tokens_per_second = round(live.tokens / live.embedding_seconds, 1)
+    for source in config.sources:
+        status.sources[source.name] = SourceStatus()
+        status.collections[source.collection] = CollectionStatus()
+    if journal is not None:
+        _add_sources(status, journal, live if running else Live())
+        _add_collections(status, journal, probe)
+    return status
+
+
+def _add_sources(status: Status, journal: Journal, live: Live) -> None:
+    for name, _, state, documents in journal.counts():
+        source = status.sources.setdefault(name, SourceStatus(configured=False))
+        shown = state if state in ("settled", "quarantined") else "due"
+        setattr(source, shown, getattr(source, shown) + documents)
+    for name, source in status.sources.items():
+        row = journal.source(SourceName(name))
+        source.last_scan, source.held = row.last_scan, row.held
+        source.in_flight = live.in_flight.get(name, 0)
+    status.failures = [
+        Failed(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)
+        for source, key, reason, attempts, retry_at, quarantined, _ in journal.failures()
+    ]
+
+
+def _add_collections(
+    status: Status, journal: Journal, probe: Callable[[CollectionName], str | None] | None
+) -> None:
+    for name in journal.collections():
+        records = journal.record_count(name)
+        if name not in status.collections and not records:
+            continue
+        collection = status.collections.setdefault(name, CollectionStatus())
+        collection.records = records
+        if probe is not None and journal.collection(name).uuid is not None:
+            collection.reason = probe(name)
+            collection.healthy = collection.reason is None

@@ -1,0 +1,122 @@
+"""Journal against collection, record by record: what is missing, orphaned, stale, wrong or unreachable.
+
+What is off is mended by doubting it: the journal calls those records unsure, and the next pass writes them
+again, with vectors from the cache. Orphans are dropped.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ingestor.cache import VectorCache
+from ingestor.fingerprint import combine, metadata_digest, text_digest
+from ingestor.journal import Journal
+from ingestor.model import CollectionName, Digest, Fingerprint, Known, Record, RecordId
+from ingestor.ports import Index, Torn
+from ingestor.prepare import record_id
+
+PAGE = 300  # records read at once
+
+
+@dataclass(slots=True)
+class Findings:
+    """Of one collection. ``rows``: the documents that must be written again."""
+
+    checked: int = 0
+    missing: list[RecordId] = field(default_factory=list)
+    orphaned: list[RecordId] = field(default_factory=list)
+    stale: list[RecordId] = field(default_factory=list)
+    wrong_metadata: list[RecordId] = field(default_factory=list)
+    unreachable: list[RecordId] = field(default_factory=list)
+    rows: set[int] = field(default_factory=set)
+    broken: str | None = None  # the collection as a whole can't be read
+
+    @property
+    def clean(self) -> bool:
+        lists = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable)
+        return not any(lists) and self.broken is None
+
+
+def examine(
+    journal: Journal, index: Index, collection: CollectionName, cache: VectorCache, embedder: Fingerprint
+) -> Findings:
+    """Reads every record once and looks each up by its own vector. Transient when the server is away."""
+    entries = journal.of_collection(collection)
+    expected = {record_id(e.document_id, k.slot): (e.row, k) for e in entries for k in e.known}
+    found = Findings()
+    try:
+        present = set(index.ids())
+        found.orphaned = sorted(present - expected.keys())
+        for page in _pages([id_ for id_ in expected if id_ in present]):
+            _examine_page(found, expected, index.read(page, vectors=True), index, cache, embedder)
+    except Torn as error:
+        found.broken = str(error)
+        return found
+    absent = [id_ for id_ in expected if id_ not in present]
+    found.missing = sorted(id_ for id_ in absent if not expected[id_][1].unsure)
+    found.rows.update(expected[id_][0] for id_ in absent)
+    return found
+
+
+def mend(journal: Journal, index: Index, collection: CollectionName, found: Findings) -> None:
+    """Make due again whatever is off; the pass that must follow writes it."""
+    if found.orphaned:
+        index.drop(found.orphaned)
+    if found.rows:
+        journal.doubt(collection, sorted(found.rows))
+
+
+def _examine_page(
+    found: Findings,
+    expected: dict[RecordId, tuple[int, Known]],
+    records: Sequence[Record],
+    index: Index,
+    cache: VectorCache,
+    embedder: Fingerprint,
+) -> None:
+    found.checked += len(records)
+    reachable = _reachable(index, records)
+    vectors = cache.get(embedder, [text_digest(record.text) for record in records])
+    for record in records:
+        row, known = expected[record.id]
+        if (
+            known.unsure
+            or known.text_key != text_digest(record.text)
+            or _other_vector(record, known, vectors, embedder)
+        ):
+            found.stale.append(record.id)
+        elif known.meta_key != metadata_digest(record.metadata):
+            found.wrong_metadata.append(record.id)
+        elif record.id not in reachable:
+            found.unreachable.append(record.id)
+        else:
+            continue
+        found.rows.add(row)
+
+
+def _other_vector(
+    record: Record, known: Known, vectors: dict[Digest, np.ndarray], embedder: Fingerprint
+) -> bool:
+    """Whether the vector is not the cached one of the text, where it is made of the text alone."""
+    digest = text_digest(record.text)
+    if digest not in vectors or known.vector_key != combine(embedder, digest):
+        return False
+    return not np.allclose(vectors[digest], record.vector, atol=1e-3)
+
+
+def _reachable(index: Index, records: Sequence[Record]) -> set[RecordId]:
+    """Those found by their own vector; a twin with the same vector may stand in their place."""
+    if not records:
+        return set()
+    answers = index.query(np.stack([record.vector for record in records]), 10)
+    return {
+        record.id
+        for record, hits in zip(records, answers, strict=True)
+        if any(hit.id == record.id for hit in hits) or (hits and hits[-1].score > 1 - 1e-5)
+    }
+
+
+def _pages(ids: Sequence[RecordId]) -> Iterator[Sequence[RecordId]]:
+    for start in range(0, len(ids), PAGE):
+        yield ids[start : start + PAGE]

@@ -1,0 +1,195 @@
+"""The engine's writing hand: gathers what is prepared, and brings it to the collections in batches.
+
+A collection that can't be written for now is paused with what waits for it; an error is no refusal (what
+was sent may have been applied), so the same is sent again.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ingestor import apply
+from ingestor.backoff import delay
+from ingestor.decide import NEVER, after_failure
+from ingestor.journal import Journal
+from ingestor.model import CollectionName
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.prepare import Prepared
+from ingestor.rows import Entry
+from ingestor.shelf import Shelf
+
+log = logging.getLogger("ingestor")
+
+BATCH = 400  # records written at once
+LINGER = 0.5  # seconds that a prepared document waits for company
+LONGEST_PAUSE = 15.0  # seconds
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was done since the start; the numbers of ``sync``."""
+
+    added: int = 0
+    changed: int = 0
+    moved: int = 0
+    removed: int = 0
+    records_added: int = 0
+    records_replaced: int = 0
+    records_patched: int = 0
+    records_dropped: int = 0
+
+
+@dataclass(slots=True)
+class _Outbox:
+    prepared: list[Prepared] = field(default_factory=list)
+    since: float = 0.0
+    not_before: float = 0.0
+    attempts: int = 0
+
+    @property
+    def size(self) -> int:
+        return sum(len(p.records) + len(p.patches) + len(p.drops) for p in self.prepared)
+
+
+class Writer:
+    """``hold`` is told of a collection that only a person can mend."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        shelf: Shelf,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        wanted_recipe: Callable[[Prepared], str],
+        hold: Callable[[CollectionName, Exception], None],
+    ) -> None:
+        self._journal, self._shelf, self._clock, self._random = journal, shelf, clock, random
+        self._wanted_recipe, self._hold = wanted_recipe, hold
+        self._outboxes: dict[CollectionName, _Outbox] = {}
+        self.tally = Tally()
+
+    def put(self, prepared: Prepared) -> None:
+        """Take over one document's writes."""
+        outbox = self._outbox(prepared.entry.collection)
+        if not outbox.prepared:
+            outbox.since = self._clock()
+        outbox.prepared.append(prepared)
+
+    def paused(self) -> set[CollectionName]:
+        now = self._clock()
+        return {name for name, outbox in self._outboxes.items() if now < outbox.not_before}
+
+    def waiting(self) -> int:
+        """Documents that are prepared and not written yet."""
+        return sum(len(outbox.prepared) for outbox in self._outboxes.values())
+
+    def wake_at(self) -> float:
+        times = (max(o.not_before, o.since + LINGER) for o in self._outboxes.values() if o.prepared)
+        return min(times, default=NEVER)
+
+    def flush(self, *, everything: bool = False) -> list[Entry]:
+        """Write what is ripe; returns the documents that are off our hands, written or not."""
+        done: list[Entry] = []
+        for collection, outbox in self._outboxes.items():
+            ripe = everything or outbox.size >= BATCH or self._clock() >= outbox.since + LINGER
+            if outbox.prepared and ripe and self._clock() >= outbox.not_before:
+                done += self._write(collection, outbox)
+        return done
+
+    def remove(self, entries: Sequence[Entry]) -> None:
+        """Drop documents whose source has them no more."""
+        for collection in {entry.collection for entry in entries} - self.paused():
+            gone = [entry for entry in entries if entry.collection == collection]
+            if self._guarded(collection, self._remover(collection, gone)):
+                self.tally.removed += len(gone)
+
+    def _outbox(self, collection: CollectionName) -> _Outbox:
+        return self._outboxes.setdefault(collection, _Outbox())
+
+    def _remover(self, collection: CollectionName, gone: Sequence[Entry]) -> Callable[[], None]:
+        def remove() -> None:
+            dropped = apply.remove(self._journal, self._shelf.open(collection), gone)
+            self.tally.records_dropped += dropped
+
+        return remove
+
+    def _write(self, collection: CollectionName, outbox: _Outbox) -> list[Entry]:
+        batch = [prepared for prepared in outbox.prepared if apply.valid(self._journal, prepared)]
+        written = self._guarded(collection, lambda: self._write_batch(collection, batch))
+        if outbox.not_before > self._clock():
+            return []
+        if written:
+            outbox.attempts = 0
+        done, outbox.prepared = [prepared.entry for prepared in outbox.prepared], []
+        return done
+
+    def _guarded(self, collection: CollectionName, work: Callable[[], None]) -> bool:
+        """Whether it succeeded; if not, what its error asks for is done."""
+        try:
+            work()
+        except (Transient, sqlite3.Error) as error:
+            self._pause(collection, error)
+        except (Torn, Gone) as error:
+            self._rebuild(collection, error)
+        except NeedsHuman as error:
+            log.error("collection %s can't be used: %s", collection, error)
+            self._hold(collection, error)
+        else:
+            return True
+        return False
+
+    def _write_batch(self, collection: CollectionName, batch: Sequence[Prepared]) -> None:
+        """One bad document never stops the others: a batch that fails for no known reason is taken apart."""
+        if not batch:
+            return
+        try:
+            index = self._shelf.open(collection)
+            keys = self._shelf.extra_keys(collection, batch)
+            apply.write(self._journal, index, batch, keys, self._wanted_recipe)
+        except (Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
+            raise
+        except Exception as error:  # noqa: BLE001 - Chroma's refusals are of no common kind
+            if len(batch) == 1:
+                self._failed(batch[0].entry, error)
+                return
+            for prepared in batch:
+                self._write_batch(collection, [prepared])
+            return
+        for prepared in batch:
+            self._count(prepared)
+
+    def _failed(self, entry: Entry, error: Exception) -> None:
+        log.error("writing %s failed", entry.key, exc_info=error)
+        version = entry.item.version if entry.item else None
+        failure = after_failure(error, entry.attempts, self._clock(), self._random(), "")
+        self._journal.fail(entry.row, version, failure)
+
+    def _pause(self, collection: CollectionName, error: Exception) -> None:
+        outbox = self._outbox(collection)
+        wait = min(delay(outbox.attempts, self._random()), LONGEST_PAUSE)
+        outbox.attempts += 1
+        outbox.not_before = self._clock() + max(wait, 0.05)
+        self._shelf.failed(collection)
+        log.warning("collection %s can't be written (next try in %.1f s): %s", collection, wait, error)
+
+    def _rebuild(self, collection: CollectionName, error: Exception) -> None:
+        """The collection is torn or was deleted: write it anew, from the cache."""
+        log.error("collection %s is rebuilt: %s", collection, error)
+        self._journal.doubt(collection)
+        self._shelf.discard(collection, torn=isinstance(error, Torn))
+
+    def _count(self, prepared: Prepared) -> None:
+        tally = self.tally
+        tally.records_added += prepared.added
+        tally.records_replaced += len(prepared.records) - prepared.added
+        tally.records_patched += len(prepared.patches)
+        tally.records_dropped += len(prepared.drops)
+        if prepared.receipt.failure is not None:
+            return
+        if prepared.intent.predecessor is not None:
+            tally.moved += 1
+        elif prepared.entry.digest is None:
+            tally.added += 1
+        elif prepared.intent.slots:
+            tally.changed += 1

@@ -1,0 +1,336 @@
+"""A small world to crash in: a source, a clock, an index and a program that dies wherever chance says.
+
+Everything between the ports is the real program: journal on disk, engine, writer, prepare, parsers. A
+``Crash`` is no Exception, so nothing in the program can catch it; afterwards only what is durable is
+left: the source, the journal's file and the index.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import numpy as np
+
+from ingestor.engine import Engine, Outcome
+from ingestor.fingerprint import text_digest
+from ingestor.indexes.memory import MemoryIndex
+from ingestor.journal import Journal
+from ingestor.listing import Source
+from ingestor.model import Blob, Chunk, Chunking, Document, Fingerprint, Item, Record, Sums, Vectors
+from ingestor.parsers.text import PLUGIN as TEXT
+from ingestor.ports import Embed, Index, PartialScan, Stale, Torn, Transient
+from ingestor.prepare import Tools
+from ingestor.shelf import Shelf
+
+NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
+
+
+class Crash(BaseException):
+    """The process died here."""
+
+
+@dataclass
+class Chaos:
+    """Decides at every point whether the process dies, and counts."""
+
+    random: Random
+    crash_rate: float = 0.0
+    error_rate: float = 0.0
+    crashes: Counter[str] = field(default_factory=Counter)
+
+    def point(self, name: str) -> None:
+        if self.random.random() < self.crash_rate:
+            self.crashes[name] += 1
+            raise Crash(name)
+
+    def fault(self, name: str) -> None:
+        if self.random.random() < self.error_rate:
+            raise Transient(f"injected at {name}")
+
+
+class CrashingJournal(Journal):
+    """Dies before or after a commit."""
+
+    chaos: Chaos
+
+    @contextmanager
+    def _transaction(self) -> Iterator[object]:
+        with super()._transaction() as db:
+            yield db
+            self.chaos.point("before commit")
+        self.chaos.point("after commit")
+
+
+@dataclass
+class CrashingIndex:
+    """Dies before, within and after a write, and at times raises although it wrote."""
+
+    inner: MemoryIndex
+    chaos: Chaos
+    torn: bool = False
+
+    def _apply(self, name: str, write: Callable[[list], None], batch: Sequence) -> None:
+        if self.torn:
+            raise Torn("injected")
+        self.chaos.point(f"before {name}")
+        self.chaos.fault(f"before {name}")
+        half = len(batch) // 2
+        write(list(batch[:half]))
+        self.chaos.point(f"within {name}")
+        write(list(batch[half:]))
+        self.chaos.point(f"after {name}")
+        self.chaos.fault(f"after {name}")
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        self._apply("upsert", self.inner.upsert, records)
+
+    def patch(self, metadata: Sequence) -> None:
+        self._apply("patch", self.inner.patch, metadata)
+
+    def drop(self, ids: Sequence) -> None:
+        self._apply("drop", self.inner.drop, ids)
+
+
+@dataclass
+class Shelves:
+    """The backend: collections that outlive the process."""
+
+    chaos: Chaos
+    serial: Iterator[int] = field(default_factory=count)
+    collections: dict[str, tuple[CrashingIndex, str]] = field(default_factory=dict)
+
+    def open(self, name: str) -> tuple[Index, str]:
+        if name not in self.collections:
+            self.collections[name] = (CrashingIndex(MemoryIndex(), self.chaos), f"uuid-{next(self.serial)}")
+        return self.collections[name]
+
+    def delete(self, name: str) -> None:
+        self.chaos.point("before delete")
+        self.collections.pop(name, None)
+        self.chaos.point("after delete")
+
+    def records(self, name: str) -> list[Record]:
+        if name not in self.collections:
+            return []
+        inner = self.collections[name][0].inner
+        return inner.read(list(inner.ids()), vectors=True)
+
+
+@dataclass
+class Files:
+    """The source: contents by key. Its scans can break off, or not see a part."""
+
+    chaos: Chaos
+    contents: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    serial: Iterator[int] = field(default_factory=lambda: count(1))
+    hidden: str | None = None  # a folder that can't be read just now
+
+    def write(self, key: str, text: str) -> None:
+        self.contents[key] = text
+        self.versions[key] = next(self.serial)
+
+    def delete(self, key: str) -> None:
+        self.contents.pop(key, None)
+        self.versions.pop(key, None)
+
+    def rename(self, old: str, new: str) -> None:
+        text = self.contents[old]
+        self.delete(old)
+        self.write(new, text)
+
+    def scan(self) -> Iterator[Item]:
+        for key in sorted(self.contents):
+            self.chaos.fault("scan")
+            if not (self.hidden and key.startswith(self.hidden)):
+                yield self.item(key)
+        if self.hidden:
+            raise PartialScan("hidden", [self.hidden])
+
+    def item(self, key: str) -> Item:
+        return Item(key, str(self.versions[key]), f"/root/{key}", len(self.contents[key]))
+
+    def fetch(self, item: Item) -> Blob:
+        self.chaos.point("fetch")
+        if item.key not in self.contents or self.item(item.key) != item:
+            raise Stale("changed since it was listed")
+        return Blob(self.contents[item.key].encode(), item.key)
+
+
+class Lines:
+    """One chunk a line; the smallest chunker there is."""
+
+    def __init__(self, per_chunk: int = 1) -> None:
+        self.per_chunk = per_chunk
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        spans = line_spans(document.text, self.per_chunk)
+        return Chunking(tuple(Chunk(start, end, document.text[start:end]) for start, end in spans))
+
+
+class Fickle(Lines):
+    """Its cuts depend on the mean line length of the whole collection: one chunk a line, or two."""
+
+    statistic = "mean line length"
+
+    def value(self, total: Sums) -> int:
+        return int(total[1] // max(1, total[0]))
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        lines = [line for line in document.text.split("\n") if line]
+        sums = np.array([len(lines), sum(map(len, lines))], np.int64)
+        pivot = 3 + len(lines) % 5  # documents differ in where they change
+        small = self.value(sums if others is None else sums + others) < pivot
+        spans = line_spans(document.text, 1 if small else 2)
+        chunks = tuple(Chunk(start, end, document.text[start:end]) for start, end in spans)
+        return Chunking(chunks, None, sums, (0, pivot - 1) if small else (pivot, 10**9))
+
+
+def line_spans(text: str, per_chunk: int) -> list[tuple[int, int]]:
+    spans, start = [], 0
+    for line in text.split("\n"):
+        if line:
+            spans.append((start, start + len(line)))
+        start += len(line) + 1
+    groups = [spans[i : i + per_chunk] for i in range(0, len(spans), per_chunk)]
+    return [(group[0][0], group[-1][1]) for group in groups]
+
+
+class Inline:
+    """A pool without threads: work is done when it is handed in."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+        try:
+            self.outcomes.append(Outcome(tag, work()))
+        except Exception as error:
+            self.outcomes.append(Outcome(tag, error=error))
+
+    def listen(self, tag: object, hints: object) -> Callable[[], None]:
+        return lambda: None
+
+    def next(self, timeout: float) -> Outcome | None:
+        return self.outcomes.pop(0) if self.outcomes else None
+
+
+@dataclass
+class World:
+    """``step`` and ``settle`` run the program; ``check`` holds it to its laws."""
+
+    folder: Path
+    seed: int
+    crash_rate: float = 0.0
+    error_rate: float = 0.0
+    collective: bool = False
+    per_chunk: int = 1
+    now: float = 1e9
+    embedded: int = 0
+
+    def __post_init__(self) -> None:
+        self.chaos = Chaos(Random(self.seed))
+        self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
+        self.calm()
+        self.start()
+
+    def calm(self) -> None:
+        self.chaos.crash_rate = self.chaos.error_rate = 0.0
+
+    def start(self) -> None:
+        """A new process over what is durable."""
+        journal = CrashingJournal.__new__(CrashingJournal)
+        journal.chaos = Chaos(Random(0))  # opening is not what is tested here
+        journal.__init__(self.folder / "journal.sqlite3", synchronous="OFF")  # type: ignore[misc]
+        journal.chaos = self.chaos
+        self.journal = journal
+        self.vectors: dict[str, np.ndarray] = {}
+        self.engine = self._engine(journal, self.shelves)
+        self.engine.configure([self.source()], watch=False)
+
+    def _engine(self, journal: Journal, shelves: Shelves) -> Engine:
+        shelf = Shelf(journal, shelves, Fingerprint("embedder"))
+        return Engine(journal, shelf, Inline(), lambda: self.now, self.chaos.random.random, workers=4)
+
+    def source(self) -> Source:
+        chunker = Fickle() if self.collective else Lines(self.per_chunk)
+        tools = Tools(
+            "files", "docs", self.files.fetch, {"text": TEXT.build(TEXT.options())},
+            {"text": Fingerprint("text")}, chunker, Fingerprint(f"{type(chunker).__name__}{self.per_chunk}"),
+            "lines", self.embed, Fingerprint("embedder"), lambda texts: [len(text) for text in texts],
+        )  # fmt: skip
+        return Source("files", "docs", self.files, tools, max_loss=1.0, scan_every=10.0)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        for text in texts:
+            self.chaos.point("embed")
+            self.chaos.fault("embed")
+            self.embedded += 1
+        seeds = [int(text_digest(text)[:8], 16) for text in texts]
+        return np.array([np.random.default_rng(seed).standard_normal(4) for seed in seeds], np.float32).reshape(-1, 4)
+
+    def step(self, steps: int) -> None:
+        """Let the program run a while; if it dies, start it again."""
+        self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
+        for _ in range(steps):
+            try:
+                self.now += self.chaos.random.choice([0.0, 0.3, 5.0, 90.0])
+                self.engine.step(0)
+            except Crash:
+                self.calm()
+                self.journal.close()
+                self.check_superset()
+                self.start()
+                self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
+        self.calm()
+
+    def settle(self) -> None:
+        """No more faults: run until there is nothing left to do."""
+        self.files.hidden = None
+        self.engine.look_again()
+        for _ in range(2000):
+            self.now += 1.0
+            self.engine.step(0)
+            if self.engine.resting() and self.engine.journal.next_retry(["files"]) == float("inf"):
+                return
+        raise AssertionError("the program never came to rest")
+
+    def check_superset(self) -> None:
+        """Law 2: whatever is in the index is in the journal."""
+        journal = Journal(self.folder / "journal.sqlite3", synchronous="OFF")
+        known = {f"{e.document_id}#{k.slot}" for e in journal.of_collection("docs") for k in e.known}
+        journal.close()
+        orphans = {record.id for record in self.shelves.records("docs")} - known
+        assert not orphans, f"records the journal does not know: {orphans}"
+
+    def check(self) -> None:
+        """Law 1: at rest the index equals that of a run from nothing."""
+        fresh = World(self._scratch(), self.seed, collective=self.collective, per_chunk=self.per_chunk)
+        fresh.files.contents, fresh.files.versions = self.files.contents, self.files.versions
+        fresh.settle()
+        expected, found = fresh.essence(), self.essence()
+        fresh.journal.close()
+        assert found == expected
+        self.check_superset()
+        assert self.journal.record_count("docs") == len(self.shelves.records("docs"))
+        assert not [k for e in self.journal.of_collection("docs") for k in e.known if k.unsure]
+
+    def _scratch(self) -> Path:
+        path = self.folder / f"fresh-{self.chaos.random.random()}"
+        path.mkdir()
+        return path
+
+    def essence(self) -> Counter[tuple[object, ...]]:
+        """The records less what history may name."""
+        return Counter(
+            (
+                record.text,
+                record.vector.tobytes(),
+                *sorted((k, v) for k, v in record.metadata.items() if k not in NAMED_BY_HISTORY and v is not None),
+            )
+            for record in self.shelves.records("docs")
+        )
