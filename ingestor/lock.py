@@ -1,0 +1,99 @@
+"""One writer: a lock that lives exactly as long as the process that holds it.
+
+The lock is flock's, never the file's existence or the PID in it, which only tells people whom to ask. The
+descriptor is closed on exec, so a child that outlives us does not keep the lock.
+"""
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+
+from ingestor.ports import NeedsHuman
+
+_PATIENCE = 0.5  # seconds; ``held`` takes the lock for an instant, which must not refuse a daemon
+
+
+class Lock:
+    """A held lock; leaving the context, ``release`` or the end of the process gives it back."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        """Harmless when repeated. The file stays: removing it would let two processes lock two files."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def __enter__(self) -> "Lock":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def hold(path: Path) -> Lock:
+    """Take the lock on ``path``, a file that is made if need be in a folder that exists.
+
+    Raises NeedsHuman when another process holds it, or when the file can't be made or locked.
+    """
+    descriptor = _open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        if not _locked(descriptor, path):
+            raise NeedsHuman(
+                f"{path} is locked by {_holder(descriptor)}: another ingestor works there; stop it first"
+            )
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return Lock(descriptor)
+
+
+def held(path: Path) -> bool:
+    """Whether some process holds the lock just now. Raises NeedsHuman when that can't be found out."""
+    if not path.exists():
+        return False
+    descriptor = _open(path, os.O_RDONLY)
+    try:
+        return not _try(descriptor, path, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise NeedsHuman(f"can't open the lock file {path}: {error.strerror}") from error
+
+
+def _locked(descriptor: int, path: Path) -> bool:
+    until = time.monotonic() + _PATIENCE
+    while not _try(descriptor, path, fcntl.LOCK_EX):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _try(descriptor: int, path: Path, mode: int) -> bool:
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise NeedsHuman(
+            f"can't lock {path}: {error.strerror}; put it on a file system that has locks (flock)"
+        ) from error
+    return True
+
+
+def _holder(descriptor: int) -> str:
+    pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+    return f"process {pid}" if pid.isdigit() else "another process"
