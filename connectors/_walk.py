@@ -63,23 +63,22 @@ class Walk:
         pending = [_Place("", "", "", included=False, linked=False, ignores=())]
         while pending:
             place = pending.pop()
-            depth = place.path.count("/")
-            only = names[depth] if depth < len(names) else None
+            way = names[place.path.count("/") :]
             try:
                 with directory(self._root, place.real) as descriptor:
-                    yield from self._list(place, descriptor, only, pending)
+                    yield from self._list(place, descriptor, way, pending)
             except FileNotFoundError:
                 continue  # gone since its parent was listed
             except OSError as error:
                 self._miss(place.key, error)
 
     def _list(
-        self, place: _Place, descriptor: int, only: str | None, pending: list[_Place]
+        self, place: _Place, descriptor: int, way: Sequence[str], pending: list[_Place]
     ) -> Iterator[Found]:
         ignores = self._ignores(place, descriptor)
         with os.scandir(descriptor) as entries:
             for entry in entries:
-                if only is not None and entry.name != only:
+                if way and entry.name != way[0]:
                     continue
                 try:
                     found = self._entry(place, entry, ignores)
@@ -90,7 +89,7 @@ class Walk:
                     continue
                 if isinstance(found, _Place):
                     pending.append(found)
-                elif found:
+                elif found and len(way) < 2:
                     yield found
 
     def _entry(self, place: _Place, entry: os.DirEntry[str], ignores: Ignores) -> Found | _Place | None:

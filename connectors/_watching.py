@@ -43,7 +43,7 @@ TICK = 0.2  # seconds between looks at what was collected, and at ``stop``
 LONGEST = 30.0  # seconds of unbroken activity before what was collected is hinted anyway
 MANY = 2000  # changed places at once; the kernel's queue of 16,384 events may have run over
 HINTS = 64  # at once; more are drawn together into subtrees
-_REBUILD = 1.0  # seconds
+_REBUILD = 0.5  # seconds
 # Not DirModified, which watchdog derives for the parent of everything; not Opened, which our reading causes.
 _EVENTS: list[type[FileSystemEvent]] = [
     FileCreatedEvent,
@@ -162,7 +162,7 @@ def _observer(
 ) -> Iterator[BaseObserver]:
     """A running observer; none of its threads is left afterwards. Raises OSError when it can't watch."""
     if not os.access(path, os.R_OK | os.X_OK):  # watchdog would watch nothing, without a word
-        raise OSError(errno.EACCES, "the folder is missing or can't be read")
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     observer = Observer()
     try:
         observer.schedule(handler, path, recursive=recursive, event_filter=_EVENTS)

@@ -73,25 +73,25 @@ class FolderOptions(Options):
     directory, and one with a slash inside is relative to the folder."""
 
     path: Annotated[Path, AfterValidator(_expanded)] = Field(description="the folder")
-    include: list[Pattern] = Field(["**/*"], description="files to list, as .gitignore patterns")
+    include: list[Pattern] = Field(default=["**/*"], description="files to list, as .gitignore patterns")
     exclude: list[Pattern] = Field(
-        [],
+        default=[],
         description="files and directories to leave out; a pattern with `!` in front lets in what would be "
         "left out as hidden, as an editor's temporary file or by an ignore file",
     )
     ignore_files: list[Annotated[str, AfterValidator(_plain_name)]] = Field(
-        [".gitignore", ".ingestorignore"],
+        default=[".gitignore", ".ingestorignore"],
         description="files whose patterns leave out what lies in and below their directory, as git has it; "
         "at the same level, those named later override",
     )
-    max_size: Size = Field(50 * 10**6, description="larger files are reported and not read")
+    max_size: Size = Field(default=50 * 10**6, description="larger files are reported and not read")
     symlinks: Symlinks = Field(
-        "inside",
+        default="inside",
         description="`skip` none is followed; `inside` those that lead to something in the folder, "
         "`follow` all. What a link leads to is a document of its own. No link to a directory is followed "
         "below another one, nor to a directory that holds it",
     )
-    hidden: bool = Field(False, description="whether names that start with a dot are listed")
+    hidden: bool = Field(default=False, description="whether names that start with a dot are listed")
     watch: Watching = tuning(
         "auto",
         description="how changes are noticed between full scans: `events` of the file system, `poll`, "

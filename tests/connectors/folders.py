@@ -1,0 +1,76 @@
+"""A folder that tests change, and ways to run a piece of Python with less power than a test may have."""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from connectors.folder import Folder, FolderOptions
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+class FolderWorld:
+    """The ``World`` of the connector laws, as a real folder."""
+
+    def __init__(self, root: Path, **options: object) -> None:
+        self.root = root
+        quick = {"settle": 0.1, "poll": 0.5}
+        self.connector = Folder(FolderOptions.model_validate({"path": root, **quick, **options}))
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    def delete(self, key: str) -> None:
+        (self.root / key).unlink()
+
+    def move(self, old: str, new: str) -> None:
+        (self.root / new).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / old).rename(self.root / new)
+
+    def fail(self) -> None:
+        shutil.rmtree(self.root)
+
+    def keys(self, under: str = "") -> set[str]:
+        return {item.key for item in self.connector.scan_under(under)}
+
+
+_AS_NOBODY = """
+import json, os, sys
+from connectors.folder import Folder, FolderOptions
+from ingestor.model import Item
+from ingestor.ports import PartialScan
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+"""
+
+
+def run_python(code: str, *arguments: str, before: str = "", wrapper: tuple[str, ...] = ()) -> str:
+    """What ``code`` prints. ``wrapper``: a command to run it under."""
+    command = [*wrapper, sys.executable, "-c", before + textwrap.dedent(code), *arguments]
+    done = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run_as_nobody(code: str, *arguments: str) -> str:
+    """As a user without rights, if the test has more."""
+    return run_python(code, *arguments, before=_AS_NOBODY)
+
+
+def runs(*wrapper: str) -> bool:
+    """Whether a command may be run under ``wrapper`` here."""
+    return (
+        bool(shutil.which(wrapper[0]))
+        and not subprocess.run([*wrapper, "true"], capture_output=True).returncode
+    )

@@ -1,0 +1,272 @@
+"""What every connector must hold. A connector's own test subclasses ``ConnectorLaws`` and gives a ``world``.
+
+    class TestFolder(ConnectorLaws):
+        @pytest.fixture
+        def world(self, tmp_path): return FolderWorld(tmp_path)
+
+Laws about abilities that a connector does not have (Scoped, Watchable) skip themselves.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import pytest
+
+from ingestor.model import Blob, Hint, Item
+from ingestor.ports import Connector, NeedsHuman, Scoped, Stale, Transient, Watchable
+
+PATIENCE = 20.0  # seconds until a hint must have come; far more than it takes
+
+
+class World(Protocol):
+    """A source that a test can change. ``connector`` is always the same one."""
+
+    connector: Connector
+
+    def put(self, key: str, data: bytes) -> None: ...
+
+    def delete(self, key: str) -> None: ...
+
+    def move(self, old: str, new: str) -> None: ...
+
+    def fail(self) -> None:
+        """From now on the source can't be reached."""
+
+
+def listed(connector: Connector) -> dict[str, Item]:
+    items = list(connector.scan())
+    assert len({item.key for item in items}) == len(items), "a key is listed twice"
+    return {item.key: item for item in items}
+
+
+def fetched(connector: Connector, item: Item) -> Blob:
+    """The blob, however often it takes: a connector may wait until a file has come to rest."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return connector.fetch(item)
+        except Stale:
+            raise
+        except Transient:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def covers(under: str, key: str) -> bool:
+    return under == "" or key == under or key.startswith(f"{under}/")
+
+
+class Hints:
+    """The hints of a connector's watch, gathered by a thread while the test changes things."""
+
+    def __init__(self, connector: Watchable) -> None:
+        self.stop = threading.Event()
+        self._arrived = threading.Condition()
+        self._hints: list[Hint] = []
+        self._thread = threading.Thread(target=self._gather, args=(connector,))
+        self._thread.start()
+
+    def _gather(self, connector: Watchable) -> None:
+        for hint in connector.watch(self.stop):
+            with self._arrived:
+                self._hints.append(hint)
+                self._arrived.notify_all()
+
+    def forget(self) -> None:
+        with self._arrived:
+            self._hints.clear()
+
+    def await_any(self) -> None:
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: bool(self._hints), PATIENCE), "no hint came"
+
+    def await_cover(self, *keys: str) -> None:
+        """Each of the keys lies under some hint since ``forget``."""
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: not self.missing(*keys), PATIENCE), (
+                f"no hint covers {self.missing(*keys)[:5]}; there were {self._hints[:5]}"
+            )
+
+    def missing(self, *keys: str) -> list[str]:
+        unders = {hint.under for hint in self._hints}
+        return [key for key in keys if not any(covers(under, key) for under in unders)]
+
+    def unders(self) -> list[str]:
+        with self._arrived:
+            return [hint.under for hint in self._hints]
+
+    def close(self) -> None:
+        self.stop.set()
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive(), "watch does not end when told to stop"
+
+
+@contextmanager
+def watching(connector: Connector) -> Iterator[Hints]:
+    """Armed, with the first hint taken away."""
+    assert isinstance(connector, Watchable)
+    before = set(threading.enumerate())
+    hints = Hints(connector)
+    try:
+        hints.await_any()
+        hints.forget()
+        yield hints
+    finally:
+        hints.close()
+    assert set(threading.enumerate()) <= before, "watch left threads behind"
+
+
+def _later() -> None:
+    """A clock tick of any file system that tests run on."""
+    time.sleep(0.02)
+
+
+class ConnectorLaws:
+    def test_an_empty_source_lists_nothing(self, world: World) -> None:
+        assert listed(world.connector) == {}
+
+    def test_each_item_is_listed_once_with_what_is_known_of_it(self, world: World) -> None:
+        contents = {"a.md": b"one", "sub/b.md": b"two!", "sub/deep/c.md": b""}
+        for key, data in contents.items():
+            world.put(key, data)
+        items = listed(world.connector)
+        assert items.keys() == contents.keys()
+        for key, item in items.items():
+            assert item.version and item.uri
+            assert item.size in (None, len(contents[key]))
+
+    def test_what_did_not_change_keeps_its_version(self, world: World) -> None:
+        world.put("a.md", b"one")
+        first = listed(world.connector)
+        fetched(world.connector, first["a.md"])
+        assert listed(world.connector) == first
+
+    @pytest.mark.parametrize("data", [b"longer than before", b"two", b""])
+    def test_an_edit_gives_another_version_and_only_there(self, world: World, data: bytes) -> None:
+        world.put("a.md", b"one")
+        world.put("b.md", b"one")
+        before = listed(world.connector)
+        _later()
+        world.put("a.md", data)
+        after = listed(world.connector)
+        assert after["a.md"].version != before["a.md"].version
+        assert after["b.md"] == before["b.md"]
+
+    def test_what_is_deleted_is_not_listed(self, world: World) -> None:
+        world.put("a.md", b"one")
+        world.put("b.md", b"two")
+        world.delete("a.md")
+        assert listed(world.connector).keys() == {"b.md"}
+
+    def test_what_moved_is_listed_where_it_is(self, world: World) -> None:
+        world.put("a.md", b"one")
+        world.move("a.md", "sub/b.md")
+        items = listed(world.connector)
+        assert items.keys() == {"sub/b.md"}
+        assert fetched(world.connector, items["sub/b.md"]).data == b"one"
+
+    def test_fetch_gives_the_bytes_and_the_name(self, world: World) -> None:
+        data = bytes(range(256)) * 5000
+        world.put("sub/a.bin.md", data)
+        blob = fetched(world.connector, listed(world.connector)["sub/a.bin.md"])
+        assert (blob.data, blob.name) == (data, "a.bin.md")
+
+    def test_fetching_what_changed_since_it_was_listed_is_refused(self, world: World) -> None:
+        world.put("a.md", b"one")
+        item = listed(world.connector)["a.md"]
+        _later()
+        world.put("a.md", b"two")
+        with pytest.raises(Stale):
+            fetched(world.connector, item)
+
+    def test_fetching_what_vanished_is_refused(self, world: World) -> None:
+        world.put("a.md", b"one")
+        item = listed(world.connector)["a.md"]
+        world.delete("a.md")
+        with pytest.raises(Stale):
+            fetched(world.connector, item)
+
+    @pytest.mark.parametrize(
+        "name", ["a b.md", "ünïcødé 文書.md", "% & ' \" $x.md", "back\\slash.md", "e\u0301.md"]
+    )
+    def test_any_name_can_be_listed_and_fetched(self, world: World, name: str) -> None:
+        world.put(name, b"here")
+        [item] = world.connector.scan()
+        item.key.encode("utf-8")
+        assert fetched(world.connector, item).data == b"here"
+
+    def test_a_source_that_cant_be_reached_raises(self, world: World) -> None:
+        world.put("a.md", b"one")
+        world.fail()
+        with pytest.raises((Transient, NeedsHuman)):
+            list(world.connector.scan())
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_after_any_history_it_lists_what_is_there(self, world: World, seed: int) -> None:
+        expected = _random_history(world, random.Random(seed))
+        items = listed(world.connector)
+        assert items.keys() == expected.keys()
+        assert {key: fetched(world.connector, item).data for key, item in items.items()} == expected
+
+    def test_a_part_is_listed_as_in_the_whole(self, world: World) -> None:
+        if not isinstance(world.connector, Scoped):
+            pytest.skip("not Scoped")
+        for key in ("sub/a.md", "sub/deep/b.md", "subway/c.md", "d.md"):
+            world.put(key, key.encode())
+        whole = listed(world.connector)
+        for under in ("", "sub", "sub/deep", "sub/a.md", "su", "d.md", "gone", "d.md/x", "sub/gone/x"):
+            part = {item.key: item for item in world.connector.scan_under(under)}
+            assert part == {key: item for key, item in whole.items() if covers(under, key)}, under
+
+    def test_a_part_of_a_source_that_cant_be_reached_raises(self, world: World) -> None:
+        if not isinstance(world.connector, Scoped):
+            pytest.skip("not Scoped")
+        world.put("sub/a.md", b"one")
+        world.fail()
+        with pytest.raises((Transient, NeedsHuman)):
+            list(world.connector.scan_under("sub"))
+
+    def test_every_change_is_hinted_at(self, world: World) -> None:
+        if not isinstance(world.connector, Watchable):
+            pytest.skip("not Watchable")
+        world.put("sub/b.md", b"one")
+        changes: list[tuple[Callable[[], object], tuple[str, ...]]] = [
+            (lambda: world.put("new.md", b"new"), ("new.md",)),
+            (lambda: world.put("sub/b.md", b"edited"), ("sub/b.md",)),
+            (lambda: world.move("sub/b.md", "other/c.md"), ("sub/b.md", "other/c.md")),
+            (lambda: world.delete("other/c.md"), ("other/c.md",)),
+        ]
+        with watching(world.connector) as hints:
+            for change, keys in changes:
+                change()
+                hints.await_cover(*keys)
+                hints.forget()
+
+    def test_watching_a_source_that_cant_be_reached_goes_on_until_told_to_stop(self, world: World) -> None:
+        if not isinstance(world.connector, Watchable):
+            pytest.skip("not Watchable")
+        world.fail()
+        with watching(world.connector):
+            pass
+
+
+def _random_history(world: World, chance: random.Random) -> dict[str, bytes]:
+    there: dict[str, bytes] = {}
+    keys = [f"{folder}{name}.md" for folder in ("", "x/", "x/y/", "z/") for name in "abc"]
+    for step in range(40):
+        key = chance.choice(keys)
+        if key not in there or chance.random() < 0.4:
+            there[key] = f"step {step}".encode()
+            world.put(key, there[key])
+        elif chance.random() < 0.5:
+            world.delete(key)
+            del there[key]
+        elif (other := chance.choice(keys)) not in there:
+            world.move(key, other)
+            there[other] = there.pop(key)
+    return there
