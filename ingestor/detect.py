@@ -1,0 +1,249 @@
+"""What kind of content a blob holds, and which parser reads it.
+
+The first bytes speak louder than the source's declaration, and that louder than the name: a PDF called
+notes.txt is a PDF. A further format needs one entry in ``_PARSERS``, and its extension in ``_EXTENSIONS``
+if it is a text format (binary ones are told by their signatures).
+"""
+
+from pathlib import PurePosixPath
+
+from ingestor.model import Blob
+from ingestor.parsers.decode import utf16_without_mark
+from ingestor.ports import BadDocument
+
+UNKNOWN = "application/octet-stream"
+_HEAD = 8192  # bytes that are searched for NUL
+_TAIL = 65_536  # bytes in which a zip's directory names its members
+
+# Content type -> parser kind. What is text and not named here is read by the text parser.
+_PARSERS = {
+    "text/markdown": "markdown",
+}
+
+# Text under another name than text/... (besides ...+json and ...+xml).
+_TEXTUAL = {
+    *("application/json", "application/jsonl", "application/yaml", "application/toml", "application/xml"),
+    *("application/sql", "application/javascript", "application/x-sh", "message/rfc822"),
+}
+# Text that people write in sentences; all other text is code, configuration or data.
+_PROSE = {
+    *("text/plain", "text/markdown", "text/html", "text/x-rst", "text/asciidoc", "text/org", "text/x-tex"),
+    *("text/x-log", "text/vtt", "text/x-subrip", "text/x-diff", "text/csv", "text/tab-separated-values"),
+    *("message/rfc822", "application/xhtml+xml"),
+}
+
+_EXTENSIONS = {
+    suffix: content_type
+    for content_type, suffixes in {
+        "text/plain": "txt text asc",
+        "text/markdown": "md markdown mdown mkd mdx qmd rmd",
+        "text/html": "html htm",
+        "application/xhtml+xml": "xhtml xht",
+        "text/x-rst": "rst rest",
+        "text/asciidoc": "adoc asciidoc",
+        "text/org": "org",
+        "text/x-tex": "tex latex ltx sty cls",
+        "text/csv": "csv",
+        "text/tab-separated-values": "tsv",
+        "text/x-log": "log",
+        "text/vtt": "vtt",
+        "text/x-subrip": "srt",
+        "text/x-diff": "diff patch",
+        "message/rfc822": "eml",
+        "application/json": "json json5",
+        "application/jsonl": "jsonl ndjson",
+        "application/x-ipynb+json": "ipynb",
+        "application/yaml": "yaml yml",
+        "application/toml": "toml",
+        "application/xml": "xml xsd xsl xslt rss atom",
+        "application/sql": "sql",
+        "image/svg+xml": "svg",
+        "text/x-ini": "ini cfg conf properties desktop service",
+        "text/css": "css scss less",
+        "text/javascript": "js mjs cjs jsx",
+        "text/x-typescript": "ts mts cts tsx",
+        "text/x-python": "py pyi pyw",
+        "text/x-c": "c h",
+        "text/x-c++": "cc cpp cxx hh hpp hxx",
+        "text/x-csharp": "cs",
+        "text/x-java": "java",
+        "text/x-kotlin": "kt kts",
+        "text/x-scala": "scala",
+        "text/x-swift": "swift",
+        "text/x-go": "go",
+        "text/x-rust": "rs",
+        "text/x-ruby": "rb",
+        "text/x-php": "php",
+        "text/x-perl": "pl pm",
+        "text/x-lua": "lua",
+        "text/x-r": "r",
+        "text/x-julia": "jl",
+        "text/x-haskell": "hs",
+        "text/x-elixir": "ex exs",
+        "text/x-erlang": "erl hrl",
+        "text/x-clojure": "clj cljs",
+        "text/x-lisp": "lisp el scm",
+        "text/x-dart": "dart",
+        "text/x-fortran": "f f90 f95",
+        "text/x-assembly": "s asm",
+        "text/x-shellscript": "sh bash zsh ksh fish",
+        "text/x-powershell": "ps1 psm1",
+        "text/x-protobuf": "proto",
+        "text/x-graphql": "graphql gql",
+        "text/x-terraform": "tf hcl",
+        "text/x-cmake": "cmake",
+        "text/x-makefile": "mk",
+    }.items()
+    for suffix in suffixes.split()
+}
+_FILE_NAMES = {
+    "makefile": "text/x-makefile",
+    "gnumakefile": "text/x-makefile",
+    "cmakelists.txt": "text/x-cmake",
+    "dockerfile": "text/x-dockerfile",
+    "containerfile": "text/x-dockerfile",
+}
+
+# (offset, bytes, content type). No text begins with these.
+_SIGNATURES = (
+    (0, b"%PDF-", "application/pdf"),
+    (0, b"%!PS", "application/postscript"),
+    (0, b"{\\rtf", "application/rtf"),
+    (0, b"PK\x03\x04", "application/zip"),
+    (0, b"PK\x05\x06", "application/zip"),
+    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"),
+    (0, b"\x1f\x8b", "application/gzip"),
+    (4, b"1AY&SY", "application/x-bzip2"),
+    (0, b"\xfd7zXZ\x00", "application/x-xz"),
+    (0, b"\x28\xb5\x2f\xfd", "application/zstd"),
+    (0, b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (0, b"Rar!\x1a\x07", "application/vnd.rar"),
+    (0, b"\x7fELF", "application/x-executable"),
+    (0, b"\xcf\xfa\xed\xfe", "application/x-executable"),
+    (0, b"\xca\xfe\xba\xbe", "application/x-executable"),
+    (0, b"\x00asm", "application/wasm"),
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"SQLite format 3\x00", "application/vnd.sqlite3"),
+    (0, b"\x1aE\xdf\xa3", "video/matroska"),
+)
+# The same, but text might begin so: believed only where there are NUL bytes too.
+_WEAK_SIGNATURES = (
+    (0, b"MZ", "application/x-executable"),
+    (257, b"ustar", "application/x-tar"),
+    (0, b"GIF8", "image/gif"),
+    (0, b"II*", "image/tiff"),
+    (0, b"MM\x00*", "image/tiff"),
+    (0, b"BM", "image/bmp"),
+    (8, b"WEBP", "image/webp"),
+    (8, b"WAVE", "audio/wav"),
+    (4, b"ftyp", "video/mp4"),
+    (0, b"OggS", "audio/ogg"),
+    (0, b"ID3", "audio/mpeg"),
+    (0, b"fLaC", "audio/flac"),
+    (0, b"wOF", "font/woff"),
+    (0, b"OTTO", "font/otf"),
+)
+# Members that tell what a zip is.
+_MEMBERS = (
+    (b"word/document.xml", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    (b"ppt/presentation.xml", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+    (b"xl/workbook.xml", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+)
+_LOOKS = {
+    "application/pdf": "a PDF document",
+    "application/rtf": "an RTF document",
+    "application/postscript": "a PostScript document",
+    "application/epub+zip": "an EPUB book",
+    "application/x-ole-storage": "an old or encrypted Office document",
+    "application/x-executable": "a program or library",
+    "application/vnd.sqlite3": "an SQLite database",
+    **dict.fromkeys((kind for _, kind in _MEMBERS), "an Office document"),
+    UNKNOWN: "binary data of no known format",
+}
+_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")  # of UTF-16 and UTF-32
+
+
+def content_type(blob: Blob) -> str:
+    """The MIME type, as exactly as signature, declaration, name and first words tell. Never raises."""
+    head = blob.data[:_HEAD]
+    found = _signed(head, _SIGNATURES)
+    if found == "application/zip":
+        return _zip_type(blob.data)
+    if found:
+        return found
+    if _is_binary(head):
+        return _signed(head, _WEAK_SIGNATURES) or UNKNOWN
+    return _declared(blob.content_type) or _named(blob.name) or _worded(head)
+
+
+def parser_kind(content_type: str) -> str:
+    """The kind of parser for a content type. Raises BadDocument when there is none."""
+    if content_type in _PARSERS:
+        return _PARSERS[content_type]
+    if is_text(content_type):
+        return "text"
+    raise BadDocument(
+        f"looks like {_look(content_type)} ({content_type}), which no installed parser reads;"
+        " exclude it, or convert it to text, Markdown or HTML"
+    )
+
+
+def is_text(content_type: str) -> bool:
+    if content_type in _TEXTUAL or content_type.startswith("text/"):
+        return True
+    return content_type.startswith("application/") and content_type.endswith(("+json", "+xml"))
+
+
+def code_language(content_type: str) -> str | None:
+    """``text/x-python`` -> ``python``, ``application/json`` -> ``json``; None for prose."""
+    if content_type in _PROSE or not is_text(content_type):
+        return None
+    subtype = content_type.partition("/")[2].removeprefix("x-")
+    return subtype if subtype == "c++" else subtype.rpartition("+")[2]
+
+
+def _signed(head: bytes, signatures: tuple[tuple[int, bytes, str], ...]) -> str | None:
+    return next((kind for at, magic, kind in signatures if head.startswith(magic, at)), None)
+
+
+def _is_binary(head: bytes) -> bool:
+    return b"\0" in head and not head.startswith(_MARKS) and utf16_without_mark(head) is None
+
+
+def _zip_type(data: bytes) -> str:
+    """ODF and EPUB begin with a stored member "mimetype"; Office formats have a member of known name."""
+    if data.startswith(b"mimetype", 30):
+        size = int.from_bytes(data[18:22], "little")
+        declared = data[38 : 38 + min(size, 100)].decode("ascii", "replace").strip()
+        return declared if declared.startswith("application/") else "application/zip"
+    return next((kind for member, kind in _MEMBERS if member in data[-_TAIL:]), "application/zip")
+
+
+def _declared(declared: str | None) -> str | None:
+    """What the source says, if it says more than the name does and the content can be that."""
+    kind = (declared or "").partition(";")[0].strip().lower()
+    return kind if is_text(kind) and kind != "text/plain" else None
+
+
+def _named(name: str) -> str | None:
+    path = PurePosixPath(name.lower())
+    return _FILE_NAMES.get(path.name) or _EXTENSIONS.get(path.suffix[1:])
+
+
+def _worded(head: bytes) -> str:
+    start = head[:512].removeprefix(b"\xef\xbb\xbf").lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "text/html"
+    if start.startswith(b"<?xml"):
+        return "application/xml"
+    first = start.partition(b"\n")[0]
+    if first.startswith(b"#!"):
+        return "text/x-python" if b"python" in first else "text/x-shellscript"
+    return "text/plain"
+
+
+def _look(content_type: str) -> str:
+    family = content_type.partition("/")[0]
+    plain = {"image": "an image", "audio": "a sound file", "video": "a video", "font": "a font"}
+    return _LOOKS.get(content_type) or plain.get(family) or "a binary file or archive"

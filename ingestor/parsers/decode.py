@@ -1,0 +1,130 @@
+"""Bytes to text, for every parser of a text format.
+
+The order of tries: byte order mark, UTF-16 without one, strict UTF-8, damaged UTF-8, a legacy encoding
+that charset-normalizer recognises in a sample, Windows-1252. Newlines are left as they are and the byte
+order mark is dropped, so offsets into the result are offsets into the source as an editor shows it.
+"""
+
+import codecs
+import re
+
+from charset_normalizer import from_bytes
+
+from ingestor.ports import BadDocument
+
+_SAMPLE = 32_768  # bytes that a guess looks at
+_DAMAGE = 0.001  # share of broken sequences up to which bytes still count as UTF-8
+_GARBAGE = 0.01  # share of control and replacement characters above which this is no text
+_CONTROLS = bytes(c for c in range(32) if c not in b"\t\n\v\f\r\b\x1b") + b"\x7f"
+_NOT_ASCII = bytes(range(128, 256))
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_HIGH = re.compile(rb"[\x80-\xff]")
+_HIGH_RUN = re.compile(rb"[\x80-\xff]+")
+_WESTERN_LETTERS = re.compile(rb"[\x8a\x8c\x8e\x9a\x9c\x9e\x9f\xc0-\xd6\xd8-\xf6\xf8-\xff]")
+_LEGACY = [
+    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2"),
+    *("koi8_r", "koi8_u", "cp866", "cp850", "mac_roman"),
+    *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
+]
+# The mark of UTF-32-LE begins with that of UTF-16-LE: the longer ones come first.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+def decode(data: bytes) -> str:
+    """The text of ``data``. Linear in its length. Raises BadDocument when it is not text."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return _checked(data[len(mark) :].decode(encoding, "replace"), encoding)
+    wide = utf16_without_mark(data)
+    if wide:
+        return _checked(data.decode(wide, "replace"), wide)
+    try:
+        return _checked(data.decode("utf-8"), "utf-8")
+    except UnicodeDecodeError:
+        return _damaged_utf8(data) or _legacy(data)
+
+
+def utf16_without_mark(data: bytes) -> str | None:
+    """The byte order of UTF-16 text that has no mark, told by where its NUL bytes lie."""
+    sample = data[: _SAMPLE & ~1]
+    if len(sample) < 4 or len(data) % 2 or b"\0" not in sample:
+        return None
+    even, odd = sample[0::2].count(0), sample[1::2].count(0)
+    pairs = len(sample) // 2
+    if odd > 0.3 * pairs and even < 0.02 * pairs:
+        return "utf-16-le"
+    if even > 0.3 * pairs and odd < 0.02 * pairs:
+        return "utf-16-be"
+    return None
+
+
+def _damaged_utf8(data: bytes) -> str | None:
+    """The text with U+FFFD for each broken sequence, if they are few, and fewer than the sound ones.
+
+    The second condition keeps a Latin-1 text with a rare accent out.
+    """
+    text = data.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    sound = len(text) - broken - len(data.translate(None, _NOT_ASCII))
+    if broken <= _DAMAGE * len(data) and broken < sound:
+        return _checked(text, "utf-8")
+    return None
+
+
+def _legacy(data: bytes) -> str:
+    """Text in one of the encodings from before Unicode."""
+    first = _HIGH.search(data)
+    assert first is not None  # else it would have been UTF-8
+    near = max(0, first.start() - 1024)
+    start = data.rfind(b"\n", near, first.start()) + 1 or near
+    encoding = _recognised(data[start : start + _SAMPLE])
+    text = data.decode(encoding, "replace")
+    return _checked(_SURROGATES.sub("", text), encoding)
+
+
+def _looks_western(sample: bytes) -> bool:
+    """Whether high bytes are rare, or stand alone among ASCII as the accents of Western languages do.
+
+    Detectors take such text for almost anything (Swedish and Portuguese for Windows-1250, one accented
+    word for Persian); other scripts come in runs of high bytes. Hungarian and Romanian are the price.
+    """
+    runs = _HIGH_RUN.findall(sample)
+    high = sum(map(len, runs))
+    if high > 0.2 * len(sample) + 2 or high > 1.2 * len(runs) + 1:
+        return False
+    return high < 0.01 * len(sample) or len(_WESTERN_LETTERS.findall(sample)) >= 0.8 * high
+
+
+def _recognised(sample: bytes) -> str:
+    guesses = [from_bytes(cut, cp_isolation=_LEGACY).best() for cut in _cuts(sample)]
+    best = min(filter(None, guesses), key=lambda guess: guess.chaos, default=None)
+    # Turkish (1254) differs from Western (1252) in six letters only, and is told from it reliably.
+    if best is None or (_looks_western(sample) and best.encoding != "cp1254"):
+        return "cp1252"
+    return best.encoding
+
+
+def _cuts(sample: bytes) -> list[bytes]:
+    """The sample ended where no character is cut in two; both parities where nothing shows where."""
+    if len(sample) < _SAMPLE:
+        return [sample]
+    end = max(sample.rfind(b"\n", -1024), sample.rfind(b" ", -1024)) + 1
+    return [sample[:end]] if end else [sample, sample[:-1]]
+
+
+def _checked(text: str, encoding: str) -> str:
+    """The text, unless too much of it can't be text."""
+    source = text.encode("utf-8")
+    garbage = len(source) - len(source.translate(None, _CONTROLS)) + text.count("\ufffd")
+    if garbage > _GARBAGE * len(text):
+        raise BadDocument(
+            f"not text: read as {encoding}, {garbage:,} of {len(text):,} characters are control codes"
+            " or invalid; exclude this file, or convert it to UTF-8 text"
+        )
+    return text

@@ -1,0 +1,71 @@
+"""The YAML between two ``---`` lines that may open a Markdown file: title, author, date, tags, language.
+
+Read as plain strings, so that a date or a version stays as it was written. What is not valid YAML is
+front matter all the same, as long as its first line looks like ``key:``; then its lines are read one by one.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+_LIMIT = 16_384  # characters; PyYAML is slow, and no real front matter is longer
+_FRONT = re.compile(r"---[ \t]*(?:\r\n?|\n)(.*?)(?<=[\r\n])(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.DOTALL)
+_KEY = re.compile(r"(?:\s|#[^\r\n]*)*+(?:[\w\"'][^\r\n]*:|\Z)")
+_LINE = re.compile(r"^(\w+):[ \t]+(\S.*?)\s*$", re.MULTILINE)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_NOTHING = {"", "~", "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    end: int  # the start of the line after it
+    visible_end: int  # the end of its closing mark
+    title: str | None = None
+    language: str | None = None
+    extra: tuple[tuple[str, str], ...] = ()  # author, date, tags; lists joined by ", "
+
+
+def front_matter(text: str) -> FrontMatter | None:
+    """The front matter that ``text`` opens with, if it does. Never raises."""
+    found = _FRONT.match(text, 0, _LIMIT)
+    cut_short = found and found.end() == _LIMIT < len(text)
+    if not found or cut_short or not _KEY.match(found[1]):
+        return None
+    fields = _fields(found[1])
+    extra = {
+        "author": _value(fields, "author", "authors"),
+        "date": _value(fields, "date"),
+        "tags": _value(fields, "tags", "keywords"),
+    }
+    return FrontMatter(
+        end=found.end(),
+        visible_end=len(found[0].rstrip()),
+        title=_value(fields, "title"),
+        language=_value(fields, "lang", "language"),
+        extra=tuple((key, value) for key, value in extra.items() if value),
+    )
+
+
+def _fields(source: str) -> Mapping[Any, Any]:
+    """The mapping, or an empty one. BaseLoader makes strings, lists and mappings, and runs no tags."""
+    try:
+        loaded = yaml.load(source, Loader=yaml.BaseLoader)  # noqa: S506 - safer than SafeLoader
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+        return dict(_LINE.findall(source))  # most often a colon in an unquoted title
+    return loaded if isinstance(loaded, Mapping) else {}
+
+
+def _value(fields: Mapping[Any, Any], *names: str) -> str | None:
+    """The first of the fields that says something."""
+    return next(filter(None, (_scalar(fields.get(name)) for name in names)), None)
+
+
+def _scalar(value: Any) -> str | None:
+    """One line of text; lists one level deep only, for aliases can nest them without end."""
+    values = value if isinstance(value, list) else [value]
+    named = (item.get("name") if isinstance(item, Mapping) else item for item in values)
+    texts = (_SURROGATES.sub("", " ".join(item.split())) for item in named if isinstance(item, str))
+    return ", ".join(text for text in texts if text.lower() not in _NOTHING) or None

@@ -1,0 +1,52 @@
+"""Plain text, code and configuration: the document is the decoded source, its blocks are paragraphs."""
+
+import re
+from collections.abc import Iterator
+
+from ingestor.detect import code_language, content_type
+from ingestor.model import Blob, Block, Document
+from ingestor.parsers.decode import decode
+from ingestor.registry import Options, Plugin
+
+# A line end and at least one line of nothing but whitespace after it. Possessive, so linear: else "\r\n"
+# could also be read as two line ends.
+_GAP = re.compile(r"(?>\r\n?|\n)(?:[^\S\r\n]*+(?>\r\n?|\n))++")
+
+
+class TextParser:
+    """Code and configuration become ``code`` blocks of their language, all else ``paragraph`` blocks."""
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text."""
+        text, kind = decode(blob.data), content_type(blob)
+        language = code_language(kind)
+        role = "code" if language else "paragraph"
+        blocks = (Block(role, start, end, language=language) for start, end in paragraphs(text))
+        return Document(text, tuple(blocks), kind)
+
+
+def paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    """The spans between blank lines, each from the start of a line to its last visible character."""
+    start = 0
+    for gap in _GAP.finditer(text):
+        yield from trimmed(text, start, gap.start())
+        start = gap.end()
+    yield from trimmed(text, start, len(text))
+
+
+def trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The span less blank lines before it and whitespace behind it, unless nothing is left.
+
+    The indentation of the first line stays, for it means something in code and lists.
+    """
+    body = text[start:end].rstrip()
+    if body:
+        lead = len(body) - len(body.lstrip())
+        line = max(body.rfind("\n", 0, lead), body.rfind("\r", 0, lead)) + 1
+        yield start + line, start + len(body)
+
+
+PLUGIN = Plugin(kind="text", version=1, options=Options, build=TextParser)

@@ -1,0 +1,117 @@
+"""Where a span of a document lies: its section, page, lines and blocks. Pure.
+
+A position belongs to the last heading that begins at or before it. An ``Outline`` is built once a
+document, in linear time; each question then costs a bisection.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ingestor.model import Block, Document
+
+_LINE_END = re.compile(r"\r\n?|\n")
+_VISIBLE = re.compile(r"\S")
+# "2.1", "A.3", "4." or "12 " before a title; a lone year or quantity ("2024 in review") is no number.
+_NUMBER = re.compile(r"((?:[A-Z]|\d{1,3})(?:\.\d{1,3})+|\d{1,2})[.)]?\s+\S")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands under it up to the next heading; all None before the first heading.
+
+    ``number`` is the document's own ("2.1"), else its parent's and its place among its siblings.
+    """
+
+    title: str | None = None
+    number: str | None = None
+    path: str | None = None  # titles from the outermost to this one: "A > B > C"
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A document's lines, blocks and sections, ready for bisection."""
+
+    text: str
+    blocks: Sequence[Block]
+    lines: Sequence[int]  # where each line begins
+    block_starts: Sequence[int]
+    heading_starts: Sequence[int]
+    sections: Sequence[Section]  # one before all headings, then one a heading
+
+    def line(self, position: int) -> int:
+        """The 1-based number of the line that holds the character at ``position``."""
+        return bisect_right(self.lines, position)
+
+    def section(self, position: int) -> int:
+        """The index in ``sections`` of the section that holds ``position``."""
+        return bisect_right(self.heading_starts, position)
+
+    def between(self, start: int, end: int) -> Iterator[Block]:
+        """The blocks that share a character with the span, in order."""
+        first = max(0, bisect_right(self.block_starts, start) - 1)
+        for index in range(first, len(self.blocks)):
+            block = self.blocks[index]
+            if block.start >= end:
+                return
+            if block.end > start:
+                yield block
+
+    def first_visible(self, start: int, end: int) -> int:
+        """The first character of the span that is not whitespace; ``start`` if there is none."""
+        found = _VISIBLE.search(self.text, start, end)
+        return found.start() if found else start
+
+
+def outline(document: Document) -> Outline:
+    headings = [block for block in document.blocks if block.kind == "heading"]
+    return Outline(
+        text=document.text,
+        blocks=document.blocks,
+        lines=line_starts(document.text),
+        block_starts=[block.start for block in document.blocks],
+        heading_starts=[_visible_start(document.text, heading) for heading in headings],
+        sections=[Section(), *sections(headings)],
+    )
+
+
+def line_starts(text: str) -> list[int]:
+    r"""Where each line begins; lines end with ``\n``, ``\r\n`` or ``\r``, as editors count them."""
+    return [0, *(end.end() for end in _LINE_END.finditer(text))]
+
+
+def heading_number(title: str) -> str | None:
+    """``2.1`` of ``2.1 Methods``; None where the title brings no number of its own."""
+    found = _NUMBER.match(title)
+    return found[1] if found else None
+
+
+def sections(headings: Iterable[Block]) -> Iterator[Section]:
+    """One section a heading. A skipped level (1, then 3) is no gap: what counts is which encloses which."""
+    enclosing: list[tuple[int, Section]] = []  # (level, section), outermost first
+    children = [0]  # how many headings each of them has had so far; children[0] is the document's
+    for heading in headings:
+        while enclosing and enclosing[-1][0] >= heading.level:
+            enclosing.pop()
+            children.pop()
+        children[-1] += 1
+        above = enclosing[-1][1] if enclosing else Section()
+        section = Section(
+            title=heading.title,
+            number=heading.number or _joined(".", above.number, str(children[-1])),
+            path=_joined(" > ", above.path, heading.title),
+        )
+        enclosing.append((heading.level, section))
+        children.append(0)
+        yield section
+
+
+def _joined(separator: str, *parts: str | None) -> str | None:
+    return separator.join(part for part in parts if part) or None
+
+
+def _visible_start(text: str, block: Block) -> int:
+    """A chunk that begins behind the heading's indentation still begins with the heading."""
+    found = _VISIBLE.search(text, block.start, block.end)
+    return found.start() if found else block.start
