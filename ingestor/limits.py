@@ -1,8 +1,8 @@
 """Limits in tokens for any list of spans. Pure.
 
-``maximum`` always holds, for the text of every span as it is counted by itself: an over-long span is cut,
-at whitespace where there is some in the second half of what fits. ``minimum`` is a best effort: a
-smaller span joins the next one, else the one before it, unless the two together exceed the maximum.
+``maximum`` always holds, for the text of every span as it is counted by itself: a longer span is cut,
+after a sentence or else at whitespace where the second half of what fits has one. ``minimum`` is a best
+effort: a smaller span joins the next one, else the one before it, unless both exceed the maximum.
 
 A count is that of the very text (token counts do not add up: a text may have more or fewer tokens than its
 parts have together). A code point has at most four tokens, so a maximum of four or more can be kept.
@@ -12,14 +12,14 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ingestor.spans import Span, boundary, trim, trimmed, union
+from ingestor.spans import Span, boundary, break_before, trim, trimmed, union
 
 if TYPE_CHECKING:
     from ingestor.tokens import Tokens
 
-SMALLEST = 4  # tokens that one code point can have
+_Sized = tuple[Span, int]
 
-_STOPS = frozenset("。！？．，、；：")  # after these a text without spaces is best cut
+SMALLEST = 4  # tokens that one code point can have
 
 
 def limit(
@@ -31,6 +31,8 @@ def limit(
         kept = _cut(text, kept, tokens, maximum)
     if minimum is not None:
         kept = _joined(text, kept, tokens, minimum, maximum)
+    if minimum is not None and maximum is not None:
+        kept = _cut(text, kept, tokens, maximum)  # joining trusts sums of counts where they are small
     return kept
 
 
@@ -47,7 +49,7 @@ def windows(
     ``soft`` windows rather end at whitespace. A window shrinks where the tokens at its edges count
     for more than they did inside the text, and where it would tear a user-perceived character.
     """
-    ruler = _Ruler(text, span, tokens)
+    ruler = Ruler(text, span, tokens)
     start, covered = span[0], span[0]
     while start < span[1]:
         end = ruler.fit(start, size, soft)
@@ -59,7 +61,7 @@ def windows(
         start = max(ruler.back(end, overlap), start + 1) if end < span[1] else end
 
 
-class _Ruler:
+class Ruler:
     """The token edges of a span, measured once."""
 
     def __init__(self, text: str, span: Span, tokens: "Tokens") -> None:
@@ -68,18 +70,30 @@ class _Ruler:
         self.edges: Sequence[int] = [start + int(at) for at in starts]
         self.text, self.tokens = text, tokens
 
+    def index(self, at: int) -> int:
+        """How many tokens begin before ``at``."""
+        return bisect_left(self.edges, at)
+
+    def size(self, span: Span) -> int:
+        """Tokens of a part, as they are counted inside the whole."""
+        return self.index(span[1]) - self.index(span[0])
+
+    def at(self, index: int) -> int:
+        """Where the token of that index begins; the end, beyond the last."""
+        return self.edges[index] if index < len(self.edges) else self.end
+
     def fit(self, start: int, size: int, soft: bool) -> int:
         """The furthest good end for a window of ``size`` tokens from ``start``."""
-        end = self._edge(bisect_left(self.edges, start) + size, start, soft)
+        end = self._edge(self.index(start) + size, start, soft)
         while end > start + 1 and (excess := self._count(start, end) - size) > 0:
-            end = self._edge(bisect_left(self.edges, end) - excess, start, soft)
+            end = self._edge(self.index(end) - excess, start, soft)
         return end
 
     def back(self, end: int, overlap: int) -> int:
         """Where a window begins that repeats ``overlap`` tokens before ``end``."""
         if not overlap:
             return end
-        edge = self.edges[max(bisect_left(self.edges, end) - overlap, 0)]
+        edge = self.at(max(self.index(end) - overlap, 0))
         return boundary(self.text, edge, edge - 8)
 
     def _count(self, start: int, end: int) -> int:
@@ -89,18 +103,10 @@ class _Ruler:
         """Above ``start``: the token edge of that index, moved back to a good place to cut."""
         if index >= len(self.edges):
             return self.end
-        edge = max(self.edges[max(index, 0)], start + 1)
-        if soft and (place := _break_before(self.text, edge, start)):
+        edge = max(self.at(max(index, 0)), start + 1)
+        if soft and (place := break_before(self.text, edge, start)):
             return place
         return boundary(self.text, edge, start)
-
-
-def _break_before(text: str, end: int, start: int) -> int | None:
-    """The last place between words in the second half of the stretch."""
-    for at in range(end, start + (end - start) // 2, -1):
-        if text[at].isspace() or text[at - 1].isspace() or text[at - 1] in _STOPS:
-            return at
-    return None
 
 
 def _cut(text: str, spans: list[Span], tokens: "Tokens", maximum: int) -> list[Span]:
@@ -112,29 +118,31 @@ def _cut(text: str, spans: list[Span], tokens: "Tokens", maximum: int) -> list[S
 
 
 def _joined(text: str, spans: list[Span], tokens: "Tokens", minimum: int, maximum: int | None) -> list[Span]:
-    kept: list[tuple[Span, int]] = []
-    for span, size in zip(spans, tokens.counts([text[start:end] for start, end in spans]), strict=True):
+    kept: list[_Sized] = []
+    for now in zip(spans, tokens.counts([text[start:end] for start, end in spans]), strict=True):
         if kept and kept[-1][1] < minimum:
-            both = _fitting(text, kept[-1][0], span, tokens, maximum)
+            both = _fitting(text, kept[-1], now, tokens, minimum, maximum)
             if both:
                 kept[-1] = both
                 continue
-            _join_back(text, kept, tokens, maximum)
-        kept.append((span, size))
+            _join_back(text, kept, tokens, minimum, maximum)
+        kept.append(now)
     if kept and kept[-1][1] < minimum:
-        _join_back(text, kept, tokens, maximum)
+        _join_back(text, kept, tokens, minimum, maximum)
     return [span for span, _ in kept]
 
 
-def _join_back(text: str, kept: list[tuple[Span, int]], tokens: "Tokens", maximum: int | None) -> None:
-    if len(kept) > 1 and (both := _fitting(text, kept[-2][0], kept[-1][0], tokens, maximum)):
+def _join_back(text: str, kept: list[_Sized], tokens: "Tokens", minimum: int, maximum: int | None) -> None:
+    if len(kept) > 1 and (both := _fitting(text, kept[-2], kept[-1], tokens, minimum, maximum)):
         kept[-2:] = [both]
 
 
 def _fitting(
-    text: str, first: Span, second: Span, tokens: "Tokens", maximum: int | None
-) -> tuple[Span, int] | None:
+    text: str, first: _Sized, second: _Sized, tokens: "Tokens", minimum: int, maximum: int | None
+) -> _Sized | None:
     """The two as one, with its size, if that keeps the maximum."""
-    both = union(first, second)
-    size = count(text, both, tokens)
+    both = union(first[0], second[0])
+    size = first[1] + second[1] + max(second[0][0] - first[0][1], 0)  # seldom less than the count
+    if size >= minimum:
+        size = count(text, both, tokens)
     return (both, size) if maximum is None or size <= maximum else None

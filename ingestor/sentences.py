@@ -14,7 +14,7 @@ from sentencex import get_sentence_boundaries
 from ingestor.spans import Span, split, trimmed
 
 _WINDOW = 2048  # code points
-_BLANK = re.compile(r"\n[^\S\n]*\n\s*")
+_BLANK = re.compile(r"(?>\r\n?|\n)[^\S\r\n]*+[\r\n]\s*+")  # possessive, hence linear
 _LINE = re.compile(r"^[^\S\n]*(?:(?P<heading>#{1,6}[^\S\n].*\n?)|[-*+•][^\S\n]|\d{1,3}[.)][^\S\n]|\|)", re.M)
 _END = re.compile(r"""(?<![.!?…])[.!?…]++["')\]»”’]*+(?=\s++[^\s\Wa-z])|[。！？｡]++[」』）”’]*+""")
 

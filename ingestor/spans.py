@@ -6,10 +6,11 @@ between CR and LF, and not inside a flag. This is the cheap part of Unicode's gr
 """
 
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from operator import itemgetter
 
 from ingestor.model import Chunk, Scalar
 
@@ -17,6 +18,8 @@ Span = tuple[int, int]
 
 _JOINER = "\u200d"
 _PATIENCE = 32  # code points; a longer run of joined ones is torn rather than searched
+_STOPS = frozenset("。！？．，、；：")  # scripts without spaces are cut after these
+_ENDS = frozenset(".!?…")
 
 
 def trim(text: str, span: Span) -> Span:
@@ -52,9 +55,17 @@ def split(span: Span, cuts: Iterable[int]) -> list[Span]:
     return between([span[0], *inside, span[1]])
 
 
+def inside(spans: Sequence[Span], whole: Span) -> list[Span]:
+    """Those of the ordered spans that meet ``whole``, clipped to it."""
+    start, end = whole
+    first = bisect_right(spans, start, key=itemgetter(1))
+    last = bisect_left(spans, end, key=itemgetter(0))
+    return [(max(low, start), min(high, end)) for low, high in spans[first:last]]
+
+
 def owner(starts: Sequence[int], at: int) -> int:
     """Which of the stretches that begin at the ascending ``starts`` holds ``at``; -1 before the first."""
-    return bisect_left(starts, at + 1) - 1
+    return bisect_right(starts, at) - 1
 
 
 def chunks(text: str, spans: Iterable[Span], extra: tuple[tuple[str, Scalar], ...] = ()) -> tuple[Chunk, ...]:
@@ -80,6 +91,34 @@ def boundary(text: str, at: int, low: int) -> int:
         if is_boundary(text, place):
             return place
     return at
+
+
+def break_before(text: str, end: int, start: int) -> int | None:
+    """In the second half of the stretch: the last end of a sentence, else the last place between words."""
+    between_words = None
+    for at in range(end, start + (end - start) // 2, -1):
+        before = text[at - 1]
+        if before in _STOPS or (text[at].isspace() and before in _ENDS):
+            return at
+        if between_words is None and (text[at].isspace() or before.isspace()):
+            between_words = at
+    return between_words
+
+
+def by_characters(
+    text: str, span: Span, size: int, overlap: int = 0, *, soft: bool = False
+) -> Iterator[Span]:
+    """Windows of at most ``size`` code points, not trimmed; ``soft`` ones rather end between words."""
+    start, covered = span[0], span[0]
+    while covered < span[1]:
+        end = min(start + size, span[1])
+        place = break_before(text, end, start) if soft and end < span[1] else None
+        end = place or boundary(text, end, start)
+        if end > covered:
+            yield start, end
+            start, covered = max(boundary(text, end - overlap, start), start + 1), end
+        else:  # the overlap left no room for anything new
+            start = covered
 
 
 def clusters(text: str, span: Span) -> Iterator[int]:

@@ -4,7 +4,6 @@ Tokens are those of the whole text. A window holds ``size`` of them, or a few fe
 counted by itself, would have more, or where its end would tear a user-perceived character.
 """
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
@@ -14,7 +13,7 @@ from ingestor.limits import SMALLEST, limit, windows
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.spans import Span, boundary, chunks
+from ingestor.spans import by_characters, chunks
 
 if TYPE_CHECKING:
     from ingestor.tokens import Tokens
@@ -40,20 +39,9 @@ class Fixed:
         if options.unit == "tokens":
             spans = windows(text, whole, self._tokens, options.size, options.overlap)
         else:
-            spans = _by_characters(text, options.size, options.overlap)
+            spans = by_characters(text, whole, options.size, options.overlap)
         kept = limit(text, spans, self._tokens, options.min_tokens, options.max_tokens)
         return Chunking(chunks(text, kept))
-
-
-def _by_characters(text: str, size: int, overlap: int) -> Iterator[Span]:
-    start, covered = 0, 0
-    while covered < len(text):
-        end = boundary(text, min(start + size, len(text)), start)
-        if end > covered:
-            yield start, end
-            start, covered = max(boundary(text, end - overlap, start), start + 1), end
-        else:  # the overlap left no room for anything new
-            start = covered
 
 
 PLUGIN = Plugin(kind="fixed", version=1, options=FixedOptions, build=Fixed)

@@ -68,6 +68,23 @@ def pieces(
     return limit(text, packed(text, span, tokens, size, 0, separators), tokens, None, size)
 
 
+def fitting(
+    text: str,
+    spans: Sequence[Span],
+    tokens: "Tokens",
+    size: int | None,
+    separators: tuple[str, ...] = SEPARATORS,
+) -> list[Span]:
+    """The spans, those over ``size`` tokens split."""
+    if size is None:
+        return list(spans)
+    counts = tokens.counts([text[start:end] for start, end in spans])
+    parts: list[Span] = []
+    for span, length in zip(spans, counts, strict=True):
+        parts.extend([span] if length <= size else pieces(text, span, tokens, size, separators))
+    return parts
+
+
 def packed(
     text: str, span: Span, tokens: "Tokens", size: int, overlap: int, separators: tuple[str, ...]
 ) -> Iterator[Span]:

@@ -1,0 +1,84 @@
+"""Chunks whose size follows the text: each ends at the best place between a minimum and a maximum.
+
+That is the last paragraph's end there is between the two, else the last sentence's, else the last
+clause's, else a place between words. So short paragraphs stay whole and long ones are cut where they
+pause. No chunk is under the minimum, for a maximum is at least twice that, unless the document is.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field, model_validator
+
+from ingestor.chunkers.options import ChunkerOptions
+from ingestor.limits import SMALLEST, Ruler, limit
+from ingestor.model import Chunking, Document, Sums
+from ingestor.ports import Embed
+from ingestor.registry import Plugin
+from ingestor.sentences import paragraphs, sentences
+from ingestor.spans import Span, boundary, break_before, chunks, owner, trim
+
+if TYPE_CHECKING:
+    from ingestor.tokens import Tokens
+
+_CLAUSE = re.compile(r"[,;:—–](?=\s)|[，、；：]|[؛،](?=\s)")
+_VISIBLE = re.compile(r"\S")
+
+
+class DynamicOptions(ChunkerOptions):
+    min_tokens: int = Field(50, ge=1)
+    max_tokens: int = Field(250, ge=SMALLEST)
+
+    @model_validator(mode="after")
+    def _room_between(self) -> "DynamicOptions":
+        if self.max_tokens < 2 * self.min_tokens:
+            raise ValueError(
+                f"max_tokens ({self.max_tokens}) must be at least twice min_tokens ({self.min_tokens}),"
+                " or some texts can't be cut within both"
+            )
+        return self
+
+
+class Dynamic:
+    def __init__(self, options: DynamicOptions, tokens: "Tokens") -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        text, tokens, options = document.text, self._tokens, self._options
+        pauses = (
+            [end for _, end in paragraphs(text)],
+            [end for _, end in sentences(text, language=document.language)],
+            [match.end() for match in _CLAUSE.finditer(text)],
+        )
+        whole = trim(text, (0, len(text)))
+        spans = _grown(Ruler(text, whole, tokens), whole, pauses, options.min_tokens, options.max_tokens)
+        return Chunking(chunks(text, limit(text, spans, tokens, options.min_tokens, options.max_tokens)))
+
+
+def _grown(
+    ruler: Ruler, whole: Span, pauses: Sequence[Sequence[int]], least: int, most: int
+) -> Iterator[Span]:
+    start, last = whole
+    while start < last:
+        end = _best_end(ruler, pauses, start, least, most)
+        yield start, end
+        visible = _VISIBLE.search(ruler.text, end, last)
+        start = visible.start() if visible else last
+
+
+def _best_end(ruler: Ruler, pauses: Sequence[Sequence[int]], start: int, least: int, most: int) -> int:
+    """Of a chunk that leaves either nothing or at least ``least`` tokens for those after it."""
+    furthest = ruler.fit(start, most, soft=False)
+    if furthest == ruler.end:
+        return furthest
+    first = ruler.index(start)
+    furthest = min(furthest, ruler.at(max(len(ruler.edges) - least, first + least)))
+    for places in pauses:
+        place = owner(places, furthest)
+        if place >= 0 and places[place] >= ruler.at(first + least):
+            return places[place]
+    return break_before(ruler.text, furthest, start) or boundary(ruler.text, furthest, start)
+
+
+PLUGIN = Plugin(kind="dynamic", version=1, options=DynamicOptions, build=Dynamic)

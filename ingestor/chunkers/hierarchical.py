@@ -1,0 +1,136 @@
+"""Small chunks to find, larger passages to read ("small to big").
+
+The document is cut into sections, those into passages, those into groups of sentences. Only the last
+level is indexed. Every chunk says which passage it comes from (``extra``):
+
+ - ``level``, ``parent_level``: the names of its own level and of its parent's;
+ - ``parent_index``: its parent's number within the document, from 0, among those of its level;
+ - ``parent_start``, ``parent_end``: its parent's span, so that the parent is ``document.text[start:end]``;
+ - ``parents``: all levels above it, outermost first, as JSON: ``[[name, index, start, end], ...]``.
+
+A reader without the document fetches the chunks of the same ``document_id`` and ``parent_index`` and joins
+them in the order of ``start_index``: together they are the parent, but for the whitespace between them.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, model_validator
+
+from ingestor.chunkers.options import ChunkerOptions, smaller
+from ingestor.chunkers.recursive import fitting
+from ingestor.limits import SMALLEST, limit
+from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
+from ingestor.packing import pack
+from ingestor.ports import Embed
+from ingestor.registry import Options, Plugin
+from ingestor.sections import sections
+from ingestor.sentences import paragraphs, sentences
+from ingestor.spans import Span, inside
+
+if TYPE_CHECKING:
+    from ingestor.tokens import Tokens
+
+UnitName = Literal["section", "paragraph", "sentence"]
+_COARSEST_FIRST: tuple[UnitName, ...] = ("section", "paragraph", "sentence")
+
+
+class Level(Options):
+    """``unit``: what is packed up to ``max_tokens``; sections are never packed together."""
+
+    name: str = Field(min_length=1)
+    unit: UnitName
+    max_tokens: int = Field(ge=SMALLEST)
+
+
+LEVELS = (
+    Level(name="section", unit="section", max_tokens=1500),
+    Level(name="passage", unit="paragraph", max_tokens=400),
+    Level(name="sentences", unit="sentence", max_tokens=100),
+)
+
+
+class HierarchicalOptions(ChunkerOptions):
+    """``depth``: how many levels of headings begin a section of their own."""
+
+    levels: tuple[Level, ...] = Field(LEVELS, min_length=2)
+    depth: int = Field(6, ge=1)
+
+    @model_validator(mode="after")
+    def _levels_in_order(self) -> "HierarchicalOptions":
+        for outer, inner in pairwise(self.levels):
+            if outer.max_tokens < inner.max_tokens:
+                raise ValueError(f"level {inner.name!r} must not be larger than {outer.name!r} above it")
+            if _COARSEST_FIRST.index(outer.unit) > _COARSEST_FIRST.index(inner.unit):
+                raise ValueError(
+                    f"level {inner.name!r} ({inner.unit}) can't be inside {outer.name!r} ({outer.unit})"
+                )
+        if len({level.name for level in self.levels}) < len(self.levels):
+            raise ValueError("levels must have different names")
+        if self.min_tokens is not None and self.min_tokens > self.levels[-1].max_tokens:
+            raise ValueError(f"min_tokens ({self.min_tokens}) must not exceed the last level's max_tokens")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A span of one level. ``above``: its ancestors, outermost first, as (name, index, start, end)."""
+
+    span: Span
+    above: tuple[tuple[str, int, int, int], ...] = ()
+
+
+class Hierarchical:
+    def __init__(self, options: HierarchicalOptions, tokens: "Tokens") -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        text, levels = document.text, self._options.levels
+        units = {
+            "section": sections(document, self._options.depth),
+            "paragraph": paragraphs(text),
+            "sentence": sentences(text, language=document.language),
+        }
+        nodes = [_Node((0, len(text)))]
+        for depth, level in enumerate(levels):
+            found = units[level.unit]
+            last = depth == len(levels) - 1
+            nodes = [
+                _Node(span, _lineage(node, levels[depth - 1].name, number) if depth else ())
+                for number, node in enumerate(nodes)
+                for span in self._cut(text, inside(found, node.span), level, last)
+            ]
+        return Chunking(tuple(_chunk(text, node, levels[-1].name) for node in nodes))
+
+    def _cut(self, text: str, units: Sequence[Span], level: Level, last: bool) -> list[Span]:
+        """The spans of one level within one span of the level above; limits are those of the last."""
+        most = smaller(level.max_tokens, self._options.max_tokens) if last else level.max_tokens
+        parts = fitting(text, units, self._tokens, most)
+        spans: Sequence[Span] | Iterator[Span] = parts
+        if level.unit != "section":
+            spans = pack(text, parts, self._tokens, most)
+        return limit(text, spans, self._tokens, self._options.min_tokens if last else None, most)
+
+
+def _lineage(node: _Node, name: str, number: int) -> tuple[tuple[str, int, int, int], ...]:
+    return (*node.above, (name, number, *node.span))
+
+
+def _chunk(text: str, node: _Node, level: str) -> Chunk:
+    name, number, parent_start, parent_end = node.above[-1]
+    extra: tuple[tuple[str, Scalar], ...] = (
+        ("level", level),
+        ("parent_level", name),
+        ("parent_index", number),
+        ("parent_start", parent_start),
+        ("parent_end", parent_end),
+        ("parents", json.dumps(node.above, ensure_ascii=False)),
+    )
+    start, end = node.span
+    return Chunk(start, end, text[start:end], extra=extra)
+
+
+PLUGIN = Plugin(kind="hierarchical", version=1, options=HierarchicalOptions, build=Hierarchical)

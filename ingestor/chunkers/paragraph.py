@@ -1,0 +1,45 @@
+"""Windows of paragraphs, which blank lines separate. One over ``max_tokens`` is split by ``recursive``."""
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field, model_validator
+
+from ingestor.chunkers.options import OverlapOptions, require_smaller
+from ingestor.chunkers.recursive import fitting
+from ingestor.limits import SMALLEST, limit
+from ingestor.model import Chunking, Document, Sums
+from ingestor.packing import pack
+from ingestor.ports import Embed
+from ingestor.registry import Plugin
+from ingestor.sentences import paragraphs
+from ingestor.spans import chunks
+
+if TYPE_CHECKING:
+    from ingestor.tokens import Tokens
+
+
+class ParagraphOptions(OverlapOptions):
+    """``overlap`` is in paragraphs."""
+
+    max_paragraphs: int = Field(3, ge=1)
+    overlap: int = Field(1, ge=0)
+    max_tokens: int | None = Field(250, ge=SMALLEST)
+
+    @model_validator(mode="after")
+    def _sizes_in_order(self) -> "ParagraphOptions":
+        require_smaller("overlap", self.overlap, "max_paragraphs", self.max_paragraphs)
+        return self
+
+
+class Paragraph:
+    def __init__(self, options: ParagraphOptions, tokens: "Tokens") -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        text, tokens, options = document.text, self._tokens, self._options
+        units = fitting(text, paragraphs(text), tokens, options.max_tokens)
+        spans = pack(text, units, tokens, options.max_tokens, options.max_paragraphs, options.overlap)
+        return Chunking(chunks(text, limit(text, spans, tokens, options.min_tokens, options.max_tokens)))
+
+
+PLUGIN = Plugin(kind="paragraph", version=1, options=ParagraphOptions, build=Paragraph)
