@@ -1,0 +1,300 @@
+"""The layers, read from the imports (CONTRIBUTING.md has the table). Each law is shown to catch a breach."""
+
+import ast
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+Trees = Mapping[str, ast.Module]  # by dotted module name; a package is the name of its __init__
+
+# Pure by design, whatever their docstrings say. Any other module whose docstring's first line says "Pure"
+# is held to it too.
+PURE = {
+    "ingestor.model", "ingestor.ports", "ingestor.decide", "ingestor.diff", "ingestor.cluster",
+    "ingestor.fingerprint", "ingestor.backoff", "ingestor.units", "ingestor.spans", "ingestor.limits",
+    "ingestor.structure", "ingestor.metadata", "ingestor.sentences", "ingestor.rows",
+}  # fmt: skip
+
+# All that a pure module may import, besides pure modules and the registry (whose types options are made of).
+HARMLESS = {
+    "abc", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum", "fractions",
+    "functools", "graphlib", "hashlib", "heapq", "itertools", "json", "math", "operator", "pathlib", "re",
+    "string", "textwrap", "types", "typing", "unicodedata", "uuid",
+    "numpy", "pydantic", "pydantic_core", "sentencex", "yaml",
+}  # fmt: skip
+
+# Harmless to import, but not to call: files through a Path, the clock through datetime, the machine's ids.
+TOUCHING = {
+    "absolute", "chmod", "cwd", "exists", "expanduser", "glob", "hardlink_to", "home", "is_dir", "is_file",
+    "is_symlink", "iterdir", "lstat", "mkdir", "now", "open", "read_bytes", "read_text", "rename", "resolve",
+    "rglob", "rmdir", "stat", "symlink_to", "today", "touch", "unlink", "utcnow", "uuid1", "uuid4",
+    "write_bytes", "write_text",
+}  # fmt: skip
+TOUCHING_BUILTINS = {"open", "print", "input", "exec", "eval", "breakpoint", "__import__"}
+
+EXCUSED = {
+    ("ingestor.ports", "threading"): "Event, as the type of the flag that stops a watcher",
+    ("connectors._names", "os"): "fsencode and fsdecode: text in, text out",
+}
+
+THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "asyncio"}
+MAY_THREAD = {
+    "ingestor.pool": "the workers and their inbox",
+    "ingestor.ports": "the type of a watcher's stop flag",
+    "connectors._watching": "watchdog calls back on its own threads",
+}
+
+# Costly or far-reaching packages, and the only places that may import them.
+CONFINED = {
+    "chromadb": ("ingestor.indexes",),
+    "torch": ("ingestor.embedders",),
+    "sentence_transformers": ("ingestor.embedders",),
+    "transformers": ("ingestor.embedders",),
+    "watchdog": ("connectors",),
+    "typer": ("ingestor.cli",),
+    "rich": ("ingestor.console",),
+    "random": ("ingestor.wiring",),
+}
+
+FOR_CONNECTORS = {"ingestor.model", "ingestor.ports", "ingestor.registry", "ingestor.units"}
+
+
+# --- reading -----------------------------------------------------------------------------------------------
+
+
+@cache
+def _load() -> dict[str, ast.Module]:
+    files = chain((ROOT / "ingestor").rglob("*.py"), (ROOT / "connectors").rglob("*.py"))
+    return {_dotted(file.relative_to(ROOT)): ast.parse(file.read_text("utf-8")) for file in files}
+
+
+def _dotted(file: Path) -> str:
+    parts = file.with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Every import that is carried out, wherever it stands; those for the type checker alone are not."""
+    if isinstance(tree, ast.Import | ast.ImportFrom):
+        yield tree
+    elif isinstance(tree, ast.If) and ast.unparse(tree.test).endswith("TYPE_CHECKING"):
+        yield from chain.from_iterable(map(_imports, tree.orelse))
+    else:
+        yield from chain.from_iterable(map(_imports, ast.iter_child_nodes(tree)))
+
+
+def _imported(tree: ast.Module, trees: Trees) -> set[str]:
+    """Dotted names of the modules that ``tree`` imports: ``from ingestor import live`` is ingestor.live."""
+    names = set[str]()
+    for node in _imports(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        else:
+            module = node.module or ""
+            inner = {f"{module}.{alias.name}" for alias in node.names}
+            names |= {name if name in trees else module for name in inner}
+    return names
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _within(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def _pure(trees: Trees) -> set[str]:
+    said = {
+        name for name, tree in trees.items() if "Pure" in (ast.get_docstring(tree) or "").partition("\n")[0]
+    }
+    return said | (PURE & trees.keys())
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    """The names a module makes itself, not those it imports."""
+    names = set[str]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names
+
+
+# --- the laws: each yields what breaks it ------------------------------------------------------------------
+
+
+def impure(trees: Trees) -> Iterator[str]:
+    """A pure module imports only pure things, and touches nothing."""
+    pure = _pure(trees)
+    for name in sorted(pure):
+        for module in sorted(_imported(trees[name], trees)):
+            allowed = module in pure or module == "ingestor.registry" or _top(module) in HARMLESS
+            if not allowed and (name, module) not in EXCUSED:
+                yield f"{name} is pure but imports {module}"
+        for node in ast.walk(trees[name]):
+            if isinstance(node, ast.Attribute) and node.attr in TOUCHING:
+                yield f"{name} is pure but uses .{node.attr} (line {node.lineno})"
+            if isinstance(node, ast.Name) and node.id in TOUCHING_BUILTINS:
+                yield f"{name} is pure but uses {node.id}() (line {node.lineno})"
+
+
+def beyond_the_ports(trees: Trees) -> Iterator[str]:
+    """Connectors know the core by its words and protocols only, and the core does not know connectors."""
+    for name, tree in trees.items():
+        for module in sorted(_imported(tree, trees)):
+            if _top(name) == "connectors" and _top(module) == "ingestor" and module not in FOR_CONNECTORS:
+                yield f"{name} imports {module}"
+            if _top(name) == "ingestor" and _top(module) == "connectors":
+                yield f"{name} imports {module}"
+
+
+def threaded(trees: Trees) -> Iterator[str]:
+    """Concurrency stays where it is explained."""
+    for name, tree in trees.items():
+        for module in sorted(_imported(tree, trees)):
+            if _top(module) in THREADS and name not in MAY_THREAD:
+                yield f"{name} imports {module}"
+
+
+def strayed(trees: Trees) -> Iterator[str]:
+    for name, tree in trees.items():
+        for module in sorted(_imported(tree, trees)):
+            home = CONFINED.get(_top(module))
+            if home is not None and not _within(name, home):
+                yield f"{name} imports {module}, which belongs to {' and '.join(home)}"
+
+
+def over_the_top(trees: Trees) -> Iterator[str]:
+    """Nothing builds on the command line."""
+    for name, tree in trees.items():
+        if "ingestor.cli" in _imported(tree, trees):
+            yield f"{name} imports ingestor.cli"
+
+
+def secondhand(trees: Trees) -> Iterator[str]:
+    """A name is imported from where it is made: no wildcards, no re-exports, no code in a package's file."""
+    for name, tree in trees.items():
+        if "__all__" in _defined(tree):
+            yield f"{name} has an __all__"
+        for node in _imports(tree):
+            for alias in node.names:
+                if alias.name == "*" or alias.asname == alias.name:
+                    yield f"{name} re-exports (line {node.lineno})"
+                elif isinstance(node, ast.ImportFrom) and _borrowed(node.module or "", alias.name, trees):
+                    yield f"{name} imports {alias.name} from {node.module}, which does not define it"
+
+
+def _borrowed(module: str, name: str, trees: Trees) -> bool:
+    return module in trees and f"{module}.{name}" not in trees and name not in _defined(trees[module])
+
+
+def side_doors(trees: Trees, plugins: set[str]) -> Iterator[str]:
+    """A kind is found by the registry; only its own package may import it."""
+    for name, tree in trees.items():
+        for module in sorted(_imported(tree, trees) & plugins):
+            if not _within(name, (module.rpartition(".")[0],)):
+                yield f"{name} imports the plugin {module}"
+
+
+def cycles(trees: Trees) -> Iterator[str]:
+    graph = {name: _imported(tree, trees) & trees.keys() - {name} for name, tree in trees.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield " -> ".join(reversed(error.args[1]))
+
+
+def _plugins() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    groups = project["entry-points"].values()
+    return {target.partition(":")[0] for group in groups for target in group.values()}
+
+
+LAWS = {
+    "impure": impure,
+    "beyond_the_ports": beyond_the_ports,
+    "threaded": threaded,
+    "strayed": strayed,
+    "over_the_top": over_the_top,
+    "secondhand": secondhand,
+    "side_doors": lambda trees: side_doors(trees, _plugins()),
+    "cycles": cycles,
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_code_keeps_its_layers(law: str) -> None:
+    assert list(LAWS[law](_load())) == []
+
+
+def test_every_module_is_read() -> None:
+    assert PURE | {"ingestor", "connectors", "connectors.folder"} <= _load().keys()
+
+
+def test_excuses_are_still_needed() -> None:
+    trees = _load()
+    assert [key for key in EXCUSED if key[1] not in _imported(trees[key[0]], trees)] == []
+    assert [name for name in MAY_THREAD if not THREADS & set(map(_top, _imported(trees[name], trees)))] == []
+
+
+BREACHES = [
+    ("impure", {"ingestor.diff": "import os"}),
+    ("impure", {"ingestor.diff": "def f():\n    import sqlite3"}),
+    ("impure", {"ingestor.diff": "from pathlib import Path\nPath('x').write_text('y')"}),
+    ("impure", {"ingestor.diff": "open('x')"}),
+    ("impure", {"ingestor.decide": "from datetime import datetime\ndatetime.now()"}),
+    (
+        "impure",
+        {"ingestor.decide": "from ingestor.journal import Journal", "ingestor.journal": "class Journal: ..."},
+    ),
+    ("impure", {"ingestor.new": '"""Says that it is so. Pure."""\nimport socket'}),
+    ("impure", {"ingestor.ports": "import queue"}),
+    ("beyond_the_ports", {"connectors.web": "from ingestor.journal import Journal", "ingestor.journal": ""}),
+    ("beyond_the_ports", {"connectors.web": "from ingestor import engine", "ingestor.engine": ""}),
+    ("beyond_the_ports", {"ingestor.wiring": "import connectors.folder"}),
+    ("threaded", {"ingestor.engine": "from threading import Lock"}),
+    ("threaded", {"connectors.folder": "import concurrent.futures"}),
+    ("strayed", {"ingestor.engine": "import chromadb"}),
+    ("strayed", {"ingestor.embedders_of_mine": "def load():\n    import torch"}),
+    ("over_the_top", {"ingestor.daemon": "from ingestor.cli import app", "ingestor.cli": "app = 1"}),
+    ("over_the_top", {"ingestor.daemon": "from ingestor import cli", "ingestor.cli": ""}),
+    ("secondhand", {"ingestor.engine": "from os.path import *"}),
+    ("secondhand", {"ingestor.engine": "from json import dumps as dumps"}),
+    ("secondhand", {"ingestor.engine": "__all__ = ['x']"}),
+    ("secondhand", {"ingestor.a": "from ingestor.b import x", "ingestor.b": "from ingestor.c import x"}),
+    ("side_doors", {"ingestor.engine": "from ingestor.chunkers.fixed import PLUGIN"}),
+    ("cycles", {"ingestor.a": "import ingestor.b", "ingestor.b": "def f():\n    import ingestor.a"}),
+]
+
+KEPT = [
+    ("impure", {"ingestor.ports": "from threading import Event"}),
+    ("impure", {"ingestor.diff": "import re\nfrom ingestor.model import Item", "ingestor.model": "Item = 1"}),
+    ("impure", {"ingestor.new": '"""Not said to be so.\n\nPure nonsense."""\nimport socket'}),
+    ("beyond_the_ports", {"connectors.web": "from ingestor.ports import Transient"}),
+    ("threaded", {"ingestor.pool": "import queue"}),
+    ("strayed", {"ingestor.indexes.chroma": "import chromadb"}),
+    ("secondhand", {"ingestor.a": "from ingestor import b\nfrom ingestor.b import x", "ingestor.b": "x = 1"}),
+    ("side_doors", {"ingestor.chunkers.paragraph": "from ingestor.chunkers.recursive import cut"}),
+    ("cycles", {
+        "ingestor.a": "import ingestor.b",
+        "ingestor.b": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import ingestor.a",
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("law", "sources"), BREACHES)
+def test_a_breach_is_seen(law: str, sources: dict[str, str]) -> None:
+    assert list(LAWS[law]({name: ast.parse(text) for name, text in sources.items()}))
+
+
+@pytest.mark.parametrize(("law", "sources"), KEPT)
+def test_what_is_allowed_passes(law: str, sources: dict[str, str]) -> None:
+    assert list(LAWS[law]({name: ast.parse(text) for name, text in sources.items()})) == []
