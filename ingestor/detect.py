@@ -172,8 +172,10 @@ def content_type(blob: Blob) -> str:
         return _zip_type(blob.data)
     if found:
         return found
+    if b"\0" in head and (weakly := _signed(head, _WEAK_SIGNATURES)):
+        return weakly
     if _is_binary(head):
-        return _signed(head, _WEAK_SIGNATURES) or UNKNOWN
+        return UNKNOWN
     return _declared(blob.content_type) or _named(blob.name) or _worded(head)
 
 

@@ -14,15 +14,17 @@ from ingestor.ports import BadDocument
 
 _SAMPLE = 32_768  # bytes that a guess looks at
 _DAMAGE = 0.001  # share of broken sequences up to which bytes still count as UTF-8
-_GARBAGE = 0.01  # share of control and replacement characters above which this is no text
+_GARBAGE = 0.01  # share of control and replacement characters above which this is no text (two are free)
 _CONTROLS = bytes(c for c in range(32) if c not in b"\t\n\v\f\r\b\x1b") + b"\x7f"
 _NOT_ASCII = bytes(range(128, 256))
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _HIGH_RUN = re.compile(rb"[\x80-\xff]+")
 _WESTERN_LETTERS = re.compile(rb"[\x8a\x8c\x8e\x9a\x9c\x9e\x9f\xc0-\xd6\xd8-\xf6\xf8-\xff]")
+_TURKISH = frozenset("âçğıîöşûüÂÇĞİÎÖŞÛÜ".encode("cp1254"))
+_ONLY_TURKISH = frozenset("ğışĞİŞ".encode("cp1254"))
 _LEGACY = [
-    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859_2"),
+    *("cp1250", "cp1251", "cp1252", "cp1253", "cp1255", "cp1256", "cp1257", "iso8859_2"),
     *("koi8_r", "koi8_u", "cp866", "cp850", "mac_roman"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
@@ -57,9 +59,9 @@ def utf16_without_mark(data: bytes) -> str | None:
         return None
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
     pairs = len(sample) // 2
-    if odd > 0.3 * pairs and even < 0.02 * pairs:
+    if odd > 0.3 * pairs and even < 0.05 * pairs:
         return "utf-16-le"
-    if even > 0.3 * pairs and odd < 0.02 * pairs:
+    if even > 0.3 * pairs and odd < 0.05 * pairs:
         return "utf-16-be"
     return None
 
@@ -88,6 +90,14 @@ def _legacy(data: bytes) -> str:
     return _checked(_SURROGATES.sub("", text), encoding)
 
 
+def _recognised(sample: bytes) -> str:
+    if _looks_western(sample):
+        return "cp1254" if _looks_turkish(sample) else "cp1252"
+    guesses = [from_bytes(cut, cp_isolation=_LEGACY).best() for cut in _cuts(sample)]
+    best = min(filter(None, guesses), key=lambda guess: guess.chaos, default=None)
+    return best.encoding if best else "cp1252"
+
+
 def _looks_western(sample: bytes) -> bool:
     """Whether high bytes are rare, or stand alone among ASCII as the accents of Western languages do.
 
@@ -101,13 +111,10 @@ def _looks_western(sample: bytes) -> bool:
     return high < 0.01 * len(sample) or len(_WESTERN_LETTERS.findall(sample)) >= 0.8 * high
 
 
-def _recognised(sample: bytes) -> str:
-    guesses = [from_bytes(cut, cp_isolation=_LEGACY).best() for cut in _cuts(sample)]
-    best = min(filter(None, guesses), key=lambda guess: guess.chaos, default=None)
-    # Turkish (1254) differs from Western (1252) in six letters only, and is told from it reliably.
-    if best is None or (_looks_western(sample) and best.encoding != "cp1254"):
-        return "cp1252"
-    return best.encoding
+def _looks_turkish(sample: bytes) -> bool:
+    """Turkish has six letters where Icelandic has its own, and none of Icelandic's accented vowels."""
+    letters = {byte for byte in sample if byte >= 0xC0}
+    return letters <= _TURKISH and not letters.isdisjoint(_ONLY_TURKISH)
 
 
 def _cuts(sample: bytes) -> list[bytes]:
@@ -122,7 +129,7 @@ def _checked(text: str, encoding: str) -> str:
     """The text, unless too much of it can't be text."""
     source = text.encode("utf-8")
     garbage = len(source) - len(source.translate(None, _CONTROLS)) + text.count("\ufffd")
-    if garbage > _GARBAGE * len(text):
+    if garbage > _GARBAGE * len(text) + 2:
         raise BadDocument(
             f"not text: read as {encoding}, {garbage:,} of {len(text):,} characters are control codes"
             " or invalid; exclude this file, or convert it to UTF-8 text"

@@ -35,6 +35,7 @@ _KINDS = {
     "html_block": "html",
     "hr": "rule",
 }
+_PARAGRAPH = Token("paragraph_open", "p", 1)
 _NEWLINE = re.compile(r"\r\n?")
 _LANGUAGE = re.compile(r"\w[\w+#-]*")
 _MARKUP = re.compile(r"[\\`*_\[<&\n]")
@@ -66,10 +67,14 @@ class MarkdownParser:
         env: dict[str, Any] = {}
         found: list[tuple[int, int, Token | None, str]] = []
         for first, last, tokens in self._spans(text, lines.index(start), env):
-            content = tokens[1].content[:_TITLE] if tokens and tokens[0].type == "heading_open" else ""
+            start, end = lines[first], lines[last]
+            if any(token.level >= _DEPTH - 2 for token in tokens):
+                # Such a list would take all lines after it.
+                found += [(start + a, start + b, _PARAGRAPH, "") for a, b in paragraphs(text[start:end])]
+                continue
+            content = tokens[1].content[:_TITLE] if len(tokens) > 1 else ""
             head = tokens[0] if tokens else None
-            for begin, end in _extents(text, lines[first], lines[last], tokens):
-                found.append((begin, end, head, content))
+            found += [(begin, end, head, content) for begin, end in trimmed(text, start, end)]
         # Titles last: they may use link definitions from anywhere in the document.
         return [self._block(*block, env) for block in found]
 
@@ -118,15 +123,6 @@ def _visible(token: Token) -> str:
     if token.type in ("softbreak", "hardbreak"):
         return " "
     return "" if token.type == "html_inline" else token.content
-
-
-def _extents(text: str, start: int, end: int, tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
-    """The block's span; paragraphs where it nests too deep, for such a list takes all lines after it."""
-    if any(token.level >= _DEPTH - 2 for token in tokens):
-        for first, last in paragraphs(text[start:end]):
-            yield start + first, start + last
-    else:
-        yield from trimmed(text, start, end)
 
 
 def _front_block(front: FrontMatter | None) -> tuple[Block, ...]:

@@ -1,0 +1,32 @@
+"""What holds for every parser, whatever the bytes: its own test file calls these."""
+
+from ingestor.model import Blob, Document
+from ingestor.ports import BadDocument, Parser
+
+
+def obeys_laws(parser: Parser, blob: Blob) -> Document | None:
+    """The document, or None if it was refused. Anything but BadDocument is a failure."""
+    try:
+        document = parser.parse(blob)
+    except BadDocument:
+        return None
+    blocks_cover_text(document)
+    assert parser.parse(blob) == document
+    document.text.encode("utf-8")  # no lone surrogates
+    return document
+
+
+def blocks_cover_text(document: Document) -> None:
+    """Ordered, apart, none empty, and nothing but whitespace outside of them."""
+    position = 0
+    for block in document.blocks:
+        assert position <= block.start < block.end <= len(document.text)
+        assert not document.text[position : block.start].strip()
+        assert document.text[block.start : block.end].strip()
+        assert document.text[block.end - 1].strip(), "a block ends with a visible character"
+        position = block.end
+    assert not document.text[position:].strip()
+
+
+def texts(document: Document) -> list[str]:
+    return [document.text[block.start : block.end] for block in document.blocks]
