@@ -64,7 +64,7 @@ class Loop:
             self._step()
             if not (engine.resting() or engine.writer.paused()):
                 deadline = NEVER
-            elif engine.resting() and engine.wake_at(scans=False) > time.time() + PATIENCE:
+            elif engine.resting() and engine.wake_at(routine=False) > time.time() + PATIENCE:
                 break
             else:
                 deadline = min(deadline, time.time() + PATIENCE)

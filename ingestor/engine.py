@@ -127,13 +127,16 @@ class Engine:
         busy = any(state.scanning or self._may_list(state) for state in self._watches.values())
         return not (busy or self.in_flight or self._due_now())
 
-    def wake_at(self, *, scans: bool = True) -> float:
-        """When something is due without anything coming in (an outcome or a hint)."""
+    def wake_at(self, *, routine: bool = True) -> float:
+        """When something is due without anything coming in; ``routine``: the regular listings, too."""
         times = [self.writer.wake_at()]
         if not self.in_flight:
             times.append(self.journal.next_retry(self._ready()))
-        if scans:
-            times += [state.next_scan for state in self._watches.values() if not state.scanning]
+        times += [
+            state.next_scan
+            for state in self._watches.values()
+            if not state.scanning and (routine or state.attempts)
+        ]
         return min(times)
 
     def look_again(self) -> None:
@@ -174,6 +177,7 @@ class Engine:
             return
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
         if found.scope.whole:
+            self.writer.check(source.collection)
             self.journal.scanned(source.name, self.clock(), found.identity)
             state.next_scan = self.clock() + source.scan_every
             state.attempts = 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ingestor import detect, diff, metadata
+from ingestor.chunkers.options import Context
 from ingestor.fingerprint import combine, digest, metadata_digest, text_digest
 from ingestor.model import (
     Blob,
@@ -48,7 +49,7 @@ class Tools:
     embed: Embed
     embedder_recipe: Fingerprint
     count_tokens: Callable[[Sequence[str]], list[int]]
-    context: str = "none"
+    context: Context = "none"
     neighbours: float = 0.0
 
     def recipe(self, parser: str) -> str:
@@ -142,7 +143,7 @@ def _compose(
 ) -> Prepared:
     assert entry.item is not None
     chunks = chunking.chunks
-    texts = [_embedded_text(document, chunk, tools.context) for chunk in chunks]
+    texts = _embedded_texts(document, chunks, tools.context)
     keys = [
         diff.Keys(text_digest(chunk.text), key)
         for chunk, key in zip(chunks, _vector_keys(texts, chunking, tools), strict=True)
@@ -186,9 +187,10 @@ def _with_records(receipt: Receipt, records: tuple[Known, ...]) -> Receipt:
     )  # fmt: skip
 
 
-def _embedded_text(document: Document, chunk: Chunk, context: str) -> str:
-    prefix = metadata.context(document, chunk, context)
-    return f"{prefix}\n\n{chunk.text}" if prefix else chunk.text
+def _embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
+    prefixes = metadata.contexts(document, chunks, context)
+    pairs = zip(prefixes, chunks, strict=True)
+    return [f"{prefix}\n\n{chunk.text}" if prefix else chunk.text for prefix, chunk in pairs]
 
 
 def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequence[str]:
@@ -211,4 +213,5 @@ def _vectors(positions: Sequence[int], texts: Sequence[str], chunking: Chunking,
     found = tools.embed([texts[position] for position in near])
     base = np.zeros((len(texts), found.shape[1]), np.float32)
     base[near] = found
-    return mix(base, tools.neighbours)[list(positions)]
+    mixed: Vectors = mix(base, tools.neighbours)[list(positions)]
+    return mixed

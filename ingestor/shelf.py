@@ -44,6 +44,10 @@ class Shelf:
             self._open[name] = self._opened(name)
         return self._open[name]
 
+    def check(self, name: CollectionName) -> None:
+        """Raises Torn or Gone where the collection no longer is what it was."""
+        self.open(name).count()
+
     def extra_keys(self, name: CollectionName, batch: Sequence[Prepared]) -> frozenset[str]:
         """Metadata keys beside the standard ones that were ever written there, these included."""
         row = self._journal.collection(name)

@@ -97,6 +97,11 @@ class Writer:
                 done += self._write(collection, outbox)
         return done
 
+    def check(self, collection: CollectionName) -> None:
+        """Notice a collection that was deleted, replaced or torn while nothing was written to it."""
+        if collection not in self.paused():
+            self._guarded(collection, lambda: self._shelf.check(collection))
+
     def remove(self, entries: Sequence[Entry]) -> None:
         """Drop documents whose source has them no more."""
         for collection in {entry.collection for entry in entries} - self.paused():
@@ -115,8 +120,7 @@ class Writer:
         return remove
 
     def _write(self, collection: CollectionName, outbox: _Outbox) -> list[Entry]:
-        batch = [prepared for prepared in outbox.prepared if apply.valid(self._journal, prepared)]
-        written = self._guarded(collection, lambda: self._write_batch(collection, batch))
+        written = self._guarded(collection, lambda: self._write_valid(collection, outbox.prepared))
         if outbox.not_before > self._clock():
             return []
         if written:
@@ -138,6 +142,10 @@ class Writer:
         else:
             return True
         return False
+
+    def _write_valid(self, collection: CollectionName, prepared: Sequence[Prepared]) -> None:
+        self._shelf.open(collection)  # first: opening may find that nothing known of it holds any more
+        self._write_batch(collection, [one for one in prepared if apply.valid(self._journal, one)])
 
     def _write_batch(self, collection: CollectionName, batch: Sequence[Prepared]) -> None:
         """One bad document never stops the others: a batch that fails for no known reason is taken apart."""
