@@ -85,7 +85,7 @@ def contexts(
         return [title if context == "title" else ""] * len(chunks)
     lines = outline(document)
     paths = (lines.sections[_section(lines, chunk)].path or "" for chunk in chunks)
-    return [path if _begins_with(path, title) else f"{title} > {path}".strip(" >") for path in paths]
+    return [path if _begins_with(path, title) else " > ".join(filter(None, (title, path))) for path in paths]
 
 
 def _of_document(document: Document, item: Item, document_id: DocumentId) -> dict[str, Scalar]:
