@@ -375,7 +375,7 @@ def _known(db: sqlite3.Connection, row: int) -> tuple[Known, ...]:
 
 def _adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
     """The new document is the vanished one under another name: one row, the old id, the new wishes."""
-    columns = "source, key, wanted_version, uri, size, modified, extra"
+    columns = "source, key, wanted_version, uri, size, modified, extra, attempts, retry_at, quarantined"
     wishes = db.execute(f"SELECT {columns} FROM documents WHERE id = ?", (row,)).fetchone()
     db.execute("DELETE FROM documents WHERE id = ?", (row,))
     assigned = ", ".join(f"{column.strip()} = ?" for column in columns.split(","))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ingestor.decide import Changes, Scope, compare
 from ingestor.model import CollectionName, Item, SourceName
-from ingestor.ports import Connector, PartialScan, Scoped
+from ingestor.ports import Connector, Identified, PartialScan, Scoped
 from ingestor.prepare import Tools
 
 log = logging.getLogger("ingestor")
@@ -22,11 +22,6 @@ class Source:
     tools: Tools
     max_loss: float = 0.5
     scan_every: float = 300.0  # seconds
-
-    def identity(self) -> str:
-        """Differs when something else is mounted where the source was."""
-        known = getattr(self.connector, "identity", None)
-        return str(known()) if known is not None else ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +42,7 @@ def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
 
 def take(source: Source, scope: Scope, known: dict[str, str]) -> Listing:
     """``known``: version by key. Raises what the connector raises, but for PartialScan."""
-    identity = source.identity()
+    identity = source.connector.identity() if isinstance(source.connector, Identified) else ""
     unknown: list[str] = []
     items = list(_items(source, scope, unknown))
     scope = Scope(scope.under, tuple(unknown))

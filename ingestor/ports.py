@@ -94,6 +94,15 @@ class Scoped(Protocol):
         ...
 
 
+@runtime_checkable
+class Identified(Protocol):
+    """A connector that can tell whether it still looks at the same place."""
+
+    def identity(self) -> str:
+        """Differs when something else is mounted where the documents were."""
+        ...
+
+
 class Parser(Protocol):
     """Turns bytes into text with structure. Deterministic."""
 

@@ -1,0 +1,19 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.project import Daemon, Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "project")
+
+
+@pytest.fixture
+def daemon(project: Project) -> Iterator[Daemon]:
+    """Started before the test's first document is there."""
+    running = project.start()
+    yield running
+    running.kill()

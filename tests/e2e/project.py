@@ -1,0 +1,132 @@
+"""A real project on disk, driven as a person would: the console script, a config, files, signals."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+INGESTOR = Path(sys.executable).with_name("ingestor")
+NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def wait(condition: Callable[[], Any], seconds: float = 60.0, every: float = 0.1) -> Any:
+    """The first true value of ``condition``; fails after ``seconds``."""
+    until = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {seconds:.0f} s: {condition}")
+        time.sleep(every)
+    return value
+
+
+@dataclass
+class Daemon:
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def stop(self, number: int = signal.SIGTERM, seconds: float = 60.0) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(seconds)
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(30)
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+
+@dataclass
+class Project:
+    """A folder with ``docs`` and a config; ``settings`` overrides the config's top level."""
+
+    folder: Path
+    settings: dict[str, Any] = field(default_factory=dict)
+    source: dict[str, Any] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        self.docs = self.folder / "docs"
+        self.docs.mkdir(parents=True, exist_ok=True)
+        self.configure()
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.yaml"
+
+    def configure(self) -> None:
+        base: dict[str, Any] = {
+            "state": "./state",
+            "chroma": {"path": "./chroma", "port": self.port},
+            "embedding": {"kind": "hashing", "dimensions": 64},
+            "chunking": {"strategy": "recursive", "size": 60},
+            "sources": [
+                {"name": "docs", "kind": "folder", "path": "./docs", "collection": "docs", "settle": "200ms"}
+                | self.source
+            ],
+        }
+        self.config.write_text(yaml.safe_dump(base | self.settings, sort_keys=False))
+
+    def call(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run one command to its end."""
+        command = [str(INGESTOR), words[0], "--config", str(self.config), *words[1:]]
+        full = {**os.environ, **(env or {})}
+        return subprocess.run(command, capture_output=True, text=True, timeout=280, env=full, cwd=self.folder)
+
+    def json(self, *words: str, code: int | None = 0) -> Any:
+        """The JSON that a command prints; ``code``: the exit status it must have (None: any)."""
+        done = self.call(*words, "--json")
+        assert code is None or done.returncode == code, f"{words} exited {done.returncode}: {done.stderr}"
+        return json.loads(done.stdout)
+
+    def start(self) -> Daemon:
+        self.runs += 1
+        log = self.folder / f"daemon-{self.runs}.log"
+        command = [str(INGESTOR), "run", "--config", str(self.config)]
+        with log.open("wb") as stream:
+            process = subprocess.Popen(command, stdout=stream, stderr=stream, cwd=self.folder)
+        return Daemon(process, log)
+
+    def settled(self, documents: int) -> bool:
+        """Whether the running daemon has exactly so many documents settled, and nothing else to do."""
+        status = self.json("status")
+        source = status["sources"]["docs"]
+        return bool(status["running"] and source["settled"] == documents and not source["due"])
+
+    def essence(self) -> Counter[Any]:
+        """Every record, less what history may name; opened in this process, so nothing else may run."""
+        import chromadb
+
+        client = chromadb.PersistentClient(str(self.folder / "chroma"))
+        found = client.get_collection("docs").get(include=["documents", "metadatas", "embeddings"])
+        rows = zip(found["documents"], found["metadatas"], found["embeddings"], strict=True)
+        essence = Counter(
+            (text, tuple(vector), *sorted((k, v) for k, v in meta.items() if k not in NAMED_BY_HISTORY))
+            for text, meta, vector in rows
+        )
+        client.clear_system_cache()
+        return essence
+
+    def fresh(self, name: str = "fresh") -> "Project":
+        """The same documents and config, with nothing ingested yet."""
+        other = Project(self.folder / name, self.settings, {**self.source, "path": str(self.docs)})
+        other.json("sync", code=None)
+        return other

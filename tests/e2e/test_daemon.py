@@ -1,0 +1,172 @@
+"""The daemon as its users see it: changes arrive by themselves, and nothing stops it but being told to."""
+
+import os
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.project import Daemon, Project, wait
+from tests.e2e.test_sync import long_document
+
+
+def remote(project: Project):  # type: ignore[no-untyped-def]
+    import chromadb
+
+    return chromadb.HttpClient("127.0.0.1", project.port)
+
+
+def test_changes_arrive_and_stopping_is_clean(project: Project, daemon: Daemon) -> None:
+    wait(lambda: project.settled(0))
+    for n in range(6):
+        (project.docs / f"{n}.txt").write_text(long_document(30 + n))
+    wait(lambda: project.settled(6))
+    assert remote(project).get_collection("docs").count() == project.json("status")["collections"]["docs"]["records"]
+
+    (project.docs / "0.txt").unlink()
+    (project.docs / "deep" / "er").mkdir(parents=True)
+    (project.docs / "1.txt").rename(project.docs / "deep" / "er" / "1.txt")
+    (project.docs / "2.txt").write_text(long_document(80))
+    wait(lambda: project.settled(5))
+    (project.docs / "deep").rename(project.docs / "moved")
+    (project.docs / "new.txt").write_text("brand new words")
+    wait(lambda: project.settled(6))
+    sources = {meta["file_path"] for meta in remote(project).get_collection("docs").get()["metadatas"]}
+    assert str(project.docs / "moved" / "er" / "1.txt") in sources
+
+    assert daemon.stop() == 0
+    assert project.json("verify")["checked"] > 0
+    assert project.essence() == project.fresh().essence()
+
+
+def test_a_changed_config_is_taken_over_and_a_bad_one_is_not(project: Project, daemon: Daemon) -> None:
+    (project.docs / "a.txt").write_text(long_document(40))
+    wait(lambda: project.settled(1))
+    before = project.json("status")["collections"]["docs"]["records"]
+    good = project.config.read_text()
+    project.config.write_text(good.replace("strategy: recursive", "strategy: recursiv"))
+    wait(lambda: "did you mean 'recursive'" in daemon.said())
+    assert daemon.process.poll() is None
+    project.config.write_text(good.replace("size: 60", "size: 30"))
+    wait(lambda: project.json("status")["collections"]["docs"]["records"] > before * 1.5)
+    wait(lambda: project.settled(1))
+    assert daemon.stop(signal.SIGINT) == 0
+
+
+def test_a_second_daemon_is_refused_and_harms_nothing(project: Project, daemon: Daemon) -> None:
+    (project.docs / "a.txt").write_text("some words")
+    wait(lambda: project.settled(1))
+    second = project.call("run")
+    assert second.returncode == 4
+    assert "locked by process" in second.stderr
+    assert "Traceback" not in second.stderr
+    assert project.call("sync").returncode == 4
+    assert project.settled(1)
+
+
+def kills(project: Project, times: int, seed: int) -> None:
+    """Documents change while the daemon or its Chroma is killed again and again, at any moment."""
+    chance = random.Random(seed)
+    daemon = project.start()
+    for n in range(times):
+        for _ in range(4):
+            change(project.docs, chance)
+        wait_a_little = chance.uniform(0.0, 4.0)
+        if chance.random() < 0.5 or (server := chroma_pid(daemon)) is None:
+            try:
+                daemon.process.wait(wait_a_little)
+            except Exception:
+                daemon.kill()
+            daemon = project.start()
+        else:
+            signal_later(server, wait_a_little)
+    daemon.kill()
+
+
+def signal_later(pid: int, seconds: float) -> None:
+    import time
+
+    time.sleep(seconds)
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def chroma_pid(daemon: Daemon) -> int | None:
+    """The daemon's child that is its Chroma server."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parts = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(parts[1]) == daemon.process.pid:
+            return int(stat.parent.name)
+    return None
+
+
+def change(docs: Path, chance: random.Random) -> None:
+    existing = sorted(path for path in docs.rglob("*.txt"))
+    deed = chance.choice(["write", "write", "edit", "rename", "delete"])
+    if deed == "write" or not existing:
+        (docs / f"{chance.randrange(40)}.txt").write_text(long_document(chance.randrange(5, 200)))
+        return
+    path = chance.choice(existing)
+    if deed == "edit":
+        path.write_text(path.read_text().replace("harbour", chance.choice(["port", "haven", "dock"]), 3))
+    elif deed == "rename":
+        path.rename(docs / f"renamed-{chance.randrange(40)}.txt")
+    else:
+        path.unlink()
+
+
+def hold_the_laws(project: Project, times: int) -> None:
+    kills(project, times, seed=times)
+    last = project.json("sync", code=None)
+    assert last["documents"]["failed"] == 0, last
+    assert project.json("verify")["checked"] > 0
+    assert project.essence() == project.fresh().essence()
+
+
+@pytest.mark.timeout(290)
+def test_kill_nine(project: Project) -> None:
+    hold_the_laws(project, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(5400)
+def test_kill_nine_two_hundred_times(project: Project) -> None:
+    hold_the_laws(project, 200)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_storm(project: Project, daemon: Daemon) -> None:
+    """20,000 files created, saved atomically, renamed, moved out and in, and removed by the folder."""
+    wait(lambda: project.settled(0))
+    docs, outside = project.docs, project.folder / "outside"
+    outside.mkdir()
+    for n in range(20_000):
+        folder = docs / f"d{n % 200}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{n}.txt").write_text(f"Document {n} says hello to number {n * 7}.")
+    for n in range(0, 20_000, 4):
+        fresh = docs / f"d{n % 200}" / f".{n}.tmp"
+        fresh.write_text(f"Document {n} was saved anew.")
+        fresh.replace(docs / f"d{n % 200}" / f"{n}.txt")
+    for n in range(1, 20_000, 4):
+        path = docs / f"d{n % 200}" / f"{n}.txt"
+        path.rename(path.with_name(f"renamed-{n}.txt"))
+    for n in range(0, 60, 3):
+        (docs / f"d{n}").rename(outside / f"d{n}")
+    for n in range(0, 60, 6):
+        (outside / f"d{n}").rename(docs / f"back{n}")
+    for n in range(100, 120):
+        shutil.rmtree(docs / f"d{n}")
+    left = sum(1 for path in docs.rglob("*.txt"))
+    wait(lambda: project.settled(left), seconds=1500, every=2.0)
+    assert daemon.stop() == 0
+    assert project.json("verify")["checked"] == left
+    assert project.essence() == project.fresh().essence()

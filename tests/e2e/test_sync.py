@@ -1,0 +1,118 @@
+"""One pass at a time: what it does, what it costs, what it says."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.project import Project
+
+SAMPLES = Path(__file__).parents[2] / "documents"
+
+
+def long_document(sentences: int) -> str:
+    words = "river stone bridge lantern harbour winter garden letter window market".split()
+    lines = [f"Sentence {n} speaks of the {words[n % 10]} and the {words[n * 7 % 10]} near house {n}." for n in range(sentences)]
+    return "\n\n".join(" ".join(lines[i : i + 5]) for i in range(0, sentences, 5))
+
+
+def test_the_keys_of_sync_are_stable(project: Project) -> None:
+    (project.docs / "a.md").write_text("# Title\n\nSome words.\n")
+    result = project.json("sync")
+    assert result["documents"] | {"failed": 0} == {
+        "added": 1, "changed": 0, "moved": 0, "removed": 0, "unchanged": 0, "quarantined": 0, "failed": 0,
+    }  # fmt: skip
+    assert result["records"] == {"added": 1, "replaced": 0, "patched": 0, "dropped": 0}
+    assert set(result["embedded"]) == {"texts", "tokens"}
+    again = project.json("sync")
+    assert again["documents"]["unchanged"] == 1
+    assert again["embedded"]["texts"] == 0
+    assert not any(again["records"].values())
+
+
+def test_cost_follows_the_change(project: Project) -> None:
+    """Law 5, counted: an edit embeds what it touches; what moved or was touched embeds nothing."""
+    text = long_document(3600)
+    document = project.docs / "long.txt"
+    document.write_text(text)
+    first = project.json("sync")
+    assert first["records"]["added"] >= 1000
+
+    document.write_text(text.replace("Sentence 1800 speaks", "Sentence 1800 keeps silent"))
+    edited = project.json("sync")
+    assert 1 <= edited["embedded"]["texts"] <= 2
+    assert edited["records"]["added"] + edited["records"]["replaced"] == edited["embedded"]["texts"]
+
+    document.write_text("A new first line.\n\n" + document.read_text())
+    assert project.json("sync")["embedded"]["texts"] <= 2
+
+    document.touch()
+    touched = project.json("sync")
+    assert (touched["embedded"]["texts"], sum(touched["records"].values())) == (0, 0)
+
+    (project.docs / "sub").mkdir()
+    document.rename(project.docs / "sub" / "renamed.txt")
+    moved = project.json("sync")
+    assert moved["documents"]["moved"] == 1
+    assert moved["embedded"]["texts"] == 0
+    assert moved["records"]["added"] == moved["records"]["replaced"] == moved["records"]["dropped"] == 0
+
+    (project.docs / "sub").rename(project.docs / "other")
+    assert project.json("sync")["embedded"]["texts"] == 0
+    assert project.json("verify") | {"checked": 0} == project.json("verify") | {"checked": 0}
+    assert project.essence() == project.fresh().essence()
+
+
+def test_plan_says_what_sync_then_does(project: Project) -> None:
+    for n in range(5):
+        (project.docs / f"{n}.txt").write_text(long_document(40 + n))
+    plan = project.json("plan")
+    assert not (project.folder / "state").exists(), "plan must touch nothing"
+    sync = project.json("sync")
+    for kind in ("added", "changed", "moved", "removed", "unchanged"):
+        assert plan["documents"][kind] == sync["documents"][kind], kind
+    assert plan["records"] == sync["records"]
+    assert plan["embed"]["texts"] == sync["embedded"]["texts"]
+    assert plan["embed"]["tokens"] == sync["embedded"]["tokens"]
+
+    (project.docs / "0.txt").unlink()
+    (project.docs / "1.txt").rename(project.docs / "one.txt")
+    (project.docs / "2.txt").write_text(long_document(42).replace("Sentence 7 ", "Line 7 "))
+    plan, sync = project.json("plan"), project.json("sync")
+    assert plan["records"] == sync["records"]
+    assert {k: v for k, v in plan["documents"].items() if v} == {"removed": 1, "moved": 1, "changed": 1, "unchanged": 2}
+    assert plan["embed"]["texts"] == sync["embedded"]["texts"]
+
+
+def test_verify_finds_every_kind_of_damage_and_mends_it_without_embedding(project: Project) -> None:
+    import chromadb
+
+    for n in range(4):
+        (project.docs / f"{n}.txt").write_text(long_document(60 + n))
+    project.json("sync")
+    assert project.json("verify")["checked"] > 20
+    before = project.essence()
+
+    client = chromadb.PersistentClient(str(project.folder / "chroma"))
+    collection = client.get_collection("docs")
+    ids = collection.get()["ids"]
+    collection.delete(ids[:2])
+    collection.update([ids[3]], metadatas=[{"source": "elsewhere"}])
+    collection.update([ids[4]], documents=["other words"], embeddings=[[1.0] + [0.0] * 63])
+    collection.add(["stray#0"], documents=["stray"], embeddings=[[1.0] + [0.0] * 63])
+    client.clear_system_cache()
+
+    found = project.json("verify", code=4)
+    assert [found[k] for k in ("missing", "orphaned", "stale", "wrong_metadata")] == [2, 1, 1, 1]
+    assert project.json("verify", "--repair")["repaired"]
+    assert project.essence() == before
+
+
+@pytest.mark.timeout(280)
+def test_the_samples_with_the_real_model(tmp_path: Path) -> None:
+    settings = {"embedding": {"model": "all-MiniLM-L6-v2"}, "chunking": {"strategy": "recursive", "size": 200}}
+    project = Project(tmp_path / "real", settings, {"path": str(SAMPLES)})
+    assert project.json("sync")["documents"]["added"] >= 10
+    hits = project.json("query", "How often should I feed a sourdough starter?", "-n", "3")
+    assert "sourdough" in hits[0]["metadata"]["source"]
+    assert hits[0]["score"] > hits[2]["score"] > 0
+    assert project.json("verify")["unreachable"] == 0
