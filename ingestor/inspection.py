@@ -45,8 +45,7 @@ def running(config: Config) -> bool:
 @contextmanager
 def collections_of(config: Config, journal: Journal) -> Iterator[Collections]:
     """Chroma for reading: the running daemon's server, else opened in this process."""
-    parts = Parts(config)
-    with Collections(config.chroma, parts.embedder, journal.owner, attach=running(config)) as collections:
+    with Parts(config).collections(journal, attach=running(config)) as collections:
         yield collections
 
 

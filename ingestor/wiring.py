@@ -57,6 +57,20 @@ class Parts:
         vectors: Vectors = embed_queries(texts)
         return vectors
 
+    def collections(
+        self, journal: Journal, *, log_path: Path | None = None, serve: bool = False, attach: bool = False
+    ) -> Collections:
+        """Chroma, not connected yet."""
+        return Collections(
+            self.config.chroma,
+            journal.owner,
+            model=getattr(self.config.embedding.options, "model", None),
+            dimensions=lambda: self.embedder.dimensions,
+            log_path=log_path,
+            serve=serve,
+            attach=attach,
+        )
+
     def under(self, config: Config) -> "Parts":
         """These parts with the sources of another config; what is loaded stays loaded."""
         fresh = Parts(config)
@@ -149,9 +163,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         cache = VectorCache(cache_path(config), config.cache_size)
         stack.callback(cache.close)
         collections = stack.enter_context(
-            Collections(
-                config.chroma, parts.embedder, journal.owner, config.state / "chroma.log", serve=serve
-            )
+            parts.collections(journal, log_path=config.state / "chroma.log", serve=serve)
         )
         embedding = Embedding(parts.embedder, parts.embedder_recipe, cache, parts.tokens.counts)
         stack.callback(embedding.close)

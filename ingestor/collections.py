@@ -1,0 +1,125 @@
+"""Chroma as the config has it: a server of our own, someone's server, or inside this process."""
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+
+from ingestor.chroma_server import ChromaServer
+from ingestor.config import Chroma, Remote, Supervised
+from ingestor.indexes.chroma import (
+    ChromaIndex,
+    delete_collection,
+    find_collection,
+    open_collection,
+    probe,
+)
+from ingestor.indexes.chroma_client import Client, connect, embedded
+from ingestor.model import CollectionName
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+
+log = logging.getLogger("ingestor")
+
+LOOK_EVERY = 5.0  # seconds between two looks at our server
+
+
+class Collections:
+    """The collections of one state, as ``shelf.Backend``. Use as a context.
+
+    ``attach``: a daemon runs and serves, so its server is used; ``serve``: be that daemon.
+    """
+
+    def __init__(
+        self,
+        chroma: Chroma,
+        owner: str,
+        *,
+        model: str | None = None,
+        dimensions: Callable[[], int] = lambda: 0,
+        log_path: Path | None = None,
+        serve: bool = False,
+        attach: bool = False,
+    ) -> None:
+        self._chroma, self._owner, self._model, self._dimensions = chroma, owner, model, dimensions
+        self._log_path, self._serve, self._attach = log_path, serve, attach
+        self._server: ChromaServer | None = None
+        self._looked = monotonic()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "Collections":
+        try:
+            self._client = self._stack.enter_context(self._connected())
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def address(self) -> str:
+        """Where readers connect; "" where they can't."""
+        if isinstance(self._chroma, Remote):
+            scheme = "https" if self._chroma.ssl else "http"
+            return f"{scheme}://{self._chroma.host}:{self._chroma.port}"
+        served = self._serve or self._attach
+        return f"http://{self._chroma.host}:{self._chroma.port}" if served and self._supervised else ""
+
+    def open(self, name: CollectionName) -> tuple[ChromaIndex, str]:
+        """Made if need be. Raises NeedsHuman when it is not ours, Transient when Chroma is away."""
+        index = open_collection(
+            self._client, name, model=self._model, dimensions=self._dimensions(), owner=self._owner
+        )
+        return index, index.uuid
+
+    def delete(self, name: CollectionName) -> None:
+        delete_collection(self._client, name, owner=self._owner)
+
+    def existing(self, name: CollectionName) -> ChromaIndex | None:
+        """None where there is none of ours."""
+        return find_collection(self._client, name, owner=self._owner)
+
+    def probe(self, name: CollectionName) -> str | None:
+        """Why the collection is sick, or None."""
+        try:
+            index = self.existing(name)
+            return probe(index) if index is not None else "it does not exist"
+        except (Transient, Gone, Torn, NeedsHuman) as error:
+            return str(error)
+
+    def tick(self) -> None:
+        """Now and then: start our server again if it died or hangs."""
+        if self._server is None or monotonic() - self._looked < LOOK_EVERY:
+            return
+        self._looked = monotonic()
+        reason = self._server.poll()
+        if reason is not None:
+            log.error("Chroma is started again: %s", reason)
+            self._server.restart()
+
+    @property
+    def _supervised(self) -> bool:
+        return isinstance(self._chroma, Supervised)
+
+    def _connected(self) -> Client:
+        chroma = self._chroma
+        if isinstance(chroma, Remote):
+            token = chroma.token.get_secret_value() if chroma.token else None
+            return connect(chroma.host, chroma.port, token=token, ssl=chroma.ssl)
+        if isinstance(chroma, Supervised) and self._serve:
+            self._server = ChromaServer(chroma.path, chroma.host, chroma.port, self._log_path)
+            self._stack.callback(self._server.stop)
+            self._server.start()
+        if isinstance(chroma, Supervised) and (self._serve or self._attach):
+            return connect(_reachable(chroma.host), chroma.port)
+        return embedded(chroma.path)
+
+
+def _reachable(host: str) -> str:
+    """A server that listens on every address is asked on this machine's own."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
