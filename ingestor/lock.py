@@ -21,6 +21,10 @@ class Lock:
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
 
+    @property
+    def held(self) -> bool:
+        return self._descriptor is not None
+
     def release(self) -> None:
         """Harmless when repeated. The file stays: removing it would let two processes lock two files."""
         if self._descriptor is not None:

@@ -1,0 +1,86 @@
+"""The folder in which Chroma keeps its data: one process at a time may write there.
+
+Two writers corrupt it without a word, and a second ``PersistentClient`` reads stale vectors. Our lock keeps
+a second ingestor away; whoever else has the database open (a server started by hand, a notebook) is found
+through /proc, where there is one.
+"""
+
+import shutil
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from uuid import UUID
+
+from ingestor import procfs
+from ingestor.lock import Lock, hold
+from ingestor.ports import NeedsHuman
+
+DATABASE = "chroma.sqlite3"
+
+# Seconds to wait for the server of an ingestor that was killed: it notices, persists and ends by itself.
+_LEFTOVER_PATIENCE = 35.0
+
+
+def claim(path: Path) -> Lock:
+    """Make the folder if need be, take it for this process alone, and clear what Chroma left behind.
+
+    Raises NeedsHuman when another process uses the folder, or when it can't be used at all.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise NeedsHuman(f"can't make Chroma's folder {path}: {error.strerror}") from error
+    lock = hold(path / "ingestor.lock")
+    try:
+        _refuse_others(path / DATABASE)
+        sweep(path)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def sweep(path: Path) -> list[Path]:
+    """Remove the segment folders that ``delete_collection`` leaves behind; returns them.
+
+    Only for the holder of the lock, while no Chroma runs there.
+    """
+    folders = [folder for folder in path.iterdir() if _is_uuid(folder.name) and folder.is_dir()]
+    if not folders or not (path / DATABASE).is_file():
+        return []
+    known = _segments(path / DATABASE)
+    orphans = sorted(folder for folder in folders if folder.name not in known)
+    for folder in orphans:
+        shutil.rmtree(folder)
+    return orphans
+
+
+def _refuse_others(database: Path) -> None:
+    until = time.monotonic() + _LEFTOVER_PATIENCE
+    while others := procfs.writers_of(database):
+        ending = all("chroma_child.py" in procfs.describe(pid) for pid in others)
+        if not ending or time.monotonic() > until:
+            raise NeedsHuman(
+                f"{database} is in use by {procfs.describe(others[0])}: two writers would destroy it; stop "
+                "that process, or let it connect to ingestor's server with chromadb.HttpClient"
+            )
+        time.sleep(0.1)
+
+
+def _segments(database: Path) -> set[str]:
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return {row[0] for row in connection.execute("SELECT id FROM segments")}
+    except sqlite3.DatabaseError as error:
+        raise NeedsHuman(
+            f"can't read {database}: {error}; if it is broken beyond repair, move {database.parent} away and "
+            "ingestor writes it anew"
+        ) from error
+
+
+def _is_uuid(name: str) -> bool:
+    try:
+        return str(UUID(name)) == name
+    except ValueError:
+        return False

@@ -1,0 +1,173 @@
+"""A Chroma server of our own: started, watched over and stopped with this process.
+
+It counts as ours, and as ready, only when our child itself listens on the port and answers: ``chroma run``
+on a busy port ends with status 0 and without a word, while whoever has the port may well be a Chroma too.
+"""
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from types import TracebackType
+
+from ingestor import procfs
+from ingestor.chroma_path import claim
+from ingestor.lock import Lock
+from ingestor.ports import NeedsHuman, Transient
+
+_CHILD = Path(__file__).with_name("chroma_child.py")
+_START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
+_ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
+_LOG_SIZE = 10_000_000  # bytes, beyond which a start begins the log anew
+
+
+class ChromaServer:
+    """``chroma run`` on ``path`` as a child process; one at a time, under the folder's lock."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        log_path: Path,
+        hanging_after: float = 60.0,
+        stop_patience: float = 30.0,
+    ) -> None:
+        """``hanging_after``, ``stop_patience``: seconds without an answer, and from SIGTERM to SIGKILL."""
+        self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
+        self._hanging_after, self._stop_patience = hanging_after, stop_patience
+        self._lock: Lock | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answered = 0.0  # monotonic seconds
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Returns when it answers.
+
+        Raises NeedsHuman when the folder or the port is not to be had, Transient when it did not come up.
+        """
+        if self._lock is None:
+            self._lock = claim(self.path)
+        try:
+            self._check_port()
+            self._spawn()
+            self._await_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def poll(self) -> str | None:
+        """Why the server needs a restart: it ended, or has not answered for long. None while it is well."""
+        if self._process is None:
+            return "it was not started"
+        status = self._process.poll()
+        if status is not None:
+            return f"it ended {_status(status)}"
+        if self._answers():
+            self._answered = time.monotonic()
+            return None
+        silence = time.monotonic() - self._answered
+        return f"it has not answered for {silence:.0f} s" if silence > self._hanging_after else None
+
+    def restart(self) -> None:
+        """Raises as ``start`` does; the folder stays ours in between, unless that fails."""
+        self._end()
+        self.start()
+
+    def stop(self) -> None:
+        """End it, with time to persist what it holds in memory, and free the folder. Harmless if repeated."""
+        self._end()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> "ChromaServer":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _check_port(self) -> None:
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((self.host, self.port))
+            except OSError as error:
+                raise NeedsHuman(self._no_port(error)) from error
+
+    def _no_port(self, error: OSError) -> str:
+        if error.errno != errno.EADDRINUSE:
+            return f"Chroma can't listen on {self.host}:{self.port}: {error.strerror}"
+        holder = procfs.listener(self.port)
+        by = f" by {procfs.describe(holder)}" if holder is not None else ""
+        return f"port {self.port} is taken{by}: stop that program, or set chroma.port to a free one"
+
+    def _spawn(self) -> None:
+        arguments = ["run", "--path", str(self.path), "--host", self.host, "--port", str(self.port)]
+        environment = {**os.environ, "RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
+        fresh = not self.log_path.exists() or self.log_path.stat().st_size > _LOG_SIZE
+        with self.log_path.open("wb" if fresh else "ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own script and arguments, no shell
+                [sys.executable, "-P", str(_CHILD), *arguments],
+                stdin=subprocess.PIPE,  # kept open, and empty: its end tells the child that we are gone
+                stdout=log,
+                stderr=log,
+                env=environment,
+                process_group=0,  # a Ctrl-C in the terminal is for us; we tell the child when we are done
+            )
+
+    def _await_ready(self) -> None:
+        assert self._process is not None
+        until = time.monotonic() + _START_PATIENCE
+        while time.monotonic() < until:
+            if (status := self._process.poll()) is not None:
+                self._check_port()  # the likeliest reason
+                raise Transient(f"Chroma ended {_status(status)} while starting; see {self.log_path}")
+            if procfs.listens(self._process.pid, self.port) is not False and self._answers():
+                self._answered = time.monotonic()
+                return
+            time.sleep(0.02)
+        raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
+
+    def _answers(self) -> bool:
+        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - not bound
+        connection = HTTPConnection(address, self.port, timeout=_ANSWER_TIMEOUT)
+        try:
+            connection.request("GET", "/api/v2/heartbeat")
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(self._stop_patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def _status(status: int) -> str:
+    if status >= 0:
+        return f"with status {status}"
+    return f"by {signal.Signals(-status).name}"

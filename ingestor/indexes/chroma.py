@@ -1,0 +1,194 @@
+"""A collection of Chroma as an ``Index``.
+
+Vectors are always passed, so Chroma never embeds by itself; metadata is merged by Chroma, so a key that
+went away must be given as None.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+from uuid import UUID
+
+import numpy as np
+
+from ingestor.indexes.check import check_patches, check_records
+from ingestor.indexes.chroma_client import Client, translated
+from ingestor.model import Hit, Metadata, Record, RecordId, Vectors
+from ingestor.ports import BadDocument, Torn
+
+_RECORDS = 500  # a request; Chroma takes 5,461
+_PATCHES = 1000
+_BYTES = 20_000_000  # a request; Chroma takes 40 MiB
+_MOST_BYTES = 40_000_000  # a record by itself
+_PAGE = 5000  # ids a page
+_NO_VECTOR = np.empty(0, dtype=np.float32)
+
+Row = TypeVar("Row")
+
+
+class ChromaIndex:
+    """One collection, by its UUID: one of the same name that replaced it is another (``Gone``)."""
+
+    def __init__(self, client: Client, uuid: UUID) -> None:
+        self._api, self._uuid = client.api, uuid
+
+    @property
+    def uuid(self) -> str:
+        return str(self._uuid)
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        check_records(records)
+        for batch in _batches(records, _record_size, _RECORDS):
+            with translated():
+                self._api._upsert(
+                    collection_id=self._uuid,
+                    ids=[record.id for record in batch],
+                    embeddings=[record.vector for record in batch],
+                    metadatas=[dict(record.metadata) for record in batch],
+                    documents=[record.text for record in batch],
+                )
+
+    def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
+        check_patches(metadata)
+        for batch in _batches(metadata, lambda row: _json_size(dict(row[1])), _PATCHES):
+            with translated():
+                self._api._update(
+                    collection_id=self._uuid,
+                    ids=[name for name, _ in batch],
+                    metadatas=[dict(changes) for _, changes in batch],
+                )
+
+    def drop(self, ids: Sequence[RecordId]) -> None:
+        for batch in _chunks(dict.fromkeys(ids), _PATCHES):
+            with translated():
+                self._api._delete(collection_id=self._uuid, ids=batch)
+
+    def count(self) -> int:
+        with translated():
+            return int(self._api._count(collection_id=self._uuid))
+
+    def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
+        include = ["metadatas", "documents", *(["embeddings"] if vectors else [])]
+        return [
+            record
+            for batch in _chunks(dict.fromkeys(ids), _RECORDS)
+            for record in _records(self._get(ids=batch, include=include))
+        ]
+
+    def ids(self) -> Iterator[RecordId]:
+        """Page by page; complete as long as nothing is dropped meanwhile."""
+        offset = 0
+        while page := self._get(limit=_PAGE, offset=offset, include=[])["ids"]:
+            yield from map(RecordId, page)
+            offset += len(page)
+
+    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
+        """Raises ValueError when Chroma does not understand the filter."""
+        return [hits for batch in _chunks(vectors, _RECORDS) for hits in self._query(batch, n, where)]
+
+    def sample(self, offset: int) -> Record | None:
+        """The record at that place of Chroma's own order, with its vector."""
+        found = self._get(limit=1, offset=offset, include=["metadatas", "documents", "embeddings"])
+        return next(iter(_records(found)), None)
+
+    def _get(self, **wanted: Any) -> Any:
+        with translated():
+            return self._api._get(collection_id=self._uuid, **wanted)
+
+    def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:
+        from chromadb.errors import InvalidArgumentError
+
+        try:
+            with translated():
+                found = self._api._query(
+                    collection_id=self._uuid,
+                    query_embeddings=vectors,
+                    n_results=n,
+                    where=where or None,
+                    include=["metadatas", "documents", "distances"],
+                )
+        except InvalidArgumentError as error:
+            raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
+        columns = (found[key] for key in ("ids", "distances", "documents", "metadatas"))
+        return (_hits(*rows) for rows in zip(*columns, strict=True))
+
+
+def probe(index: ChromaIndex) -> str | None:
+    """Why the collection is sick; None if it counts, and if records of it are found by their own vectors.
+
+    Raises Gone, or Transient when there was no answer. A server that dies over the very probe tells by that
+    that it can't load this collection.
+    """
+    try:
+        count = index.count()
+        reasons = (_unfound(index, offset) for offset in sorted({0, count // 2, count - 1}) if offset >= 0)
+        return next((reason for reason in reasons if reason is not None), None)
+    except Torn as error:
+        return str(error)
+
+
+def _unfound(index: ChromaIndex, offset: int) -> str | None:
+    record = index.sample(offset)
+    if record is None:  # dropped since it was counted
+        return None
+    hits = index.query(record.vector[np.newaxis], 1)[0]
+    if not hits or hits[0].score < 0.99:
+        return f"record {record.id} is not found by its own vector"
+    return None
+
+
+def _hits(ids: list[str], distances: list[float], texts: list[str], metas: list[Any]) -> list[Hit]:
+    rows = zip(ids, distances, texts, metas, strict=True)
+    return [Hit(RecordId(name), 1.0 - distance, text, meta or {}) for name, distance, text, meta in rows]
+
+
+def _records(found: Any) -> list[Record]:
+    vectors = found["embeddings"]
+    return [
+        Record(
+            RecordId(name),
+            text if text is not None else "",
+            metadata or {},
+            np.asarray(vectors[at], dtype=np.float32) if vectors is not None else _NO_VECTOR,
+        )
+        for at, (name, text, metadata) in enumerate(
+            zip(found["ids"], found["documents"], found["metadatas"], strict=True)
+        )
+    ]
+
+
+def _chunks(items: Any, most: int) -> Iterator[list[Any]]:
+    rest = iter(items)
+    while chunk := list(islice(rest, most)):
+        yield chunk
+
+
+def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: int) -> Iterator[list[Row]]:
+    """In order, each within both bounds unless one row alone is beyond them."""
+    batch: list[Row] = []
+    total = 0
+    for row in rows:
+        weight = size(row)
+        if batch and (len(batch) == most or total + weight > _BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append(row)
+        total += weight
+    if batch:
+        yield batch
+
+
+def _record_size(record: Record) -> int:
+    """Bytes on the wire. Raises BadDocument beyond what Chroma takes."""
+    size = _json_size([record.id, record.text, dict(record.metadata)]) + 6 * record.vector.size
+    if size > _MOST_BYTES:
+        raise BadDocument(
+            f"record {record.id} takes {size / 1e6:.0f} MB, and Chroma no more than {_MOST_BYTES / 1e6:.0f}: "
+            "cut the document into smaller chunks"
+        )
+    return size
+
+
+def _json_size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())

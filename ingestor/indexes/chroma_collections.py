@@ -1,0 +1,116 @@
+"""Which collections of Chroma are ours, and how they are made.
+
+A collection carries the mark of the state that wrote it. What has another's mark, or none but records, is
+never touched: a wrong name in a config must not cost anyone's data.
+"""
+
+from typing import Any
+
+from ingestor.indexes.chroma import ChromaIndex
+from ingestor.indexes.chroma_client import Client, translated
+from ingestor.model import CollectionName
+from ingestor.ports import Gone, NeedsHuman, Transient
+
+OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
+
+
+def open_collection(
+    client: Client, name: CollectionName, *, model: str | None, dimensions: int, owner: str
+) -> ChromaIndex:
+    """The collection, made if there is none, or none but an empty one without a mark.
+
+    ``model``: the sentence-transformers name that readers' ``query(query_texts=...)`` is to use. Raises
+    NeedsHuman, and touches nothing, when the collection is not ours or has vectors of another length.
+    """
+    found = _ours(client, name, owner)
+    if found is not None and _mark(found) is None:
+        _delete(client, name)
+        found = None
+    if found is None:
+        found = _created(client, name, model, owner)
+    elif found.dimension not in (None, dimensions):
+        raise NeedsHuman(
+            f"collection {name!r} holds vectors of {found.dimension} dimensions, and the embedding model "
+            f"makes {dimensions}: use another collection, or the model it was made with"
+        )
+    return ChromaIndex(client, found.id)
+
+
+def find_collection(client: Client, name: CollectionName, *, owner: str) -> ChromaIndex | None:
+    """The collection as it is; None where there is none of ours. Raises NeedsHuman when it is not ours."""
+    found = _ours(client, name, owner)
+    return ChromaIndex(client, found.id) if found is not None and _mark(found) == owner else None
+
+
+def delete_collection(client: Client, name: CollectionName, *, owner: str) -> None:
+    """Torn or whole, with all its records; harmless if there is none. Raises NeedsHuman if it is not ours."""
+    if _ours(client, name, owner) is not None:
+        _delete(client, name)
+
+
+def _ours(client: Client, name: CollectionName, owner: str) -> Any:
+    """The collection's model, if it has our mark or is empty and unmarked; None if there is none."""
+    try:
+        with translated():
+            found = client.api.get_collection(name)
+    except Gone:
+        return None
+    mark = _mark(found)
+    if mark not in (None, owner):
+        raise NeedsHuman(
+            f"collection {name!r} was written by another ingestor (state {mark}, ours is {owner}): use "
+            "another name, or delete the collection if that state is lost"
+        )
+    if mark is None and (records := ChromaIndex(client, found.id).count()):
+        raise NeedsHuman(
+            f"collection {name!r} holds {records} records that ingestor did not write: use another name"
+        )
+    return found
+
+
+def _mark(found: Any) -> str | None:
+    return (found.metadata or {}).get(OWNER)
+
+
+def _created(client: Client, name: CollectionName, model: str | None, owner: str) -> Any:
+    from chromadb.errors import ChromaError, InvalidArgumentError
+
+    configuration: dict[str, Any] = {"hnsw": {"space": "cosine"}}
+    if model is not None:
+        configuration["embedding_function"] = _embedding_function(model)
+    try:
+        with translated():
+            return client.api.create_collection(name, configuration=configuration, metadata={OWNER: owner})
+    except InvalidArgumentError as error:
+        raise NeedsHuman(f"Chroma does not take the collection name {name!r}: {error}") from error
+    except ChromaError as error:
+        raise Transient(f"collection {name!r} could not be made: {error}") from error
+
+
+def _delete(client: Client, name: CollectionName) -> None:
+    try:
+        with translated():
+            client.api.delete_collection(name)
+    except Gone:
+        return
+
+
+def _embedding_function(model: str) -> Any:
+    """What Chroma stores of a SentenceTransformerEmbeddingFunction, without loading the model.
+
+    Chroma keeps the class of whatever was last created under its name and builds it again from the stored
+    options, which is inherited and gives the true one.
+    """
+    from chromadb.utils.embedding_functions import SentenceTransformerEmbeddingFunction
+
+    class Described(SentenceTransformerEmbeddingFunction):  # type: ignore[misc]
+        def __init__(self) -> None:
+            pass
+
+        def get_config(self) -> dict[str, Any]:
+            return {"model_name": model, "device": "cpu", "normalize_embeddings": True, "kwargs": {}}
+
+        def is_legacy(self) -> bool:  # asked of the true class, this builds it, and so loads the model
+            return False
+
+    return Described()

@@ -1,0 +1,88 @@
+"""Who holds a port or a file, as Linux's /proc tells; where there is no /proc, nobody is known to."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_PROC = Path("/proc")
+_LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
+
+
+def listener(port: int) -> int | None:
+    """A process that listens on the TCP port, if it can be seen. Other users' processes can't be."""
+    sockets = _listening(port)
+    if not sockets:
+        return None
+    return next((pid for pid in _processes() if sockets & set(_targets(pid))), None)
+
+
+def listens(pid: int, port: int) -> bool | None:
+    """Whether this process does; None where there is no /proc to ask."""
+    if not (_PROC / "net/tcp").exists():
+        return None
+    return bool(_listening(port) & set(_targets(pid)))
+
+
+def writers_of(file: Path) -> list[int]:
+    """Other processes that have the file open for writing."""
+    path = str(file.resolve())
+    return [pid for pid in _processes() if pid != os.getpid() and _writes(pid, path)]
+
+
+def describe(pid: int) -> str:
+    """The process in words, for messages."""
+    try:
+        command = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        command = ""
+    return f"process {pid} ({command.strip()[:120]})" if command.strip() else f"process {pid}"
+
+
+def _listening(port: int) -> set[str]:
+    """The sockets that listen on the port, on whatever address, as links in /proc/PID/fd name them."""
+    rows = [
+        line.split()
+        for table in ("net/tcp", "net/tcp6")
+        if (_PROC / table).exists()
+        for line in (_PROC / table).read_text().splitlines()[1:]
+    ]
+    return {f"socket:[{row[9]}]" for row in rows if row[3] == _LISTEN and _port(row[1]) == port}
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
+
+
+def _processes() -> Iterator[int]:
+    if _PROC.is_dir():
+        yield from (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+
+
+def _targets(pid: int) -> Iterator[str]:
+    """What the process's descriptors point at; nothing once it is gone, or if it is another user's."""
+    return (target for _, target in _descriptors(pid))
+
+
+def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
+    try:
+        links = list((_PROC / str(pid) / "fd").iterdir())
+    except OSError:
+        return
+    for link in links:
+        try:
+            yield link.name, str(link.readlink())
+        except OSError:
+            continue  # closed meanwhile
+
+
+def _writes(pid: int, path: str) -> bool:
+    return any(target == path and _writable(pid, name) for name, target in _descriptors(pid))
+
+
+def _writable(pid: int, descriptor: str) -> bool:
+    try:
+        lines = (_PROC / str(pid) / "fdinfo" / descriptor).read_text().splitlines()
+    except OSError:
+        return False
+    flags = next((line.split()[1] for line in lines if line.startswith("flags:")), "0")
+    return int(flags, 8) & os.O_ACCMODE != os.O_RDONLY
