@@ -1,0 +1,132 @@
+"""LangChain's and LlamaIndex's Chroma stores read our records as if they had written them.
+
+With the real packages, in a virtual environment of their own that is made once and kept in .cache.
+"""
+
+import hashlib
+import json
+import socket
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import pytest
+
+from ingestor.model import Metadata
+from tests.test_metadata import CHUNKS, DOCUMENT, described
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("chromadb==1.5.9", "langchain-chroma==1.1.0", "llama-index-vector-stores-chroma==0.6.0")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+
+Found = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def readers_python() -> Path:
+    """The interpreter of an environment that has the readers' packages, and not ours."""
+    key = hashlib.sha256(repr((PACKAGES, sys.version_info[:2])).encode()).hexdigest()[:8]
+    home = ROOT / ".cache" / "readers-venv" / key
+    python, ready = home / "bin" / "python", home / "ready"
+    if not ready.exists():
+        venv.create(home, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+        ready.touch()
+    return python
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """A Chroma server that holds the records of one document."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number: int = free.getsockname()[1]
+    path = tmp_path_factory.mktemp("chroma")
+    chroma = str(Path(sys.executable).parent / "chroma")
+    command = [chroma, "run", "--path", str(path), "--port", str(number)]
+    with (path / "server.log").open("w") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        fill(connect(number))
+        yield number
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def connect(port: int) -> Any:
+    for _ in range(240):
+        try:
+            return chromadb.HttpClient(host="127.0.0.1", port=port)
+        except ValueError:  # not listening yet
+            time.sleep(0.25)
+    raise TimeoutError("chroma run does not answer")
+
+
+def records() -> list[tuple[str, str, Metadata]]:
+    """(id, text, metadata), in the order of the document."""
+    rows = described(DOCUMENT, CHUNKS)
+    return [(f"d1#{7 + i}", chunk.text, row) for i, (chunk, row) in enumerate(zip(CHUNKS, rows, strict=True))]
+
+
+def fill(client: Any) -> None:
+    ids, texts, metadatas = zip(*records(), strict=True)
+    collection = client.create_collection("docs", configuration={"hnsw": {"space": "cosine"}})
+    vectors = [[1.0, i / 10] for i in range(len(ids))]
+    collection.upsert(ids=list(ids), embeddings=vectors, documents=list(texts), metadatas=list(metadatas))
+
+
+@pytest.fixture(scope="module")
+def found(readers_python: Path, port: int) -> Found:
+    script = ROOT / "tests" / "readers" / "read_back.py"
+    done = subprocess.run(
+        [readers_python, "-W", "ignore", script, str(port), "docs"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result: Found = json.loads(done.stdout)
+    return result
+
+
+def present(metadata: Metadata) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if value is not None}
+
+
+@pytest.mark.parametrize("way", ["langchain", "langchain_by_id"])
+def test_langchain_reads_documents(found: Found, way: str) -> None:
+    expected = [{"id": i, "text": text, "metadata": present(row)} for i, text, row in records()]
+    assert sorted(found[way], key=position) == expected
+
+
+def position(document: dict[str, Any]) -> Any:
+    return document["metadata"]["chunk_index"]
+
+
+@pytest.mark.parametrize("way", ["llama", "llama_by_id"])
+def test_llama_index_reads_nodes_with_neighbours_and_source(found: Found, way: str) -> None:
+    every = records()
+    ids: list[str | None] = [None, *(i for i, _, _ in every), None]
+    for n, node in enumerate(sorted(found[way], key=position)):
+        identity, text, row = every[n]
+        assert (node["id"], node["text"], node["source"]) == (identity, text, "d1")
+        assert (node["previous"], node["next"]) == (ids[n], ids[n + 2])
+        assert (node["start"], node["end"]) == (row["start_index"], row["end_index"])
+        # LlamaIndex takes out what it has made into attributes of the node, and nothing else.
+        attributes = {"relationships", "node_info", "document_id", "doc_id", "ref_doc_id"}
+        assert node["metadata"] == {k: v for k, v in present(row).items() if k not in attributes}
+    assert len(found[way]) == len(every)
+
+
+def test_both_filter_by_section(found: Found) -> None:
+    expected = {identity for identity, _, row in records() if row["section_number"] == "2.1"}
+    assert len(expected) == 2
+    assert {document["id"] for document in found["langchain_filtered"]} == expected
+    assert {node["id"] for node in found["llama_filtered"]} == expected
