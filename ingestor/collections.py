@@ -9,14 +9,9 @@ from types import TracebackType
 
 from ingestor.chroma_server import ChromaServer
 from ingestor.config import Chroma, Remote, Supervised
-from ingestor.indexes.chroma import (
-    ChromaIndex,
-    delete_collection,
-    find_collection,
-    open_collection,
-    probe,
-)
+from ingestor.indexes.chroma import ChromaIndex, probe
 from ingestor.indexes.chroma_client import Client, connect, embedded
+from ingestor.indexes.chroma_collections import delete_collection, find_collection, open_collection
 from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 
@@ -38,7 +33,7 @@ class Collections:
         *,
         model: str | None = None,
         dimensions: Callable[[], int] = lambda: 0,
-        log_path: Path | None = None,
+        log_path: Path,
         serve: bool = False,
         attach: bool = False,
     ) -> None:
@@ -67,8 +62,9 @@ class Collections:
         if isinstance(self._chroma, Remote):
             scheme = "https" if self._chroma.ssl else "http"
             return f"{scheme}://{self._chroma.host}:{self._chroma.port}"
-        served = self._serve or self._attach
-        return f"http://{self._chroma.host}:{self._chroma.port}" if served and self._supervised else ""
+        if isinstance(self._chroma, Supervised) and (self._serve or self._attach):
+            return f"http://{self._chroma.host}:{self._chroma.port}"
+        return ""
 
     def open(self, name: CollectionName) -> tuple[ChromaIndex, str]:
         """Made if need be. Raises NeedsHuman when it is not ours, Transient when Chroma is away."""
@@ -102,17 +98,15 @@ class Collections:
             log.error("Chroma is started again: %s", reason)
             self._server.restart()
 
-    @property
-    def _supervised(self) -> bool:
-        return isinstance(self._chroma, Supervised)
-
     def _connected(self) -> Client:
         chroma = self._chroma
         if isinstance(chroma, Remote):
             token = chroma.token.get_secret_value() if chroma.token else None
             return connect(chroma.host, chroma.port, token=token, ssl=chroma.ssl)
         if isinstance(chroma, Supervised) and self._serve:
-            self._server = ChromaServer(chroma.path, chroma.host, chroma.port, self._log_path)
+            self._server = ChromaServer(
+                chroma.path, host=chroma.host, port=chroma.port, log_path=self._log_path
+            )
             self._stack.callback(self._server.stop)
             self._server.start()
         if isinstance(chroma, Supervised) and (self._serve or self._attach):

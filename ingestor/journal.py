@@ -366,11 +366,13 @@ def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30, uri=uri)
 
 
-def _known(db: sqlite3.Connection, row: int) -> tuple[Known, ...]:
+def _known(db: sqlite3.Connection, document: int) -> tuple[Known, ...]:
     query = (
         "SELECT slot, text_key, vector_key, meta_key, unsure FROM records WHERE document = ? ORDER BY slot"
     )
-    return tuple(Known(*values, bool(unsure)) for *values, unsure in db.execute(query, (row,)))
+    return tuple(
+        Known(row[0], row[1], row[2], row[3], bool(row[4])) for row in db.execute(query, (document,))
+    )
 
 
 def _adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:

@@ -77,22 +77,26 @@ class CollectionRow:
     extra_keys: frozenset[str] = frozenset()
 
 
-COLUMNS = """id, document_id, source, collection, key, done_version, done_recipe, facts, digest, parser,
-    attempts, wanted_version, uri, size, modified, extra, statistic, sums, lo, hi"""
+_NAMES = (
+    *("row", "document_id", "source", "collection", "key", "done_version", "done_recipe", "facts"),
+    *("digest", "parser", "attempts", "wanted_version", "uri", "size", "modified", "extra"),
+    *("statistic", "sums", "lo", "hi"),
+)
+COLUMNS = "id AS " + ", ".join(_NAMES)
 
 
 def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
     """``row``: the values of COLUMNS."""
-    version, uri, size, modified, extra, statistic, sums, lo, hi = row[11:]
+    values = dict(zip(_NAMES, row, strict=True))
+    version, uri, size, modified, extra = (values.pop(name) for name in _NAMES[11:16])
+    sums, lo, hi = (values.pop(name) for name in _NAMES[17:])
     pairs = tuple((name, value) for name, value in json.loads(extra))
     return Entry(
-        *row[:5],
-        None if version is None else Item(row[4], version, uri, size, modified, pairs),
-        *row[5:11],
-        known,
-        statistic,
-        None if sums is None else unpack(sums),
-        None if lo is None else (lo, hi),
+        **values,
+        item=None if version is None else Item(values["key"], version, uri, size, modified, pairs),
+        known=known,
+        sums=None if sums is None else unpack(sums),
+        interval=None if lo is None else (lo, hi),
     )
 
 

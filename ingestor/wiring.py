@@ -57,16 +57,14 @@ class Parts:
         vectors: Vectors = embed_queries(texts)
         return vectors
 
-    def collections(
-        self, journal: Journal, *, log_path: Path | None = None, serve: bool = False, attach: bool = False
-    ) -> Collections:
+    def collections(self, journal: Journal, *, serve: bool = False, attach: bool = False) -> Collections:
         """Chroma, not connected yet."""
         return Collections(
             self.config.chroma,
             journal.owner,
             model=getattr(self.config.embedding.options, "model", None),
             dimensions=lambda: self.embedder.dimensions,
-            log_path=log_path,
+            log_path=self.config.state / "chroma.log",
             serve=serve,
             attach=attach,
         )
@@ -162,9 +160,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(journal.close)
         cache = VectorCache(cache_path(config), config.cache_size)
         stack.callback(cache.close)
-        collections = stack.enter_context(
-            parts.collections(journal, log_path=config.state / "chroma.log", serve=serve)
-        )
+        collections = stack.enter_context(parts.collections(journal, serve=serve))
         embedding = Embedding(parts.embedder, parts.embedder_recipe, cache, parts.tokens.counts)
         stack.callback(embedding.close)
         pool = Pool(config.workers)
