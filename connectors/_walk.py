@@ -9,7 +9,7 @@ import errno
 import logging
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -51,12 +51,18 @@ class _Place:
 class Walk:
     """One listing. Afterwards ``unknown`` has the keys below which not everything could be seen, and why."""
 
-    def __init__(self, root: int, path: str, selection: Selection) -> None:
-        """``root``: a descriptor of the folder; ``path``: where it is, without symbolic links."""
+    def __init__(
+        self, root: int, path: str, selection: Selection, entered: Callable[[str, int], None] | None = None
+    ) -> None:
+        """``root``: a descriptor of the folder; ``path``: where it is, without symbolic links.
+
+        ``entered`` is called with path and descriptor of each directory before it is listed.
+        """
         self.unknown: dict[str, str] = {}
         self._root = root
         self._path = path
         self._selection = selection
+        self._entered = entered
 
     def below(self, names: Sequence[str]) -> Iterator[Found]:
         """The files at and below ``names``, in no order."""
@@ -66,6 +72,8 @@ class Walk:
             way = names[place.path.count("/") :]
             try:
                 with directory(self._root, place.real) as descriptor:
+                    if self._entered and len(way) == 0:
+                        self._entered(place.path, descriptor)
                     yield from self._list(place, descriptor, way, pending)
             except FileNotFoundError:
                 continue  # gone since its parent was listed

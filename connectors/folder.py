@@ -22,10 +22,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from connectors._beneath import file, real_path, status
 from connectors._cover import cover
 from connectors._gitignore import rules
+from connectors._inotify import Entered
 from connectors._mounts import identity
 from connectors._names import escape, key_of, names_of
 from connectors._walk import Selection, Symlinks, Walk
-from connectors._watching import observed, polled
+from connectors._watching import Watched, observed, polled
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient
 from ingestor.registry import Options, Plugin, tuning
@@ -148,14 +149,7 @@ class Folder:
         elif options.watch == "poll":
             yield from polled(options.poll, stop)
         else:
-            yield from observed(
-                self._path,
-                self._changed,
-                remote=options.watch == "events",
-                settle=options.settle,
-                poll=options.poll,
-                stop=stop,
-            )
+            yield from observed(self._watched(), stop)
 
     def identity(self) -> str:
         """Changes when another file system is mounted at the folder, or its own no longer is."""
@@ -211,6 +205,23 @@ class Folder:
         if policy == "skip" or (policy == "inside" and real.startswith("/")):
             raise Stale(f"{item.uri} is now reached by a link that is not followed")
         return real
+
+    def _watched(self) -> Watched:
+        return Watched(
+            path=self._path,
+            enter=self._enter,
+            key_of=self._changed,
+            trust_remote=self._options.watch == "events",
+            settle=self._options.settle,
+            poll=self._options.poll,
+        )
+
+    def _enter(self, path: str, entered: Entered) -> None:
+        """Go through the directories that a scan looks into, at and below ``path``."""
+        with self._root() as root:
+            walk = Walk(root, os.path.realpath(self._path), self._selection, entered)
+            for _ in walk.below([name for name in path.split("/") if name]):
+                pass
 
     def _changed(self, path: str, is_directory: bool) -> str | None:
         """What to scan when something happened at a path; None when it can't matter."""

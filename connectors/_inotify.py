@@ -1,0 +1,124 @@
+"""Changes beneath a folder from inotify(7): no thread, and nothing is lost without being told.
+
+Not through watchdog, whose inotify layer (7.1) can't carry this: after directories were renamed its
+``stop`` raises KeyError and leaves threads behind, each directory seen twice costs a warning as long as
+the list of all of them, and the caller learns neither of an overflow nor of a refused watch.
+
+Directories are those the scan looks into, and each is watched before it is listed: what appears in it
+from then on is an event, what was there before belongs to the subtree that is reported anyway.
+"""
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Callable, Iterator
+
+Entered = Callable[[str, int], None]
+Enter = Callable[[str, Entered], None]
+Change = tuple[str, bool]  # path relative to the folder, "" is all of it; whether it is a directory
+
+_MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
+_MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
+_UNMOUNT, _OVERFLOW, _IGNORED = 0x2000, 0x4000, 0x8000
+_ONLYDIR, _EXCL_UNLINK, _ISDIR = 0x1000000, 0x4000000, 0x40000000
+_APPEARED = _CREATE | _MOVED_TO | _ATTRIB  # ATTRIB: it may have become readable
+_MASK = _APPEARED | _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _DELETE | _ONLYDIR | _EXCL_UNLINK
+_HEAD = struct.Struct("iIII")
+
+
+class Inotify:
+    def __init__(self, enter: Enter) -> None:
+        """``enter(path, entered)`` calls ``entered`` with path ("" or ending in a slash) and descriptor of
+        each directory at and below ``path``, before it is listed. Raises OSError if nothing can be watched.
+        """
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._enter = enter
+        self._paths: dict[int, set[str]] = {}  # by watch; two where a link leads to the same directory
+        self._watches: dict[str, int] = {}
+        self._refused = 0  # an errno: some directory is not watched
+        self._overflown = False
+        self._descriptor = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        if self._descriptor < 0:
+            raise _error(ctypes.get_errno())
+        try:
+            enter("", self._watch)
+            if "" not in self._watches:
+                raise _error(self._refused)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def blind(self) -> bool:
+        """Whether the kernel refused to watch some directory."""
+        return bool(self._refused)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def read(self) -> Iterator[Change]:
+        """What changed since the last time."""
+        while True:
+            try:
+                buffer = os.read(self._descriptor, 1 << 16)
+            except BlockingIOError:
+                return
+            for watch, mask, name in parse(buffer):
+                self._overflown |= bool(mask & _OVERFLOW)
+                if self._overflown or mask & _UNMOUNT:
+                    yield "", True
+                elif mask & _IGNORED:
+                    self._drop(watch)
+                else:
+                    yield from self._changed(watch, mask, name)
+
+    def _changed(self, watch: int, mask: int, name: str) -> Iterator[Change]:
+        for above in tuple(self._paths.get(watch, ())):
+            path, is_directory = (above + name).rstrip("/"), bool(mask & _ISDIR)
+            if is_directory and mask & _MOVED_FROM:
+                self._leave(f"{path}/")
+            if is_directory and mask & _APPEARED:
+                self._enter(path, self._watch)
+            yield path, is_directory
+
+    def _watch(self, path: str, descriptor: int) -> None:
+        target = b"/proc/self/fd/%d" % descriptor
+        watch = self._libc.inotify_add_watch(self._descriptor, target, _MASK)
+        if watch < 0:
+            self._refused = ctypes.get_errno()
+            return
+        self._watches[path] = watch
+        self._paths.setdefault(watch, set()).add(path)
+
+    def _leave(self, above: str) -> None:
+        """Watches go with a directory where it moves: forget those at and below ``above``."""
+        for path in [path for path in self._watches if path.startswith(above)]:
+            watch = self._watches.pop(path)
+            paths = self._paths.get(watch, set())
+            paths.discard(path)
+            if not paths:
+                self._paths.pop(watch, None)
+                self._libc.inotify_rm_watch(self._descriptor, watch)
+
+    def _drop(self, watch: int) -> None:
+        for path in self._paths.pop(watch, ()):
+            if self._watches.get(path) == watch:
+                del self._watches[path]
+
+
+def parse(buffer: bytes) -> Iterator[tuple[int, int, str]]:
+    """Watch, mask and name of each event; the name is empty if it is about the directory itself."""
+    start = 0
+    while start < len(buffer):
+        watch, mask, _, length = _HEAD.unpack_from(buffer, start)
+        start += _HEAD.size + length
+        yield watch, mask, os.fsdecode(buffer[start - length : start].rstrip(b"\0"))
+
+
+def _error(number: int) -> OSError:
+    if number == errno.ENOSPC:
+        return OSError(number, "the limit fs.inotify.max_user_watches is reached")
+    if number == errno.EMFILE:
+        return OSError(number, "the limit fs.inotify.max_user_instances is reached")
+    return OSError(number, os.strerror(number))

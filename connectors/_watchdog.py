@@ -1,0 +1,59 @@
+"""Changes beneath a folder from watchdog, where there is no inotify: macOS, BSD, Windows."""
+
+import os
+from collections.abc import Iterator
+from queue import Empty, SimpleQueue
+
+from watchdog.events import (
+    DirModifiedEvent,
+    FileClosedNoWriteEvent,
+    FileOpenedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+
+# What watchdog derives for the parent of everything, and what our own reading causes.
+_NO_CHANGE = (DirModifiedEvent, FileOpenedEvent, FileClosedNoWriteEvent)
+
+
+class Watchdog(FileSystemEventHandler):
+    blind = False
+
+    def __init__(self, root: str) -> None:
+        """``root`` holds no symbolic links. Raises OSError when it can't be watched."""
+        self._root = root
+        self._changes: SimpleQueue[tuple[str, bool]] = SimpleQueue()
+        self._lost = False
+        self._observer = Observer()
+        try:
+            self._observer.schedule(self, root, recursive=True)
+            self._observer.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        if isinstance(event, _NO_CHANGE):
+            return
+        for path in (event.src_path, event.dest_path):
+            if path:
+                below = os.fsdecode(path).removeprefix(self._root).lstrip("/")
+                self._changes.put((below, event.is_directory))
+
+    def read(self) -> Iterator[tuple[str, bool]]:
+        """What changed since the last time; everything once a thread of the observer has died."""
+        while True:
+            try:
+                yield self._changes.get_nowait()
+            except Empty:
+                break
+        threads = (self._observer, *self._observer.emitters)
+        if not self._lost and not all(thread.is_alive() for thread in threads):
+            self._lost = True
+            yield "", True
+
+    def close(self) -> None:
+        self._observer.stop()
+        if self._observer.ident is not None:
+            self._observer.join()
