@@ -49,7 +49,7 @@ class Outline:
         return bisect_right(self.heading_starts, position)
 
     def between(self, start: int, end: int) -> Iterator[Block]:
-        """The blocks that share a character with the span, in order."""
+        """The blocks that share a character with the span, which is not empty, in order."""
         first = max(0, bisect_right(self.block_starts, start) - 1)
         for index in range(first, len(self.blocks)):
             block = self.blocks[index]
