@@ -1,0 +1,74 @@
+"""Vectors by feature hashing: for tests only. They know spelling, nothing of meaning.
+
+Words, pairs of words and three-letter parts of words are counted into ``dimensions`` signed places
+(Weinberger et al. 2009), so texts with words in common are near. A faint trace of the exact text is added, so
+that different texts have different vectors and the empty text has one too.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import shake_256
+from itertools import pairwise
+from math import sqrt
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from ingestor.embedders.rounding import unit
+from ingestor.model import Vectors
+from ingestor.registry import Options, Plugin
+
+Floats = npt.NDArray[np.float64]
+
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_TRACE = 0.05  # length of the exact text's trace beside a unit vector of features
+
+
+class HashingOptions(Options):
+    dimensions: int = Field(64, ge=8, le=4096)
+
+
+class HashingEmbedder:
+    """See ports.Embedder."""
+
+    window = 2**31 - 1
+
+    def __init__(self, options: HashingOptions) -> None:
+        self.dimensions = options.dimensions
+        self.identity: dict[str, object] = {"dimensions": self.dimensions}
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return unit(np.array([self._vector(text) for text in texts]).reshape(-1, self.dimensions))
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(_TOKEN.findall(text)) for text in texts]
+
+    def _vector(self, text: str) -> Floats:
+        hashes = np.fromiter((crc32(feature.encode()) for feature in _features(text)), np.int64)
+        signs = np.where(hashes & (1 << 31), 1.0, -1.0)
+        counts = np.asarray(np.bincount(hashes % self.dimensions, signs, self.dimensions), np.float64)
+        trace = np.frombuffer(shake_256(text.encode()).digest(self.dimensions), np.int8)
+        return _scaled(counts, 1.0) + _scaled(trace.astype(np.float64), _TRACE)
+
+
+def build(options: HashingOptions) -> HashingEmbedder:
+    return HashingEmbedder(options)
+
+
+def _features(text: str) -> Iterator[str]:
+    words = _TOKEN.findall(text.lower())
+    yield from words
+    yield from map(" ".join, pairwise(words))
+    for word in words:
+        padded = f"<{word}>"
+        yield from (padded[at : at + 3] for at in range(len(padded) - 2))
+
+
+def _scaled(vector: Floats, length: float) -> Floats:
+    """Of that length. The sum of squares is a whole number, so the same on every machine."""
+    return vector * (length / sqrt(max(float(np.square(vector).sum()), 1.0)))
+
+
+PLUGIN = Plugin(kind="hashing", version=1, options=HashingOptions, build=build)
