@@ -1,4 +1,4 @@
-"""Changes beneath a folder from watchdog, where there is no inotify: macOS, BSD, Windows."""
+"""Changes beneath a folder from watchdog, where there is no inotify: macOS and BSD."""
 
 import os
 from collections.abc import Iterator

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from connectors._cover import cover, is_covered
-from connectors._inotify import Change, Enter, Inotify
+from connectors._inotify import Change, Enter, Entered, Inotify
 from connectors._mounts import is_remote
 from connectors._watchdog import Watchdog
 from ingestor.model import Hint
@@ -69,6 +69,10 @@ class Changes:
         return keys
 
 
+class _Stopped(Exception):
+    """Told to stop while going through the folder."""
+
+
 class _Source(Protocol):
     @property
     def blind(self) -> bool: ...
@@ -91,11 +95,13 @@ def observed(folder: Watched, stop: Stop) -> Iterator[Hint]:
     while not stop.is_set():
         here = _folder(folder.path)
         try:
-            with closing(_source(folder)) as source:
+            with closing(_source(folder, stop)) as source:
                 said = ""
                 yield Hint()
                 yield from _hints(folder, source, here, stop)
             stop.wait(RESTART)
+        except _Stopped:
+            return
         except (OSError, RuntimeError, NeedsHuman, Transient) as error:
             why = str(getattr(error, "strerror", None) or error)
             if why != said:
@@ -120,11 +126,25 @@ def _hints(folder: Watched, source: _Source, here: tuple[int, int] | None, stop:
         yield from map(Hint, cover(keys, HINTS))
 
 
-def _source(folder: Watched) -> _Source:
+def _source(folder: Watched, stop: Stop) -> _Source:
     root = os.path.realpath(folder.path)
     if not folder.trust_remote and is_remote(root):
         raise OSError(errno.ENOTSUP, "a network file system tells of no changes")
-    return Inotify(folder.enter) if sys.platform == "linux" else Watchdog(root)
+    return Inotify(_until(stop, folder.enter)) if sys.platform == "linux" else Watchdog(root)
+
+
+def _until(stop: Stop, enter: Enter) -> Enter:
+    """Going through a large folder takes seconds: give up when told to stop."""
+
+    def enter_until(path: str, entered: Entered) -> None:
+        def go_on(below: str, descriptor: int) -> None:
+            if stop.is_set():
+                raise _Stopped
+            entered(below, descriptor)
+
+        enter(path, go_on)
+
+    return enter_until
 
 
 def _folder(path: str) -> tuple[int, int] | None:

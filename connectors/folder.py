@@ -133,7 +133,9 @@ class Folder:
         """Raises Stale, Transient (unreadable, or written to just now) or BadDocument (too large)."""
         limit = self._options.max_size
         if item.size is not None and item.size > limit:
-            raise BadDocument(f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}")
+            raise BadDocument(
+                f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
+            )
         try:
             with self._root() as root, file(root, self._real(root, item)) as descriptor:
                 data = _read(descriptor, item)
@@ -191,7 +193,8 @@ class Folder:
     def _unseen(self, unknown: dict[str, str]) -> str:
         key, why = next(iter(unknown.items()))
         more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        return f"could not look at {self._uri}/{key} ({why}){more}: what is known of it stays"
+        where = f"{self._uri}/{key} ({why}){more}"
+        return f"could not look at {where}: what is known of it stays; make it readable or exclude it"
 
     def _real(self, root: int, item: Item) -> str:
         """Where the file is, links followed as the options have it. Raises Stale or OSError."""
@@ -199,8 +202,9 @@ class Folder:
         try:
             if not stat.S_ISLNK(status(root, path).st_mode):
                 return path
-        except NotADirectoryError:  # a link on the way, most likely
-            pass
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):  # a link on the way, most likely
+                raise
         real, policy = real_path(os.path.realpath(self._path), f"{self._path}/{path}"), self._options.symlinks
         if policy == "skip" or (policy == "inside" and real.startswith("/")):
             raise Stale(f"{item.uri} is now reached by a link that is not followed")

@@ -107,7 +107,7 @@ def test_after_any_turmoil_just_the_directories_there_are_are_watched(world: Fol
             turmoil(world, chance, chance.randrange(60))
             list(inotify.read())
             directories = [folder for folder, _, _ in os.walk(world.root)]
-            assert watches() - before == len(directories)
+            assert watches() - before == len(inotify._watches) == len(directories)
         for folder in directories:
             Path(folder, "probe.md").touch()
         probes = {

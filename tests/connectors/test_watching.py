@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import logging
 import os
 import random
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from connectors import _watching
+from connectors._inotify import Entered
 from connectors._watching import Changes
 from ingestor.model import Item
 from ingestor.ports import Transient
@@ -239,6 +241,25 @@ def test_it_ends_at_once_when_closed_or_told_to_stop(world: FolderWorld) -> None
     hints.await_any()
     hints.close()
     assert set(threading.enumerate()) == before
+
+
+def test_it_ends_while_it_goes_through_a_large_folder(world: FolderWorld) -> None:
+    stop, entered = threading.Event(), []
+    for number in range(50):
+        (world.root / f"d{number}").mkdir()
+
+    def enter(path: str, each: Entered) -> None:
+        def each_until(below: str, descriptor: int) -> None:
+            entered.append(below)
+            if len(entered) == 10:
+                stop.set()
+            each(below, descriptor)
+
+        world.connector._enter(path, each_until)
+
+    folder = dataclasses.replace(world.connector._watched(), enter=enter)
+    assert list(_watching.observed(folder, stop)) == []
+    assert len(entered) == 10
 
 
 # -- collecting, without a file system
