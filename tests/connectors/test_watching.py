@@ -27,12 +27,6 @@ def world(tmp_path: Path) -> FolderWorld:
     return FolderWorld(root, poll=60)
 
 
-@pytest.fixture(autouse=True)
-def _quicker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_watching, "TICK", 0.05)
-    monkeypatch.setattr(_watching, "RESTART", 0.05)
-
-
 def storm(world: FolderWorld, files: int) -> list[str]:
     """Atomic saves, as fast as they go."""
     keys = [f"d{number % 7}/f{number}.md" for number in range(files)]
@@ -205,10 +199,10 @@ def test_switched_off(world: FolderWorld) -> None:
 _FEW_WATCHES = """
 import sys
 from pathlib import Path
-from ingestor.model import Item
-from ingestor.ports import Transient
+from connectors import _watching
 from tests.connectors.folders import FolderWorld
 from tests.connectors.laws import watching
+_watching.TICK = _watching.RESTART = 0.05
 Path("/proc/sys/user/max_inotify_watches").write_text("5")
 world = FolderWorld(Path(sys.argv[1]), poll=0.2)
 with watching(world.connector) as hints:
