@@ -68,10 +68,10 @@ class Lines:
         self._last = 0.0
 
     def __call__(self, live: Live) -> None:
-        if live.at - self._last < 5 and live.waiting:
+        total = _done(live) + live.waiting
+        if not total or (live.waiting and live.at - self._last < 5):
             return
         self._last = live.at
-        total = _done(live) + live.waiting
         print(f"{_done(live)} of {total} documents, {live.texts} texts embedded", file=sys.stderr, flush=True)
 
 

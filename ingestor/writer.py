@@ -166,6 +166,7 @@ class Writer:
             return
         for prepared in batch:
             self._count(prepared)
+        _report(collection, batch)
 
     def _failed(self, entry: Entry, error: Exception) -> None:
         log.error("writing %s failed", entry.key, exc_info=error)
@@ -201,3 +202,17 @@ class Writer:
             tally.added += 1
         elif prepared.intent.slots:
             tally.changed += 1
+
+
+def _report(collection: CollectionName, batch: Sequence[Prepared]) -> None:
+    touched = [prepared for prepared in batch if prepared.intent.slots]
+    if touched:
+        log.info(
+            "%s: %s%s: %d records written, %d patched, %d dropped",
+            collection,
+            touched[0].entry.key,
+            f" and {len(touched) - 1} more documents" if len(touched) > 1 else "",
+            sum(len(prepared.records) for prepared in touched),
+            sum(len(prepared.patches) for prepared in touched),
+            sum(len(prepared.drops) for prepared in touched),
+        )

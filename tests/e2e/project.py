@@ -15,6 +15,8 @@ from typing import Any
 
 import yaml
 
+from tests.e2e.in_chroma import EVERYTHING, in_chroma
+
 INGESTOR = Path(sys.executable).with_name("ingestor")
 NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
 
@@ -111,19 +113,17 @@ class Project:
         source = status["sources"]["docs"]
         return bool(status["running"] and source["settled"] == documents and not source["due"])
 
-    def essence(self) -> Counter[Any]:
-        """Every record, less what history may name; opened in this process, so nothing else may run."""
-        import chromadb
+    def records(self) -> list[Any]:
+        """(id, text, metadata, vector) of every record; nothing else may have Chroma open."""
+        found: list[Any] = in_chroma(self.folder / "chroma", "docs", EVERYTHING)
+        return found
 
-        client = chromadb.PersistentClient(str(self.folder / "chroma"))
-        found = client.get_collection("docs").get(include=["documents", "metadatas", "embeddings"])
-        rows = zip(found["documents"], found["metadatas"], found["embeddings"], strict=True)
-        essence = Counter(
+    def essence(self) -> Counter[Any]:
+        """Every record, less what history may name."""
+        return Counter(
             (text, tuple(vector), *sorted((k, v) for k, v in meta.items() if k not in NAMED_BY_HISTORY))
-            for text, meta, vector in rows
+            for _, text, meta, vector in self.records()
         )
-        client.clear_system_cache()
-        return essence
 
     def fresh(self, name: str = "fresh") -> "Project":
         """The same documents and config, with nothing ingested yet."""

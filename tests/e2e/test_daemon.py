@@ -1,5 +1,6 @@
 """The daemon as its users see it: changes arrive by themselves, and nothing stops it but being told to."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -23,7 +24,10 @@ def test_changes_arrive_and_stopping_is_clean(project: Project, daemon: Daemon) 
     for n in range(6):
         (project.docs / f"{n}.txt").write_text(long_document(30 + n))
     wait(lambda: project.settled(6))
-    assert remote(project).get_collection("docs").count() == project.json("status")["collections"]["docs"]["records"]
+    assert (
+        remote(project).get_collection("docs").count()
+        == project.json("status")["collections"]["docs"]["records"]
+    )
 
     (project.docs / "0.txt").unlink()
     (project.docs / "deep" / "er").mkdir(parents=True)
@@ -70,7 +74,7 @@ def kills(project: Project, times: int, seed: int) -> None:
     """Documents change while the daemon or its Chroma is killed again and again, at any moment."""
     chance = random.Random(seed)
     daemon = project.start()
-    for n in range(times):
+    for _n in range(times):
         for _ in range(4):
             change(project.docs, chance)
         wait_a_little = chance.uniform(0.0, 4.0)
@@ -89,10 +93,8 @@ def signal_later(pid: int, seconds: float) -> None:
     import time
 
     time.sleep(seconds)
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def chroma_pid(daemon: Daemon) -> int | None:

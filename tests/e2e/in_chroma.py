@@ -1,0 +1,32 @@
+"""Runs Python over a collection in a process of its own, so that Chroma's files are let go of again.
+
+As a script: folder, collection and a statement over ``collection``; prints ``result`` as JSON.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+EVERYTHING = """
+found = collection.get(include=["documents", "metadatas", "embeddings"])
+vectors = [vector.tolist() for vector in found["embeddings"]]
+result = list(zip(found["ids"], found["documents"], found["metadatas"], vectors))
+"""
+
+
+def in_chroma(folder: Path, collection: str, statement: str) -> Any:
+    """What the statement leaves in ``result``."""
+    command = [sys.executable, __file__, str(folder), collection, statement]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+if __name__ == "__main__":
+    import chromadb
+
+    scope = {"collection": chromadb.PersistentClient(sys.argv[1]).get_collection(sys.argv[2]), "result": None}
+    exec(sys.argv[3], scope)
+    print(json.dumps(scope["result"]))
