@@ -1,0 +1,64 @@
+"""Servers for tests: on this machine's own address, on free ports, ended with the test."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from ingestor.chroma_server import ChromaServer
+from ingestor.indexes.chroma_client import Client, connect
+
+HOST = "127.0.0.1"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()[1]
+
+
+def server(folder: Path, port: int | None = None, **patience: float) -> ChromaServer:
+    """Not started yet; its data lies in ``folder/db``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return ChromaServer(folder / "db", HOST, port or free_port(), folder / "chroma.log", **patience)
+
+
+@contextmanager
+def client_of(running: ChromaServer, **options: float) -> Iterator[Client]:
+    with connect(running.host, running.port, **options) as client:
+        yield client
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[tuple[int, list[dict[str, str]]]]:
+    """Something at a port that gives every request this answer; its port, and the headers it was sent."""
+    seen: list[dict[str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            seen.append({key.lower(): value for key, value in self.headers.items()})
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer((HOST, 0), Handler) as http:
+        thread = threading.Thread(target=http.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield http.server_port, seen
+        finally:
+            http.shutdown()
+            thread.join()
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server((HOST, 0)) as listening:
+        yield listening.getsockname()[1]
