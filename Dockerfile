@@ -1,0 +1,52 @@
+# An image with everything in it, the embedding model too: a container needs no network.
+#   docker build -t ingestor .
+#   docker run -v "$PWD/documents:/documents:ro" -v ingestor-data:/data -p 127.0.0.1:8000:8000 ingestor
+# docs/running.md has the rest.
+ARG BASE=python:3.11-slim-bookworm
+
+# hadolint ignore=DL3006
+FROM ${BASE} AS build
+# CPU-only builds of torch; set it empty where pip already finds the build you want.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
+WORKDIR /src
+# The largest layer first, by itself, so that it is built again only when torch or the lock file changes.
+COPY requirements.lock ./
+RUN python3 -m venv /opt/ingestor \
+    && /opt/ingestor/bin/pip install ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} "$(grep '^torch==' requirements.lock)"
+# What the package needs, in the versions of the lock file, but not the tools for developing it.
+COPY pyproject.toml ./
+RUN python3 -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > runtime.txt \
+    && /opt/ingestor/bin/pip install --constraint requirements.lock --requirement runtime.txt
+COPY README.md LICENSE ./
+COPY connectors connectors
+COPY ingestor ingestor
+RUN /opt/ingestor/bin/pip install --no-deps . \
+    && /opt/ingestor/bin/pip check
+
+# hadolint ignore=DL3006
+FROM ${BASE}
+# The base's own package index decides the version of tini.
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends tini \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --uid 10001 --user-group --create-home --shell /usr/sbin/nologin ingestor \
+    && install --directory --owner=ingestor --group=ingestor /data /documents
+COPY --from=build /opt/ingestor /opt/ingestor
+COPY docker/config.yaml /etc/ingestor/config.yaml
+ENV PATH="/opt/ingestor/bin:${PATH}" \
+    ANONYMIZED_TELEMETRY=False \
+    HF_HUB_OFFLINE=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+USER 10001:10001
+WORKDIR /data
+VOLUME ["/data", "/documents"]
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+# Sound means: the daemon runs, no source is held, every collection answers a query.
+HEALTHCHECK --interval=60s --timeout=30s --start-period=120s --retries=3 \
+    CMD ["ingestor", "status", "--check", "--json", "--config", "/etc/ingestor/config.yaml"]
+ENTRYPOINT ["tini", "--", "ingestor"]
+CMD ["run", "--config", "/etc/ingestor/config.yaml"]
