@@ -1,0 +1,235 @@
+"""What every chunker owes, whatever its strategy. A strategy's test file subclasses ``ChunkerLaws``:
+
+    class TestSentence(ChunkerLaws):
+        plugin = PLUGIN
+        options = {"max_sentences": 3, "overlap": 1}
+        overlaps = True
+
+A law that does not hold for a strategy by its nature is switched off by name (``local = False``), with
+the reason beside it.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ingestor.model import Chunk, Chunking, Document, Vectors
+from ingestor.registry import Plugin
+from ingestor.tokens import Tokens
+
+TOKENS = Tokens()
+Options = Mapping[str, Any]
+
+FAMILY = "👩‍👩‍👧"
+SCOTLAND = "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
+WORDS = ["a", "word", "Another", "sentence", "pH", "3.14", "e.g.", "naïve", "façade", "1)", "x" * 40]
+SCRIPTS = ["水耕栽培", "です", "Привет", "שלום", "مرحبا", "สวัสดี", "한국어", "क्षत्रिय"]
+JOINED = [FAMILY, "👍🏽", "🇫🇷🇩🇪", SCOTLAND, "e\u0301", "a\u0323\u0302"]
+ENDS = [". ", "! ", "? ", ", ", "; ", "。", "？", "، ", " (", ") ", "…"]
+GAPS = [
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r\n\r\n",
+    " ",
+    "\t",
+    "\n- ",
+    "\n# H\n",
+    "\n\\section{H}\n",
+    "\nH\n=\n",
+    "\u00a0",
+    "\u200b",
+    "\x0c",
+]
+MONOTONOUS = [
+    "x",
+    "\n",
+    " ",
+    ". ",
+    "字",
+    "字。",
+    FAMILY,
+    "e\u0301",
+    "word ",
+    "(",
+    '"',
+    "# a\n",
+    "| a | b |\n",
+]
+
+texts = st.lists(st.sampled_from([*WORDS, *SCRIPTS, *JOINED, *ENDS, *GAPS, *GAPS]), max_size=120).map("".join)
+odd_texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=80)
+
+
+# The laws are inherited, so hypothesis sees each of them called on several classes.
+searching = settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.differing_executors, HealthCheck.too_slow],
+)
+
+
+def fake_embed(items: Sequence[str]) -> Vectors:
+    """Unit vectors that depend on the text alone, and on every character of it."""
+    if not items:
+        return np.zeros((0, 64), np.float32)
+    raw = np.stack([np.frombuffer(blake2b(item.encode()).digest(), np.int8) for item in items])
+    vectors = raw.astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def essay(paragraphs: int, start: int = 0) -> str:
+    """Prose in paragraphs of two to six sentences, all different."""
+    topics = ["basil", "nitrate", "the pump", "morning light", "a slow river", "copper wire", "the committee"]
+    verbs = ["needs", "carries", "outlives", "depends on", "resembles", "explains", "interrupts"]
+    written = []
+    for number in range(start, start + paragraphs):
+        sentences = []
+        for at in range(2 + number % 5):
+            subject, verb, thing = (
+                topics[(number + at) % 7],
+                verbs[(number * 3 + at) % 7],
+                topics[(at * 2 + 3) % 7],
+            )
+            sentences.append(f"In case {number}, {subject} {verb} {thing}, or so note {at} says.")
+        written.append(" ".join(sentences))
+    return "\n\n".join(written)
+
+
+def spans(chunk: Chunk) -> tuple[tuple[int, int], ...]:
+    return chunk.spans or ((chunk.start, chunk.end),)
+
+
+def cut(plugin: Plugin, document: str | Document, **options: Any) -> tuple[Chunk, ...]:
+    """The chunks of a document with these options and the fake vectors."""
+    document = Document(document) if isinstance(document, str) else document
+    made: Chunking = plugin.build(plugin.options(**options), TOKENS).chunk(document, fake_embed, None)
+    return made.chunks
+
+
+def refusal(plugin: Plugin, options: Options) -> str:
+    """What a user is told who asks for these options."""
+    with pytest.raises(ValidationError) as caught:
+        plugin.options(**options)
+    return str(caught.value)
+
+
+class ChunkerLaws:
+    plugin: ClassVar[Plugin]
+    options: ClassVar[Options] = {}  # small sizes, so that small texts have several chunks
+    limited: ClassVar[Options] = {"min_tokens": 12, "max_tokens": 40}  # on top of ``options``, for the limits
+    overlaps: ClassVar[bool] = False  # chunks may repeat text of the one before
+    local: ClassVar[bool] = True  # an edit at the end leaves the chunks of the first half alone
+    contiguous: ClassVar[bool] = True  # chunks are single spans
+    joins: ClassVar[bool] = True  # no chunk below the minimum whose neighbour has room for it
+    large: ClassVar[int] = 1_000_000  # code points of the large texts
+
+    def document(self, text: str) -> Document:
+        """How this strategy's texts become documents."""
+        return Document(text)
+
+    def cut(self, text: str, **more: Any) -> tuple[Chunk, ...]:
+        document = self.document(text)
+        chunks = cut(self.plugin, document, **{**self.options, **more})
+        self.check(document.text, chunks)
+        return chunks
+
+    def check(self, text: str, chunks: Sequence[Chunk]) -> None:
+        """Spans are exact, trimmed and ordered, and lose nothing but whitespace."""
+        for chunk in chunks:
+            assert chunk.text
+            assert chunk.text == chunk.text.strip()
+            assert chunk.text == "\n".join(text[start:end] for start, end in spans(chunk))
+            assert (chunk.start, chunk.end) == (spans(chunk)[0][0], spans(chunk)[-1][1])
+        starts = [chunk.start for chunk in chunks]
+        assert starts == sorted(starts)
+        if self.contiguous:
+            ends = [chunk.end for chunk in chunks]
+            assert ends == sorted(ends)
+        self._check_coverage(text, chunks)
+
+    def _check_coverage(self, text: str, chunks: Sequence[Chunk]) -> None:
+        at = 0
+        for start, end in sorted(span for chunk in chunks for span in spans(chunk)):
+            assert not text[at:start].strip(), f"lost {text[at:start]!r}"
+            assert self.overlaps or start >= at, "text repeated"
+            at = max(at, end)
+        assert not text[at:].strip(), f"lost {text[at:]!r}"
+
+    @pytest.mark.parametrize("text", ["", " ", "\n\n\t \r\n", "\u2003\u3000"])
+    def test_nothing_to_say_makes_no_chunks(self, text: str) -> None:
+        assert self.cut(text) == ()
+
+    @pytest.mark.parametrize("text", ["a", "。", "é", "\U0010ffff", "\u0301", "🇫", "\x01", " a\n"])
+    def test_one_character_is_one_chunk(self, text: str) -> None:
+        (chunk,) = self.cut(text)
+        assert chunk.text == text.strip()
+
+    @searching
+    @given(texts | odd_texts)
+    def test_spans_are_exact_ordered_and_lose_nothing(self, text: str) -> None:
+        assert self.cut(text) or not text.strip()
+
+    @searching
+    @given(texts | odd_texts)
+    def test_limits_hold(self, text: str) -> None:
+        chunks = self.cut(text, **self.limited)
+        sizes = TOKENS.counts([chunk.text for chunk in chunks])
+        assert all(size <= self.limited["max_tokens"] for size in sizes)
+        if self.joins:
+            self._check_joined(text, chunks, sizes)
+
+    def _check_joined(self, text: str, chunks: Sequence[Chunk], sizes: Sequence[int]) -> None:
+        for at, size in enumerate(sizes):
+            for first, second in (at - 1, at), (at, at + 1):
+                if size < self.limited["min_tokens"] and first >= 0 and second < len(chunks):
+                    both = TOKENS.count(text[chunks[first].start : chunks[second].end])
+                    assert both > self.limited["max_tokens"]
+
+    @searching
+    @given(texts)
+    def test_the_same_text_gives_the_same_chunks(self, text: str) -> None:
+        assert self.cut(text) == self.cut(text)
+
+    @searching
+    @given(keep=st.integers(0, 400), new=texts)
+    def test_an_edit_elsewhere_changes_nothing_here(self, keep: int, new: str) -> None:
+        if not self.local:
+            pytest.skip("this strategy looks at the whole document")
+        text = essay(60)
+        edited = text[: len(text) * 3 // 4 + keep] + new
+        assert self._first_half(text, text) == self._first_half(text, edited)
+
+    def _first_half(self, original: str, text: str) -> list[Chunk]:
+        half = [chunk for chunk in self.cut(text) if chunk.end <= len(original) // 2]
+        assert len(half) > 3
+        return half
+
+    @pytest.mark.parametrize("whole", [FAMILY, "👍🏽", "🇫🇷", "e\u0301", "क्\u200dष", SCOTLAND])
+    def test_what_a_reader_sees_as_one_character_is_not_torn(self, whole: str) -> None:
+        text = whole * 60
+        for chunk in self.cut(text):
+            for start, end in spans(chunk):
+                assert start % len(whole) == 0
+                assert end % len(whole) == 0
+
+    @pytest.mark.parametrize("unit", MONOTONOUS)
+    def test_large_monotonous_texts(self, unit: str) -> None:
+        text = unit * (self.large // 5 // len(unit))
+        assert self.cut(text) or not text.strip()
+
+    def test_large_prose(self) -> None:
+        text = essay(self.large // 300)
+        assert self.cut(text) or not text.strip()
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("unit", ["x", "\n", "字。", "word. ", essay(40)])
+    def test_five_megabytes(self, unit: str) -> None:
+        text = unit * (5_000_000 // len(unit.encode()))
+        assert self.cut(text) or not text.strip()
