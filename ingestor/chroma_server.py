@@ -32,10 +32,10 @@ class ChromaServer:
     def __init__(
         self,
         path: Path,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 8000,
+        host: str,
+        port: int,
         log_path: Path,
+        *,
         hanging_after: float = 60.0,
         stop_patience: float = 30.0,
     ) -> None:

@@ -47,6 +47,7 @@ THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "as
 MAY_THREAD = {
     "ingestor.pool": "the workers and their inbox",
     "ingestor.ports": "the type of a watcher's stop flag",
+    "ingestor.chroma_child": "the server's own process, beside whose work it awaits the parent's end",
     "connectors._watching": "watchdog calls back on its own threads",
 }
 
