@@ -96,7 +96,8 @@ class Project:
     def json(self, *words: str, code: int | None = 0) -> Any:
         """The JSON that a command prints; ``code``: the exit status it must have (None: any)."""
         done = self.call(*words, "--json")
-        assert code is None or done.returncode == code, f"{words} exited {done.returncode}: {done.stderr}"
+        fine = done.stdout and (code is None or done.returncode == code)
+        assert fine, f"{words} exited {done.returncode}: {done.stderr}"
         return json.loads(done.stdout)
 
     def start(self) -> Daemon:

@@ -5,6 +5,8 @@ import os
 import random
 import shutil
 import signal
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -77,12 +79,10 @@ def kills(project: Project, times: int, seed: int) -> None:
     for _n in range(times):
         for _ in range(4):
             change(project.docs, chance)
-        wait_a_little = chance.uniform(0.0, 4.0)
+        wait_a_little = chance.uniform(0.5, 5.0)  # the program and its Chroma are up after two or three
         if chance.random() < 0.5 or (server := chroma_pid(daemon)) is None:
-            try:
-                daemon.process.wait(wait_a_little)
-            except Exception:
-                daemon.kill()
+            time.sleep(wait_a_little)
+            daemon.kill()
             daemon = project.start()
         else:
             signal_later(server, wait_a_little)
@@ -90,8 +90,6 @@ def kills(project: Project, times: int, seed: int) -> None:
 
 
 def signal_later(pid: int, seconds: float) -> None:
-    import time
-
     time.sleep(seconds)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
