@@ -25,7 +25,7 @@ PURE = {
 HARMLESS = {
     "abc", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum", "fractions",
     "functools", "graphlib", "hashlib", "heapq", "itertools", "json", "math", "operator", "pathlib", "re",
-    "string", "textwrap", "types", "typing", "unicodedata", "uuid",
+    "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
     "numpy", "pydantic", "pydantic_core", "sentencex", "yaml",
 }  # fmt: skip
 
@@ -46,9 +46,11 @@ EXCUSED = {
 THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "asyncio"}
 MAY_THREAD = {
     "ingestor.pool": "the workers and their inbox",
-    "ingestor.ports": "the type of a watcher's stop flag",
-    "ingestor.chroma_child": "the server's own process, beside whose work it awaits the parent's end",
-    "connectors._watching": "watchdog calls back on its own threads",
+    "ingestor.ports": "Event, as the type of a watcher's stop flag",
+    "ingestor.cache": "a Lock: all workers share one connection",
+    "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
+    "ingestor.chroma_child": "its own process, with a thread that ends it when its parent dies",
+    "connectors._watchdog": "watchdog calls back on its own threads",
 }
 
 # Costly or far-reaching packages, and the only places that may import them.
