@@ -118,7 +118,7 @@ class Settings(Options):
     chunking: dict[str, Any] = Field(default={}, description="`strategy` and the options of that strategy")
     cache: Cache = Field(default=Cache(), description="see below")
     workers: int = Field(
-        default=2, ge=1, le=64, description="documents prepared at the same time; changes speed, not results"
+        default=16, ge=1, le=64, description="documents prepared at the same time; changes speed, not results"
     )
     scan_every: ScanEvery = Field(
         default=300.0, description="how often every source is listed in full, whatever its file events said"

@@ -43,7 +43,7 @@ class Tree:
     lines: dict[Where, int] = field(default_factory=dict)
     raw: dict[Where, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    broken: set[Where] = field(default_factory=set)  # where a problem was found: more would be noise
+    broken: set[Where] = field(default_factory=set)  # values that are not what the file meant
 
     def line(self, where: Where) -> int:
         """Of the key or item itself, else of the nearest one that holds it."""
@@ -111,10 +111,12 @@ class _Reader:
             return [self.value(item, (*where, index), (*above, node)) for index, item in items]
         return self.scalar(node, where)
 
-    def fault(self, where: Where, message: str, line: int = 0) -> None:
-        problem = self.tree.problem(where, message)
-        self.tree.problems.append(Problem(line or problem.line, problem.key, message))
+    def fault(self, where: Where, message: str) -> None:
+        self.tree.problems.append(self.tree.problem(where, message))
         self.tree.broken.add(where)
+
+    def bad_key(self, node: yaml.Node, where: Where, message: str) -> None:
+        self.tree.problems.append(Problem(_line(node), key_of(where), message))
 
     def mapping(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> dict[str, Any]:
         result: dict[str, Any] = {}
@@ -129,12 +131,12 @@ class _Reader:
         bases: list[yaml.Node] = []
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self.fault(where, "a key must be plain text", _line(key))
+                self.bad_key(key, where, "a key must be plain text")
             elif key.tag == "merge":
                 bases += value.value if isinstance(value, yaml.SequenceNode) else [value]
             elif key.value in seen:
                 first = seen[key.value]
-                self.fault(where, f"key {key.value!r} is given twice, first on line {first}", _line(key))
+                self.bad_key(key, where, f"key {key.value!r} is given twice, first on line {first}")
             else:
                 seen[key.value] = _line(key)
                 yield key, value
@@ -148,7 +150,7 @@ class _Reader:
         if isinstance(base, yaml.MappingNode) and not any(base is outer for outer in above):
             yield from self.entries(base, where, (*above, base))
         else:
-            self.fault(where, "<< must be followed by an alias of another mapping", _line(base))
+            self.bad_key(base, where, "<< must be followed by an alias of another mapping")
 
     def scalar(self, node: yaml.Node, where: Where) -> Any:
         text = str(node.value)
