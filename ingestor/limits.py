@@ -10,6 +10,7 @@ parts have together). A code point has at most four tokens, so a maximum of four
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from ingestor.spans import Span, boundary, break_before, trim, trimmed, union
@@ -25,8 +26,8 @@ SMALLEST = 4  # tokens that one code point can have
 def limit(
     text: str, spans: Iterable[Span], tokens: "Tokens", minimum: int | None, maximum: int | None
 ) -> list[Span]:
-    """The spans, trimmed and ordered as given, with the limits held."""
-    kept = trimmed(text, spans)
+    """The spans, trimmed, with the limits held. They are ordered; one within the one before is left out."""
+    kept = _beyond(trimmed(text, spans))
     if maximum is not None:
         kept = _cut(text, kept, tokens, maximum)
     if minimum is not None:
@@ -49,6 +50,7 @@ def windows(
     ``soft`` windows rather end at whitespace. A window shrinks where the tokens at its edges count
     for more than they did inside the text, and where it would tear a user-perceived character.
     """
+    span = trim(text, span)
     ruler = Ruler(text, span, tokens)
     start, covered = span[0], span[0]
     while start < span[1]:
@@ -104,9 +106,15 @@ class Ruler:
         if index >= len(self.edges):
             return self.end
         edge = max(self.at(max(index, 0)), start + 1)
-        if soft and (place := break_before(self.text, edge, start)):
+        if soft and (place := break_before(self.text, edge, (start + edge) // 2)):
             return place
         return boundary(self.text, edge, start)
+
+
+def _beyond(spans: list[Span]) -> list[Span]:
+    """Those that reach further than all before them."""
+    reached = accumulate((end for _, end in spans), max, initial=-1)
+    return [span for span, before in zip(spans, reached, strict=False) if span[1] > before]
 
 
 def _cut(text: str, spans: list[Span], tokens: "Tokens", maximum: int) -> list[Span]:

@@ -1,7 +1,7 @@
 """Packing neighbouring units into spans of a limited size. Pure.
 
-Sizes are sums over the units, each with the whitespace up to the next one; as counts do not quite add
-up, a caller that promises a limit passes the result through ``limits.limit``.
+Sizes are sums over the units, each with the whitespace before it; as counts do not quite add up,
+ a caller that promises a limit passes the result through ``limits.limit``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,6 +42,6 @@ def pack(
 
 
 def sizes(text: str, units: Sequence[Span], tokens: "Tokens") -> list[int]:
-    """Tokens of each unit with the whitespace up to the next, so that sums hardly differ from counts."""
-    ends = [start for start, _ in units[1:]] + [end for _, end in units[-1:]]
-    return tokens.counts([text[start:end] for (start, _), end in zip(units, ends, strict=True)])
+    """Tokens of each unit with the whitespace before it, for that is how words are encoded in a text."""
+    starts = [start for start, _ in units[:1]] + [end for _, end in units[:-1]]
+    return tokens.counts([text[start:end] for start, (_, end) in zip(starts, units, strict=True)])

@@ -15,7 +15,7 @@ from ingestor.spans import Span, owner, split, trimmed
 _LATEX = frozenset({"text/x-tex", "text/x-latex", "application/x-tex", "application/x-latex"})
 _REST = frozenset({"text/x-rst", "text/prs.fallenstein.rst", "text/restructuredtext"})
 _COMMANDS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
-_COMMAND = re.compile(rf"^[^\S\n]*\\({'|'.join(_COMMANDS)})\*?[^\S\n]*[\[{{].*", re.M)
+_COMMAND = re.compile(rf"^[^\S\n]*\\({'|'.join(_COMMANDS)})\*?[^\S\n]*[\[{{](?:.*\}}|.*)", re.M)
 _RULE = re.compile(r"^([!-/:-@\[-`{-~])\1++[^\S\n]*$", re.M)
 
 

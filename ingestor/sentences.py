@@ -15,8 +15,10 @@ from ingestor.spans import Span, split, trimmed
 
 _WINDOW = 2048  # code points
 _BLANK = re.compile(r"(?>\r\n?|\n)[^\S\r\n]*+[\r\n]\s*+")  # possessive, hence linear
-_LINE = re.compile(r"^[^\S\n]*(?:(?P<heading>#{1,6}[^\S\n].*\n?)|[-*+•][^\S\n]|\d{1,3}[.)][^\S\n]|\|)", re.M)
-_END = re.compile(r"""(?<![.!?…])[.!?…]++["')\]»”’]*+(?=\s++[^\s\Wa-z])|[。！？｡]++[」』）”’]*+""")
+_MARK = r"[^\S\n]*(?:(?P<whole>#{1,6}[^\S\n].*\n?|\|.*\n?)|[-*+•][^\S\n]|\d{1,3}[.)][^\S\n])"
+_MARKED = re.compile(_MARK)
+_MARKED_LINE = re.compile(f"^{_MARK}", re.M)
+_END = re.compile(r"""(?<![.!?…])[.!?…]++["')\]»”’]*+(?=\s++["'(\[«“‘]?[^\s\Wa-z])|[。！？｡]++[」』）”’]*+""")
 
 
 def paragraphs(text: str, span: Span | None = None) -> list[Span]:
@@ -38,15 +40,20 @@ def sentences(text: str, span: Span | None = None, language: str | None = None) 
 
 
 def _line_cuts(text: str, span: Span) -> Iterator[int]:
-    for match in _LINE.finditer(text, *span):
+    for match in _MARKED_LINE.finditer(text, *span):
         yield match.start()
-        if match["heading"]:
+        if match["whole"]:
             yield match.end()
 
 
 def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
-    """Ascending; one that is longer than the window goes on until one is seen to end."""
+    """Ascending, none inside the mark of a list item, a heading or a row of a table.
+
+    One that is longer than the window goes on until it is seen to end.
+    """
     at, end = span
+    mark = _MARKED.match(text, at, end)
+    at = mark.end() if mark else at
     while at < end:
         starts = _starts(text[at : min(at + _WINDOW, end)], language)
         yield from (at + start for start in starts)

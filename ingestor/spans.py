@@ -18,6 +18,7 @@ Span = tuple[int, int]
 
 _JOINER = "\u200d"
 _PATIENCE = 32  # code points; a longer run of joined ones is torn rather than searched
+_MANY_FLAGS = 1000  # halves
 _STOPS = frozenset("。！？．，、；：")  # scripts without spaces are cut after these
 _ENDS = frozenset(".!?…")
 
@@ -78,11 +79,7 @@ def is_boundary(text: str, at: int) -> bool:
     if not 0 < at < len(text):
         return True
     before, after = text[at - 1], text[at]
-    if before.isascii() and after.isascii():
-        return not (before == "\r" and after == "\n")
-    if before == _JOINER or _extends(after):
-        return False
-    return not (_is_flag_half(before) and _is_flag_half(after) and _odd_halves_before(text, at))
+    return not (_joined(before, after) or (_is_flag_half(after) and _odd_halves_before(text, at)))
 
 
 def boundary(text: str, at: int, low: int) -> int:
@@ -93,10 +90,10 @@ def boundary(text: str, at: int, low: int) -> int:
     return at
 
 
-def break_before(text: str, end: int, start: int) -> int | None:
-    """In the second half of the stretch: the last end of a sentence, else the last place between words."""
+def break_before(text: str, end: int, low: int) -> int | None:
+    """At or before ``end``, above ``low``: the last sentence's end, else the last place between words."""
     between_words = None
-    for at in range(end, start + (end - start) // 2, -1):
+    for at in range(end, low, -1):
         before = text[at - 1]
         if before in _STOPS or (text[at].isspace() and before in _ENDS):
             return at
@@ -108,11 +105,11 @@ def break_before(text: str, end: int, start: int) -> int | None:
 def by_characters(
     text: str, span: Span, size: int, overlap: int = 0, *, soft: bool = False
 ) -> Iterator[Span]:
-    """Windows of at most ``size`` code points, not trimmed; ``soft`` ones rather end between words."""
+    """Windows of at most ``size`` code points, untrimmed; ``soft`` ones end between words where they can."""
     start, covered = span[0], span[0]
     while covered < span[1]:
         end = min(start + size, span[1])
-        place = break_before(text, end, start) if soft and end < span[1] else None
+        place = break_before(text, end, (start + end) // 2) if soft and end < span[1] else None
         end = place or boundary(text, end, start)
         if end > covered:
             yield start, end
@@ -127,10 +124,18 @@ def clusters(text: str, span: Span) -> Iterator[int]:
     last = start
     yield start
     for at in range(start + 1, end):
-        if is_boundary(text, at) or at - last >= _PATIENCE:
+        before, after = text[at - 1], text[at]
+        flag = at - 1 == last and _is_flag_half(before) and _is_flag_half(after)
+        if not (flag or _joined(before, after)) or at - last >= _PATIENCE:
             last = at
             yield at
     yield end
+
+
+def _joined(before: str, after: str) -> bool:
+    if before.isascii() and after.isascii():
+        return before == "\r" and after == "\n"
+    return before == _JOINER or _extends(after)
 
 
 @lru_cache(maxsize=4096)
@@ -151,8 +156,8 @@ def _is_flag_half(character: str) -> bool:
 
 
 def _odd_halves_before(text: str, at: int) -> bool:
-    """Whether the half at ``at`` completes a flag. A longer run than the patience is torn anywhere."""
-    halves = 0
-    while halves < _PATIENCE and halves < at and _is_flag_half(text[at - 1 - halves]):
-        halves += 1
-    return halves % 2 == 1
+    """Whether the half at ``at`` completes a flag. Beyond many flags in a row it is a guess."""
+    start = at
+    while start > max(0, at - _MANY_FLAGS) and _is_flag_half(text[start - 1]):
+        start -= 1
+    return (at - start) % 2 == 1

@@ -70,8 +70,8 @@ def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
     data = text.encode("utf-8", "surrogatepass")
     tree = _parse(data, _ALIASES.get(language, language))
     walk = _Walk(_code_points(data), text, fits)
-    whole = (0, len(text))
-    return list(walk.groups(tree.root_node.named_children, whole, None, 0)) or [[Unit(*whole)]]
+    nodes, whole = tree.root_node.named_children, (0, len(text))
+    return list(walk.groups(nodes, whole, None, 0)) if nodes else [[Unit(*whole)]]
 
 
 def groups_by_layout(text: str) -> list[list[Unit]]:
@@ -173,11 +173,11 @@ def _dotted(outer: str | None, name: str | None) -> str | None:
 
 
 def _parse(data: bytes, language: str) -> Any:
-    return import_module("tree_sitter").Parser(_grammar(language)).parse(data)
+    return import_module("tree_sitter").Parser(grammar(language)).parse(data)
 
 
 @cache
-def _grammar(language: str) -> Any:
+def grammar(language: str) -> Any:
     if language not in GRAMMARS:
         raise NoGrammar(f"no grammar for {language}")
     module, function = GRAMMARS[language]

@@ -7,7 +7,6 @@ pause. No chunk is under the minimum, for a maximum is at least twice that, unle
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
@@ -18,17 +17,15 @@ from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.sentences import paragraphs, sentences
 from ingestor.spans import Span, boundary, break_before, chunks, owner, trim
-
-if TYPE_CHECKING:
-    from ingestor.tokens import Tokens
+from ingestor.tokens import Tokens
 
 _CLAUSE = re.compile(r"[,;:—–](?=\s)|[，、；：]|[؛،](?=\s)")
 _VISIBLE = re.compile(r"\S")
 
 
 class DynamicOptions(ChunkerOptions):
-    min_tokens: int = Field(50, ge=1)
-    max_tokens: int = Field(250, ge=SMALLEST)
+    min_tokens: int = Field(default=50, ge=1)
+    max_tokens: int = Field(default=250, ge=SMALLEST)
 
     @model_validator(mode="after")
     def _room_between(self) -> "DynamicOptions":
@@ -41,7 +38,7 @@ class DynamicOptions(ChunkerOptions):
 
 
 class Dynamic:
-    def __init__(self, options: DynamicOptions, tokens: "Tokens") -> None:
+    def __init__(self, options: DynamicOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
@@ -73,12 +70,13 @@ def _best_end(ruler: Ruler, pauses: Sequence[Sequence[int]], start: int, least: 
     if furthest == ruler.end:
         return furthest
     first = ruler.index(start)
+    nearest = ruler.at(first + least)
     furthest = min(furthest, ruler.at(max(len(ruler.edges) - least, first + least)))
     for places in pauses:
         place = owner(places, furthest)
-        if place >= 0 and places[place] >= ruler.at(first + least):
+        if place >= 0 and places[place] >= nearest:
             return places[place]
-    return break_before(ruler.text, furthest, start) or boundary(ruler.text, furthest, start)
+    return break_before(ruler.text, furthest, nearest) or boundary(ruler.text, furthest, start)
 
 
 PLUGIN = Plugin(kind="dynamic", version=1, options=DynamicOptions, build=Dynamic)

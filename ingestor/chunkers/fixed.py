@@ -4,7 +4,7 @@ Tokens are those of the whole text. A window holds ``size`` of them, or a few fe
 counted by itself, would have more, or where its end would tear a user-perceived character.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -14,13 +14,11 @@ from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.spans import by_characters, chunks
-
-if TYPE_CHECKING:
-    from ingestor.tokens import Tokens
+from ingestor.tokens import Tokens
 
 
 class FixedOptions(OverlapOptions):
-    size: int = Field(200, ge=SMALLEST)
+    size: int = Field(default=200, ge=SMALLEST)
     unit: Literal["tokens", "characters"] = "tokens"
 
     @model_validator(mode="after")
@@ -30,7 +28,7 @@ class FixedOptions(OverlapOptions):
 
 
 class Fixed:
-    def __init__(self, options: FixedOptions, tokens: "Tokens") -> None:
+    def __init__(self, options: FixedOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:

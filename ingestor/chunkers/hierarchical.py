@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -30,9 +30,7 @@ from ingestor.registry import Options, Plugin
 from ingestor.sections import sections
 from ingestor.sentences import paragraphs, sentences
 from ingestor.spans import Span, inside
-
-if TYPE_CHECKING:
-    from ingestor.tokens import Tokens
+from ingestor.tokens import Tokens
 
 UnitName = Literal["section", "paragraph", "sentence"]
 _COARSEST_FIRST: tuple[UnitName, ...] = ("section", "paragraph", "sentence")
@@ -56,8 +54,8 @@ LEVELS = (
 class HierarchicalOptions(ChunkerOptions):
     """``depth``: how many levels of headings begin a section of their own."""
 
-    levels: tuple[Level, ...] = Field(LEVELS, min_length=2)
-    depth: int = Field(6, ge=1)
+    levels: tuple[Level, ...] = Field(default=LEVELS, min_length=2)
+    depth: int = Field(default=6, ge=1)
 
     @model_validator(mode="after")
     def _levels_in_order(self) -> "HierarchicalOptions":
@@ -84,7 +82,7 @@ class _Node:
 
 
 class Hierarchical:
-    def __init__(self, options: HierarchicalOptions, tokens: "Tokens") -> None:
+    def __init__(self, options: HierarchicalOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:

@@ -7,7 +7,6 @@ and the first new unit leaves room for.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
@@ -19,16 +18,14 @@ from ingestor.registry import Plugin
 from ingestor.sentences import paragraphs
 from ingestor.sentences import sentences as sentences_of
 from ingestor.spans import Span, by_characters, chunks
-
-if TYPE_CHECKING:
-    from ingestor.tokens import Tokens
+from ingestor.tokens import Tokens
 
 
 class HybridOptions(OverlapOptions):
     """``max_size`` and ``overlap`` are in characters."""
 
-    max_size: int = Field(1000, ge=50)
-    overlap: int = Field(100, ge=0)
+    max_size: int = Field(default=1000, ge=50)
+    overlap: int = Field(default=100, ge=0)
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> "HybridOptions":
@@ -37,7 +34,7 @@ class HybridOptions(OverlapOptions):
 
 
 class Hybrid:
-    def __init__(self, options: HybridOptions, tokens: "Tokens") -> None:
+    def __init__(self, options: HybridOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:

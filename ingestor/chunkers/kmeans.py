@@ -9,7 +9,6 @@ farthest from its nearest centre; ties go to the earlier sentence. Lloyd's itera
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,21 +22,19 @@ from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.sentences import sentences
 from ingestor.spans import Span
-
-if TYPE_CHECKING:
-    from ingestor.tokens import Tokens
+from ingestor.tokens import Tokens
 
 _ROUNDS = 50
 _Group = list[Span]
 
 
 class KmeansOptions(ChunkerOptions):
-    clusters: int = Field(10, ge=1)
-    max_tokens: int = Field(250, ge=SMALLEST)
+    clusters: int = Field(default=10, ge=1)
+    max_tokens: int = Field(default=250, ge=SMALLEST)
 
 
 class Kmeans:
-    def __init__(self, options: KmeansOptions, tokens: "Tokens") -> None:
+    def __init__(self, options: KmeansOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
@@ -87,7 +84,7 @@ def _members(units: Sequence[Span], labels: npt.NDArray[np.intp]) -> list[_Group
     return list(groups.values())
 
 
-def _runs(text: str, members: _Group, tokens: "Tokens", most: int) -> Iterator[_Group]:
+def _runs(text: str, members: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
     """The members in order, as many together as ``most`` tokens hold."""
     run: _Group = []
     total = 0
@@ -100,7 +97,7 @@ def _runs(text: str, members: _Group, tokens: "Tokens", most: int) -> Iterator[_
     yield from _halved(text, run, tokens, most)
 
 
-def _halved(text: str, run: _Group, tokens: "Tokens", most: int) -> Iterator[_Group]:
+def _halved(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
     """The run, in two or more where its own count exceeds the sum of its parts and the limit."""
     if len(run) == 1 or tokens.count(_text(text, run)) <= most:
         yield run
@@ -110,7 +107,7 @@ def _halved(text: str, run: _Group, tokens: "Tokens", most: int) -> Iterator[_Gr
     yield from _halved(text, run[middle:], tokens, most)
 
 
-def _joined(text: str, groups: list[_Group], tokens: "Tokens", least: int | None, most: int) -> list[_Group]:
+def _joined(text: str, groups: list[_Group], tokens: Tokens, least: int | None, most: int) -> list[_Group]:
     """Groups under ``least`` tokens together with the next one, where both fit in ``most``."""
     kept: list[_Group] = []
     for group in groups:

@@ -13,10 +13,12 @@ Context = Literal["none", "title", "headings"]
 class ChunkerOptions(Options):
     """``min_tokens`` and ``max_tokens`` limit every chunk's text, in cl100k tokens (see limits.py)."""
 
-    context: Context = Field("none", description="what is embedded in front of the chunk's text")
-    neighbours: float = Field(0.0, ge=0, le=1, description="share of the neighbouring chunks in a vector")
-    min_tokens: int | None = Field(None, ge=1)
-    max_tokens: int | None = Field(None, ge=SMALLEST)
+    context: Context = Field(default="none", description="what is embedded in front of the chunk's text")
+    neighbours: float = Field(
+        default=0.0, ge=0, le=1, description="share of the neighbouring chunks in a vector"
+    )
+    min_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=SMALLEST)
 
     @model_validator(mode="after")
     def _limits_in_order(self) -> "ChunkerOptions":
@@ -28,7 +30,7 @@ class ChunkerOptions(Options):
 class OverlapOptions(ChunkerOptions):
     """Of chunkers whose chunks may repeat the end of the one before; the unit is each chunker's own."""
 
-    overlap: int = Field(0, ge=0)
+    overlap: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _neighbours_need_no_overlap(self) -> "OverlapOptions":

@@ -1,7 +1,5 @@
 """Windows of paragraphs, which blank lines separate. One over ``max_tokens`` is split by ``recursive``."""
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import OverlapOptions, require_smaller
@@ -13,17 +11,15 @@ from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.sentences import paragraphs
 from ingestor.spans import chunks
-
-if TYPE_CHECKING:
-    from ingestor.tokens import Tokens
+from ingestor.tokens import Tokens
 
 
 class ParagraphOptions(OverlapOptions):
     """``overlap`` is in paragraphs."""
 
-    max_paragraphs: int = Field(3, ge=1)
-    overlap: int = Field(1, ge=0)
-    max_tokens: int | None = Field(250, ge=SMALLEST)
+    max_paragraphs: int = Field(default=3, ge=1)
+    overlap: int = Field(default=1, ge=0)
+    max_tokens: int | None = Field(default=250, ge=SMALLEST)
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> "ParagraphOptions":
@@ -32,7 +28,7 @@ class ParagraphOptions(OverlapOptions):
 
 
 class Paragraph:
-    def __init__(self, options: ParagraphOptions, tokens: "Tokens") -> None:
+    def __init__(self, options: ParagraphOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:

@@ -13,7 +13,6 @@ than exceed the size. A part is counted once for every separator tried on it: ti
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from pydantic import Field, field_validator, model_validator
 
@@ -23,15 +22,13 @@ from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.spans import Span, between, chunks, clusters, trim
-
-if TYPE_CHECKING:
-    from ingestor.tokens import Tokens
+from ingestor.tokens import Tokens
 
 SEPARATORS = ("\n\n", "\n", ".", "?", "!", " ", "")
 
 
 class RecursiveOptions(OverlapOptions):
-    size: int = Field(200, ge=SMALLEST)
+    size: int = Field(default=200, ge=SMALLEST)
     separators: tuple[str, ...] = SEPARATORS
 
     @field_validator("separators")
@@ -50,7 +47,7 @@ class RecursiveOptions(OverlapOptions):
 
 
 class Recursive:
-    def __init__(self, options: RecursiveOptions, tokens: "Tokens") -> None:
+    def __init__(self, options: RecursiveOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
@@ -62,7 +59,7 @@ class Recursive:
 
 
 def pieces(
-    text: str, span: Span, tokens: "Tokens", size: int, separators: tuple[str, ...] = SEPARATORS
+    text: str, span: Span, tokens: Tokens, size: int, separators: tuple[str, ...] = SEPARATORS
 ) -> list[Span]:
     """Trimmed, without overlap, none over ``size`` tokens: how other strategies cut what is too large."""
     return limit(text, packed(text, span, tokens, size, 0, separators), tokens, None, size)
@@ -71,7 +68,7 @@ def pieces(
 def fitting(
     text: str,
     spans: Sequence[Span],
-    tokens: "Tokens",
+    tokens: Tokens,
     size: int | None,
     separators: tuple[str, ...] = SEPARATORS,
 ) -> list[Span]:
@@ -86,7 +83,7 @@ def fitting(
 
 
 def packed(
-    text: str, span: Span, tokens: "Tokens", size: int, overlap: int, separators: tuple[str, ...]
+    text: str, span: Span, tokens: Tokens, size: int, overlap: int, separators: tuple[str, ...]
 ) -> Iterator[Span]:
     """The packs of a span, not trimmed; the last separator's parts may still be over ``size``."""
     separator, finer = _first_in(text, span, separators)
@@ -124,7 +121,7 @@ def _edges(text: str, span: Span, separator: str) -> list[int]:
     return [*edges, end]
 
 
-def _counts(text: str, edges: Sequence[int], tokens: "Tokens") -> list[int]:
+def _counts(text: str, edges: Sequence[int], tokens: Tokens) -> list[int]:
     """The tokens of each part; equal parts (words, characters) are counted once."""
     parts = [text[start:end] for start, end in between(edges)]
     distinct = list(dict.fromkeys(parts))
@@ -133,7 +130,7 @@ def _counts(text: str, edges: Sequence[int], tokens: "Tokens") -> list[int]:
 
 
 def _merged(
-    text: str, edges: Sequence[int], sizes: Sequence[int], tokens: "Tokens", size: int, overlap: int
+    text: str, edges: Sequence[int], sizes: Sequence[int], tokens: Tokens, size: int, overlap: int
 ) -> Iterator[Span]:
     """Neighbouring parts packed up to ``size``; a pack begins with up to ``overlap`` of the one before."""
 

@@ -1,7 +1,5 @@
 """Windows of whole sentences. A sentence is cut only where it is over ``max_tokens`` by itself."""
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import OverlapOptions, require_smaller
@@ -12,17 +10,15 @@ from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.sentences import sentences
 from ingestor.spans import chunks
-
-if TYPE_CHECKING:
-    from ingestor.tokens import Tokens
+from ingestor.tokens import Tokens
 
 
 class SentenceOptions(OverlapOptions):
     """``overlap`` is in sentences."""
 
-    max_sentences: int = Field(10, ge=1)
-    overlap: int = Field(2, ge=0)
-    max_tokens: int | None = Field(250, ge=SMALLEST)
+    max_sentences: int = Field(default=10, ge=1)
+    overlap: int = Field(default=2, ge=0)
+    max_tokens: int | None = Field(default=250, ge=SMALLEST)
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> "SentenceOptions":
@@ -31,7 +27,7 @@ class SentenceOptions(OverlapOptions):
 
 
 class Sentence:
-    def __init__(self, options: SentenceOptions, tokens: "Tokens") -> None:
+    def __init__(self, options: SentenceOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:

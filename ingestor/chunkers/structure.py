@@ -8,7 +8,6 @@ tree of code can't be had, blank lines and indentation stand in, and the chunks 
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -23,9 +22,7 @@ from ingestor.registry import Plugin
 from ingestor.sections import sections, units
 from ingestor.spans import Span, chunks, owner, trim, trimmed
 from ingestor.syntax import NoGrammar, Unit, groups, groups_by_layout
-
-if TYPE_CHECKING:
-    from ingestor.tokens import Tokens
+from ingestor.tokens import Tokens
 
 Extra = tuple[tuple[str, Scalar], ...]
 Separators = tuple[str, ...]
@@ -38,12 +35,12 @@ _BY_KIND = {"table": ROWS, "code": LINES}
 class StructureOptions(ChunkerOptions):
     """``depth``: how many levels of headings begin a section of their own."""
 
-    max_tokens: int = Field(250, ge=SMALLEST)
-    depth: int = Field(6, ge=1)
+    max_tokens: int = Field(default=250, ge=SMALLEST)
+    depth: int = Field(default=6, ge=1)
 
 
 class Structure:
-    def __init__(self, options: StructureOptions, tokens: "Tokens") -> None:
+    def __init__(self, options: StructureOptions, tokens: Tokens) -> None:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:

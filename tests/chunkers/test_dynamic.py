@@ -1,0 +1,58 @@
+"""Chunks that end where the text pauses, between a minimum and a maximum."""
+
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.chunkers.dynamic import PLUGIN
+from tests.chunkers.golden import check, sample
+from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusal, searching
+
+
+class TestDynamic(ChunkerLaws):
+    plugin = PLUGIN
+    options: ClassVar[Options] = {"min_tokens": 12, "max_tokens": 40}
+
+
+PARAGRAPHS = "Alpha one two three.\n\nBeta one two three."
+CLAUSES = ["Alpha one two three, beta one two three,", "gamma one two three, delta one two three"]
+WORDS = ["one two three four five", "six seven eight nine"]
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "text", "expected"),
+    [
+        (4, 8, PARAGRAPHS, ["Alpha one two three.", "Beta one two three."]),
+        (4, 8, PARAGRAPHS.replace("\n\n", " "), ["Alpha one two three.", "Beta one two three."]),
+        (4, 11, " ".join(CLAUSES), CLAUSES),
+        (4, 8, " ".join(WORDS), WORDS),
+        (4, 30, PARAGRAPHS, [PARAGRAPHS]),
+        (2, 9, "a b c. d e f. g h i. j", ["a b c. d e f.", "g h i. j"]),
+    ],
+)
+def test_the_best_pause_is_taken(least: int, most: int, text: str, expected: list[str]) -> None:
+    assert [chunk.text for chunk in cut(PLUGIN, text, min_tokens=least, max_tokens=most)] == expected
+
+
+@searching
+@given(st.integers(1, 60), st.integers(10, 60))
+def test_no_chunk_of_prose_is_under_the_minimum(paragraphs: int, least: int) -> None:
+    text = essay(paragraphs)
+    sizes = [TOKENS.count(chunk.text) for chunk in cut(PLUGIN, text, min_tokens=least, max_tokens=2 * least)]
+    assert min(sizes) >= min(least - 1, TOKENS.count(text))
+    assert max(sizes) <= 2 * least
+
+
+@pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt"])
+def test_golden(name: str) -> None:
+    check(f"dynamic-{name}", cut(PLUGIN, sample(name), max_tokens=120))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"min_tokens": 60, "max_tokens": 100}, "max_tokens (100) must be at least twice min_tokens (60)")],
+)
+def test_options_that_contradict_are_refused(options: Options, message: str) -> None:
+    assert message in refusal(PLUGIN, options)

@@ -1,0 +1,65 @@
+"""Paragraphs packed up to a size in characters."""
+
+from itertools import pairwise
+from typing import ClassVar
+
+import pytest
+
+from ingestor.chunkers.hybrid import PLUGIN
+from ingestor.sentences import sentences
+from tests.chunkers.golden import check, sample
+from tests.chunkers.laws import ChunkerLaws, Options, cut, essay, refusal
+
+
+class TestHybrid(ChunkerLaws):
+    plugin = PLUGIN
+    options: ClassVar[Options] = {"max_size": 150, "overlap": 0}
+
+
+class TestHybridWithOverlap(ChunkerLaws):
+    plugin = PLUGIN
+    options: ClassVar[Options] = {"max_size": 200, "overlap": 80}
+    overlaps = True
+
+
+A, B, C = (f"{letter} is the first of these. {letter} is the second of these." for letter in "ABC")
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "expected"),
+    [
+        ({"max_size": 120, "overlap": 0}, f"{A}\n\n{B}\n\n{C}", [f"{A}\n\n{B}", C]),
+        ({"max_size": 120, "overlap": 40}, f"{A}\n\n{B}\n\n{C}", [f"{A}\n\n{B}", f"{B[25:]}\n\n{C}"]),
+        ({"max_size": 120, "overlap": 24}, f"{A}\n\n{B}\n\n{C}", [f"{A}\n\n{B}", C]),
+        ({"max_size": 60, "overlap": 0}, f"{A} {B}", [A, B]),
+        ({"max_size": 60, "overlap": 30}, f"{A} {B}", [A, f"{A[25:]} {B[:24]}", B]),
+    ],
+)
+def test_packing(options: Options, text: str, expected: list[str]) -> None:
+    assert [chunk.text for chunk in cut(PLUGIN, text, **options)] == expected
+
+
+def test_an_overlap_begins_at_a_sentence_and_is_no_longer_than_asked() -> None:
+    text = essay(40)
+    chunks = cut(PLUGIN, text, max_size=400, overlap=100)
+    repeated = [first.end - second.start for first, second in pairwise(chunks)]
+    assert max(repeated) > 0
+    assert max(repeated) <= 100
+    assert {chunk.start for chunk in chunks} <= {start for start, _ in sentences(text)}
+    assert max(len(chunk.text) for chunk in chunks) <= 400
+
+
+@pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt"])
+def test_golden(name: str) -> None:
+    check(f"hybrid-{name}", cut(PLUGIN, sample(name), max_size=400))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_size": 100}, "overlap (100) must be smaller than max_size (100)"),
+        ({"max_size": 20}, "greater than or equal to 50"),
+    ],
+)
+def test_options_that_contradict_are_refused(options: Options, message: str) -> None:
+    assert message in refusal(PLUGIN, options)

@@ -1,0 +1,76 @@
+"""k-means: the baseline that loses the order."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.chunkers.kmeans import PLUGIN, cluster
+from ingestor.model import Document, Vectors
+from tests.chunkers.golden import check, sample
+from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, searching
+
+
+class TestKmeans(ChunkerLaws):
+    plugin = PLUGIN
+    options: ClassVar[Options] = {"clusters": 4, "max_tokens": 60}
+    local = False  # a new sentence may move every centre
+    contiguous = False
+    joins = False  # a small cluster joins the next one only
+
+
+TOPICS = {"basil": (1.0, 0.0, 0.0), "granite": (0.0, 1.0, 0.0), "violin": (0.0, 0.0, 1.0)}
+
+
+def by_topic(texts: list[str]) -> Vectors:
+    return np.array([TOPICS[text.split()[0].lower()] for text in texts], np.float32)
+
+
+def test_a_chunk_is_the_set_of_a_clusters_sentences() -> None:
+    text = "Basil is green. Granite is grey. Basil smells. Basil grows. Violin strings break. Granite lasts."
+    made = PLUGIN.build(PLUGIN.options(clusters=3), TOKENS).chunk(Document(text), by_topic, None)
+    assert [chunk.text for chunk in made.chunks] == [
+        "Basil is green.\nBasil smells.\nBasil grows.",
+        "Granite is grey.\nGranite lasts.",
+        "Violin strings break.",
+    ]
+    assert made.chunks[1].spans == ((16, 32), (82, 96))
+
+
+@searching
+@given(
+    st.lists(st.tuples(st.sampled_from(range(5)), st.integers(-3, 3)), min_size=1, max_size=40),
+    st.integers(1, 8),
+)
+def test_points_end_at_their_nearest_centre(raw: list[tuple[int, int]], clusters: int) -> None:
+    points = np.array([[100 * place + shift, place] for place, shift in raw], np.float32)
+    labels = cluster(points, clusters)
+    used = sorted(set(labels.tolist()))
+    centres = np.stack([points[labels == label].mean(axis=0) for label in used])
+    distances = np.linalg.norm(points[:, None] - centres[None], axis=2)
+    own = distances[np.arange(len(points)), [used.index(label) for label in labels.tolist()]]
+    assert (own <= distances.min(axis=1) + 1e-3).all()
+    assert len(used) <= clusters
+
+
+def test_separate_groups_are_told_apart() -> None:
+    places = np.repeat(np.eye(4, 8, dtype=np.float32), 5, axis=0)[np.random.default_rng(3).permutation(20)]
+    labels = cluster(places, 4)
+    assert len(set(zip(places.argmax(axis=1).tolist(), labels.tolist(), strict=True))) == 4
+
+
+def test_small_clusters_join_the_next() -> None:
+    text = "Basil is green. Granite is grey. Violin strings break."
+    options = PLUGIN.options(clusters=3, min_tokens=6)
+    made = PLUGIN.build(options, TOKENS).chunk(Document(text), by_topic, None)
+    assert [chunk.text for chunk in made.chunks] == [
+        "Basil is green.\nGranite is grey.",
+        "Violin strings break.",
+    ]
+
+
+@pytest.mark.parametrize("name", ["scripts.txt"])
+def test_golden(name: str) -> None:
+    check(f"kmeans-{name}", cut(PLUGIN, sample(name), clusters=3))

@@ -1,0 +1,316 @@
+"""The format's own units."""
+
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import pytest
+
+from ingestor import detect, syntax
+from ingestor.chunkers.structure import PLUGIN
+from ingestor.model import Blob, Block, Document
+from ingestor.registry import find
+from ingestor.syntax import GRAMMARS
+from tests.chunkers.golden import check, sample
+from tests.chunkers.laws import FAMILY, TOKENS, ChunkerLaws, Options, cut
+
+needs_grammars = pytest.mark.skipif(
+    not all(map(find_spec, ("tree_sitter", "tree_sitter_python", "tree_sitter_rust"))),
+    reason="needs the extra: pip install 'ingestor[code]'",
+)
+
+
+def parsed(text: str, name: str) -> Document:
+    blob = Blob(text.encode(), name)
+    plugin = find("parsers", detect.parser_kind(detect.content_type(blob)))
+    document: Document = plugin.build(plugin.options()).parse(blob)
+    return document
+
+
+class TestStructureOfText(ChunkerLaws):
+    plugin = PLUGIN
+    options: ClassVar[Options] = {"max_tokens": 40}
+
+
+class TestStructureOfMarkdown(ChunkerLaws):
+    plugin = PLUGIN
+    options: ClassVar[Options] = {"max_tokens": 40}
+    large = 300_000  # the parser's share of the time is the larger one
+
+    def document(self, text: str) -> Document:
+        return parsed(text, "a.md")
+
+
+class TestStructureOfLatex(ChunkerLaws):
+    plugin = PLUGIN
+    options: ClassVar[Options] = {"max_tokens": 40}
+
+    def document(self, text: str) -> Document:
+        return Document(text, content_type="text/x-tex")
+
+
+class TestStructureOfCode(ChunkerLaws):
+    """Text that is no code at all must survive too."""
+
+    plugin = PLUGIN
+    options: ClassVar[Options] = {"max_tokens": 40}
+    local = False  # an unclosed bracket may change how a grammar reads all before it
+
+    def document(self, text: str) -> Document:
+        return Document(text, content_type="text/x-python")
+
+
+class TestStructureOfUnknownCode(ChunkerLaws):
+    plugin = PLUGIN
+    options: ClassVar[Options] = {"max_tokens": 40}
+
+    def document(self, text: str) -> Document:
+        return Document(text, content_type="text/x-fortran")
+
+
+def texts(document: Document, **options: Any) -> list[str]:
+    return [chunk.text for chunk in cut(PLUGIN, document, **options)]
+
+
+def symbols(document: Document, **options: Any) -> list[object]:
+    return [dict(chunk.extra).get("symbol") for chunk in cut(PLUGIN, document, **options)]
+
+
+MARKDOWN = """Before any heading.
+
+# One
+
+Text of one.
+
+## One A
+
+Text of one A.
+
+# Two
+
+## Two A
+
+Text of two A.
+"""
+AT_TWO = MARKDOWN.index("# Two")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {},
+            [
+                "Before any heading.",
+                "# One\n\nText of one.",
+                "## One A\n\nText of one A.",
+                "# Two\n\n## Two A\n\nText of two A.",
+            ],
+        ),
+        (
+            {"depth": 1},
+            ["Before any heading.", MARKDOWN[21:AT_TWO].strip(), "# Two\n\n## Two A\n\nText of two A."],
+        ),
+        ({"min_tokens": 16, "max_tokens": 30}, [MARKDOWN[:AT_TWO].strip(), MARKDOWN[AT_TWO:].strip()]),
+        ({"min_tokens": 100}, [MARKDOWN.strip()]),
+    ],
+)
+def test_sections(options: Options, expected: list[str]) -> None:
+    assert texts(parsed(MARKDOWN, "a.md"), **options) == expected
+
+
+def test_no_chunk_reaches_across_a_heading_unless_there_are_only_headings_before_it() -> None:
+    document = sample("hydroponics.md")
+    headings = [block.start for block in document.blocks if block.kind == "heading"]
+    for chunk in cut(PLUGIN, document, max_tokens=100):
+        for heading in headings:
+            if chunk.start < heading < chunk.end:
+                assert all(
+                    line.startswith("#") for line in document.text[chunk.start : heading].split("\n") if line
+                )
+
+
+def test_a_table_that_fits_stays_whole_and_a_larger_one_is_cut_between_rows() -> None:
+    document = sample("hydroponics.md")
+    (table,) = (block for block in document.blocks if block.kind == "table")
+    whole = document.text[table.start : table.end].strip()
+    assert any(whole in text for text in texts(document, max_tokens=150))
+    parts = [text for text in texts(document, max_tokens=50) if "|" in text]
+    assert len(parts) > 2
+    assert [line for part in parts for line in part.split("\n") if "|" in line] == whole.split("\n")
+
+
+def test_code_in_prose_stays_whole_where_it_fits() -> None:
+    document = sample("hydroponics.md")
+    (code,) = (block for block in document.blocks if block.kind == "code")
+    assert any(
+        document.text[code.start : code.end].strip() in text for text in texts(document, max_tokens=80)
+    )
+
+
+def test_html_headings_are_headings_whatever_the_parser() -> None:
+    text = "Title\nbody of it\nSecond\nand its body"
+    blocks = (
+        Block("heading", 0, 5, 1),
+        Block("paragraph", 6, 16),
+        Block("heading", 17, 23, 1),
+        Block("paragraph", 24, 36),
+    )
+    document = Document(text, blocks, "text/html")
+    assert texts(document) == ["Title\nbody of it", "Second\nand its body"]
+
+
+def test_latex_sections() -> None:
+    document = sample("roots.tex")
+    starts = [text.splitlines()[0] for text in texts(document)]
+    assert starts == [
+        "\\documentclass{article}",
+        "\\section{Oxygen at the root}",
+        "\\subsection{Measuring}",
+        "\\subsection{Adding}",
+        "\\paragraph{Venturis} need a strong pump.",
+        "\\section*{Thanks}",
+    ]
+
+
+def test_rest_sections() -> None:
+    starts = [text.splitlines()[:2] for text in texts(sample("lamps.rst"))]
+    assert starts == [["=====", "Lamps"], ["Diodes", "------"], ["Distances", "========="]]
+    depth_one = texts(sample("lamps.rst"), depth=2)
+    assert [text.splitlines()[0] for text in depth_one] == ["=====", "Distances"]
+
+
+@needs_grammars
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (1000, ["Reading, mean, Pump, Controller"]),
+        (
+            250,
+            [
+                "Reading, mean",
+                "Pump",
+                "Controller, Controller.__init__",
+                "Controller.step",
+                "Controller.summary",
+                None,
+            ],
+        ),
+    ],
+)
+def test_code_is_cut_between_functions_and_classes(most: int, expected: list[str]) -> None:
+    assert symbols(sample("pump.py"), max_tokens=most) == expected
+
+
+@needs_grammars
+def test_comments_and_decorators_stay_with_what_they_describe() -> None:
+    chunks = texts(sample("pump.py"), max_tokens=60)
+    assert any(text.startswith("# A reading is never changed") and "class Reading" in text for text in chunks)
+    assert any(text.startswith("# Blocks until") and "def give" in text for text in chunks)
+    assert any("@property\n    def litres" in text for text in chunks)
+
+
+CODE = {  # two units a language, named first and Second, that do not fit into one chunk
+    "bash": (
+        "first() {\n  echo one two three four five\n  echo six seven eight\n}",
+        "Second() {\n  echo one two three four five six\n}",
+    ),
+    "c": (
+        "int first(int a) {\n  int b = a * 2 + 1;\n  return b * a;\n}",
+        "static char *Second(char *text) {\n  return text + 1;\n}",
+    ),
+    "c++": (
+        "// doubles\ntemplate <typename T>\nT first(T a) {\n  return a * 2;\n}",
+        "class Second {\n public:\n  int a = 1;\n  int b = 2;\n};",
+    ),
+    "csharp": (
+        "interface first {\n  int A { get; }\n  int B { get; }\n}",
+        "public class Second {\n  int a = 1;\n  int b = 2;\n}",
+    ),
+    "go": (
+        "// doubles\nfunc first(a int) int {\n  return a*2 + 1 - 1\n}",
+        "func (r *R) Second(a int) int {\n  return a * 2\n}",
+    ),
+    "java": (
+        "interface first {\n  int a(int one, int two);\n  int b();\n}",
+        "@Deprecated\nclass Second {\n  int a = 1;\n  int b = 2;\n}",
+    ),
+    "javascript": (
+        "export function first(a) {\n  return a * 2 + 1 - 1 + 0;\n}",
+        "const Second = (a) => {\n  return a * 2 + 1 - 1 + 0;\n};",
+    ),
+    "php": (
+        "function first($a) {\n  return $a * 2 + 1 - 1;\n}",
+        "class Second {\n  public $a = 1;\n  public $b = 2;\n}",
+    ),
+    "python": (
+        "@cache\ndef first(a):\n    b = a * 2 + 1\n    return b - 1",
+        "class Second:\n    a = 1\n    b = 2\n    c = 3\n    d = 4",
+    ),
+    "ruby": (
+        "# doubles\ndef first(a)\n  b = a * 2 + 1\n  b - 1 + 0\nend",
+        "class Second\n  A = 1\n  B = 2\n  C = 3\n  D = 4\nend",
+    ),
+    "rust": (
+        "#[inline]\nfn first(a: i64) -> i64 {\n    a * 2 + 1\n}",
+        "impl Second {\n    const A: i64 = 1;\n    const B: i64 = 2;\n}",
+    ),
+    "typescript": (
+        "interface first {\n  one: number;\n  two: string;\n  three: boolean;\n}",
+        "export class Second {\n  a: number = 1;\n  b: number = 2;\n}",
+    ),
+}
+
+
+@needs_grammars
+@pytest.mark.parametrize("language", sorted(GRAMMARS))
+def test_every_grammar_tells_units_apart_and_knows_their_names(language: str) -> None:
+    first, second = CODE[language]
+    opening = "<?php\n" if language == "php" else ""
+    document = Document(f"{opening}{first}\n\n{second}\n", content_type=f"text/x-{language}")
+    most = max(TOKENS.count(opening + first), TOKENS.count(second)) + 3
+    found = cut(PLUGIN, document, max_tokens=most)
+    assert [chunk.text for chunk in found] == [opening + first, second]
+    assert [dict(chunk.extra) for chunk in found] == [{"symbol": "first"}, {"symbol": "Second"}]
+
+
+def test_a_class_over_the_limit_is_opened_and_its_methods_know_it() -> None:
+    pytest.importorskip("tree_sitter_java")
+    methods = "\n".join(f"  int m{at}(int a, int b) {{ return a * {at} + b; }}" for at in range(6))
+    document = Document(f"namespace;\nclass A {{\n{methods}\n}}\n", content_type="text/x-java")
+    assert symbols(document, max_tokens=50)[1:] == ["A, A.m0, A.m1", "A.m2, A.m3", "A.m4, A.m5"]
+
+
+def test_code_that_is_not_ascii_has_exact_spans() -> None:
+    pytest.importorskip("tree_sitter_python")
+    first = "naïve = '水耕栽培'\n\n\ndef façade():\n    return '水耕栽培'"
+    second = f"def after():\n    return '{FAMILY}'"
+    document = Document(f"{first}\n\n\n{second}\n", content_type="text/x-python")
+    assert texts(document, max_tokens=30) == [first, second]
+
+
+def test_without_a_grammar_blank_lines_stand_in_and_the_chunks_say_so() -> None:
+    one = "program one\n  print *, 'one two three'\n\n  print *, 'four'\nend program"
+    text = f"{one}\n\nprogram two\nend program\n"
+    chunks = cut(PLUGIN, Document(text, content_type="text/x-fortran"), max_tokens=20)
+    assert [chunk.text.split("\n")[0] for chunk in chunks] == ["program one", "program two"]
+    assert all(
+        dict(chunk.extra)["fallback"] == "no grammar for fortran; cut at blank lines" for chunk in chunks
+    )
+
+
+def test_a_grammar_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syntax, "find_spec", lambda name: None)
+    syntax.grammar.cache_clear()
+    (chunk,) = cut(PLUGIN, Document("x = 1", content_type="text/x-python"))
+    message = "tree-sitter-python is not installed (pip install 'ingestor[code]'); cut at blank lines"
+    assert dict(chunk.extra) == {"fallback": message}
+
+
+@pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt", "roots.tex", "lamps.rst"])
+def test_golden(name: str) -> None:
+    check(f"structure-{name}", cut(PLUGIN, sample(name), max_tokens=120))
+
+
+@needs_grammars
+def test_golden_code() -> None:
+    check("structure-pump.py", cut(PLUGIN, sample("pump.py"), max_tokens=120))
