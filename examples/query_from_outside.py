@@ -1,0 +1,44 @@
+"""Ask a collection that ingestor keeps up to date, from a program of your own.
+
+It needs `pip install chromadb sentence-transformers`, and nothing of ingestor: the collection itself says
+which model its questions are to be embedded with. ingestor and its Chroma server run meanwhile.
+
+    python query_from_outside.py docs "How do I renew my passport?"
+"""
+
+import argparse
+import textwrap
+
+import chromadb
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Ask a collection that ingestor keeps up to date.")
+    parser.add_argument("collection", help="its name, as in config.yaml")
+    parser.add_argument("question")
+    parser.add_argument("-n", type=int, default=5, help="how many answers")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    wanted = parser.parse_args()
+
+    client = chromadb.HttpClient(host=wanted.host, port=wanted.port)
+    collection = client.get_collection(wanted.collection)
+    # Filters go in `where`, e.g. where={"language": "en"} or where={"source": "handbook/pay.md"}.
+    found = collection.query(query_texts=[wanted.question], n_results=wanted.n)
+
+    for text, metadata, distance in zip(
+        found["documents"][0], found["metadatas"][0], found["distances"][0], strict=True
+    ):
+        print(f"{1 - distance:.3f}  {place(metadata)}")
+        print(textwrap.indent(textwrap.fill(text, 100), "       "), end="\n\n")
+
+
+def place(metadata: dict) -> str:
+    """Where the answer stands: the file, the lines, and the headings above it."""
+    lines = f", lines {metadata['start_line']}-{metadata['end_line']}" if "start_line" in metadata else ""
+    headings = f" ({metadata['heading_path']})" if "heading_path" in metadata else ""
+    return f"{metadata.get('source')}{lines}{headings}"
+
+
+if __name__ == "__main__":
+    main()
