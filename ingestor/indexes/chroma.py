@@ -21,7 +21,7 @@ _RECORDS = 500  # a request; Chroma takes 5,461
 _PATCHES = 1000
 _BYTES = 20_000_000  # a request; Chroma takes 40 MiB
 _MOST_BYTES = 40_000_000  # a record by itself
-_PAGE = 5000  # ids a page
+_PAGE = 2000  # ids a page
 _NO_VECTOR = np.empty(0, dtype=np.float32)
 
 Row = TypeVar("Row")
