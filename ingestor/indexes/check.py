@@ -40,7 +40,7 @@ def _check_metadata(name: RecordId, metadata: Metadata) -> None:
         if isinstance(value, str):
             _check_text(name, value)
         elif value is not None and not _storable(value):
-            raise ValueError(f"record {id!r}: {key} = {value!r} can't be stored")
+            raise ValueError(f"record {name!r}: {key} = {value!r} can't be stored")
 
 
 def _storable(value: object) -> bool:
@@ -54,4 +54,4 @@ def _check_text(name: RecordId, *texts: str) -> None:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise ValueError(f"record {id!r}: lone surrogate at {error.start} of {text[:40]!r}") from error
+            raise ValueError(f"record {name!r}: lone surrogate at {error.start} of {text[:40]!r}") from error
