@@ -70,7 +70,8 @@ def _refuse_others(database: Path) -> None:
 
 def _segments(database: Path) -> set[str]:
     try:
-        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        # Writable, so that SQLite can roll back what a killed server left half written.
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", uri=True)) as connection:
             return {row[0] for row in connection.execute("SELECT id FROM segments")}
     except sqlite3.DatabaseError as error:
         raise NeedsHuman(
