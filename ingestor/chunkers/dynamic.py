@@ -1,8 +1,9 @@
 """Chunks whose size follows the text: each ends at the best place between a minimum and a maximum.
 
 That is the last paragraph's end there is between the two, else the last sentence's, else the last
-clause's, else a place between words. So short paragraphs stay whole and long ones are cut where they
-pause. No chunk is under the minimum, for a maximum is at least twice that, unless the document is.
+clause's, else a place between words; never the end of a heading. So short paragraphs stay whole and long
+ones are cut where they pause. No chunk is under the minimum, for a maximum is at least twice that, unless
+the document is.
 """
 
 import re
@@ -15,6 +16,7 @@ from ingestor.limits import SMALLEST, Ruler, limit
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
+from ingestor.sections import headings
 from ingestor.sentences import paragraphs, sentences
 from ingestor.spans import Span, boundary, break_before, chunks, owner, trim
 from ingestor.tokens import Tokens
@@ -43,9 +45,10 @@ class Dynamic:
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         text, tokens, options = document.text, self._tokens, self._options
+        after_headings = {heading.end for heading in headings(document)}
         pauses = (
-            [end for _, end in paragraphs(text)],
-            [end for _, end in sentences(text, language=document.language)],
+            [end for _, end in paragraphs(text) if end not in after_headings],
+            [end for _, end in sentences(text, language=document.language) if end not in after_headings],
             [match.end() for match in _CLAUSE.finditer(text)],
         )
         whole = trim(text, (0, len(text)))

@@ -19,6 +19,7 @@ class TestHybrid(ChunkerLaws):
 class TestHybridWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_size": 200, "overlap": 80}
+    large = 100_000
     overlaps = True
 
 

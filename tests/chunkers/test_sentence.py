@@ -5,6 +5,8 @@ from typing import ClassVar
 import pytest
 
 from ingestor.chunkers.sentence import PLUGIN
+from ingestor.registry import find
+from ingestor.sentences import sentences
 from tests.chunkers.golden import check, sample
 from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusal
 
@@ -17,6 +19,7 @@ class TestSentence(ChunkerLaws):
 class TestSentenceWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_sentences": 4, "overlap": 2, "max_tokens": 60}
+    large = 100_000
     overlaps = True
 
 
@@ -50,6 +53,14 @@ def test_only_a_sentence_over_the_limit_is_cut() -> None:
     assert chunks[0].text == "Short one."
     assert chunks[-1].text.endswith("Short again.")
     assert all(TOKENS.count(chunk.text) <= 50 for chunk in chunks)
+
+
+def test_where_fixed_windows_end_amid_sentences_these_end_with_one() -> None:
+    document = sample("hydroponics.md")
+    ends = {end for _, end in sentences(document.text)}
+    assert {chunk.end for chunk in cut(PLUGIN, document, max_sentences=4)} <= ends
+    amid = [chunk.end for chunk in cut(find("chunkers", "fixed"), document, size=60) if chunk.end not in ends]
+    assert len(amid) > 5
 
 
 def test_no_limit_but_the_number_of_sentences() -> None:

