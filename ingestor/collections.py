@@ -1,6 +1,7 @@
 """Chroma as the config has it: a server of our own, someone's server, or inside this process."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,7 @@ from types import TracebackType
 from ingestor.chroma_server import ChromaServer
 from ingestor.config import Chroma, Remote, Supervised
 from ingestor.indexes.chroma import ChromaIndex, probe
-from ingestor.indexes.chroma_client import Client, connect, embedded
+from ingestor.indexes.chroma_client import Client, Unanswered, connect, embedded
 from ingestor.indexes.chroma_collections import delete_collection, find_collection, open_collection
 from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
@@ -18,6 +19,9 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 log = logging.getLogger("ingestor")
 
 LOOK_EVERY = 5.0  # seconds between two looks at our server
+SILENCES = 2  # requests without an answer after which it is started again
+DEATHS = 4  # of the server over one collection, after which its files are taken to be torn
+FORGIVEN = 600.0  # seconds without a restart, after which deaths no longer count
 
 
 class Collections:
@@ -41,6 +45,9 @@ class Collections:
         self._log_path, self._serve, self._attach = log_path, serve, attach
         self._server: ChromaServer | None = None
         self._looked = monotonic()
+        self._silences = 0
+        self._restarted = monotonic()
+        self._deaths = Counter[CollectionName]()
         self._stack = ExitStack()
 
     def __enter__(self) -> "Collections":
@@ -68,12 +75,15 @@ class Collections:
 
     def open(self, name: CollectionName) -> tuple[ChromaIndex, str]:
         """Made if need be. Raises NeedsHuman when it is not ours, Transient when Chroma is away."""
+        if self._deaths[name] >= DEATHS:
+            raise Torn(f"the server died {DEATHS} times over collection {name!r}")
         index = open_collection(
             self._client, name, model=self._model, dimensions=self._dimensions(), owner=self._owner
         )
         return index, index.uuid
 
     def delete(self, name: CollectionName) -> None:
+        self._deaths[name] = 0
         delete_collection(self._client, name, owner=self._owner)
 
     def existing(self, name: CollectionName) -> ChromaIndex | None:
@@ -88,6 +98,21 @@ class Collections:
         except (Transient, Gone, Torn, NeedsHuman) as error:
             return str(error)
 
+    def trouble(self, name: CollectionName, error: Exception) -> None:
+        """Start our server again if it died over a request, or answers nothing while it seems to live.
+
+        Measured on 1.5.9: some torn files crash it at every load, and after a full disk it may hang.
+        """
+        if self._server is None:
+            return
+        self._silences = self._silences + 1 if isinstance(error, Unanswered) else 0
+        reason = self._server.poll()
+        self._deaths[name] += reason is not None
+        if self._silences >= SILENCES:
+            reason = "it does not answer"
+        if reason is not None:
+            self._restart(self._server, reason)
+
     def tick(self) -> None:
         """Now and then: start our server again if it died or hangs."""
         if self._server is None or monotonic() - self._looked < LOOK_EVERY:
@@ -95,8 +120,18 @@ class Collections:
         self._looked = monotonic()
         reason = self._server.poll()
         if reason is not None:
-            log.error("Chroma is started again: %s", reason)
-            self._server.restart()
+            self._restart(self._server, reason)
+        elif monotonic() - self._restarted > FORGIVEN:
+            self._deaths.clear()
+
+    def _restart(self, server: ChromaServer, reason: str) -> None:
+        """A server that does not come up is tried again at the next tick."""
+        log.error("Chroma is started again: %s", reason)
+        self._silences, self._restarted = 0, monotonic()
+        try:
+            server.restart()
+        except Transient as error:
+            log.error("Chroma did not start: %s", error)
 
     def _connected(self) -> Client:
         chroma = self._chroma

@@ -30,6 +30,10 @@ class Backend(Protocol):
         """With all that is in it; harmless if there is none."""
         ...
 
+    def trouble(self, name: CollectionName, error: Exception) -> None:
+        """Is told of requests that failed for now; may mend what it can, or call the collection torn."""
+        ...
+
 
 class Shelf:
     """Opens collections once, and keeps the journal true about them."""
@@ -59,9 +63,10 @@ class Shelf:
             self._journal.note_collection(name, replace(row, extra_keys=keys))
         return keys
 
-    def failed(self, name: CollectionName) -> None:
+    def failed(self, name: CollectionName, error: Exception) -> None:
         """The handle may be stale: open it anew next time."""
         self._open.pop(name, None)
+        self._backend.trouble(name, error)
 
     def discard(self, name: CollectionName, *, torn: bool) -> None:
         """Forget the collection; a torn one is deleted, so that a whole one takes its place."""

@@ -179,7 +179,7 @@ class Writer:
         wait = min(delay(outbox.attempts, self._random()), LONGEST_PAUSE)
         outbox.attempts += 1
         outbox.not_before = self._clock() + max(wait, 0.05)
-        self._shelf.failed(collection)
+        self._shelf.failed(collection, error)
         log.warning("collection %s can't be written (next try in %.1f s): %s", collection, wait, error)
 
     def _rebuild(self, collection: CollectionName, error: Exception) -> None:

@@ -27,7 +27,9 @@ def act(world: World, random: Random) -> None:
     """One thing that a person, an editor or the disk does."""
     files = world.files
     existing = sorted(files.contents)
-    deed = random.choice(["write", "write", "edit", "edit", "delete", "rename", "swap", "touch", "folder", "rare"])
+    deed = random.choice(
+        ["write", "write", "edit", "edit", "delete", "rename", "swap", "touch", "folder", "rare"]
+    )
     if deed == "write" or not existing:
         files.write(random.choice(NAMES), text(random))
         return

@@ -28,7 +28,14 @@ def crashes(folder: Path, seeds: range) -> Counter[str]:
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
     found = crashes(tmp_path, range(120))
     assert found.total() > 400
-    assert {"before commit", "after commit", "within upsert", "after upsert", "after drop", "after patch"} <= set(found)
+    assert {
+        "before commit",
+        "after commit",
+        "within upsert",
+        "after upsert",
+        "after drop",
+        "after patch",
+    } <= set(found)
 
 
 @pytest.mark.slow

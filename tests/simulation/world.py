@@ -124,6 +124,9 @@ class Shelves:
         self.collections.pop(name, None)
         self.chaos.point("after delete")
 
+    def trouble(self, name: str, error: Exception) -> None:
+        pass
+
     def records(self, name: str) -> list[Record]:
         if name not in self.collections:
             return []
@@ -284,7 +287,9 @@ class World:
             self.chaos.fault("embed")
             self.embedded += 1
         seeds = [int(text_digest(text)[:8], 16) for text in texts]
-        return np.array([np.random.default_rng(seed).standard_normal(4) for seed in seeds], np.float32).reshape(-1, 4)
+        return np.array(
+            [np.random.default_rng(seed).standard_normal(4) for seed in seeds], np.float32
+        ).reshape(-1, 4)
 
     def step(self, steps: int) -> None:
         """Let the program run a while; if it dies, start it again."""
@@ -345,7 +350,9 @@ class World:
             (
                 record.text,
                 record.vector.tobytes(),
-                *sorted((k, v) for k, v in record.metadata.items() if k not in NAMED_BY_HISTORY and v is not None),
+                *sorted(
+                    (k, v) for k, v in record.metadata.items() if k not in NAMED_BY_HISTORY and v is not None
+                ),
             )
             for record in self.shelves.records("docs")
         )
