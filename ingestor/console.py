@@ -117,9 +117,8 @@ def show_plan(estimate: Estimate, as_json: bool) -> None:
     least = "" if plan.exact else "at least "
     print(f"to embed:  {least}{plan.texts} texts, {plan.tokens} tokens after the cache")
     if estimate.seconds:
-        print(
-            f"time:      {least}about {_duration(estimate.seconds)} ({estimate.tokens_per_second:.0f} tokens/s)"
-        )
+        rate = f"{estimate.tokens_per_second:.0f} tokens/s"
+        print(f"time:      {least}about {_duration(estimate.seconds)} ({rate})")
     for document, reason in plan.problems:
         print(f"  {document}: {reason}")
     print("Nothing was touched; `ingestor sync` does it.")
@@ -212,12 +211,10 @@ def show_verify(report: Verification, as_json: bool) -> None:
         print(f"  collection {name} is broken: {reason}")
     if report.unsettled:
         print(f"  {report.unsettled} documents are not settled; `ingestor sync` brings them in step")
-    repaired = " (after repair)" if report.repaired else ""
-    print(
-        f"everything is as it should be{repaired}"
-        if report.clean
-        else "mend it with: ingestor verify --repair"
-    )
+    if report.clean:
+        print(f"everything is as it should be{' (after repair)' if report.repaired else ''}")
+    else:
+        print("mend it with: ingestor verify --repair")
 
 
 def show_documents(documents: Sequence[Listed], as_json: bool) -> None:

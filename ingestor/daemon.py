@@ -107,7 +107,7 @@ class Loop:
         return self.running.engine
 
     def _step(self) -> None:
-        """One step of the engine; a full disk or a locked journal is waited out, and nothing is lost by it."""
+        """One step of the engine; a full disk or a locked journal is waited out: nothing is lost."""
         engine = self.running.engine
         try:
             engine.step(max(0.0, min(TICK, engine.wake_at() - time.time())))

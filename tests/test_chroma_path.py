@@ -26,8 +26,11 @@ def test_a_transaction_that_a_kill_cut_off_is_rolled_back(tmp_path: Path) -> Non
         db.execute("CREATE TABLE segments (id TEXT)")
         db.execute("INSERT INTO segments VALUES (?)", (known,))
     db.close()
-    subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path / DATABASE)], check=False)
-    assert (tmp_path / f"{DATABASE}-journal").stat().st_size > 0, "nothing was cut off: the test shows nothing"
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path / DATABASE)]
+    subprocess.run(command, check=False)
+    assert (tmp_path / f"{DATABASE}-journal").stat().st_size > 0, (
+        "nothing was cut off: the test shows nothing"
+    )
     claim(tmp_path).release()
     assert (tmp_path / known).is_dir()
     assert not (tmp_path / orphan).exists()

@@ -1,4 +1,4 @@
-"""Slots: unchanged chunks keep theirs, changed ones replace in place, only then is anything added or dropped."""
+"""Slots: unchanged chunks keep theirs, changed ones replace in place, only then any is added or dropped."""
 
 import pytest
 from hypothesis import given
@@ -58,7 +58,8 @@ def test_delta(before: list[Known], after: list[Known], expected: Delta) -> None
 
 
 LETTERS = st.text("abcd", max_size=8)
-SLOTS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from("abcd"), st.booleans()), unique_by=lambda s: s[0])
+SLOT = st.tuples(st.integers(0, 12), st.sampled_from("abcd"), st.booleans())
+SLOTS = st.lists(SLOT, unique_by=lambda slot: slot[0])
 
 
 @given(SLOTS, LETTERS)

@@ -32,13 +32,21 @@ def one(journal: Journal, key: str) -> Entry:
     return next(entry for entry in journal.of_source(S) if entry.key == key)
 
 
-def settle(journal: Journal, key: str, *, sums: list[int] | None = None, interval=None, digest: str = "d") -> None:  # type: ignore[no-untyped-def]
+def settle(
+    journal: Journal,
+    key: str,
+    *,
+    sums: list[int] | None = None,
+    interval: tuple[int, int] | None = None,
+    digest: str = "d",
+) -> None:
     entry = one(journal, key)
     assert entry.item is not None
     known = (Known(0, "t", "v", "m"), Known(1, "t2", "v2", "m2"))
     statistic = None if sums is None else "mean"
     packed = None if sums is None else np.array(sums, np.int64)
-    receipt = Receipt(entry.row, entry.item.version, "r", "f", digest, "text", known, statistic, packed, interval)
+    done = (entry.item.version, "r", "f", digest, "text")
+    receipt = Receipt(entry.row, *done, known, statistic, packed, interval)
     journal.intend([Intent(entry.row, (0, 1))])
     journal.settle([receipt], ["r"])
 
@@ -134,11 +142,12 @@ def test_only_documents_whose_interval_was_left_are_drifted(journal: Journal) ->
     for key, interval in (("a", (0, 5)), ("b", (5, 9)), ("c", (6, 6))):
         observe(journal, key)
         settle(journal, key, sums=[1], interval=interval)
-    drifted = {value: sorted(e.key for e in journal.drifted(C, "mean", value, 9)) for value in (0, 5, 6, 9, 10)}
+    found = {value: journal.drifted(C, "mean", value, 9) for value in (0, 5, 6, 9, 10)}
+    drifted = {value: sorted(entry.key for entry in entries) for value, entries in found.items()}
     assert drifted == {0: ["b", "c"], 5: ["c"], 6: ["a"], 9: ["a", "c"], 10: ["a", "b", "c"]}
 
 
-def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
     """A collection of millions must not be read through to find the few that are due."""
     statements: list[str] = []
     journal._db.set_trace_callback(statements.append)

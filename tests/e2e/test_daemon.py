@@ -6,7 +6,6 @@ import random
 import shutil
 import signal
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest

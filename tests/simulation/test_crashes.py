@@ -12,7 +12,6 @@ import pytest
 
 from ingestor import apply, decide, diff
 from ingestor.journal import Journal
-from ingestor.shelf import Shelf
 from tests.simulation.play import play
 
 

@@ -225,7 +225,7 @@ class Inline:
     def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
         try:
             self.outcomes.append(Outcome(tag, work()))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - as the real pool does
             self.outcomes.append(Outcome(tag, error=error))
 
     def listen(self, tag: object, hints: object) -> Callable[[], None]:
@@ -282,7 +282,7 @@ class World:
         return Source("files", "docs", self.files, tools, max_loss=1.0, scan_every=10.0)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        for text in texts:
+        for _text in texts:
             self.chaos.point("embed")
             self.chaos.fault("embed")
             self.embedded += 1
