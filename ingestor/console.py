@@ -234,7 +234,8 @@ def show_chunks(found: Shown, as_json: bool) -> None:
         return
     for number, record in enumerate(found.records):
         meta = record.metadata
-        head = f"{record.id}  {meta.get('start_index')}-{meta.get('end_index')}  {meta.get('heading_path') or ''}"
+        span = f"{meta.get('start_index')}-{meta.get('end_index')}"
+        head = f"{record.id}  {span}  {meta.get('heading_path') or ''}"
         out.print(Text(head, "bold cyan"))
         out.print(Text(record.text, "yellow" if number % 2 else "default"))
     if not found.records:
