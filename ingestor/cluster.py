@@ -69,7 +69,7 @@ class Programme:
 
     def cuts(self, value: int) -> Cuts:
         """The best segmentation at this mean."""
-        return _walk_back(self._last_sizes(value))
+        return walk_back(self._last_sizes(value))
 
     def interval(self, value: int, cuts: Cuts) -> tuple[int, int]:
         """The closed range of means at which ``cuts``, those of ``value``, are the best: all of it."""
@@ -157,7 +157,7 @@ def last_sizes(rewards: Sequence[Sequence[int]]) -> list[int]:
     return sizes
 
 
-def _walk_back(sizes: Sequence[int]) -> Cuts:
+def walk_back(sizes: Sequence[int]) -> Cuts:
     ends, end = [], len(sizes)
     while end:
         ends.append(end)

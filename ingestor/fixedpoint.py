@@ -34,11 +34,15 @@ def squares(rows: Fixed) -> Integers:
     return found
 
 
+def lengths(rows: Integers) -> npt.NDArray[np.float64]:
+    """Of each row: the root of an exact sum, which must fit in 64 bits; shape (n,)."""
+    found: npt.NDArray[np.float64] = np.sqrt(squares(rows).astype(np.float64))
+    return found
+
+
 def unit(rows: Integers) -> Fixed:
-    """Each row scaled to unit length; a zero row stays zero. Squared lengths must be below 2^53."""
-    lengths = np.sqrt(squares(rows).astype(np.float64))
-    lengths[lengths == 0] = 1
-    return np.rint(rows * SCALE / lengths[:, None]).astype(np.int64)
+    """Each row scaled to unit length; a zero row stays zero."""
+    return np.rint(rows * SCALE / np.maximum(lengths(rows), 1)[:, None]).astype(np.int64)
 
 
 def lagged_products(rows: Fixed, lags: int) -> Integers:

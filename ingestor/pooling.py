@@ -1,23 +1,48 @@
-"""Vectors made of other vectors, without embedding again. Pure.
+"""Vectors of chunks made without a second pass through the model, and the mixing of neighbours. Pure.
 
-Sums are element by element in a fixed order and in float64, so that a vector is the same to the last bit
-wherever and in whatever company it is made; then it is rounded to what float16 holds, as an embedder's is.
+All of it is integer arithmetic up to one rounding, coordinate by coordinate: the same vectors bit for bit on
+any machine, whatever the number of rows. They leave as embedders' vectors do: of unit length, in float16's
+precision.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from ingestor.embedders.rounding import unit
+from ingestor.fixedpoint import Fixed, Integers, fixed, lengths
 from ingestor.model import Vectors
 
+_SHARES = 1024  # neighbours count in multiples of 1/1024
 
-def mix(vectors: Vectors, share: float) -> Vectors:
-    """Every chunk's vector with ``share`` of its neighbours' and half that of the next ones', unit length.
 
-    (n, d) -> (n, d). Row i depends on rows i - 2 to i + 2 alone.
+def pooled(units: Fixed, tokens: Integers, members: Sequence[tuple[int, int]]) -> Vectors:
+    """The token-weighted mean of each chunk's units, scaled to unit length; one row a chunk.
+
+    ``members``: the units [first, end) of each chunk. Where they cancel out the chunk takes the last one's.
     """
-    base = vectors.astype(np.float64)
-    mixed = base.copy()
-    for distance, weight in ((1, share), (2, share / 2)):
-        mixed[distance:] += weight * base[:-distance]
-        mixed[:-distance] += weight * base[distance:]
-    return unit(mixed)
+    weighted = units * tokens[:, None]
+    sums = [weighted[first:end].sum(axis=0) for first, end in members]
+    last = [units[end - 1] for _, end in members]
+    shape = (len(members), units.shape[1])
+    return _directions(np.array(sums, np.int64).reshape(shape), np.array(last, np.int64).reshape(shape))
+
+
+def mix(vectors: Vectors, weight: float) -> Vectors:
+    """Each vector plus ``weight`` of its neighbours' and half as much of the next ones', of unit length again.
+
+    Where they cancel out a row stays as it was.
+    """
+    if not weight:
+        return vectors
+    own, share = fixed(vectors), round(weight * _SHARES)
+    total = 2 * _SHARES * own
+    for distance, part in ((1, 2 * share), (2, share)):
+        total[distance:] += part * own[:-distance]
+        total[:-distance] += part * own[distance:]
+    return _directions(total, own)
+
+
+def _directions(rows: Integers, otherwise: Integers) -> Vectors:
+    found = np.where((rows != 0).any(axis=1, keepdims=True), rows, otherwise)
+    unit: Vectors = (found / np.maximum(lengths(found), 1)[:, None]).astype(np.float16).astype(np.float32)
+    return unit

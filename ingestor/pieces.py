@@ -1,0 +1,90 @@
+"""Short pieces of a text, that a chunker compares: whole lines and sentences where they fit. Pure, linear.
+
+A text is split at blank lines, lines, ends of sentences, clauses and words, in that order: what is too large
+at the next finer one; neighbours that are small are packed together up to the size. [The recursive splitter
+of Chroma's technical report, 2024, made to respect ends of sentences and clauses.]
+
+*Resynchronisation.* Greedy packing carries its state along: shorten one line, and every pack after it may
+shift. So a pack also ends where the few characters before say so (a content-defined cut, as backup programs
+make), about every 256 tokens: an edit changes the pieces up to the next such place at most. Nothing else
+reaches beyond the paragraph, line or sentence that is being split.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from ingestor.limits import limit
+from ingestor.spans import Span, clusters, split
+
+if TYPE_CHECKING:
+    from ingestor.tokens import Tokens
+
+_ENDS = (  # of parts, from coarse to fine; what is matched belongs to the part before it
+    re.compile(r"\n[^\S\n]*\n\s*"),
+    re.compile(r"\n\s*"),
+    re.compile(r"""[.!?…]["'”’»)\]]*\s+|[。！？｡]["'”’」』）]*\s*"""),
+    re.compile(r"[,;:]\s+|[，、；：،؛]\s*"),
+    re.compile(r"\s+"),
+)
+_FINEST = len(_ENDS)
+_APART = 256  # tokens between content-defined ends of packs, on average
+_DECIDING = 32  # code points before the end of a pack
+_UNSPACED = 16  # code points in a part of a text without spaces, on average
+
+
+def pieces(text: str, tokens: "Tokens", size: int, breaks: Iterable[int] = ()) -> list[Span]:
+    """Trimmed, ordered pieces of at most ``size`` tokens that leave out nothing but whitespace.
+
+    No piece reaches across one of the ascending ``breaks``.
+    """
+    spans = (
+        piece
+        for span in split((0, len(text)), breaks)
+        for piece in (_split(text, span, 0, tokens, size) if span[1] > span[0] else ())
+    )
+    return limit(text, spans, tokens, None, size)
+
+
+def _split(text: str, span: Span, level: int, tokens: "Tokens", size: int) -> Iterator[Span]:
+    parts = _parts(text, span, level)
+    sized = zip(parts, _sizes(text, parts, tokens), strict=True)
+    for small, run in groupby(sized, lambda part: part[1] <= size):
+        if small:
+            yield from _packed(text, run, size)
+            continue
+        for part, _ in run:
+            yield from _split(text, part, level + 1, tokens, size) if level < _FINEST else [part]
+
+
+def _parts(text: str, span: Span, level: int) -> list[Span]:
+    if level < _FINEST:
+        return split(span, (match.end() for match in _ENDS[level].finditer(text, *span)))
+    return split(span, (at for at in clusters(text, span) if _hash(text, at, 8) % _UNSPACED == 0))
+
+
+def _sizes(text: str, parts: Sequence[Span], tokens: "Tokens") -> list[int]:
+    """Tokens of each part with the whitespace before it, which is how they are counted in a longer text."""
+    ends = [start + len(text[start:end].rstrip()) for start, end in parts]
+    return tokens.counts([text[a:b] for a, b in zip([parts[0][0], *ends], ends, strict=False)])
+
+
+def _packed(text: str, parts: Iterable[tuple[Span, int]], size: int) -> Iterator[Span]:
+    pack, total = (0, 0), 0
+    for (start, end), count in parts:
+        if total and total + count > size:
+            yield pack
+            total = 0
+        pack, total = (pack[0] if total else start, end), total + count
+        if _hash(text, end, _DECIDING) % _APART < count:
+            yield pack
+            total = 0
+    if total:
+        yield pack
+
+
+def _hash(text: str, at: int, length: int) -> int:
+    """Of the last characters before ``at``."""
+    return crc32(text[max(at - length, 0) : at].encode("utf-8", "surrogatepass"))
