@@ -106,14 +106,16 @@ def _other_vector(
 
 
 def _reachable(index: Index, records: Sequence[Record]) -> set[RecordId]:
-    """Those found by their own vector; a twin with the same vector may stand in their place."""
+    """Those found by their own vector. A twin (another record of the same text) may answer in their place:
+    among equal vectors Chroma's graph keeps some out of reach, and no reader could tell them apart.
+    """
     if not records:
         return set()
     answers = index.query(np.stack([record.vector for record in records]), 10)
     return {
         record.id
         for record, hits in zip(records, answers, strict=True)
-        if any(hit.id == record.id for hit in hits) or (hits and hits[-1].score > 1 - 1e-5)
+        if any(hit.id == record.id or (hit.text == record.text and hit.score > 1 - 1e-5) for hit in hits)
     }
 
 
