@@ -110,7 +110,9 @@ def change(docs: Path, chance: random.Random) -> None:
     existing = sorted(path for path in docs.rglob("*.txt"))
     deed = chance.choice(["write", "write", "edit", "rename", "delete"])
     if deed == "write" or not existing:
-        (docs / f"{chance.randrange(40)}.txt").write_text(long_document(chance.randrange(5, 200)))
+        (docs / f"{chance.randrange(40)}.txt").write_text(
+            long_document(chance.randrange(5, 200), chance.randrange(10**6))
+        )
         return
     path = chance.choice(existing)
     if deed == "edit":

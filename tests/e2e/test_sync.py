@@ -10,7 +10,8 @@ from tests.e2e.project import Project
 SAMPLES = Path(__file__).parents[2] / "documents"
 
 
-def long_document(sentences: int) -> str:
+def long_document(sentences: int, place: int = 0) -> str:
+    """``place`` tells documents apart: Chroma's graph loses its way among dozens of equal vectors."""
     words = [
         "river",
         "stone",
@@ -24,7 +25,7 @@ def long_document(sentences: int) -> str:
         "market",
     ]
     lines = [
-        f"Sentence {n} speaks of the {words[n % 10]} and the {words[n * 7 % 10]} near house {n}."
+        f"Sentence {n} speaks of the {words[n % 10]} and the {words[n * 7 % 10]} near house {place}-{n}."
         for n in range(sentences)
     ]
     return "\n\n".join(" ".join(lines[i : i + 5]) for i in range(0, sentences, 5))
