@@ -1,0 +1,23 @@
+"""``python -m benchmarks NAME [NUMBER ...]`` runs one benchmark; without a name, all, one after the other."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
+
+
+def main(arguments: list[str]) -> None:
+    """Each benchmark is a module with a ``main`` that takes numbers and prints a table."""
+    wanted = arguments[:1] or NAMES
+    if not set(wanted) <= set(NAMES):
+        sys.exit(f"no benchmark is named {wanted[0]!r}; there are: {', '.join(NAMES)}")
+    if not arguments:
+        print(f"benchmarks: {', '.join(NAMES)}")
+    for name in wanted:
+        module = import_module(f"benchmarks.{name}")
+        print(f"\n== {name}: {(module.__doc__ or '').partition(chr(10))[0]}", flush=True)
+        module.main(*map(int, arguments[1:]))
+
+
+main(sys.argv[1:])
