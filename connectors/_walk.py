@@ -35,6 +35,17 @@ class Selection:
     ignore_files: tuple[str, ...]
     symlinks: Symlinks
 
+    def takes(self, names: Sequence[str]) -> bool:
+        """Whether a file of that path would be listed, as far as ``include`` and ``exclude`` decide."""
+        taken = False
+        for depth, name in enumerate(names, 1):
+            path, is_directory = "/".join(names[:depth]), depth < len(names)
+            if self.exclude.verdict(path, name, directory=is_directory):
+                return False
+            verdict = self.include.verdict(path, name, directory=is_directory)
+            taken = taken if verdict is None else verdict
+        return taken
+
 
 @dataclass(frozen=True, slots=True)
 class _Place:

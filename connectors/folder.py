@@ -101,6 +101,15 @@ class FolderOptions(Options):
     settle: Duration = tuning(1.5, ge=0, description="quiet time after a change before it is acted on")
     poll: Duration = tuning(30.0, gt=0, description="how often to look where there are no events")
 
+    def takes(self, path: Path) -> bool:
+        """Whether a file there would be a document, unless an ignore file or a link says otherwise."""
+        return path.is_relative_to(self.path) and self.selection().takes(path.relative_to(self.path).parts)
+
+    def selection(self) -> Selection:
+        hidden = () if self.hidden else (".*",)
+        exclude = rules([*hidden, *NOT_DOCUMENTS, *self.exclude])
+        return Selection(rules(self.include), exclude, tuple(self.ignore_files), self.symlinks)
+
 
 class Folder:
     """Connector, Watchable and Scoped for a folder."""
@@ -109,13 +118,7 @@ class Folder:
         self._options = options
         self._path = str(options.path.absolute())
         self._uri = "/".join(map(escape, self._path.rstrip("/").split("/")))
-        hidden = () if options.hidden else (".*",)
-        self._selection = Selection(
-            rules(options.include),
-            rules([*hidden, *NOT_DOCUMENTS, *options.exclude]),
-            tuple(options.ignore_files),
-            options.symlinks,
-        )
+        self._selection = options.selection()
 
     def scan(self) -> Iterator[Item]:
         return self.scan_under("")

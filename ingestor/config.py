@@ -46,7 +46,7 @@ def _host(host: str) -> str:
 
 Host = Annotated[str, AfterValidator(_host)]
 Port = Annotated[int, Field(ge=1, le=65535)]
-ScanEvery = Annotated[Duration, Field(gt=0)]
+ScanEvery = Annotated[Duration, Field(gt=0, allow_inf_nan=False)]
 MaxLoss = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -1,4 +1,4 @@
-"""Reads a config file; all that can be wrong with it becomes one ConfigError."""
+"""Reading the config file: the only I/O of the config, but for the secrets' files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,22 +9,27 @@ from ingestor.config_yaml import parse
 
 
 def load(path: Path, env: Mapping[str, str]) -> Config:
-    """Relative paths in it are relative to its folder. Raises ConfigError with every problem by line."""
-    found = check(parse(_text(path), env), path.absolute().parent)
-    if isinstance(found, tuple):
-        raise ConfigError(str(path), found)
-    return found
+    """The config in that file. Raises ConfigError with everything that is wrong with it."""
+    result = check(parse(_read(path), env), path.absolute().parent)
+    if isinstance(result, Config):
+        return result
+    raise ConfigError(str(path), result)
 
 
-def _text(path: Path) -> str:
+def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8-sig")
+        data = path.read_bytes()
     except FileNotFoundError:
-        reason = "there is no such file; `ingestor init` writes a commented one, --config names another"
-    except IsADirectoryError:
-        reason = "is a folder; --config wants a file"
+        message = "there is no such file; `ingestor init` writes one, --config names another"
+        raise _unreadable(path, message) from None
     except OSError as error:
-        reason = f"can't be read: {error.strerror}"
-    except UnicodeDecodeError:
-        reason = "is not UTF-8 text"
-    raise ConfigError(str(path), [Problem(0, "", reason)])
+        raise _unreadable(path, f"can't be read: {error.strerror}") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(str(path), [Problem(line, "", "is not UTF-8 text")]) from None
+
+
+def _unreadable(path: Path, message: str) -> ConfigError:
+    return ConfigError(str(path), [Problem(0, "", message)])

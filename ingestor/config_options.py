@@ -5,6 +5,8 @@ Pure but for two things that a config points to: the installed plugins, and the 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from os import fsencode
+from os.path import normpath
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,7 +14,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 from ingestor import registry
 from ingestor.config import Choice, Problem
-from ingestor.config_words import problems_of, unknown
+from ingestor.config_words import is_number, problems_of, unknown
 from ingestor.config_yaml import Tree, Where
 from ingestor.registry import Group, Plugin
 
@@ -59,7 +61,8 @@ class Check:
         try:
             return registry.find(group, kind)
         except registry.UnknownKind:
-            self.fault(at, unknown(_CALLED[group], kind, registry.kinds(group), "installed"))
+            name = self.tree.raw.get(at, kind)
+            self.fault(at, unknown(_CALLED[group], name, registry.kinds(group), "installed"))
         except ImportError as error:
             self.fault(at, f"{_CALLED[group]} {kind!r} is installed but can't be loaded: {error}")
         return None
@@ -70,14 +73,14 @@ class Check:
 
     def model(self, model: type[M], data: Mapped, at: Where, own: Iterable[str] = ()) -> M | None:
         """The data as that model, its paths absolute and its secrets read; None where that fails."""
+        for name in data.keys() & model.model_fields.keys():
+            if isinstance(data[name], bool) and is_number(model.model_fields[name].annotation):
+                self.fault((*at, name), "must be a number, not true or false")  # pydantic takes it for 1 or 0
         try:
             return self.located(model.model_validate(data), at)
         except ValidationError as error:
             self.problems += problems_of(error.errors(include_url=False), model, self.tree, at, tuple(own))
-        except (
-            OverflowError,
-            RuntimeError,
-        ) as error:  # a validator met a huge number, or ~ of an unknown user
+        except (OverflowError, RuntimeError) as error:  # a huge number, or ~ of an unknown user
             self.fault(at, f"can't be used: {error}")
         return None
 
@@ -101,10 +104,10 @@ class Check:
         return value
 
     def _path(self, path: Path, at: Where) -> Path:
-        if "\0" in str(path):
-            self.fault(at, "a path must not hold a NUL character")
+        if not _is_possible(path):
+            self.fault(at, "must be a path without NUL characters and lone surrogates")
         try:
-            return self.folder / path.expanduser()
+            return Path(normpath(self.folder / path.expanduser()))
         except RuntimeError:
             self.fault(at, f"no home folder is known for {path.parts[0]!r}")
             return path
@@ -123,3 +126,10 @@ class Check:
         if not text:
             self.fault(at, f"the secret file {name!r} is empty")
         return SecretStr(text)
+
+
+def _is_possible(path: Path) -> bool:
+    try:
+        return b"\0" not in fsencode(path)
+    except UnicodeEncodeError:
+        return False

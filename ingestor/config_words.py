@@ -45,7 +45,7 @@ _WANTED_TYPE = {  # error type -> what was wanted; only the kind of the value is
 def problems_of(
     errors: Sequence[ErrorDetails], model: type[BaseModel], tree: Tree, at: Where, also: Collection[str] = ()
 ) -> list[Problem]:
-    """The errors that ``model`` raised on the part of the tree at ``at``; the alternatives of one value are joined.
+    """The errors that ``model`` raised on the tree at ``at``, those of one value joined.
 
     ``also``: keys that are allowed there besides the model's own.
     """
@@ -74,6 +74,11 @@ def unknown(what: str, name: str, known: Iterable[str], label: str) -> str:
     near = get_close_matches(name, names, n=1)
     guess = f"did you mean {near[0]!r}? " if near else ""
     return f"unknown {what} {short(name)}; {guess}{label}: {', '.join(names) or 'none'}"
+
+
+def is_number(annotation: Any) -> bool:
+    """Whether a field of that type wants a number, or a number among others."""
+    return annotation in (int, float) or any(is_number(part) for part in get_args(annotation))
 
 
 def short(value: object) -> str:
@@ -106,7 +111,7 @@ def _message(errors: list[ErrorDetails], raw: str | None) -> str:
         str(error["ctx"]["error"]) for error in errors if error["type"] in ("value_error", "assertion_error")
     ]
     if own:
-        return own[0].replace(str(value), raw) if raw and str(value) else own[0]
+        return own[0].replace(repr(value), repr(raw)).replace(str(value), raw) if raw and value else own[0]
     first, *others = dict.fromkeys(_wanted(error) for error in errors)
     must = " or ".join(["must " + first, *(other.removeprefix("be ") for other in others)])
     kinds = {error["type"] for error in errors}

@@ -1,9 +1,9 @@
 """YAML text -> a tree of plain values that knows on which line each key stands. Pure.
 
-Stricter than YAML where YAML surprises: a key given twice is an error, and dates, ``yes``/``no`` and numbers
-with a base or a colon stay text (YAML 1.2). ``${VAR}`` and ``${VAR:-default}`` are filled in inside values,
-after parsing, so that no variable can change the structure; what they give is text, and the models turn
-it into numbers where they want some.
+A key without a value counts as left out. Stricter than YAML where YAML surprises: a key given twice is an
+error, and dates, ``yes``/``no`` and numbers with a base or a colon stay text (YAML 1.2). ``${VAR}`` and
+``${VAR:-default}`` are filled in inside values, after parsing, so that no variable can change the structure;
+what they give is text, and the models turn it into numbers where they want some.
 """
 
 import math
@@ -122,7 +122,8 @@ class _Reader:
         result: dict[str, Any] = {}
         for key, value in self.entries(node, where, above):
             self.tree.lines[*where, key.value] = _line(key)
-            result[key.value] = self.value(value, (*where, key.value), above)
+            if not _is_left_out(value):
+                result[key.value] = self.value(value, (*where, key.value), above)
         return result
 
     def entries(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
@@ -186,6 +187,11 @@ class _Reader:
                 where, f"environment variable {name} is not set; set it, or write ${{{name}:-some default}}"
             )
         return value or ""
+
+
+def _is_left_out(node: yaml.Node) -> bool:
+    """``key:`` without a value: all that it held may be commented out. A written ``null`` is a value."""
+    return node.tag == "null" and node.value == ""
 
 
 def _line(node: yaml.Node) -> int:
