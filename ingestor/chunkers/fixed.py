@@ -18,8 +18,10 @@ from ingestor.tokens import Tokens
 
 
 class FixedOptions(OverlapOptions):
-    size: int = Field(default=200, ge=SMALLEST)
-    unit: Literal["tokens", "characters"] = "tokens"
+    size: int = Field(default=200, ge=SMALLEST, description="of a window, in `unit`")
+    unit: Literal["tokens", "characters"] = Field(
+        default="tokens", description="what `size` and `overlap` count"
+    )
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> "FixedOptions":

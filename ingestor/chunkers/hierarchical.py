@@ -39,9 +39,11 @@ _COARSEST_FIRST: tuple[UnitName, ...] = ("section", "paragraph", "sentence")
 class Level(Options):
     """``unit``: what is packed up to ``max_tokens``; sections are never packed together."""
 
-    name: str = Field(min_length=1)
-    unit: UnitName
-    max_tokens: int = Field(ge=SMALLEST)
+    name: str = Field(min_length=1, description="what the chunks' metadata calls the level")
+    unit: UnitName = Field(
+        description="what is packed up to `max_tokens`; sections are never packed together"
+    )
+    max_tokens: int = Field(ge=SMALLEST, description="most tokens in one of this level")
 
 
 LEVELS = (
@@ -54,8 +56,14 @@ LEVELS = (
 class HierarchicalOptions(ChunkerOptions):
     """``depth``: how many levels of headings begin a section of their own."""
 
-    levels: tuple[Level, ...] = Field(default=LEVELS, min_length=2)
-    depth: int = Field(default=6, ge=1)
+    levels: tuple[Level, ...] = Field(
+        default=LEVELS,
+        min_length=2,
+        description="outermost first; the last one is indexed, those above are what to read around a hit",
+    )
+    depth: int = Field(
+        default=6, ge=1, description="how many levels of headings begin a section of their own"
+    )
 
     @model_validator(mode="after")
     def _levels_in_order(self) -> "HierarchicalOptions":

@@ -24,8 +24,12 @@ from ingestor.tokens import Tokens
 class HybridOptions(OverlapOptions):
     """``max_size`` and ``overlap`` are in characters."""
 
-    max_size: int = Field(default=1000, ge=50)
-    overlap: int = Field(default=100, ge=0)
+    max_size: int = Field(default=1000, ge=50, description="most characters in a chunk")
+    overlap: int = Field(
+        default=100,
+        ge=0,
+        description="characters; whole sentences at a chunk's end that the next one repeats",
+    )
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> "HybridOptions":

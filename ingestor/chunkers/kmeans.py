@@ -29,8 +29,10 @@ _Group = list[Span]
 
 
 class KmeansOptions(ChunkerOptions):
-    clusters: int = Field(default=10, ge=1)
-    max_tokens: int = Field(default=250, ge=SMALLEST)
+    clusters: int = Field(
+        default=10, ge=1, description="into how many groups a document's sentences go, at most"
+    )
+    max_tokens: int = Field(default=250, ge=SMALLEST, description="larger groups are cut into runs")
 
 
 class Kmeans:

@@ -17,8 +17,10 @@ class ChunkerOptions(Options):
     neighbours: float = Field(
         default=0.0, ge=0, le=1, description="share of the neighbouring chunks in a vector"
     )
-    min_tokens: int | None = Field(default=None, ge=1)
-    max_tokens: int | None = Field(default=None, ge=SMALLEST)
+    min_tokens: int | None = Field(
+        default=None, ge=1, description="shorter chunks are joined with a neighbour"
+    )
+    max_tokens: int | None = Field(default=None, ge=SMALLEST, description="longer chunks are cut")
 
     @model_validator(mode="after")
     def _limits_in_order(self) -> "ChunkerOptions":
@@ -30,7 +32,7 @@ class ChunkerOptions(Options):
 class OverlapOptions(ChunkerOptions):
     """Of chunkers whose chunks may repeat the end of the one before; the unit is each chunker's own."""
 
-    overlap: int = Field(default=0, ge=0)
+    overlap: int = Field(default=0, ge=0, description="how much of a chunk's end the next one repeats")
 
     @model_validator(mode="after")
     def _neighbours_need_no_overlap(self) -> "OverlapOptions":

@@ -17,9 +17,11 @@ from ingestor.tokens import Tokens
 class ParagraphOptions(OverlapOptions):
     """``overlap`` is in paragraphs."""
 
-    max_paragraphs: int = Field(default=3, ge=1)
-    overlap: int = Field(default=1, ge=0)
-    max_tokens: int | None = Field(default=250, ge=SMALLEST)
+    max_paragraphs: int = Field(default=3, ge=1, description="most paragraphs in a chunk")
+    overlap: int = Field(default=1, ge=0, description="paragraphs at a chunk's end that the next one repeats")
+    max_tokens: int | None = Field(
+        default=250, ge=SMALLEST, description="longer chunks are cut; `null`: no limit"
+    )
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> "ParagraphOptions":

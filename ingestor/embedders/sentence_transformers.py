@@ -13,6 +13,8 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import Field
+
 from ingestor.embedders import weights
 from ingestor.embedders.batches import STEP
 from ingestor.embedders.hardware import resolve_device, resolve_precision
@@ -28,13 +30,18 @@ if TYPE_CHECKING:
 class SentenceTransformersOptions(Options):
     """``prompt`` precedes every document, ``query_prompt`` every question, as the model wants it."""
 
-    model: str = "all-MiniLM-L6-v2"  # or a folder, or a name on the Hugging Face hub
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    device: str = "auto"  # cpu, cuda, cuda:1, mps, ...
-    prompt: str = ""
-    query_prompt: str = ""
-    batch_tokens: int = tuning(2048, ge=1)
-    threads: int = tuning(0, ge=0)  # 0: as many as torch chooses
+    model: str = Field(
+        default="all-MiniLM-L6-v2",
+        description="the one that comes with the program, a folder, or a name on the Hugging Face hub",
+    )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        default="auto", description="of the computation; `auto` takes bfloat16 on CPUs that are fast at it"
+    )
+    device: str = Field(default="auto", description="`cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes the best")
+    prompt: str = Field(default="", description="put before every document's text, as the model wants it")
+    query_prompt: str = Field(default="", description="put before every question")
+    batch_tokens: int = tuning(2048, ge=1, description="how much is embedded at a time")
+    threads: int = tuning(0, ge=0, description="CPU threads; 0 is as many as torch chooses")
 
 
 class SentenceTransformersEmbedder:
