@@ -52,9 +52,8 @@ class TorchModel:
         """(n, dimensions) unit vectors, in batches of about ``budget`` tokens."""
         found = np.zeros((len(texts), self.dimensions), np.float32)
         plain = self._is_plain(prompt)
-        for members, features in (
-            self._batched(texts, prompt, budget) if plain else self._singly(texts, prompt)
-        ):
+        parts = self._batched(texts, prompt, budget) if plain else self._singly(texts, prompt)
+        for members, features in parts:
             found[list(members)] = self._forward(features)[: len(members)]
         return unit(found)
 
@@ -93,12 +92,13 @@ class TorchModel:
                 pad_type_id=tokenizer.pad_token_type_id,
                 pad_token=tokenizer.pad_token or "",
             )
-        rows = {
+        features = {
             "input_ids": [encoding.ids for encoding in encodings],
             "attention_mask": [encoding.attention_mask for encoding in encodings],
             "token_type_ids": [encoding.type_ids for encoding in encodings],
         }
-        return {name: torch.tensor(rows[name]) for name in rows if name in tokenizer.model_input_names}
+        wanted = tokenizer.model_input_names
+        return {name: torch.tensor(values) for name, values in features.items() if name in wanted}
 
     @torch.inference_mode()
     def _forward(self, features: _Features) -> Vectors:
