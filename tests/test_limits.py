@@ -68,6 +68,11 @@ def test_overlapping_spans_stay_ordered_and_join_as_one() -> None:
     assert limit(text, [(0, 5), (4, 7), (6, 15)], TOKENS, 4, 20) == [(0, 7), (6, 15)]
 
 
+def test_the_maximum_holds_where_two_texts_have_more_tokens_together() -> None:
+    text = "scenariostarting"  # 1 + 1 tokens apart, 6 together
+    assert max(TOKENS.counts(shown(text, limit(text, [(0, 8), (8, 16)], TOKENS, 4, 4)))) <= 4
+
+
 def test_a_span_within_the_one_before_is_left_out() -> None:
     assert limit("a b c  ", [(0, 5), (2, 6), (4, 7)], TOKENS, None, None) == [(0, 5)]
 

@@ -3,8 +3,8 @@
 A text is split at the first separator that occurs in it (each part begins with its separator); parts under
 ``size`` are packed greedily, larger ones are split by the separators after that one. The empty separator
 splits between user-perceived characters. Source: LangChain's RecursiveCharacterTextSplitter, with the
-separators of Chroma's technical report of 2024; spans are identical to LangChain's with the same
-token count as its length function, unless LangChain's chunk exceeds the size.
+separators of Chroma's technical report of 2024; spans are identical to LangChain's with the same token
+count as its length function, unless LangChain's chunk exceeds the size or only repeats the one before.
 
 Lengths: a part has the tokens of its own text, and a pack the sum of its parts, as in LangChain. Counts do
 not quite add up, so a pack's own text is counted too, and it gives its last part to the next pack rather
@@ -28,8 +28,12 @@ SEPARATORS = ("\n\n", "\n", ".", "?", "!", " ", "")
 
 
 class RecursiveOptions(OverlapOptions):
-    size: int = Field(default=200, ge=SMALLEST)
-    separators: tuple[str, ...] = SEPARATORS
+    size: int = Field(default=200, ge=SMALLEST, description="most tokens in a chunk")
+    separators: tuple[str, ...] = Field(
+        default=SEPARATORS,
+        description="tried in this order, each on what is too large after those before it; the empty one "
+        "splits between characters",
+    )
 
     @field_validator("separators")
     @classmethod
@@ -58,27 +62,19 @@ class Recursive:
         return Chunking(chunks(text, limit(text, spans, self._tokens, options.min_tokens, size)))
 
 
-def pieces(
-    text: str, span: Span, tokens: Tokens, size: int, separators: tuple[str, ...] = SEPARATORS
-) -> list[Span]:
+def pieces(text: str, span: Span, tokens: Tokens, size: int) -> list[Span]:
     """Trimmed, without overlap, none over ``size`` tokens: how other strategies cut what is too large."""
-    return limit(text, packed(text, span, tokens, size, 0, separators), tokens, None, size)
+    return limit(text, packed(text, span, tokens, size, 0, SEPARATORS), tokens, None, size)
 
 
-def fitting(
-    text: str,
-    spans: Sequence[Span],
-    tokens: Tokens,
-    size: int | None,
-    separators: tuple[str, ...] = SEPARATORS,
-) -> list[Span]:
-    """The spans, those over ``size`` tokens split."""
+def fitting(text: str, spans: Sequence[Span], tokens: Tokens, size: int | None) -> list[Span]:
+    """The spans, those over ``size`` tokens in pieces."""
     if size is None:
         return list(spans)
     counts = tokens.counts([text[start:end] for start, end in spans])
     parts: list[Span] = []
     for span, length in zip(spans, counts, strict=True):
-        parts.extend([span] if length <= size else pieces(text, span, tokens, size, separators))
+        parts.extend([span] if length <= size else pieces(text, span, tokens, size))
     return parts
 
 

@@ -2,17 +2,17 @@
 
 A section's blocks are packed up to ``max_tokens``, never across a heading; a section without a body joins
 the next. In code small neighbours are packed, and a class that is too large is opened. A unit over the
-limit is split by ``recursive`` inside it; a table between its rows, code between lines. Where the syntax
-tree of code can't be had, blank lines and indentation stand in, and the chunks say so (``fallback``).
+limit is split by ``recursive`` inside it, which cuts a table between rows. Where the syntax tree of code
+can't be had, blank lines and indentation stand in, and the chunks say so (``fallback``).
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.chunkers.recursive import SEPARATORS, fitting
+from ingestor.chunkers.recursive import fitting
 from ingestor.detect import code_language
 from ingestor.limits import SMALLEST, Ruler, limit
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
@@ -20,23 +20,22 @@ from ingestor.packing import pack
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.sections import sections, units
-from ingestor.spans import Span, chunks, owner, trim, trimmed
+from ingestor.spans import Span, chunks, owner, trimmed
 from ingestor.syntax import NoGrammar, Unit, groups, groups_by_layout
 from ingestor.tokens import Tokens
 
 Extra = tuple[tuple[str, Scalar], ...]
-Separators = tuple[str, ...]
-
-LINES = ("\n\n", "\n", " ", "")
-ROWS = ("\n",)
-_BY_KIND = {"table": ROWS, "code": LINES}
 
 
 class StructureOptions(ChunkerOptions):
     """``depth``: how many levels of headings begin a section of their own."""
 
-    max_tokens: int = Field(default=250, ge=SMALLEST)
-    depth: int = Field(default=6, ge=1)
+    max_tokens: int = Field(
+        default=250, ge=SMALLEST, description="smaller units are packed up to it, larger ones are cut"
+    )
+    depth: int = Field(
+        default=6, ge=1, description="how many levels of headings begin a section of their own"
+    )
 
 
 class Structure:
@@ -50,12 +49,9 @@ class Structure:
     def _prose(self, document: Document) -> tuple[Chunk, ...]:
         text, blocks = document.text, units(document)
         starts = [start for start, _ in blocks]
-        kinds = _split_by_kind(document)
         spans: list[Span] = []
         for start, end in sections(document, self._options.depth):
-            inside = blocks[bisect_left(starts, start) : bisect_left(starts, end)]
-            parts = [(span, kinds.get(span[0], SEPARATORS)) for span in inside]
-            spans += self._packed(text, parts)
+            spans += self._packed(text, blocks[bisect_left(starts, start) : bisect_left(starts, end)])
         return chunks(text, self._limited(text, spans))
 
     def _code(self, text: str, language: str) -> tuple[Chunk, ...]:
@@ -68,23 +64,17 @@ class Structure:
             fallback = (("fallback", f"{missing}; cut at blank lines"),)
         spans: list[Span] = []
         for group in found:
-            inside = trimmed(text, [(unit.start, unit.end) for unit in group])
-            spans += self._packed(text, [(span, LINES) for span in inside])
+            spans += self._packed(text, trimmed(text, [(unit.start, unit.end) for unit in group]))
         named = _Symbols([unit for group in found for unit in group])
         return tuple(
             Chunk(start, end, text[start:end], extra=(*named.within((start, end)), *fallback))
             for start, end in self._limited(text, spans)
         )
 
-    def _packed(self, text: str, units: Iterable[tuple[Span, Separators]]) -> Iterator[Span]:
-        """Units that may share a chunk, each split by its separators where it is too large for one."""
+    def _packed(self, text: str, units: Sequence[Span]) -> Iterator[Span]:
+        """Units that may share a chunk, each split where it is too large for one."""
         most = self._options.max_tokens
-        parts = [
-            part
-            for span, separators in units
-            for part in fitting(text, [span], self._tokens, most, separators)
-        ]
-        return pack(text, parts, self._tokens, most)
+        return pack(text, fitting(text, units, self._tokens, most), self._tokens, most)
 
     def _limited(self, text: str, spans: Sequence[Span]) -> list[Span]:
         return limit(text, spans, self._tokens, self._options.min_tokens, self._options.max_tokens)
@@ -101,12 +91,6 @@ class _Symbols:
         touched = self._units[max(owner(self._starts, span[0]), 0) : owner(self._starts, span[1] - 1) + 1]
         names = dict.fromkeys(unit.symbol for unit in touched if unit.symbol)
         return (("symbol", ", ".join(names)),) if names else ()
-
-
-def _split_by_kind(document: Document) -> dict[int, Separators]:
-    """By where a block's text begins: the separators of those that are not split like prose."""
-    special = [block for block in document.blocks if block.kind in _BY_KIND]
-    return {trim(document.text, (block.start, block.end))[0]: _BY_KIND[block.kind] for block in special}
 
 
 PLUGIN = Plugin(kind="structure", version=1, options=StructureOptions, build=Structure)

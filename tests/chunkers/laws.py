@@ -11,6 +11,7 @@ the reason beside it.
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -130,6 +131,10 @@ class ChunkerLaws:
     joins: ClassVar[bool] = True  # no chunk below the minimum whose neighbour has room for it
     large: ClassVar[int] = 1_000_000  # code points of the large prose; a twentieth of it of the odder texts
 
+    def may_join(self, first: Chunk, second: Chunk) -> bool:
+        """Whether two neighbours may become one, when one of them is below the minimum."""
+        return True
+
     def document(self, text: str) -> Document:
         """How this strategy's texts become documents."""
         return Document(text)
@@ -186,11 +191,9 @@ class ChunkerLaws:
             self._check_joined(text, chunks, sizes)
 
     def _check_joined(self, text: str, chunks: Sequence[Chunk], sizes: Sequence[int]) -> None:
-        for at, size in enumerate(sizes):
-            for first, second in (at - 1, at), (at, at + 1):
-                if size < self.limited["min_tokens"] and first >= 0 and second < len(chunks):
-                    both = TOKENS.count(text[chunks[first].start : chunks[second].end])
-                    assert both > self.limited["max_tokens"]
+        for (first, size), (second, other) in pairwise(zip(chunks, sizes, strict=True)):
+            if min(size, other) < self.limited["min_tokens"] and self.may_join(first, second):
+                assert TOKENS.count(text[first.start : second.end]) > self.limited["max_tokens"]
 
     @searching
     @given(texts)

@@ -20,7 +20,9 @@ LEVELS = [
 class TestHierarchical(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"levels": LEVELS}
-    joins = False  # a small chunk joins neighbours of the same parent only
+
+    def may_join(self, first: Chunk, second: Chunk) -> bool:
+        return dict(first.extra)["parent_index"] == dict(second.extra)["parent_index"]
 
 
 def by_parent(chunks: tuple[Chunk, ...]) -> dict[tuple[int, int, int], list[Chunk]]:

@@ -61,6 +61,13 @@ def test_separate_groups_are_told_apart() -> None:
     assert len(set(zip(places.argmax(axis=1).tolist(), labels.tolist(), strict=True))) == 4
 
 
+def test_a_cluster_over_the_limit_is_cut_into_full_runs_of_its_sentences() -> None:
+    text = " ".join(f"Basil number {at} grows." for at in range(9))  # 7 tokens each
+    options = PLUGIN.options(clusters=3, max_tokens=35)
+    made = PLUGIN.build(options, TOKENS).chunk(Document(text), by_topic, None)
+    assert [len(chunk.spans) for chunk in made.chunks] == [4, 4, 1]
+
+
 def test_small_clusters_join_the_next() -> None:
     text = "Basil is green. Granite is grey. Violin strings break."
     options = PLUGIN.options(clusters=3, min_tokens=6)

@@ -11,7 +11,7 @@ from pathlib import Path
 from langchain_text_splitters import RecursiveCharacterTextSplitter
 
 SEPARATORS = ["\n\n", "\n", ".", "?", "!", " ", ""]
-SETTINGS = [(200, 0), (400, 0), (200, 40), (50, 0)]
+SETTINGS = [(200, 0), (256, 25), (200, 40), (50, 0)]
 FOLDER = Path(__file__).parent
 
 
