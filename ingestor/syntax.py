@@ -173,7 +173,8 @@ def _dotted(outer: str | None, name: str | None) -> str | None:
 
 
 def _parse(data: bytes, language: str) -> Any:
-    return import_module("tree_sitter").Parser(grammar(language)).parse(data)
+    known = grammar(language)
+    return import_module("tree_sitter").Parser(known).parse(data)
 
 
 @cache
