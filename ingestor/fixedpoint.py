@@ -1,8 +1,7 @@
 """Vectors as integers: sums and products that come out the same in any order, on any machine. Pure.
 
-A coordinate is a multiple of 2^-14. The product of two unit vectors, and every partial sum of it, is then an
-integer below 2^29 in magnitude (Cauchy-Schwarz), far below 2^53: float64 arithmetic on it is exact, so BLAS
-may add in whatever order and with whatever threads it likes.
+A coordinate is a multiple of 2^-14, so the product of two unit vectors is an integer of 29 bits. Nothing
+here goes through BLAS, whose sums depend on shapes and threads; int64 is exact, and as fast along a band.
 """
 
 import numpy as np
@@ -17,7 +16,7 @@ Fixed = npt.NDArray[np.int64]  # shape (n, dimensions): coordinates in units of 
 Integers = npt.NDArray[np.int64]
 
 _LONGEST = 1.05  # a unit vector whose coordinates were rounded, say to float16, may be this long
-_BLOCK = 128  # rows multiplied at once: the unwanted half of a block's products stays cheap
+_BLOCK = 256  # rows that stay in the processor's cache while they are multiplied at every lag
 
 
 def fixed(vectors: Vectors) -> Fixed:
@@ -42,24 +41,22 @@ def lengths(rows: Integers) -> npt.NDArray[np.float64]:
 
 def unit(rows: Integers) -> Fixed:
     """Each row scaled to unit length; a zero row stays zero."""
-    return np.rint(rows * SCALE / np.maximum(lengths(rows), 1)[:, None]).astype(np.int64)
+    scaled = rows * (SCALE / np.maximum(lengths(rows), 1))[:, None]
+    return np.rint(scaled, out=scaled).astype(np.int64)
 
 
-def lagged_products(rows: Fixed, lags: int) -> Integers:
+def lagged_products(rows: Integers, lags: int) -> Integers:
     """``[i, t - 1] = rows[i] . rows[i - t]`` for t = 1..lags, 0 before the first row; shape (n, lags).
 
-    O(n (lags + 128) dimensions) time, O(n lags) memory. Every product must be below 2^53.
+    O(n lags dimensions) time, O(n lags) memory. Every product must fit in 64 bits.
     """
-    n = len(rows)
-    products = np.zeros((n, lags), dtype=np.int64)
-    for first in range(0, n if lags else 0, _BLOCK):
-        block = rows[first : first + _BLOCK].astype(np.float64)
-        before = max(first - lags, 0)
-        table = block @ rows[before : first + len(block)].astype(np.float64).T
-        row = np.arange(len(block))[:, None]
-        column = first - before + row - np.arange(1, lags + 1)
-        found = np.take_along_axis(table, np.maximum(column, 0), axis=1)
-        products[first : first + len(block)] = np.where(column < 0, 0, found)
+    products = np.zeros((len(rows), lags), dtype=np.int64)
+    for first in range(0, len(rows), _BLOCK):
+        for lag in range(1, lags + 1):
+            low, high = max(first, lag), min(first + _BLOCK, len(rows))
+            if low < high:
+                later, earlier = rows[low:high], rows[low - lag : high - lag]
+                products[low:high, lag - 1] = np.einsum("ij,ij->i", later, earlier)
     return products
 
 
@@ -77,3 +74,11 @@ def sums_within(alone: Integers, lagged: Integers) -> Integers:
     for size in range(1, lags + 1):
         within[1:, size] = within[:-1, size - 1] + added[1:, size - 1]
     return within
+
+
+def running_sums(values: Integers, widest: int) -> Integers:
+    """``[i, s - 1]``: the sum of the s values that end with value i, or of all up to i; shape (n, widest)."""
+    sums = np.concatenate([[0], np.cumsum(values)])
+    ends = np.arange(1, len(values) + 1)[:, None]
+    found: Integers = sums[ends] - sums[np.maximum(ends - np.arange(1, widest + 1), 0)]
+    return found

@@ -16,8 +16,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+import numpy as np
+
 from ingestor.limits import limit
-from ingestor.spans import Span, clusters, split
+from ingestor.spans import Span, is_boundary, split
 
 if TYPE_CHECKING:
     from ingestor.tokens import Tokens
@@ -32,7 +34,8 @@ _ENDS = (  # of parts, from coarse to fine; what is matched belongs to the part 
 _FINEST = len(_ENDS)
 _APART = 256  # tokens between content-defined ends of packs, on average
 _DECIDING = 32  # code points before the end of a pack
-_UNSPACED = 16  # code points in a part of a text without spaces, on average
+_MIXERS = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F], np.uint32)  # large odd numbers
+_MARK = np.uint32(1 << 28)  # a sixteenth of all values
 
 
 def pieces(text: str, tokens: "Tokens", size: int, breaks: Iterable[int] = ()) -> list[Span]:
@@ -62,7 +65,19 @@ def _split(text: str, span: Span, level: int, tokens: "Tokens", size: int) -> It
 def _parts(text: str, span: Span, level: int) -> list[Span]:
     if level < _FINEST:
         return split(span, (match.end() for match in _ENDS[level].finditer(text, *span)))
-    return split(span, (at for at in clusters(text, span) if _hash(text, at, 8) % _UNSPACED == 0))
+    return split(span, _marks(text, span))
+
+
+def _marks(text: str, span: Span) -> Iterator[int]:
+    """Places in a text without spaces, about every 16 code points, that only the 4 before each decide."""
+    codes = np.frombuffer(text[span[0] : span[1]].encode("utf-32-le", "surrogatepass"), np.uint32)
+    width = len(_MIXERS)
+    if len(codes) <= width:
+        return
+    mixed = sum(codes[at : len(codes) - width + at + 1] * mixer for at, mixer in enumerate(_MIXERS))
+    marked = mixed < _MARK
+    marked[1:] &= mixed[1:] != mixed[:-1]  # none in a monotonous stretch
+    yield from (at for at in (np.flatnonzero(marked) + span[0] + width).tolist() if is_boundary(text, at))
 
 
 def _sizes(text: str, parts: Sequence[Span], tokens: "Tokens") -> list[int]:
@@ -78,13 +93,14 @@ def _packed(text: str, parts: Iterable[tuple[Span, int]], size: int) -> Iterator
             yield pack
             total = 0
         pack, total = (pack[0] if total else start, end), total + count
-        if _hash(text, end, _DECIDING) % _APART < count:
+        if _ends_here(text, end, count):
             yield pack
             total = 0
     if total:
         yield pack
 
 
-def _hash(text: str, at: int, length: int) -> int:
-    """Of the last characters before ``at``."""
-    return crc32(text[max(at - length, 0) : at].encode("utf-8", "surrogatepass"))
+def _ends_here(text: str, at: int, count: int) -> bool:
+    """Whether a pack whose last part has ``count`` tokens ends for the sake of resynchronisation."""
+    before = text[max(at - _DECIDING, 0) : at].encode("utf-8", "surrogatepass")
+    return crc32(before) % _APART < count

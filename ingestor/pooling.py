@@ -9,26 +9,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ingestor.cluster import Segment
 from ingestor.fixedpoint import Fixed, Integers, fixed, lengths
 from ingestor.model import Vectors
 
 _SHARES = 1024  # neighbours count in multiples of 1/1024
 
 
-def pooled(units: Fixed, tokens: Integers, members: Sequence[tuple[int, int]]) -> Vectors:
+def pooled(
+    units: Fixed, tokens: Integers, members: Sequence[Segment], besides: Integers | None = None
+) -> Vectors:
     """The token-weighted mean of each chunk's units, scaled to unit length; one row a chunk.
 
-    ``members``: the units [first, end) of each chunk. Where they cancel out the chunk takes the last one's.
+    ``members``: the units of each chunk, one or more. ``besides``: weighted vectors to be added, one row a
+    chunk. Where all cancel out, a chunk takes the vector of its last unit.
     """
-    weighted = units * tokens[:, None]
-    sums = [weighted[first:end].sum(axis=0) for first, end in members]
-    last = [units[end - 1] for _, end in members]
-    shape = (len(members), units.shape[1])
-    return _directions(np.array(sums, np.int64).reshape(shape), np.array(last, np.int64).reshape(shape))
+    sums = np.zeros((len(members), units.shape[1]), np.int64) if besides is None else besides.copy()
+    for row, (first, end) in enumerate(members):
+        sums[row] += tokens[first:end] @ units[first:end]
+    return _directions(sums, units[[end - 1 for _, end in members]])
 
 
 def mix(vectors: Vectors, weight: float) -> Vectors:
-    """Each vector plus ``weight`` of its neighbours' and half as much of the next ones', of unit length again.
+    """Each vector plus ``weight`` of its neighbours' and half as much of the next ones', at unit length.
 
     Where they cancel out a row stays as it was.
     """

@@ -1,0 +1,96 @@
+"""Chunks of least scatter inside, with ``target`` tokens on average (see ingestor/scatter.py).
+
+The text is cut into pieces of at most 50 tokens, and these are put together into chunks of at most 2.5 times
+the target. ``penalty: auto`` finds the price of a chunk at which the mean chunk has the target size: the mean
+over the collection, or over each document by itself (``scope``). A number fixes the price instead, and no
+document depends on others. Chunk vectors are pooled unless ``vectors: encoded`` is set.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ingestor.chunkers.options import smaller
+from ingestor.chunkers.semantic import SemanticOptions, Units, heading_starts, units, vectors
+from ingestor.cluster import Cuts
+from ingestor.fixedpoint import Integers
+from ingestor.limits import SMALLEST, limit
+from ingestor.model import Chunking, Document, Sums
+from ingestor.pieces import pieces
+from ingestor.ports import Embed
+from ingestor.registry import Plugin
+from ingestor.scatter import contribution, grid, interval, level, penalties, scatter, smoothed, solve
+from ingestor.spans import chunks
+from ingestor.tokens import Tokens
+
+_VERSION = 1
+_PIECE = 50  # tokens
+
+
+class ChangepointOptions(SemanticOptions):
+    """``max_tokens``: 2.5 times the target unless it is less."""
+
+    target: int = Field(default=125, ge=SMALLEST, description="tokens of the mean chunk")
+    penalty: Literal["auto"] | Annotated[float, Field(gt=0, le=1000)] = "auto"
+    scope: Literal["collection", "document"] = "collection"
+    vectors: Literal["encoded", "pooled"] = "pooled"
+
+    @property
+    def most(self) -> int:
+        """Tokens of the largest chunk."""
+        return smaller(self.target * 5 // 2, self.max_tokens)
+
+
+class Changepoint:
+    """Of scope ``document``, or with a fixed penalty."""
+
+    def __init__(self, options: ChangepointOptions, tokens: Tokens) -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        most = self._options.most
+        spans = pieces(document.text, self._tokens, min(_PIECE, most), heading_starts(document))
+        if not spans:
+            return Chunking(())
+        found = units(document.text, spans, embed, self._tokens)
+        costs = scatter(smoothed(found.vectors), found.tokens, most)
+        if self._options.penalty == "auto":
+            return self._balanced(document, found, costs, embed, others)
+        return self._made(document, found, solve(costs, penalties(self._options.penalty)).cuts(0), embed)
+
+    def _balanced(
+        self, document: Document, found: Units, costs: Integers, embed: Embed, others: Sums | None
+    ) -> Chunking:
+        solved = solve(costs, grid())
+        own = contribution(found.tokens, solved)
+        at = level(own if others is None else own + others, self._options.target)
+        made = self._made(document, found, solved.cuts(at), embed)
+        if self._options.scope == "document":
+            return made
+        return Chunking(made.chunks, made.vectors, own, interval(solved, at))
+
+    def _made(self, document: Document, found: Units, cuts: Cuts, embed: Embed) -> Chunking:
+        text, options = document.text, self._options
+        spans = limit(text, found.joined(cuts), self._tokens, options.min_tokens, options.most)
+        made = chunks(text, spans)
+        return Chunking(made, vectors(document, made, found, options, embed, self._tokens))
+
+
+class CollectiveChangepoint(Changepoint):
+    """Of scope ``collection`` with the penalty found."""
+
+    def __init__(self, options: ChangepointOptions, tokens: Tokens) -> None:
+        super().__init__(options, tokens)
+        self.statistic = f"changepoint {_VERSION} {options.target} {options.most}"
+        self._target = options.target
+
+    def value(self, total: Sums) -> int:
+        return level(total, self._target)
+
+
+def build(options: ChangepointOptions, tokens: Tokens) -> Changepoint:
+    collective = options.scope == "collection" and options.penalty == "auto"
+    return (CollectiveChangepoint if collective else Changepoint)(options, tokens)
+
+
+PLUGIN = Plugin(kind="changepoint", version=_VERSION, options=ChangepointOptions, build=build)
