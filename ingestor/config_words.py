@@ -51,7 +51,7 @@ def problems_of(
     """
     at_one_place: dict[Where, list[ErrorDetails]] = defaultdict(list)
     for error in errors:
-        at_one_place[place(error["loc"], tree, at)].append(error)
+        at_one_place[_place(error, tree, at)].append(error)
     return [
         _problem(where, found, model, tree, at, also)
         for where, found in at_one_place.items()
@@ -59,13 +59,13 @@ def problems_of(
     ]
 
 
-def place(loc: Sequence[str | int], tree: Tree, at: Where) -> Where:
+def _place(error: ErrorDetails, tree: Tree, at: Where) -> Where:
     """Where in the tree an error is: pydantic's own marks, of unions and validators, are left out."""
+    *steps, last = error["loc"] or [""]
     where = at
-    for step in loc:
-        if (*where, step) in tree.lines:
-            where = (*where, step)
-    return where
+    for step in steps:
+        where = (*where, step) if (*where, step) in tree.lines else where
+    return (*where, last) if (*where, last) in tree.lines or error["type"] == "missing" else where
 
 
 def unknown(what: str, name: str, known: Iterable[str], label: str) -> str:
@@ -100,7 +100,7 @@ def _problem(
         message = unknown("key", str(where[-1]), allowed, "allowed")
         return Problem(tree.line(where), tree.problem(where[:-1], "").key, message)
     if first["type"] == "missing":
-        return tree.problem((*where, first["loc"][-1]), "is required")
+        return tree.problem(where, "is required")
     return tree.problem(where, _message(errors, tree.raw.get(where)))
 
 
@@ -126,7 +126,7 @@ def _wanted(error: ErrorDetails) -> str:
     kind = error["type"]
     template = _WANTED.get(kind) or _WANTED_TYPE.get(kind)
     if template is None:  # pydantic's own words: "String should have at least 3 characters"
-        return re.sub(r"^\w+ should ", "", error["msg"])
+        return re.sub(r"^\w+ should | after validation.*", "", error["msg"])
     return "be " + template.format_map(error.get("ctx", {}))
 
 

@@ -31,6 +31,7 @@ _HINTS = (  # what PyYAML says -> what to do about it
     (r"mapping values are not allowed", "put a value that holds ': ' in quotes, and check the indentation"),
     (r"expected a single document", "a config is one document: remove the line '---' in its middle"),
     (r"undefined alias", "put a value that starts with * in quotes, or define the anchor above"),
+    (r"but got '\{'", "inside { } and [ ], put a value with ${...} in quotes"),
     (r"expected <block end>|expected ',' or|did not find expected", "check the indentation and the brackets"),
 )
 
