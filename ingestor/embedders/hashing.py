@@ -27,7 +27,7 @@ _TRACE = 0.05  # length of the exact text's trace beside a unit vector of featur
 
 
 class HashingOptions(Options):
-    dimensions: int = Field(default=64, ge=8, le=4096)
+    dimensions: int = Field(default=64, ge=8, le=4096, description="length of the vectors")
 
 
 class HashingEmbedder:
