@@ -17,6 +17,7 @@ from ingestor.config import Config, ConfigError
 from ingestor.config_file import load
 from ingestor.daemon import Loop, Wishes
 from ingestor.inspection import (
+    BadRequest,
     current_status,
     find_documents,
     journal_of,
@@ -51,7 +52,7 @@ def main() -> None:
     """The console script."""
     try:
         app()
-    except ConfigError as error:
+    except (ConfigError, BadRequest) as error:
         fail(str(error), USAGE)
     except (NeedsHuman, Transient, Torn, Gone, BadDocument, OSError) as error:
         fail(f"{error}", FAILED)
@@ -127,6 +128,7 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 def sync_result(running: Running, seconds: float) -> dict[str, Any]:
     """The stable keys of ``sync --json``."""
     tally, journal, embedding = running.engine.writer.tally, running.journal, running.embedding
+    rows = {name: journal.source(name) for name in running.engine.sources}
     states = Counter[str]()
     for source, _, state, documents in journal.counts():
         states[state] += documents if source in running.engine.sources else 0
@@ -150,16 +152,15 @@ def sync_result(running: Running, seconds: float) -> dict[str, Any]:
         "embedded": {"texts": embedding.texts, "tokens": embedding.tokens},
         "seconds": round(seconds, 3),
         "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in journal.failures()],
-        "held": {
-            name: held for name in running.engine.sources if (held := journal.source(name).held) is not None
-        },
+        "held": {name: row.held for name, row in rows.items() if row.held is not None},
+        "unseen": {name: row.trouble for name, row in rows.items() if row.trouble is not None},
     }
 
 
 def _sync_code(running: Running) -> int:
     states = {state for _, _, state, documents in running.journal.counts() if documents}
-    held = any(running.journal.source(name).held for name in running.engine.sources)
-    if held or states & {"due", "waiting", "gone"}:
+    rows = map(running.journal.source, running.engine.sources)
+    if any(row.held or row.trouble for row in rows) or states & {"due", "waiting", "gone"}:
         return FAILED
     return QUARANTINED if "quarantined" in states else SETTLED
 
@@ -263,7 +264,7 @@ def accept(
     with journal_of(read_config(config)) as journal:
         done = journal.accept(SourceName(source))
     if not done:
-        fail(f"source {source!r} is not held", USAGE)
+        fail(f"source {source!r} is not held for a loss of documents; see: ingestor status", USAGE)
     console.say({"accepted": source}, f"the loss in {source} is accepted", as_json)
 
 

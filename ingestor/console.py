@@ -103,6 +103,8 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
         print(f"  {problem['document']}: {problem['reason']}")
     for source, reason in result["held"].items():
         print(f"  source {source} is held: {reason}")
+    for source, reason in result["unseen"].items():
+        print(f"  source {source}: {reason}")
     print(f"{result['seconds']:.1f} s")
 
 
@@ -148,7 +150,9 @@ def show_status(status: Status, as_json: bool) -> None:
     out.print(_collection_table(status))
     for name, source in status.sources.items():
         if source.held:
-            out.print(f"[red]{name} is held:[/] {source.held}")
+            out.print(Text.assemble((f"{name} is held: ", "red"), source.held))
+        if source.trouble:
+            out.print(Text(f"{name}: {source.trouble}", "yellow"))
         if not source.configured:
             out.print(f"[yellow]{name} is no longer in the config;[/] its documents stay as they are")
     for failed in status.failures[:20]:
@@ -173,7 +177,8 @@ def _source_table(status: Status) -> Table:
 def _collection_table(status: Status) -> Table:
     table = Table("collection", "records", "health", box=None, pad_edge=False)
     for name, collection in status.collections.items():
-        words = {True: "[green]healthy[/]", False: f"[red]{collection.reason}[/]", None: "not there yet"}
+        sick = Text(collection.reason or "", "red")
+        words = {True: Text("healthy", "green"), False: sick, None: Text("not there yet")}
         table.add_row(name, str(collection.records), words[collection.healthy])
     return table
 
@@ -209,11 +214,13 @@ def show_verify(report: Verification, as_json: bool) -> None:
         print(f"    {example}")
     for name, reason in report.broken.items():
         print(f"  collection {name} is broken: {reason}")
+    for name, reason in report.unseen.items():
+        print(f"  source {name}: {reason}")
     if report.unsettled:
         print(f"  {report.unsettled} documents are not settled; `ingestor sync` brings them in step")
     if report.clean:
         print(f"everything is as it should be{' (after repair)' if report.repaired else ''}")
-    else:
+    elif report.damaged:
         print("mend it with: ingestor verify --repair")
 
 

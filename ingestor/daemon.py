@@ -55,19 +55,21 @@ class Loop:
     watcher: Callable[[Live], None]
     started: float = field(default_factory=time.time)
     _shown: Live = field(default_factory=Live)
+    _complained: str = ""
 
     def sync(self) -> None:
-        """Until everything is settled, quarantined, or has not moved for as long as our patience."""
+        """Until everything is settled or quarantined, or what failed has failed for our whole patience."""
         engine = self._configure(watch=False)
-        deadline = NEVER
-        while not self.wishes.stop and time.time() < deadline:
-            self._step()
-            if not (engine.resting() or engine.writer.paused()):
-                deadline = NEVER
-            elif engine.resting() and engine.wake_at(routine=False) > time.time() + PATIENCE:
+        done, deadline = None, NEVER
+        while not self.wishes.stop:
+            stepped = self._step()
+            before, done = done, (asdict(engine.writer.tally), self.running.embedding.texts)
+            deadline = deadline if done == before else NEVER
+            if stepped and not (engine.resting() or engine.writer.paused()):
+                continue
+            deadline = min(deadline, time.time() + PATIENCE)
+            if time.time() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):
                 break
-            else:
-                deadline = min(deadline, time.time() + PATIENCE)
         engine.flush()
         self._show()
 
@@ -106,16 +108,28 @@ class Loop:
         self.running.engine.configure(self.running.parts.sources(self.running.embedding), watch=watch)
         return self.running.engine
 
-    def _step(self) -> None:
+    def _step(self) -> bool:
         """One step of the engine; a full disk or a locked journal is waited out: nothing is lost."""
         engine = self.running.engine
         try:
             engine.step(max(0.0, min(TICK, engine.wake_at() - time.time())))
             if time.time() - self._shown.at >= TICK:
                 self._show()
-        except (sqlite3.Error, OSError) as error:
-            log.error("the state folder can't be written (%s); trying again", error)
+        except (sqlite3.OperationalError, OSError) as error:
+            self._complain(error)
             time.sleep(TICK)
+            return False
+        if self._complained:
+            log.info("the state folder can be written again")
+            self._complained = ""
+        return True
+
+    def _complain(self, error: Exception) -> None:
+        """Once, not at every try."""
+        if str(error) != self._complained:
+            self._complained = str(error)
+            folder = self.running.parts.config.state
+            log.error("the state folder %s can't be written, trying again until it can: %s", folder, error)
 
     def _show(self) -> None:
         now = self.live()

@@ -57,7 +57,9 @@ class _Watch:
     dirty: set[str] = field(default_factory=lambda: {""})
     scanning: bool = False
     next_scan: float = 0.0
-    attempts: int = 0
+    attempts: int = 0  # listings in a row that failed; hints don't hasten the next
+    partial: int = 0  # whole listings in a row that could not see everything
+    said: str | None = None  # of its listings' trouble, lest it be said at every one
     end: Callable[[], None] = lambda: None
 
 
@@ -115,8 +117,9 @@ class Engine:
             self._take(self._inbox[0])
             self._inbox.popleft()
         self._list()
-        self._write(everything=self.writer.waiting() >= len(self.in_flight))
         self._dispatch()
+        self._write(everything=not self._preparing())
+        self._tidy()
 
     def flush(self) -> None:
         """Write all that is prepared, as the last act."""
@@ -134,8 +137,8 @@ class Engine:
             times.append(self.journal.next_retry(self._ready()))
         times += [
             state.next_scan
-            for state in self._watches.values()
-            if not state.scanning and (routine or state.attempts)
+            for name, state in self._watches.items()
+            if not state.scanning and (routine or self._may_recover(name, state))
         ]
         return min(times)
 
@@ -172,42 +175,55 @@ class Engine:
         state.scanning = False
 
     def _observe(self, source: Source, state: _Watch, found: Listing) -> None:
-        if self._held(source, found):
+        if self._held(source, state, found):
             state.next_scan = self.clock() + source.scan_every
             return
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
         if found.scope.whole:
+            self.journal.scanned(source.name, self.clock(), found.identity, found.trouble)
             self.writer.check(source.collection)
-            self.journal.scanned(source.name, self.clock(), found.identity)
             state.next_scan = self.clock() + source.scan_every
             state.attempts = 0
-        if found.scope.unknown:
-            self._look_later(source, state)
+            self._say(source, state, found.trouble)
+        if found.trouble is None:
+            state.partial = 0 if found.scope.whole else state.partial
+        elif found.scope.whole or not state.partial:
+            state.next_scan = self._later(source, state.partial)
+            state.partial += 1
 
-    def _held(self, source: Source, found: Listing) -> bool:
+    def _held(self, source: Source, state: _Watch, found: Listing) -> bool:
         row = self.journal.source(source.name)
         moved_root = row.identity not in (None, found.identity)
         reason = decide.sudden_loss(found.changes, found.known, source.max_loss, moved_root)
         if reason is None or row.accepted:
             return False
-        advice = f"if that is right, run: ingestor accept {source.name}"
-        if row.held is None:
-            log.error("source %s is held: %s; nothing is removed; %s", source.name, reason, advice)
-        self.journal.hold(source.name, f"{reason}; {advice}")
+        held = f"{reason}; nothing is removed; if that is right, run: ingestor accept {source.name}"
+        self._say(source, state, held)
+        self.journal.hold(source.name, held, loss=True)
         return True
 
     def _scan_failed(self, source: Source, state: _Watch, outcome: Outcome) -> None:
-        log.warning("listing %s failed, nothing is removed: %s", source.name, outcome.error)
+        reason = str(outcome.error)
+        self._say(source, state, reason)
         if isinstance(outcome.error, NeedsHuman):
-            self.journal.hold(source.name, str(outcome.error))
-        elif not isinstance(outcome.error, Transient):
-            log.error("%s", outcome.trace)
-        self._look_later(source, state)
-
-    def _look_later(self, source: Source, state: _Watch) -> None:
-        """A listing that failed is repeated whole: soon at first, then ever later."""
-        state.next_scan = self.clock() + min(delay(state.attempts, self.random()), source.scan_every)
+            self.journal.hold(source.name, reason)
+        else:
+            self.journal.troubled(source.name, reason)
+            if not isinstance(outcome.error, Transient):
+                log.error("%s", outcome.trace)
+        state.next_scan = self._later(source, state.attempts)
         state.attempts += 1
+
+    def _say(self, source: Source, state: _Watch, trouble: str | None) -> None:
+        if trouble is None and state.said is not None:
+            log.info("source %s: it was listed whole again", source.name)
+        elif trouble != state.said:
+            log.warning("source %s: %s", source.name, trouble)
+        state.said = trouble
+
+    def _later(self, source: Source, attempts: int) -> float:
+        """When a listing is repeated whole: soon at first, then ever later."""
+        return self.clock() + min(delay(attempts, self.random()), source.scan_every)
 
     def _prepared(self, entry: Entry, outcome: Outcome) -> None:
         if isinstance(outcome.value, Prepared):
@@ -229,14 +245,15 @@ class Engine:
         if isinstance(error, Stale) and source is not None:
             self._watches[entry.source].dirty.add(entry.key if isinstance(source.connector, Scoped) else "")
         self.journal.fail(entry.row, version, failure)
-        log.info("%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
+        first = logging.INFO if not entry.attempts else logging.DEBUG
+        log.log(first, "%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
         self.in_flight.pop(entry.row, None)
 
     # --- listing -------------------------------------------------------------------------------------
 
     def _list(self) -> None:
         for name, state in self._watches.items():
-            if self.clock() >= state.next_scan:
+            if self.clock() >= state.next_scan or self.journal.source(name).accepted:
                 state.dirty.add("")
             if state.scanning or not self._may_list(state):
                 continue
@@ -244,6 +261,10 @@ class Engine:
             scope = listing.scope_of(source, state.dirty)
             state.dirty, state.scanning = set(), True
             self.pool.submit(_Scan(name, scope, state), self._scanning(source, scope), scan=True)
+
+    def _may_recover(self, name: SourceName, state: _Watch) -> bool:
+        """Whether its last listing failed in a way that may pass without a person's doing."""
+        return bool(state.attempts or state.partial) and self.journal.source(name).held is None
 
     def _may_list(self, state: _Watch) -> bool:
         """After a failure hints don't hasten a listing: its time is set."""
@@ -272,31 +293,36 @@ class Engine:
         )
 
     def _dispatch(self) -> None:
+        """Keep the workers busy. What is prepared waits for company to be written, and holds up no worker."""
+        ready, free = self._ready(), self.workers - self._preparing()
+        if ready and free > 0:
+            due = self.journal.due(ready, self.clock(), free, self.in_flight.keys())
+            for entry in self._affordable(due):
+                self._start(Job(entry, self._others(entry)))
+
+    def _tidy(self) -> None:
+        """Remove what is gone, unless it may yet be found under another name; last of all what drifted."""
         ready = self._ready()
-        if not ready or len(self.in_flight) >= self.workers:
+        if not ready:
             return
-        due = self._affordable(self.journal.due(ready, self.clock(), self.workers + len(self.in_flight)))
-        for entry in due:
-            self._start(Job(entry, self._others(entry)))
-        listing_now = any(state.scanning or state.dirty for state in self._watches.values())
-        quiet = not (due or self.in_flight or listing_now)
+        quiet = not (self.in_flight or any(s.scanning or s.dirty for s in self._watches.values()))
         gone = self.journal.gone(ready, NEVER if quiet else self.clock(), BATCH)
         self.writer.remove([entry for entry in gone if entry.row not in self.in_flight])
         if quiet and not gone:
             for entry in self._drifted(ready, self.workers):
                 self._start(Job(entry, self._others(entry), force=True))
 
+    def _preparing(self) -> int:
+        return len(self.in_flight) - self.writer.waiting()
+
     def _affordable(self, entries: Sequence[Entry]) -> list[Entry]:
-        """As many as there are workers, and as their bytes allow."""
-        free = self.workers - len(self.in_flight)
+        """As many as their bytes allow; one that is too large for that goes alone."""
         room = IN_FLIGHT_BYTES - sum(_size(entry) for entry in self.in_flight.values())
         chosen: list[Entry] = []
         for entry in entries:
-            alone = not chosen and not self.in_flight
-            if entry.row in self.in_flight or len(chosen) >= free or (_size(entry) > room and not alone):
-                continue
-            chosen.append(entry)
-            room -= _size(entry)
+            if _size(entry) <= room or not (chosen or self.in_flight):
+                chosen.append(entry)
+                room -= _size(entry)
         return chosen
 
     def _start(self, job: Job) -> None:

@@ -13,6 +13,7 @@ from ingestor.cache import VectorCache
 from ingestor.collections import Collections
 from ingestor.config import Config
 from ingestor.journal import Journal
+from ingestor.journal import opened as open_journal
 from ingestor.lock import held
 from ingestor.model import CollectionName, Hit, Record, SourceName
 from ingestor.plan import Plan, Recorder
@@ -25,16 +26,17 @@ from ingestor.wiring import Parts, cache_path, journal_path, lock_path, opened
 SAMPLE = 64  # texts embedded to measure the rate where none is known
 
 
+class BadRequest(Exception):
+    """What was asked for is not there, or makes no sense; the message says what would."""
+
+
 @contextmanager
 def journal_of(config: Config) -> Iterator[Journal]:
     """The journal, which must exist; fine beside a running daemon."""
     if not journal_path(config).exists():
         raise NeedsHuman(f"nothing was ingested yet: {config.state} holds no journal; run: ingestor sync")
-    journal = Journal(journal_path(config))
-    try:
+    with open_journal(journal_path(config)) as journal:
         yield journal
-    finally:
-        journal.close()
 
 
 def running(config: Config) -> bool:
@@ -68,9 +70,18 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         index = collections.existing(CollectionName(collection))
         if index is None:
-            known = ", ".join(journal.collections()) or "none yet"
-            raise NeedsHuman(f"there is no collection {collection!r}; known: {known}")
-        return index.query(Parts(config).query_vectors([text]), n, where)[0]
+            raise _no_collection(journal, collection)
+        try:
+            return index.query(Parts(config).query_vectors([text]), n, where)[0]
+        except ValueError as error:
+            raise BadRequest(str(error)) from error
+
+
+def _no_collection(journal: Journal, wanted: str) -> Exception:
+    known = journal.collections()
+    if wanted in known:
+        return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it anew")
+    return BadRequest(f"there is no collection {wanted!r}; known: {', '.join(known) or 'none yet'}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +104,10 @@ def shown(config: Config, document: str) -> Shown:
 
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:
-    """By key, path or id. Raises NeedsHuman when there is none."""
+    """By key, path or id. Raises BadRequest when there is none."""
     found = journal.named(wanted)
     if not found:
-        raise NeedsHuman(f"no document {wanted!r}; `ingestor ls` lists them by key")
+        raise BadRequest(f"no document {wanted!r}; `ingestor ls` lists them by key")
     return found
 
 
@@ -111,12 +122,16 @@ class Listed:
 
 
 def listed(journal: Journal, source: str | None) -> list[Listed]:
+    """Of one source, or of all. Raises BadRequest when there is no such source."""
+    names = journal.sources()
+    if source is not None and source not in names:
+        raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
     return [
         Listed(
             entry.source, entry.key, entry.document_id, entry.collection, len(entry.known),
             entry.item is not None and entry.done_version == entry.item.version,
         )
-        for name in journal.sources()
+        for name in names
         if source in (None, name)
         for entry in journal.of_source(SourceName(name))
     ]  # fmt: skip
@@ -167,7 +182,10 @@ def _journal_or_blank(config: Config) -> Iterator[Journal]:
 
 @dataclass(slots=True)
 class Verification:
-    """``unsettled``: documents that sources and journal disagree about; a sync is due, nothing is broken."""
+    """``unsettled``: documents that sources and journal disagree about; a sync is due, nothing is broken.
+
+    ``unseen``: sources that could not be compared, or not whole, and why.
+    """
 
     checked: int = 0
     missing: int = 0
@@ -178,12 +196,18 @@ class Verification:
     unsettled: int = 0
     repaired: bool = False
     broken: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
 
     @property
     def clean(self) -> bool:
+        return not (self.damaged or self.unsettled or self.unseen)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether ``--repair`` would help."""
         counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable)
-        return not any((*counts, self.unsettled, self.broken))
+        return any(counts) or bool(self.broken)
 
 
 def verified(config: Config, repair: bool) -> Verification:
@@ -203,7 +227,7 @@ def _verify(config: Config) -> Verification:
         for name in journal.collections():
             found = _examine(journal, collections, name, cache, parts)
             _count(report, name, found)
-        report.unsettled = _unsettled(parts, journal)
+        _compare_sources(report, parts, journal)
         cache.close()
     return report
 
@@ -231,8 +255,12 @@ def _count(report: Verification, name: CollectionName, found: verify.Findings) -
         report.broken[name] = found.broken
 
 
-def _unsettled(parts: Parts, journal: Journal) -> int:
-    return sum(planning.unsettled(journal, source) for source in parts.sources(parts.embedder.embed))
+def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> None:
+    for source in parts.sources(parts.embedder.embed):
+        unsettled, trouble = planning.unsettled(journal, source)
+        report.unsettled += unsettled
+        if trouble is not None:
+            report.unseen[source.name] = trouble
 
 
 def _mend(config: Config) -> Verification:

@@ -9,13 +9,14 @@ The connection belongs to one thread; what other threads may ask goes through ``
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 
 from ingestor.decide import NEVER, Changes, Failure
 from ingestor.model import CollectionName, Known, SourceName, Sums
+from ingestor.ports import NeedsHuman
 from ingestor.rows import (
     COLUMNS,
     CollectionRow,
@@ -29,6 +30,32 @@ from ingestor.rows import (
     unpack,
 )
 from ingestor.schema import migrate
+
+
+@contextmanager
+def opened(path: Path) -> Iterator["Journal"]:
+    """The journal until the context ends; made if need be, in a folder that exists.
+
+    Raises NeedsHuman when the file can't be used, be it at once or in between.
+    """
+    try:
+        journal = Journal(path)
+        try:
+            yield journal
+        finally:
+            journal.close()
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            raise NeedsHuman(
+                f"the journal {path} is damaged ({error}): put a backup of it in its place, or move it away, "
+                "delete the collections that it wrote, and sync: all is written anew from the vector cache"
+            ) from error
+        if isinstance(error, sqlite3.OperationalError):
+            raise NeedsHuman(
+                f"the journal {path} can't be used ({error}): see that this user may write there and that "
+                "the disk has room"
+            ) from error
+        raise
 
 
 class Journal:
@@ -137,13 +164,15 @@ class Journal:
 
     # --- what is due ---------------------------------------------------------------------------------
 
-    def due(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
-        """Documents to ingest, those that have waited longest first."""
-        return self._entries(
-            f"""{_UNSETTLED} AND wanted_version IS NOT NULL AND retry_at <= ?
-                AND source IN ({_marks(sources)}) ORDER BY retry_at, id LIMIT ?""",
-            (now, *sources, limit),
-        )
+    def due(
+        self, sources: Sequence[SourceName], now: float, limit: int, but: Collection[int] = ()
+    ) -> list[Entry]:
+        """Documents to ingest, those that have waited longest first, without the rows ``but``."""
+        query = f"""SELECT id FROM documents WHERE {_UNSETTLED} AND wanted_version IS NOT NULL
+                    AND retry_at <= ? AND source IN ({_marks(sources)}) ORDER BY retry_at, id LIMIT ?"""
+        rows = self._db.execute(query, (now, *sources, limit + len(but)))
+        chosen = [row[0] for row in rows if row[0] not in but][:limit]
+        return [entry for row in chosen if (entry := self.entry(row)) is not None]
 
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
         """Documents to remove: their source has them no more."""
@@ -288,35 +317,44 @@ class Journal:
 
     # --- sources and collections ---------------------------------------------------------------------
 
-    def scanned(self, source: SourceName, at: float, identity: str) -> None:
-        """A whole listing was taken over: any hold on the source is lifted."""
+    def scanned(self, source: SourceName, at: float, identity: str, trouble: str | None = None) -> None:
+        """A whole listing was taken over: any hold on the source is lifted. ``trouble``: what it missed."""
         with self._transaction() as db:
             db.execute(
-                """INSERT INTO sources (name, last_scan, identity) VALUES (?, ?, ?) ON CONFLICT DO UPDATE
-                   SET last_scan = excluded.last_scan, identity = excluded.identity,
-                       held = NULL, accepted = 0""",
-                (source, at, identity),
+                """INSERT INTO sources (name, last_scan, identity, trouble) VALUES (?, ?, ?, ?)
+                   ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
+                       trouble = excluded.trouble, held = NULL, loss = 0, accepted = 0""",
+                (source, at, identity, trouble),
             )
 
-    def hold(self, source: SourceName, reason: str) -> None:
-        """Touch nothing of this source until the reason is gone."""
+    def troubled(self, source: SourceName, trouble: str) -> None:
+        """It could not be listed."""
         with self._transaction() as db:
             db.execute(
-                """INSERT INTO sources (name, held) VALUES (?, ?)
-                   ON CONFLICT DO UPDATE SET held = excluded.held""",
-                (source, reason),
+                """INSERT INTO sources (name, trouble) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET trouble = excluded.trouble""",
+                (source, trouble),
+            )
+
+    def hold(self, source: SourceName, reason: str, *, loss: bool = False) -> None:
+        """Touch nothing of this source until the reason is gone. ``loss``: someone may accept it."""
+        with self._transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, held, loss) VALUES (?, ?, ?)
+                   ON CONFLICT DO UPDATE SET held = excluded.held, loss = excluded.loss""",
+                (source, reason, loss),
             )
 
     def accept(self, source: SourceName) -> bool:
-        """Someone says that the loss is real: believe the next listing. False if nothing is held."""
+        """Someone says that the loss is real: believe the next listing. False if it is not held for one."""
         with self._transaction() as db:
-            query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL"
+            query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
             return db.execute(query, (source,)).rowcount > 0
 
     def source(self, source: SourceName) -> SourceRow:
-        query = "SELECT last_scan, identity, held, accepted FROM sources WHERE name = ?"
+        query = "SELECT last_scan, identity, held, accepted, trouble FROM sources WHERE name = ?"
         row = self._db.execute(query, (source,)).fetchone()
-        return SourceRow(row[0], row[1], row[2], bool(row[3])) if row else SourceRow()
+        return SourceRow(row[0], row[1], row[2], bool(row[3]), row[4]) if row else SourceRow()
 
     def collection(self, name: CollectionName) -> CollectionRow:
         query = "SELECT uuid, embedder, extra_keys FROM collections WHERE name = ?"

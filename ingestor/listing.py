@@ -1,6 +1,5 @@
 """One listing of a source, compared with what it had: runs on a worker, reads only."""
 
-import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -8,8 +7,6 @@ from ingestor.decide import Changes, Scope, compare
 from ingestor.model import CollectionName, Item, SourceName
 from ingestor.ports import Connector, Identified, PartialScan, Scoped
 from ingestor.prepare import Tools
-
-log = logging.getLogger("ingestor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +23,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
-    """``known``: how many documents the source had; ``identity``: of the source when it was listed."""
+    """``known``: how many documents the source had; ``identity``: of the source when it was listed.
+
+    ``trouble``: why not everything in its scope could be seen; None if all was.
+    """
 
     changes: Changes
     scope: Scope
     known: int
     identity: str
+    trouble: str | None = None
 
 
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
@@ -43,19 +44,19 @@ def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
 def take(source: Source, scope: Scope, known: dict[str, str]) -> Listing:
     """``known``: version by key. Raises what the connector raises, but for PartialScan."""
     identity = source.connector.identity() if isinstance(source.connector, Identified) else ""
-    unknown: list[str] = []
-    items = list(_items(source, scope, unknown))
-    scope = Scope(scope.under, tuple(unknown))
-    return Listing(compare(known, items, scope), scope, len(known), identity)
+    broken_off: list[PartialScan] = []
+    items = list(_items(source, scope, broken_off))
+    scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
+    trouble = "; ".join(map(str, broken_off)) or None
+    return Listing(compare(known, items, scope), scope, len(known), identity, trouble)
 
 
-def _items(source: Source, scope: Scope, unknown: list[str]) -> Iterator[Item]:
+def _items(source: Source, scope: Scope, broken_off: list[PartialScan]) -> Iterator[Item]:
     for part in _parts(source.connector, scope):
         try:
             yield from part
         except PartialScan as error:
-            log.warning("source %s: %s", source.name, error)
-            unknown.extend(error.unknown)
+            broken_off.append(error)
 
 
 def _parts(connector: Connector, scope: Scope) -> list[Iterator[Item]]:

@@ -74,7 +74,9 @@ def _open(path: Path, flags: int) -> int:
     try:
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise NeedsHuman(f"can't open the lock file {path}: {error.strerror}") from error
+        raise NeedsHuman(
+            f"can't open the lock file {path}: {error.strerror}; see that this user may write in that folder"
+        ) from error
 
 
 def _locked(descriptor: int, path: Path) -> bool:

@@ -74,6 +74,8 @@ def make(
 def _plan_source(plan: Plan, journal: Journal, source: Source, progress: Callable[[str], None]) -> None:
     known = journal.wanted_versions(source.name, source.collection)
     found = listing.take(source, Scope(), known)
+    if found.trouble is not None:
+        plan.problems.append((source.name, found.trouble))
     vanished = {e.key: e for e in journal.of_source(source.name) if _leaves(e, source, found)}
     counts: Counter[str] = Counter()
     adopted: set[int] = set()
@@ -106,12 +108,15 @@ def _plan_source(plan: Plan, journal: Journal, source: Source, progress: Callabl
     plan.documents += counts
 
 
-def unsettled(journal: Journal, source: Source) -> int:
-    """How many documents the source and the journal disagree about."""
+def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
+    """How many documents the source and the journal disagree about, and why not all could be seen."""
     known = journal.wanted_versions(source.name, source.collection)
-    found = listing.take(source, Scope(), known)
+    try:
+        found = listing.take(source, Scope(), known)
+    except (NeedsHuman, Transient, OSError) as error:
+        return 0, str(error)
     gone = sum(_leaves(entry, source, found) for entry in journal.of_source(source.name))
-    return gone + len(_due(journal, source, found))
+    return gone + len(_due(journal, source, found)), found.trouble
 
 
 def _leaves(entry: Entry, source: Source, found: Listing) -> bool:

@@ -60,12 +60,16 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """``held``: why nothing of this source is touched; ``accepted``: someone said its loss is real."""
+    """``held``: why nothing of this source is touched; ``trouble``: why its last listing did not see all.
+
+    ``accepted``: someone said that the loss for which it is held is real.
+    """
 
     last_scan: float | None = None
     identity: str | None = None
     held: str | None = None
     accepted: bool = False
+    trouble: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

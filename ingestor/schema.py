@@ -2,6 +2,8 @@
 
 import sqlite3
 
+from ingestor.ports import NeedsHuman
+
 _MIGRATIONS = (
     """
     CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -32,17 +34,22 @@ _MIGRATIONS = (
         PRIMARY KEY (collection, statistic)
     ) WITHOUT ROWID;
     CREATE INDEX unsettled ON documents (retry_at, id) WHERE
-        (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe) AND wanted_version IS NOT NULL;
+        (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)
+        AND wanted_version IS NOT NULL;
     CREATE INDEX gone ON documents (retry_at, id) WHERE wanted_version IS NULL;
     CREATE INDEX moved ON documents (collection, digest) WHERE wanted_version IS NULL;
     CREATE INDEX low ON documents (collection, statistic, lo) WHERE lo IS NOT NULL;
     CREATE INDEX high ON documents (collection, statistic, hi) WHERE hi IS NOT NULL;
     CREATE INDEX failed ON documents (source, key) WHERE reason IS NOT NULL;
     """,
+    """
+    ALTER TABLE sources ADD COLUMN loss INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE sources ADD COLUMN trouble TEXT;
+    """,
 )
 
 
-class NewerJournal(Exception):
+class NewerJournal(NeedsHuman):
     """The journal was written by a newer version of this program."""
 
 
@@ -51,7 +58,8 @@ def migrate(db: sqlite3.Connection) -> None:
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > len(_MIGRATIONS):
         raise NewerJournal(
-            f"the journal has format {version}, this program knows {len(_MIGRATIONS)}: install a newer ingestor"
+            f"the journal has format {version}, and this program knows {len(_MIGRATIONS)}: "
+            "install a newer ingestor"
         )
     for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
         db.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")

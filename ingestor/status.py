@@ -20,6 +20,7 @@ class SourceStatus:
     quarantined: int = 0
     last_scan: float | None = None
     held: str | None = None
+    trouble: str | None = None  # why not everything could be listed
     configured: bool = True
 
 
@@ -89,7 +90,7 @@ def _add_sources(status: Status, journal: Journal, live: Live) -> None:
         setattr(source, shown, getattr(source, shown) + documents)
     for name, source in status.sources.items():
         row = journal.source(SourceName(name))
-        source.last_scan, source.held = row.last_scan, row.held
+        source.last_scan, source.held, source.trouble = row.last_scan, row.held, row.trouble
         source.in_flight = live.in_flight.get(name, 0)
     status.failures = [
         Failed(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)

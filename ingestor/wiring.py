@@ -19,6 +19,7 @@ from ingestor.config import Choice, Config, SourceConfig
 from ingestor.engine import Engine
 from ingestor.fingerprint import fingerprint, plugin_fingerprint
 from ingestor.journal import Journal
+from ingestor.journal import opened as open_journal
 from ingestor.listing import Source
 from ingestor.lock import hold
 from ingestor.model import Fingerprint, Vectors
@@ -156,8 +157,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
     with ExitStack() as stack:
         config.state.mkdir(parents=True, exist_ok=True)
         stack.enter_context(hold(lock_path(config)))
-        journal = Journal(journal_path(config))
-        stack.callback(journal.close)
+        journal = stack.enter_context(open_journal(journal_path(config)))
         cache = VectorCache(cache_path(config), config.cache_size)
         stack.callback(cache.close)
         collections = stack.enter_context(parts.collections(journal, serve=serve))

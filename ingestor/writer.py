@@ -132,7 +132,7 @@ class Writer:
         """Whether it succeeded; if not, what its error asks for is done."""
         try:
             work()
-        except (Transient, sqlite3.Error) as error:
+        except (Transient, sqlite3.OperationalError) as error:
             self._pause(collection, error)
         except (Torn, Gone) as error:
             self._rebuild(collection, error)

@@ -10,7 +10,7 @@ import pytest
 from ingestor.decide import NEVER, Changes, Failure
 from ingestor.journal import Journal
 from ingestor.model import CollectionName, Item, Known, SourceName
-from ingestor.rows import CollectionRow, Entry, Intent, Receipt, pack, unpack
+from ingestor.rows import CollectionRow, Entry, Intent, Receipt, SourceRow, pack, unpack
 from ingestor.schema import NewerJournal
 
 S, C = SourceName("s"), CollectionName("docs")
@@ -177,13 +177,27 @@ def test_doubt_makes_everything_due_again(journal: Journal) -> None:
 
 def test_a_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
     assert not journal.accept(S)
-    journal.hold(S, "too many")
+    journal.hold(S, "too many", loss=True)
     assert journal.source(S).held == "too many"
     assert journal.accept(S)
     assert journal.source(S).accepted
     journal.scanned(S, 7.0, "disk")
-    row = journal.source(S)
-    assert (row.held, row.accepted, row.last_scan, row.identity) == (None, False, 7.0, "disk")
+    assert journal.source(S) == SourceRow(7.0, "disk", held=None, accepted=False)
+
+
+def test_only_a_loss_can_be_accepted(journal: Journal) -> None:
+    journal.hold(S, "too many", loss=True)
+    journal.hold(S, "the folder is missing")
+    assert not journal.accept(S)
+
+
+def test_a_listing_that_missed_something_is_remembered_until_one_misses_nothing(journal: Journal) -> None:
+    journal.scanned(S, 7.0, "disk", "a/b can't be read")
+    assert journal.source(S) == SourceRow(7.0, "disk", trouble="a/b can't be read")
+    journal.scanned(S, 8.0, "disk")
+    assert journal.source(S).trouble is None
+    journal.troubled(S, "no answer")
+    assert journal.source(S) == SourceRow(8.0, "disk", trouble="no answer")
 
 
 def test_collections_are_remembered(journal: Journal) -> None:
