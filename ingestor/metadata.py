@@ -140,7 +140,7 @@ def _span(lines: Outline, chunk: Chunk) -> dict[str, Scalar]:
         "page": first.page if first else None,
         "page_label": first.page_label if first else None,
         "block_kinds": ",".join(dict.fromkeys(block.kind for block in blocks)) or None,
-        "symbol": next((block.symbol for block in blocks if block.symbol), None),
+        "symbol": dict(chunk.extra).get("symbol") or next((b.symbol for b in blocks if b.symbol), None),
     }
 
 

@@ -238,3 +238,15 @@ def test_counts_and_neighbours_agree_for_any_spans(data: st.DataObject) -> None:
     for chunk, row in zip(chunks, rows, strict=True):
         assert row["start_line"] == 1 + SOURCE.count("\n", 0, chunk.start)
         assert row["end_line"] == 1 + SOURCE.count("\n", 0, chunk.end - 1)
+
+
+def test_a_chunker_that_knows_the_symbol_is_believed() -> None:
+    text = "def f(): pass"
+    document = Document(text, (Block("code", 0, len(text)),))
+    chunk = Chunk(0, len(text), text, extra=(("symbol", "f"),))
+    item = Item("a.py", "1", "/a.py")
+    described = build(
+        document, item, DocumentId("x"), [chunk], [RecordId("x#0")],
+        tokens=[3], content_hashes=["h"], strategy="structure", recipe="r",
+    )  # fmt: skip
+    assert described[0]["symbol"] == "f"
