@@ -113,9 +113,14 @@ class Settings(Options):
         default={}, description="where the collections live: one of the three forms below"
     )
     embedding: dict[str, Any] = Field(
-        default={}, description="`kind` and the options of that embedder; one for all collections"
+        default={},
+        description=f"`kind` (`{DEFAULT_EMBEDDER}` where left out) and the options of that embedder; "
+        "one for all collections",
     )
-    chunking: dict[str, Any] = Field(default={}, description="`strategy` and the options of that strategy")
+    chunking: dict[str, Any] = Field(
+        default={},
+        description=f"`strategy` (`{DEFAULT_STRATEGY}` where left out) and the options of that strategy",
+    )
     cache: Cache = Field(default=Cache(), description="see below")
     workers: int = Field(
         default=16, ge=1, le=64, description="documents prepared at the same time; changes speed, not results"

@@ -1,0 +1,162 @@
+"""Writes the tables of docs/config.md from the models that check a config: `python docs/config_tables.py`.
+
+A table stands between `<!-- table NAME -->` and `<!-- end -->`. tests/test_config_docs.py fails when one is
+out of date.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
+from pydantic import BaseModel, BeforeValidator, SecretStr
+from pydantic.fields import FieldInfo
+
+from ingestor import config, units
+from ingestor.chunkers.options import ChunkerOptions
+from ingestor.registry import Group, Plugin, find, kinds
+
+PAGE = Path(__file__).with_name("config.md")
+_NAMES = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "`true`, `false`",
+    Path: "path",
+    SecretStr: "secret text",
+    dict: "mapping",
+    NoneType: "`null`",
+}
+_BOUNDS = {
+    Ge: ("ge", "≥ {}"),
+    Gt: ("gt", "> {}"),
+    Le: ("le", "≤ {}"),
+    Lt: ("lt", "< {}"),
+    MinLen: ("min_length", "{} or more"),
+    MaxLen: ("max_length", "{} or fewer"),
+}
+_PARSED: dict[Callable[..., Any], str] = {units.seconds: "duration", units.size: "size"}
+_UNITS: dict[str, dict[str, float]] = {
+    "duration": {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400},
+    "size": {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9},
+}
+
+
+def page(text: str) -> str:
+    """The page with its tables written anew."""
+    return re.sub(
+        r"(?s)<!-- table (\S+) -->\n.*?<!-- end -->",
+        lambda match: f"<!-- table {match[1]} -->\n{_section(match[1])}<!-- end -->",
+        text,
+    )
+
+
+def _section(name: str) -> str:
+    if name == "shared":
+        return _table(ChunkerOptions)
+    for group in get_args(Group):
+        if name == group:
+            return "\n".join(_plugin(find(group, kind)) for kind in kinds(group))
+    return _table(getattr(config, name))
+
+
+def _plugin(plugin: Plugin) -> str:
+    shared = ChunkerOptions.model_fields if issubclass(plugin.options, ChunkerOptions) else {}
+    fields = plugin.options.model_fields
+    own = [name for name in fields if repr(fields[name]) != repr(shared.get(name))]
+    about = _paragraph(sys.modules[plugin.build.__module__].__doc__)
+    table = _table(plugin.options, own) if own else "No options of its own.\n"
+    return f"### `{plugin.kind}`\n\n{about}\n\n{table}"
+
+
+def _paragraph(docstring: str | None) -> str:
+    """The first one, with Markdown's code marks."""
+    return " ".join((docstring or "").split("\n\n")[0].split()).replace("``", "`")
+
+
+def _table(model: type[BaseModel], names: Iterable[str] | None = None) -> str:
+    rows = ["| Key | Default | Allowed | Meaning |", "|---|---|---|---|"]
+    for name in model.model_fields if names is None else names:
+        field = model.model_fields[name]
+        cells = (
+            f"`{name}`",
+            _default(field),
+            _allowed(_given(field), field.metadata),
+            field.description or "",
+        )
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _given(field: FieldInfo) -> Any:
+    """The field's type, less None where that is the default: leaving the key out says it."""
+    if field.default is not None:
+        return field.annotation
+    return reduce(or_, (part for part in get_args(field.annotation) if part is not NoneType))
+
+
+def _allowed(annotation: Any, metadata: Iterable[Any] = ()) -> str:
+    marks = list(metadata)
+    return ", ".join([_parsed(marks) or _type(annotation), *_limits(marks)])
+
+
+def _parsed(metadata: Iterable[Any]) -> str:
+    """What is written where the value is not written as it is: a duration or a size."""
+    found = (_PARSED.get(mark.func, "") for mark in metadata if isinstance(mark, BeforeValidator))
+    return next(found, "")
+
+
+def _limits(metadata: Iterable[Any]) -> Iterator[str]:
+    for mark in metadata:
+        if isinstance(mark, FieldInfo):
+            yield from _limits(mark.metadata)
+        elif type(mark) in _BOUNDS:
+            attribute, template = _BOUNDS[type(mark)]
+            yield template.format(getattr(mark, attribute))
+
+
+def _type(annotation: Any) -> str:
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _allowed(parts[0], parts[1:])
+    if origin is Literal:
+        return ", ".join(f"`{part}`" for part in parts)
+    if origin in (list, tuple):
+        return f"list: {_type(parts[0])}"
+    if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        return "mapping"
+    return _NAMES.get(annotation) or " or ".join(_type(part) for part in parts)
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if field.is_required():
+        return "required"
+    if value is None or value == {} or isinstance(value, BaseModel):
+        return ""
+    parsed = _parsed(field.metadata)
+    return f"`{_written(value, _UNITS[parsed]) if parsed else _plain(value)}`"
+
+
+def _written(value: float, names: Mapping[str, float]) -> str:
+    """In the largest unit that leaves a number of one digit after the point at most."""
+    fitting = [unit for unit, worth in names.items() if value >= worth and value * 10 % worth == 0]
+    return f"{value / names[fitting[-1]]:g}{fitting[-1]}" if fitting else f"{value:g}"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Path):
+        return f"./{value}"
+    if isinstance(value, str) and value:
+        return value
+    return json.dumps(value, ensure_ascii=False, default=lambda inner: inner.model_dump(mode="json"))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
