@@ -43,10 +43,10 @@ _TICK = 100_000_000  # ns: a second write so soon after the first may leave the 
 _COARSE_TICK = 2_000_000_000  # ns, on file systems that keep whole seconds
 
 
-def _expanded(path: Path) -> Path:
-    if not path.parts:
+def _named(path: object) -> object:
+    if path == "":  # else it would be the current folder
         raise ValueError("must name a folder")
-    return path.expanduser()
+    return path
 
 
 def _plain_name(name: str) -> str:
@@ -73,7 +73,9 @@ class FolderOptions(Options):
     """Patterns are those of .gitignore: the last that matches decides, ``!`` negates, ``dir/`` is a whole
     directory, and one with a slash inside is relative to the folder."""
 
-    path: Annotated[Path, AfterValidator(_expanded)] = Field(description="the folder")
+    path: Annotated[Path, BeforeValidator(_named), AfterValidator(Path.expanduser)] = Field(
+        description="the folder"
+    )
     include: list[Pattern] = Field(default=["**/*"], description="files to list, as .gitignore patterns")
     exclude: list[Pattern] = Field(
         default=[],
