@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ingestor import config
-from ingestor.config import Remote, Settings, SourceSettings, Supervised
+from ingestor.config import Embedded, Remote, Settings, SourceSettings, Supervised
 from ingestor.config_file import load
 from ingestor.registry import find
 
@@ -92,10 +92,17 @@ COMMENTED = [at for at, line in enumerate(TEMPLATE_LINES) if re.match(r" *# \w+:
 def test_what_the_template_has_commented_out_can_be_used(at: int, tmp_path: Path) -> None:
     line = TEMPLATE_LINES[at].replace("# ", "", 1)
     lines = [*TEMPLATE_LINES[:at], line, *TEMPLATE_LINES[at + 1 :]]
-    if line.startswith("chroma:"):
-        begin = lines.index("  path: ./chroma") - 1
-        del lines[begin : begin + 3]
     file = tmp_path / "config.yaml"
     file.write_text("\n".join(lines))
-    assert load(file, {"CHROMA_TOKEN": "t0ken"}).sources
+    assert load(file, {}).sources
     assert yaml.safe_load(file.read_text()) != yaml.safe_load(TEMPLATE.read_text("utf-8"))
+
+
+def test_the_other_forms_of_chroma_in_the_template_can_be_used(tmp_path: Path) -> None:
+    forms = re.findall(r"^  #   (\{.*\})$", TEMPLATE.read_text("utf-8"), re.MULTILINE)
+    file = tmp_path / "config.yaml"
+    kinds = []
+    for form in forms:
+        file.write_text(f"chroma: {form}\n{SOURCE}")
+        kinds.append(type(load(file, {"CHROMA_TOKEN": "t0ken"}).chroma))
+    assert kinds == [Remote, Embedded]
