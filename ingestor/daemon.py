@@ -18,6 +18,7 @@ from ingestor.wiring import Running
 log = logging.getLogger("ingestor")
 
 TICK = 1.0  # seconds: how soon a signal or a changed config is noticed, at the latest
+ENOUGH = 5000  # tokens that tell how fast this machine embeds
 PATIENCE = 30.0  # seconds that a sync waits for what failed to succeed
 
 
@@ -71,6 +72,7 @@ class Loop:
             if time.time() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):
                 break
         engine.flush()
+        self._remember_rate()
         self._show()
 
     def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
@@ -81,12 +83,14 @@ class Loop:
             self.running.collections.tick()
             if not rested and engine.resting():
                 rested = True
+                self._remember_rate()
                 settled(self.live())
             config = reloaded()
             if config is not None:
                 self.running = self.running.reconfigured(config)
                 self._configure(watch=True)
         engine.flush()
+        self._remember_rate()
 
     def live(self) -> Live:
         """How far the work is."""
@@ -103,6 +107,13 @@ class Loop:
             embedding_seconds=embedding.seconds,
             chroma=self.running.collections.address,
         )
+
+    def _remember_rate(self) -> None:
+        """What plans reckon with, where enough was embedded to tell."""
+        embedding = self.running.embedding
+        if embedding.tokens >= ENOUGH:
+            rate = embedding.tokens / max(embedding.seconds, 1e-6)
+            self.running.engine.journal.set("tokens_per_second", f"{rate:.1f}")
 
     def _configure(self, *, watch: bool):  # type: ignore[no-untyped-def]
         self.running.engine.configure(self.running.parts.sources(self.running.embedding), watch=watch)
