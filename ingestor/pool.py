@@ -179,9 +179,13 @@ class Embedding:
         return left
 
     def _answer(self, wishes: list[_Wish]) -> None:
+        """The cache is asked again: what an earlier batch made may be what this one wants."""
         wanted = {d: t for wish in wishes for d, t in zip(wish.digests, wish.texts, strict=True)}
         try:
-            answers = self._embed(list(wanted), list(wanted.values()))
+            answers: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
+            missing = [d for d in wanted if d not in answers]
+            if missing:
+                answers |= self._embed(missing, [wanted[d] for d in missing])
         except Exception as error:  # noqa: BLE001 - every asker gets it, and the thread lives on
             for wish in wishes:
                 wish.answer.set_exception(error)
