@@ -18,7 +18,8 @@ Trees = Mapping[str, ast.Module]  # by dotted module name; a package is the name
 PURE = {
     "ingestor.model", "ingestor.ports", "ingestor.decide", "ingestor.diff", "ingestor.cluster",
     "ingestor.fingerprint", "ingestor.backoff", "ingestor.units", "ingestor.spans", "ingestor.limits",
-    "ingestor.structure", "ingestor.metadata", "ingestor.sentences", "ingestor.rows",
+    "ingestor.structure", "ingestor.metadata", "ingestor.sentences", "ingestor.rows", "ingestor.pooling",
+    "ingestor.pieces", "ingestor.scatter", "ingestor.fixedpoint",
 }  # fmt: skip
 
 # All that a pure module may import, besides pure modules and the registry (whose types options are made of).
