@@ -22,6 +22,7 @@ from connectors._names import escape
 Symlinks = Literal["skip", "inside", "follow"]
 Found = tuple[str, os.stat_result]  # key; of the file itself, where a link leads to it
 Ignores = tuple[tuple[int, Rules], ...]  # deepest first, each with the length of its directory's path
+_NO_FILE = "it is neither a file nor a folder"
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _log = logging.getLogger(__name__)
 
@@ -121,8 +122,10 @@ class Walk:
             return self._place(place, name, real, ignores, place.linked)
         if entry.is_file(follow_symlinks=False):
             return self._file(place, name, entry.stat(follow_symlinks=False))
-        if entry.is_symlink() and self._selection.symlinks != "skip":
-            return self._link(place, name, ignores)
+        if entry.is_symlink():
+            return self._link(place, name, ignores) if self._selection.symlinks != "skip" else None
+        if self._included(place, name, is_directory=False):
+            _left_out(f"{self._path}/{place.path}{name}", _NO_FILE)
         return None
 
     def _place(self, place: _Place, name: str, real: str, ignores: Ignores, linked: bool) -> _Place:
@@ -142,7 +145,10 @@ class Walk:
         real, found = target
         if stat.S_ISREG(found.st_mode):
             return self._file(place, name, found)
-        if not stat.S_ISDIR(found.st_mode) or self._excluded(place.path + name, name, ignores, True):
+        if not stat.S_ISDIR(found.st_mode):
+            _left_out(str(holder / name), _NO_FILE)
+            return None
+        if self._excluded(place.path + name, name, ignores, True):
             return None
         if place.linked or holder.is_relative_to(Path(self._path, real)):
             return None
@@ -152,14 +158,14 @@ class Walk:
         """The real path of what a link leads to, and its status; None where it may not be followed."""
         real = real_path(self._path, link)
         if real.startswith("/") and self._selection.symlinks != "follow":
-            _left_out(link, "leads out of the folder")
+            _left_out(link, "it is a link that leads out of the folder")
             return None
         try:
             return real, status(self._root, real)
         except OSError as error:
             if error.errno not in _NOWHERE:
                 raise
-            _left_out(link, "leads nowhere")
+            _left_out(link, "it is a link that leads nowhere")
             return None
 
     def _included(self, place: _Place, name: str, is_directory: bool) -> bool:
@@ -191,9 +197,9 @@ class Walk:
 
 
 @lru_cache(maxsize=4096)
-def _left_out(link: str, why: str) -> None:
-    """Said once a link, not at every scan."""
-    _log.info("link left out, it %s: %s", why, link)
+def _left_out(path: str, why: str) -> None:
+    """Said once, not at every scan."""
+    _log.info("left out, %s: %s", why, path)
 
 
 def _read(name: str, descriptor: int) -> str | None:

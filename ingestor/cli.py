@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from importlib.resources import files
+from io import TextIOWrapper
 from os import environ
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,6 +32,7 @@ from ingestor.live import Live
 from ingestor.log import set_up
 from ingestor.model import CollectionName, SourceName
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
+from ingestor.printable import spelt
 from ingestor.reload import Reloader
 from ingestor.wiring import Running, opened
 
@@ -50,6 +52,9 @@ SETTLED, USAGE, QUARANTINED, FAILED = 0, 2, 3, 4
 
 def main() -> None:
     """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that can't show a name is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except (ConfigError, BadRequest) as error:
@@ -61,7 +66,7 @@ def main() -> None:
 
 
 def fail(message: str, code: int) -> None:
-    print(message, file=sys.stderr)
+    print(spelt(message), file=sys.stderr)
     raise SystemExit(code)
 
 

@@ -20,6 +20,7 @@ from rich.text import Text
 from ingestor.inspection import Estimate, Listed, Shown, Verification
 from ingestor.live import Live
 from ingestor.model import Hit
+from ingestor.printable import line, spelt
 from ingestor.status import Status
 
 out = Console(highlight=False, soft_wrap=True)
@@ -100,11 +101,11 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
     embedded = result["embedded"]
     print(f"embedded:  {embedded['texts']} texts, {embedded['tokens']} tokens")
     for problem in result["problems"]:
-        print(f"  {problem['document']}: {problem['reason']}")
+        print(line(f"  {problem['document']}: {problem['reason']}"))
     for source, reason in result["held"].items():
-        print(f"  source {source} is held: {reason}")
+        print(line(f"  source {source} is held: {reason}"))
     for source, reason in result["unseen"].items():
-        print(f"  source {source}: {reason}")
+        print(line(f"  source {source}: {reason}"))
     print(f"{result['seconds']:.1f} s")
 
 
@@ -122,7 +123,7 @@ def show_plan(estimate: Estimate, as_json: bool) -> None:
         rate = f"{estimate.tokens_per_second:.0f} tokens/s"
         print(f"time:      {least}about {_duration(estimate.seconds)} ({rate})")
     for document, reason in plan.problems:
-        print(f"  {document}: {reason}")
+        print(line(f"  {document}: {reason}"))
     print("Nothing was touched; `ingestor sync` does it.")
 
 
@@ -150,15 +151,15 @@ def show_status(status: Status, as_json: bool) -> None:
     out.print(_collection_table(status))
     for name, source in status.sources.items():
         if source.held:
-            out.print(Text.assemble((f"{name} is held: ", "red"), source.held))
+            out.print(Text.assemble((f"{name} is held: ", "red"), line(source.held)))
         if source.trouble:
-            out.print(Text(f"{name}: {source.trouble}", "yellow"))
+            out.print(Text(line(f"{name}: {source.trouble}"), "yellow"))
         if not source.configured:
             out.print(f"[yellow]{name} is no longer in the config;[/] its documents stay as they are")
     for failed in status.failures[:20]:
         when = "until it changes" if failed.next_try is None else f"next try {_when(failed.next_try)}"
         state = "quarantined" if failed.quarantined else "failed"
-        out.print(Text(f"{failed.source}: {failed.document}: {state}, {when}: {failed.reason}"))
+        out.print(Text(line(f"{failed.source}: {failed.document}: {state}, {when}: {failed.reason}")))
     if len(status.failures) > 20:
         out.print(f"... and {len(status.failures) - 20} more (--json lists all)")
 
@@ -193,10 +194,10 @@ def show_hits(hits: Sequence[Hit], as_json: bool) -> None:
     for hit in hits:
         meta = hit.metadata
         place = f"{meta.get('source')}:{meta.get('start_line')}-{meta.get('end_line')}"
-        out.print(Text.assemble((f"{hit.score:.3f}  ", "bold green"), (place, "cyan")))
+        out.print(Text.assemble((f"{hit.score:.3f}  ", "bold green"), (line(place), "cyan")))
         if meta.get("heading_path"):
-            out.print(Text(f"       {meta['heading_path']}", "dim"))
-        text = " ".join(hit.text.split())
+            out.print(Text(line(f"       {meta['heading_path']}"), "dim"))
+        text = spelt(" ".join(hit.text.split()))
         out.print(Text(f"       {text[:EXCERPT]}{'…' if len(text) > EXCERPT else ''}\n"))
     if not hits:
         print("nothing found")
@@ -215,7 +216,7 @@ def show_verify(report: Verification, as_json: bool) -> None:
     for name, reason in report.broken.items():
         print(f"  collection {name} is broken: {reason}")
     for name, reason in report.unseen.items():
-        print(f"  source {name}: {reason}")
+        print(line(f"  source {name}: {reason}"))
     if report.unsettled:
         print(f"  {report.unsettled} documents are not settled; `ingestor sync` brings them in step")
     if report.clean:
@@ -230,7 +231,7 @@ def show_documents(documents: Sequence[Listed], as_json: bool) -> None:
         return
     for document in documents:
         mark = " " if document.settled else "*"
-        print(f"{mark} {document.source}  {document.records:5}  {document.document}")
+        print(f"{mark} {document.source}  {document.records:5}  {line(document.document)}")
 
 
 def show_chunks(found: Shown, as_json: bool) -> None:
@@ -243,8 +244,8 @@ def show_chunks(found: Shown, as_json: bool) -> None:
         meta = record.metadata
         span = f"{meta.get('start_index')}-{meta.get('end_index')}"
         head = f"{record.id}  {span}  {meta.get('heading_path') or ''}"
-        out.print(Text(head, "bold cyan"))
-        out.print(Text(record.text, "yellow" if number % 2 else "default"))
+        out.print(Text(line(head), "bold cyan"))
+        out.print(Text(spelt(record.text), "yellow" if number % 2 else "default"))
     if not found.records:
         print("this document has no records")
 

@@ -12,9 +12,10 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
+from ingestor.printable import spelt
+
 _OTHERS = ("chromadb", "httpcore", "httpx", "watchdog", "sentence_transformers", "transformers", "urllib3")
 _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 def set_up(level: str, form: str) -> None:
@@ -32,7 +33,7 @@ class Text(logging.Formatter):
         fields = "".join(f" {name}={_quoted(value)}" for name, value in _extra(record).items())
         trace = "\n" + self.formatException(record.exc_info) if record.exc_info else ""
         said = f"{at} {record.levelname:7} {record.getMessage()}{fields}{trace}"
-        return _CONTROL.sub(_spelt, said).replace("\n", "\n    ")
+        return spelt(said).replace("\n", "\n    ")
 
 
 class Json(logging.Formatter):
@@ -45,7 +46,7 @@ class Json(logging.Formatter):
         }
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)
-        return _CONTROL.sub(_spelt, json.dumps(line, ensure_ascii=False, default=str))
+        return spelt(json.dumps(line, ensure_ascii=False, default=str))
 
 
 def _extra(record: logging.LogRecord) -> dict[str, Any]:
@@ -55,8 +56,3 @@ def _extra(record: logging.LogRecord) -> dict[str, Any]:
 def _quoted(value: object) -> str:
     text = str(value)
     return text if re.fullmatch(r"[^\s\"=]+", text) else json.dumps(text, ensure_ascii=False)
-
-
-def _spelt(match: re.Match[str]) -> str:
-    """As JSON escapes it."""
-    return f"\\u{ord(match[0]):04x}"

@@ -226,17 +226,20 @@ def test_symbolic_links(tmp_path: Path, world: FolderWorld, policy: str, expecte
         assert linking.keys(key) == {key}
 
 
-def test_links_that_are_left_out_are_said_once(
+def test_what_is_left_out_is_said_once(
     tmp_path: Path, world: FolderWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     linked(tmp_path, world)
+    os.mkfifo(world.root / "fifo.md")
     with caplog.at_level(logging.INFO):
         world.keys()
         world.keys()
     assert sorted(record.getMessage().rsplit("/", 1)[1] for record in caplog.records) == [
         "broken.md",
+        "fifo.md",
         "out",
         "out.md",
+        "self.md",
     ]
 
 

@@ -128,3 +128,71 @@ def test_a_mistake_is_told_in_a_few_words(project: Project, ask: Ask, name: str)
 def test_a_port_that_is_taken_is_told_with_who_has_it(project: Project, ask: Ask) -> None:
     with socket.create_server(("127.0.0.1", project.port)):
         assert_told(ask("run"), 4, str(project.port), "taken", str(os.getpid()), "chroma.port")
+
+
+def odd_names(docs: Path) -> list[str]:
+    """Files with names that some program chokes on; returns how ``ls`` shows them."""
+    (docs / "new\nline.txt").write_text("a name of two lines")
+    (docs / "red\x1b[31m.txt").write_text("a name that steers a terminal")
+    (docs / "[red]markup.txt").write_text("a name with markup")
+    (docs / "emoji 😀 名前.txt").write_text("a name in other scripts")
+    (docs / ("x" * 251 + ".txt")).write_text("the longest name")
+    with open(os.fsencode(docs) + b"/bad\xff.txt", "w") as file:
+        file.write("a name that is not UTF-8")
+    return [
+        *("new\\nline.txt", "red\\u001b[31m.txt", "[red]markup.txt", "emoji 😀 名前.txt"),
+        *("x" * 251 + ".txt", r"bad\xFF.txt"),
+    ]
+
+
+def odd_contents(docs: Path) -> list[str]:
+    """Files that hold nothing to index, or something odd: none of them is a failure."""
+    (docs / "empty.txt").touch()
+    (docs / "blank.txt").write_text(" \n\n\t")
+    (docs / "bom.txt").write_bytes(b"\xef\xbb\xbf")
+    (docs / "bom16.txt").write_bytes(b"\xff\xfe")
+    (docs / "surrogate.txt").write_bytes(b"a lone \xed\xa0\x80 one")
+    return ["empty.txt", "blank.txt", "bom.txt", "bom16.txt", "surrogate.txt"]
+
+
+def no_documents(project: Project) -> None:
+    """What is in the folder and can't be read as a file."""
+    docs, outside = project.docs, project.folder / "outside.txt"
+    outside.write_text("not for readers of docs")
+    (docs / "dangling.txt").symlink_to("nowhere.txt")
+    (docs / "loop.txt").symlink_to("loop.txt")
+    (docs / "out.txt").symlink_to(outside)
+    os.mkfifo(docs / "fifo.txt")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"/proc/self/fd/{os.open(docs, os.O_PATH)}/socket.txt")
+
+
+BAD_FILES = {
+    "random.bin": os.urandom(5000),
+    "nul.txt": b"text\0with\0nuls" * 100,
+    "picture.md": b"\x89PNG\r\n\x1a\n" + bytes(100),
+}
+
+
+def test_odd_files_are_indexed_or_named_and_none_stops_the_rest(project: Project, ask: Ask) -> None:
+    names = odd_names(project.docs) + odd_contents(project.docs)
+    no_documents(project)
+    for name, content in BAD_FILES.items():
+        (project.docs / name).write_bytes(content)
+    with (project.docs / "huge.txt").open("wb") as file:
+        file.truncate(200_000_000)
+
+    synced = call(project, "sync")
+    assert synced.code == 3, synced
+    assert "Traceback" not in synced.err
+    assert "\x1b" not in synced.out + synced.err
+    for name in ("dangling.txt", "loop.txt", "out.txt", "fifo.txt", "socket.txt"):
+        assert any("left out" in line and name in line for line in synced.err.splitlines()), name
+    assert "huge.txt has 200,000,000 bytes; max_size is 50,000,000: raise it, or exclude" in synced.out
+    for name in BAD_FILES:
+        assert f"{name}: looks like " in synced.out
+        assert "exclude it, or convert it" in synced.out
+
+    listed = ask("ls").out.splitlines()
+    assert sorted(line.split(None, 2)[2] for line in listed) == sorted([*names, *BAD_FILES, "huge.txt"])
+    assert project.json("verify")["checked"] == 7  # a record for each odd name, and the lone surrogate
