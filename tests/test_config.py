@@ -13,11 +13,20 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from connectors.folder import Folder, FolderOptions
-from ingestor.config import Config, ConfigError, Embedded, Remote, Supervised, describe
+from ingestor.config import (
+    Config,
+    ConfigError,
+    Embedded,
+    Remote,
+    Settings,
+    SourceSettings,
+    Supervised,
+    describe,
+)
 from ingestor.config_check import check
 from ingestor.config_file import load
 from ingestor.config_yaml import parse
-from ingestor.registry import Group, kinds
+from ingestor.registry import Group, Options, kinds
 
 ROOT = Path(__file__).parent.parent
 AT = Path("/conf")
@@ -752,11 +761,27 @@ _VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=6),
     max_leaves=20,
 )
+_GOOD = {"name": "a", "kind": "folder", "path": "docs", "collection": "abc"}
+
+
+def _change(model: type[Options]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.just({}) | st.dictionaries(st.sampled_from(list(model.model_fields)), _VALUES, max_size=1)
+
+
+_FIRST = st.sampled_from([{"path": "more"}, {"path": "more/x"}, {"path": "."}, {"collection": "other"}])
+_ALMOST = st.builds(
+    lambda top, first, second: (
+        {"sources": [_GOOD | first, _GOOD | {"name": "b", "path": "more"} | second]} | top
+    ),
+    *(_change(Settings), _FIRST | _change(SourceSettings), _change(FolderOptions)),
+)
 _TEXTS = st.one_of(
     st.text(),
     st.lists(_SCRAPS, max_size=12).map("\n".join),
     st.lists(_SCRAPS, max_size=12).map("".join),
-    st.dictionaries(_KEYS, _VALUES, max_size=8).map(lambda tree: yaml.safe_dump(tree, allow_unicode=True)),
+    (_ALMOST | st.dictionaries(_KEYS, _VALUES, max_size=8)).map(
+        lambda tree: yaml.safe_dump(tree, allow_unicode=True)
+    ),
 )
 
 
