@@ -1,7 +1,8 @@
 """Vectors as integers: sums and products that come out the same in any order, on any machine. Pure.
 
-A coordinate is a multiple of 2^-14, so the product of two unit vectors is an integer of 29 bits. Nothing
-here goes through BLAS, whose sums depend on shapes and threads; int64 is exact, and as fast along a band.
+A coordinate is a multiple of 2^-14. The product of two unit vectors, and every partial sum of it, is then an
+integer of 29 bits (Cauchy-Schwarz), so int32 holds it. Nothing here goes through BLAS, whose float sums
+depend on shapes and threads; integers are exact, and as fast along a band.
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ from ingestor.model import Vectors
 SCALE_BITS = 14
 SCALE = 1 << SCALE_BITS
 
-Fixed = npt.NDArray[np.int64]  # shape (n, dimensions): coordinates in units of 2^-14
+Fixed = npt.NDArray[np.int32]  # shape (n, dimensions): unit vectors, in units of 2^-14
 Integers = npt.NDArray[np.int64]
 
 _LONGEST = 1.05  # a unit vector whose coordinates were rounded, say to float16, may be this long
@@ -21,34 +22,34 @@ _BLOCK = 256  # rows that stay in the processor's cache while they are multiplie
 
 def fixed(vectors: Vectors) -> Fixed:
     """Round unit vectors (or zero ones) to fixed point. Raises ValueError for longer ones and for NaN."""
-    scaled = np.rint(vectors.astype(np.float64) * SCALE)
-    if len(scaled) and not float(np.einsum("ij,ij->i", scaled, scaled).max()) <= (_LONGEST * SCALE) ** 2:
+    scaled = np.rint(vectors * np.float32(SCALE))
+    if not np.einsum("ij,ij->i", scaled, scaled).max(initial=0) <= (_LONGEST * SCALE) ** 2:
         raise ValueError("the embedder returned a vector that is not of unit length")
-    return scaled.astype(np.int64)
-
-
-def squares(rows: Fixed) -> Integers:
-    """The squared length of each row, exactly; shape (n,)."""
-    found: Integers = np.einsum("ij,ij->i", rows, rows)
+    found: Fixed = scaled.astype(np.int32)
     return found
 
 
-def lengths(rows: Integers) -> npt.NDArray[np.float64]:
-    """Of each row: the root of an exact sum, which must fit in 64 bits; shape (n,)."""
-    found: npt.NDArray[np.float64] = np.sqrt(squares(rows).astype(np.float64))
+def squares(rows: Fixed | Integers) -> Integers:
+    """The squared length of each row, which must fit in the rows' own type; shape (n,)."""
+    found: Integers = np.einsum("ij,ij->i", rows, rows).astype(np.int64)
     return found
+
+
+def lengths(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
+    """The length of each row, whose square must fit in the rows' own type; shape (n,)."""
+    return np.sqrt(squares(rows).astype(np.float64))
 
 
 def unit(rows: Integers) -> Fixed:
-    """Each row scaled to unit length; a zero row stays zero."""
+    """Each row scaled to unit length; a zero row stays zero. Squared lengths must fit in 64 bits."""
     scaled = rows * (SCALE / np.maximum(lengths(rows), 1))[:, None]
-    return np.rint(scaled, out=scaled).astype(np.int64)
+    return np.rint(scaled, out=scaled).astype(np.int32)
 
 
-def lagged_products(rows: Integers, lags: int) -> Integers:
+def lagged_products(rows: Fixed | Integers, lags: int) -> Integers:
     """``[i, t - 1] = rows[i] . rows[i - t]`` for t = 1..lags, 0 before the first row; shape (n, lags).
 
-    O(n lags dimensions) time, O(n lags) memory. Every product must fit in 64 bits.
+    O(n lags dimensions) time, O(n lags) memory. Every product must fit in the rows' own type.
     """
     products = np.zeros((len(rows), lags), dtype=np.int64)
     for first in range(0, len(rows), _BLOCK):

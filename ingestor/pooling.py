@@ -37,7 +37,7 @@ def mix(vectors: Vectors, weight: float) -> Vectors:
     """
     if not weight:
         return vectors
-    own, share = fixed(vectors), round(weight * _SHARES)
+    own, share = fixed(vectors).astype(np.int64), round(weight * _SHARES)
     total = 2 * _SHARES * own
     for distance, part in ((1, 2 * share), (2, share)):
         total[distance:] += part * own[:-distance]
@@ -45,7 +45,7 @@ def mix(vectors: Vectors, weight: float) -> Vectors:
     return _directions(total, own)
 
 
-def _directions(rows: Integers, otherwise: Integers) -> Vectors:
+def _directions(rows: Integers, otherwise: Fixed | Integers) -> Vectors:
     found = np.where((rows != 0).any(axis=1, keepdims=True), rows, otherwise)
     unit: Vectors = (found / np.maximum(lengths(found), 1)[:, None]).astype(np.float16).astype(np.float32)
     return unit

@@ -49,7 +49,7 @@ def grid() -> Integers:
 
 def smoothed(units: Fixed) -> Fixed:
     """Each vector with half of either neighbour's added, of unit length again."""
-    total = 2 * units
+    total = 2 * units.astype(np.int64)
     total[1:] += units[:-1]
     total[:-1] += units[1:]
     return unit(total)

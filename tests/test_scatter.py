@@ -1,4 +1,4 @@
-"""The pure core of the changepoint strategy: scatter, best cuts at every penalty, the level of a collection."""
+"""The pure core of the changepoint strategy: scatter, best cuts at every penalty, a collection's level."""
 
 from collections.abc import Iterator
 from fractions import Fraction

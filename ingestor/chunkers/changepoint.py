@@ -1,9 +1,9 @@
 """Chunks of least scatter inside, with ``target`` tokens on average (see ingestor/scatter.py).
 
-The text is cut into pieces of at most 50 tokens, and these are put together into chunks of at most 2.5 times
-the target. ``penalty: auto`` finds the price of a chunk at which the mean chunk has the target size: the mean
-over the collection, or over each document by itself (``scope``). A number fixes the price instead, and no
-document depends on others. Chunk vectors are pooled unless ``vectors: encoded`` is set.
+The text is cut into pieces of at most 50 tokens (fewer for small targets), and these are put together into
+chunks of at most 2.5 times the target. ``penalty: auto`` finds the price of a chunk at which the mean chunk
+has the target size: the mean over the collection, or over each document by itself (``scope``). A number fixes
+the price instead, and no document depends on others. Chunk vectors are pooled unless ``vectors: encoded``.
 """
 
 from typing import Annotated, Literal
@@ -40,6 +40,11 @@ class ChangepointOptions(SemanticOptions):
         """Tokens of the largest chunk."""
         return smaller(self.target * 5 // 2, self.max_tokens)
 
+    @property
+    def piece(self) -> int:
+        """Tokens of the largest piece."""
+        return max(SMALLEST, min(_PIECE, self.most // 4))
+
 
 class Changepoint:
     """Of scope ``document``, or with a fixed penalty."""
@@ -48,12 +53,11 @@ class Changepoint:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
-        most = self._options.most
-        spans = pieces(document.text, self._tokens, min(_PIECE, most), heading_starts(document))
+        spans = pieces(document.text, self._tokens, self._options.piece, heading_starts(document))
         if not spans:
             return Chunking(())
         found = units(document.text, spans, embed, self._tokens)
-        costs = scatter(smoothed(found.vectors), found.tokens, most)
+        costs = scatter(smoothed(found.vectors), found.tokens, self._options.most)
         if self._options.penalty == "auto":
             return self._balanced(document, found, costs, embed, others)
         return self._made(document, found, solve(costs, penalties(self._options.penalty)).cuts(0), embed)

@@ -1,15 +1,154 @@
 """The changepoint strategy against the laws of all chunkers, and its options."""
 
-from ingestor.chunkers.changepoint import PLUGIN
-from tests.chunkers.laws import ChunkerLaws
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from ingestor.chunkers.changepoint import PLUGIN, Changepoint, ChangepointOptions, build
+from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
+from ingestor.model import Block, Chunking, Document, Vectors
+from ingestor.pooling import mix
+from ingestor.ports import Collective
+from ingestor.scatter import LEVELS
+from tests.chunkers.collective import keep
+from tests.chunkers.laws import TOKENS, ChunkerLaws, essay
+
+EMBED = HashingEmbedder(HashingOptions(dimensions=256)).embed
 
 
 class TestChangepoint(ChunkerLaws):
     plugin = PLUGIN
-    options = {"target": 20}  # noqa: RUF012
+    options = {"target": 60}  # noqa: RUF012
     local = False  # the penalty is the whole collection's
 
 
 class TestFixedPenalty(ChunkerLaws):
     plugin = PLUGIN
-    options = {"target": 20, "penalty": 0.5, "vectors": "encoded"}  # noqa: RUF012
+    options = {"target": 60, "penalty": 0.5, "vectors": "encoded"}  # noqa: RUF012
+
+
+@pytest.mark.parametrize("more", [{}, {"vectors": "encoded"}])
+def test_a_collection_is_always_as_if_made_at_once(more: dict[str, str]) -> None:
+    keep(PLUGIN, {"target": 30, **more})
+
+
+def test_intervals_too_wide_by_one_level_are_found_out() -> None:
+    with pytest.raises(AssertionError):
+        keep(PLUGIN, {"target": 30, "vectors": "encoded"}, widened=1)
+
+
+def changepoint(**options: object) -> Changepoint:
+    return build(ChangepointOptions.model_validate(options), TOKENS)
+
+
+def sizes(made: Chunking) -> list[int]:
+    return TOKENS.counts([chunk.text for chunk in made.chunks])
+
+
+@pytest.mark.parametrize("target", [25, 60, 125, 300])
+@pytest.mark.parametrize("scope", ["collection", "document"])
+def test_the_mean_chunk_has_the_target_size_and_none_more_than_two_and_a_half_times_that(
+    target: int, scope: str
+) -> None:
+    found = sizes(changepoint(target=target, scope=scope).chunk(Document(essay(200)), EMBED, None))
+    assert 0.85 < sum(found) / len(found) / target < 1.15
+    assert max(found) <= target * 5 // 2
+
+
+def test_a_higher_price_makes_fewer_chunks_and_no_document_depends_on_others() -> None:
+    document, counts = Document(essay(60)), []
+    for penalty in (0.05, 0.5, 5):
+        chunker = changepoint(penalty=penalty)
+        made = chunker.chunk(document, EMBED, None)
+        assert not isinstance(chunker, Collective)
+        assert (made.sums, made.interval) == (None, None)
+        counts.append(len(made.chunks))
+    assert counts[0] > counts[1] > counts[2]
+
+
+def test_the_whole_collection_decides_the_price() -> None:
+    """Beside much text that is cut small, one's own chunks are larger, and the other way about."""
+    chunker, document = changepoint(target=60), Document(essay(60))
+    alone = chunker.chunk(document, EMBED, None)
+    assert alone.sums is not None
+    many = np.array([10**6, *[10**6 // 10] * LEVELS])
+    few = np.array([10**6, *[10**6 // 1000] * LEVELS])
+    assert len(chunker.chunk(document, EMBED, many).chunks) < len(alone.chunks)
+    assert len(chunker.chunk(document, EMBED, few).chunks) > len(alone.chunks)
+
+
+def test_sums_are_of_chunkers_alike_in_target_and_limit() -> None:
+    names = [
+        chunker.statistic
+        for options in ({}, {"vectors": "encoded"}, {"target": 100}, {"max_tokens": 200})
+        if isinstance(chunker := changepoint(**options), Collective)
+    ]
+    assert len(names) == 4
+    assert names[0] == names[1]
+    assert len(set(names)) == 3
+
+
+def test_changes_of_subject_are_where_it_is_cut() -> None:
+    subjects = ["basil needs light", "copper wire carries current", "the committee adjourned again"]
+    paragraphs = [f"In case {n}, {subject}, as note {n} says." for subject in subjects for n in range(6)]
+    made = changepoint(target=80).chunk(Document("\n\n".join(paragraphs)), EMBED, None)
+    for chunk in made.chunks:
+        assert sum(subject in chunk.text for subject in subjects) == 1
+
+
+def test_pooled_vectors_are_given_and_take_in_neighbours_unless_told_otherwise() -> None:
+    document = Document(essay(30))
+    mixed = changepoint().chunk(document, EMBED, None).vectors
+    plain = changepoint(neighbours=0).chunk(document, EMBED, None).vectors
+    assert mixed is not None and plain is not None
+    assert np.array_equal(mixed, mix(plain, 0.3))
+    assert not np.array_equal(mixed, plain)
+    assert changepoint(vectors="encoded").chunk(document, EMBED, None).vectors is None
+    assert ChangepointOptions(vectors="encoded").neighbours == 0
+
+
+def test_the_heading_above_is_pooled_in_where_context_asks_for_it() -> None:
+    text = "# Basil\n\nIt needs light.\n\n# Wire\n\nIt carries current."
+    second = text.index("# Wire")
+    blocks = (Block("heading", 0, 7, 1, "Basil"), Block("heading", second, second + 6, 1, "Wire"))
+    document = Document(text, blocks, title="Notes")
+    plain = changepoint(penalty=0.001, neighbours=0).chunk(document, EMBED, None).vectors
+    titled = changepoint(penalty=0.001, neighbours=0, context="headings").chunk(document, EMBED, None).vectors
+    assert plain is not None and titled is not None
+    towards = EMBED(["Notes > Basil", "Notes > Wire"])
+    assert (np.einsum("ij,ij->i", titled, towards) > np.einsum("ij,ij->i", plain, towards) + 0.05).all()
+
+
+def test_an_edit_in_the_middle_embeds_a_few_pieces_and_changes_few_vectors() -> None:
+    asked: list[str] = []
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        asked.extend(texts)
+        return EMBED(texts)
+
+    text = essay(300)
+    chunker = changepoint(penalty=0.5)
+    before = chunker.chunk(Document(text), embed, None)
+    seen, asked[:] = set(asked), []
+    after = chunker.chunk(Document(text.replace("In case 150,", "In the case 150,", 1)), embed, None)
+    assert len(seen) > 300
+    assert len(set(asked) - seen) <= 2
+    assert before.vectors is not None and after.vectors is not None
+    old = {vector.tobytes() for vector in before.vectors}
+    assert sum(vector.tobytes() not in old for vector in after.vectors) <= 8
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": 2}, "greater than or equal to 4"),
+        ({"penalty": 0}, "greater than 0"),
+        ({"penalty": "none"}, "'auto'"),
+        ({"scope": "corpus"}, "'collection' or 'document'"),
+    ],
+)
+def test_bad_options_are_explained(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ChangepointOptions.model_validate(options)

@@ -1,7 +1,23 @@
-"""The cluster strategy against the laws of all chunkers, and its options."""
+"""The cluster strategy: the laws of all chunkers, those of a collection, and the published algorithm."""
 
-from ingestor.chunkers.cluster import PLUGIN
-from tests.chunkers.laws import ChunkerLaws
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ingestor.chunkers.cluster import PLUGIN, Cluster, ClusterOptions, build
+from ingestor.cluster import FARTHEST, MEAN_BITS, Cuts, contribution, mean, programme, segments
+from ingestor.fixedpoint import SCALE, fixed
+from ingestor.model import Block, Document, Vectors
+from ingestor.pieces import pieces
+from ingestor.ports import BadDocument, Collective
+from tests.chunkers.collective import keep
+from tests.chunkers.golden import corpus
+from tests.chunkers.laws import TOKENS, ChunkerLaws, essay, fake_embed
+from tests.minilm import CachedModel
 
 
 class TestCluster(ChunkerLaws):
@@ -13,3 +29,137 @@ class TestCluster(ChunkerLaws):
 
 class TestPooled(TestCluster):
     options = {"max_tokens": 120, "min_tokens": 30, "scope": "document", "vectors": "pooled"}  # noqa: RUF012
+
+
+@pytest.mark.parametrize("more", [{}, {"vectors": "pooled"}])
+def test_a_collection_is_always_as_if_made_at_once(more: dict[str, str]) -> None:
+    keep(PLUGIN, {"max_tokens": 120, "min_tokens": 30, **more})
+
+
+def published(vectors: Vectors, longest: int) -> Cuts:
+    """The report's algorithm on the full matrix, in floats; a segment never exceeds ``longest`` pieces."""
+    rewards = vectors.astype(np.float64) @ vectors.astype(np.float64).T
+    rewards -= rewards[np.triu_indices(len(vectors), 1)].mean()
+    np.fill_diagonal(rewards, 0)
+    best, starts = [0.0], []
+    for end in range(1, len(vectors) + 1):
+        options = {
+            start: best[start] + rewards[start:end, start:end].sum()
+            for start in range(max(0, end - longest), end)
+        }
+        starts.append(max(options, key=lambda start: options[start]))
+        best.append(options[starts[-1]])
+    ends = [len(vectors)]
+    while starts[ends[-1] - 1]:
+        ends.append(starts[ends[-1] - 1])
+    return tuple(reversed(ends))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(6, 120), st.integers(1, 9), st.floats(0.3, 2), st.integers(0, 2**32))
+def test_cuts_are_the_published_ones(n: int, longest: int, noise: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    raw = rng.normal(size=(n // 5 + 1, 32)).repeat(5, axis=0)[:n] + noise * rng.normal(size=(n, 32))
+    pieces = fixed((raw / np.linalg.norm(raw, axis=1, keepdims=True)).astype(np.float32))
+    cuts = programme(pieces, longest).cuts(mean(contribution(pieces)))
+    assert cuts == published(pieces / SCALE, longest)
+
+
+def test_an_engine_that_never_visits_again_is_found_out() -> None:
+    with pytest.raises(AssertionError):
+        keep(PLUGIN, {"max_tokens": 120, "min_tokens": 30}, widened=FARTHEST)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [200, 400])
+@pytest.mark.parametrize("name", ["chatlogs", "state_of_the_union", "wikitexts"])
+def test_boundaries_of_the_corpora_are_the_published_ones(name: str, most: int) -> None:
+    """With the real model; each corpus a collection of one document, as in the published code."""
+    text, embed = corpus(name), CachedModel().embed
+    spans = pieces(text, TOKENS, 50)
+    cuts = published(embed([text[start:end] for start, end in spans]), most // 50)
+    expected = [(spans[first][0], spans[end - 1][1]) for first, end in segments(cuts)]
+    made = PLUGIN.build(ClusterOptions(max_tokens=most), TOKENS).chunk(Document(text), embed, None)
+    assert [(chunk.start, chunk.end) for chunk in made.chunks] == expected
+    assert len(expected) > 20
+
+
+def cluster(**options: object) -> Cluster:
+    return build(ClusterOptions.model_validate(options), TOKENS)
+
+
+def test_only_the_scope_of_the_collection_makes_it_collective() -> None:
+    assert isinstance(cluster(), Collective)
+    alone = cluster(scope="document")
+    assert not isinstance(alone, Collective)
+    made = alone.chunk(Document(essay(9)), fake_embed, None)
+    assert (made.sums, made.interval) == (None, None)
+
+
+def test_sums_depend_on_the_size_of_pieces_and_on_no_other_option() -> None:
+    first, second = cluster(max_tokens=200), cluster(max_tokens=400, vectors="pooled", drift=0.01)
+    assert isinstance(first, Collective) and isinstance(second, Collective)
+    assert first.statistic == second.statistic
+    document = Document(essay(9))
+    sums = [chunker.chunk(document, fake_embed, None).sums for chunker in (first, second)]
+    assert np.array_equal(*sums)
+    other = cluster(min_tokens=40)
+    assert isinstance(other, Collective)
+    assert other.statistic != first.statistic
+
+
+def test_drift_widens_the_interval_on_either_side() -> None:
+    document = Document(essay(9))
+    exact = cluster().chunk(document, fake_embed, None).interval
+    drifting = cluster(drift=0.25).chunk(document, fake_embed, None).interval
+    assert exact is not None and drifting is not None
+    assert (exact[0] - drifting[0], drifting[1] - exact[1]) == (1 << (MEAN_BITS - 2),) * 2
+
+
+def test_others_decide_what_is_alike() -> None:
+    """Beside documents that resemble nothing, one's own pieces are close; beside its like, they are not."""
+    document, chunker = Document(essay(30)), cluster(max_tokens=120, min_tokens=30)
+    own = chunker.chunk(document, fake_embed, None).sums
+    assert own is not None
+    strangers = own * np.array([1, 1, *[-1] * (len(own) - 2)])
+    together = chunker.chunk(document, fake_embed, strangers * 50)
+    apart = chunker.chunk(document, fake_embed, own * 0 + np.array([10**6, 0, 2**34, *[0] * (len(own) - 3)]))
+    assert len(together.chunks) < len(apart.chunks)
+
+
+def test_no_chunk_reaches_across_a_heading_inside_a_piece() -> None:
+    text = "A word. # Heading\nAnother word."
+    at = text.index("#")
+    blocks = (
+        Block("paragraph", 0, at),
+        Block("heading", at, at + 9, 1),
+        Block("paragraph", at + 10, len(text)),
+    )
+    asked: list[str] = []
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        asked.extend(texts)
+        return fake_embed(texts)
+
+    cluster().chunk(Document(text, blocks), embed, None)
+    assert asked == ["A word.", "# Heading\nAnother word."]
+
+
+def test_too_large_a_document_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingestor.cluster._LARGEST", 100)
+    with pytest.raises(BadDocument, match="lower max_tokens or raise min_tokens"):
+        cluster(max_tokens=400, min_tokens=4).chunk(Document(essay(9)), fake_embed, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"min_tokens": 60, "max_tokens": 50}, "must not exceed"),
+        ({"drift": 0.1, "scope": "document"}, "drift needs scope: collection"),
+        ({"scope": "corpus"}, "'collection' or 'document'"),
+        ({"vectors": "averaged"}, "'encoded' or 'pooled'"),
+    ],
+)
+def test_bad_options_are_explained(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ClusterOptions.model_validate(options)
