@@ -54,12 +54,29 @@ class NewerJournal(NeedsHuman):
 
 
 def migrate(db: sqlite3.Connection) -> None:
-    """Bring the tables up to date, each step in a transaction. Raises NewerJournal."""
+    """Bring the tables up to date, in one transaction. Raises NewerJournal.
+
+    Another process may be about the same: whoever comes second finds it done.
+    """
+    if _version(db) == len(_MIGRATIONS):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for script in _MIGRATIONS[_version(db) :]:
+            for statement in filter(str.strip, script.split(";")):
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _version(db: sqlite3.Connection) -> int:
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > len(_MIGRATIONS):
         raise NewerJournal(
             f"the journal has format {version}, and this program knows {len(_MIGRATIONS)}: "
             "install a newer ingestor"
         )
-    for number, script in enumerate(_MIGRATIONS[version:], start=version + 1):
-        db.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")
+    return version

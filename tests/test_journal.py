@@ -1,6 +1,8 @@
 """The journal alone: what it keeps, what it finds, and that it finds it by index."""
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -229,3 +231,12 @@ def test_a_newer_journal_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("values", [[], [1], [-(2**31), 2**31 - 1], [2**31], [-(2**62), 2**62]])
 def test_sums_survive_packing(values: list[int]) -> None:
     assert unpack(pack(np.array(values, np.int64))).tolist() == values
+
+
+def test_processes_that_open_a_new_journal_at_once_agree(tmp_path: Path) -> None:
+    """As a daemon and a ``status`` do at the first start."""
+    program = "import sys, pathlib, ingestor.journal as j; j.Journal(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "journal.sqlite3")]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(6)]
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 6, errors
