@@ -24,7 +24,7 @@ from ingestor.printable import line, spelt
 from ingestor.status import Status
 
 out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 EXCERPT = 300  # characters of a hit that are shown
 
