@@ -41,9 +41,21 @@ def lengths(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
 
 
 def unit(rows: Integers) -> Fixed:
-    """Each row scaled to unit length; a zero row stays zero. Squared lengths must fit in 64 bits."""
-    scaled = rows * (SCALE / np.maximum(lengths(rows), 1))[:, None]
+    """Each row scaled to unit length; a zero row stays zero."""
+    scaled = directions(rows) * SCALE
     return np.rint(scaled, out=scaled).astype(np.int32)
+
+
+def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
+    """Each row scaled to unit length, in floats; a zero row stays zero.
+
+    24 bits of the largest coordinate decide, so that no square is too large, whatever was summed.
+    """
+    largest = np.abs(rows).max(axis=1, initial=0).astype(np.float64)
+    excess = np.maximum(np.frexp(largest)[1] - 24, 0)
+    narrow = rows.astype(np.int64) >> excess[:, None]
+    found: npt.NDArray[np.float64] = narrow / np.maximum(lengths(narrow), 1)[:, None]
+    return found
 
 
 def lagged_products(rows: Fixed | Integers, lags: int) -> Integers:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ingestor.cluster import Segment
-from ingestor.fixedpoint import Fixed, Integers, fixed, lengths
+from ingestor.fixedpoint import Fixed, Integers, directions, fixed
 from ingestor.model import Vectors
 
 _SHARES = 1024  # neighbours count in multiples of 1/1024
@@ -27,7 +27,7 @@ def pooled(
     sums = np.zeros((len(members), units.shape[1]), np.int64) if besides is None else besides.copy()
     for row, (first, end) in enumerate(members):
         sums[row] += tokens[first:end] @ units[first:end]
-    return _directions(sums, units[[end - 1 for _, end in members]])
+    return _rounded(sums, units[[end - 1 for _, end in members]])
 
 
 def mix(vectors: Vectors, weight: float) -> Vectors:
@@ -42,10 +42,10 @@ def mix(vectors: Vectors, weight: float) -> Vectors:
     for distance, part in ((1, 2 * share), (2, share)):
         total[distance:] += part * own[:-distance]
         total[:-distance] += part * own[distance:]
-    return _directions(total, own)
+    return _rounded(total, own)
 
 
-def _directions(rows: Integers, otherwise: Fixed | Integers) -> Vectors:
+def _rounded(rows: Integers, otherwise: Fixed | Integers) -> Vectors:
     found = np.where((rows != 0).any(axis=1, keepdims=True), rows, otherwise)
-    unit: Vectors = (found / np.maximum(lengths(found), 1)[:, None]).astype(np.float16).astype(np.float32)
-    return unit
+    rounded: Vectors = directions(found).astype(np.float16).astype(np.float32)
+    return rounded

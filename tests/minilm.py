@@ -34,3 +34,7 @@ class CachedModel:
             self.embedded += len(missing)
         rows = [known[digest] for digest in digests]
         return np.array(rows, np.float32).reshape(-1, self._model.dimensions)
+
+    def fresh(self, texts: Sequence[str]) -> Vectors:
+        """Embeds them in any case."""
+        return self._model.embed(texts)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ingestor.chunkers.options import smaller
-from ingestor.chunkers.semantic import SemanticOptions, Units, heading_starts, units, vectors
+from ingestor.chunkers.semantic import SemanticOptions, Units, finished, heading_starts, joined, units
 from ingestor.cluster import Cuts
 from ingestor.fixedpoint import Integers
 from ingestor.limits import SMALLEST, limit
@@ -20,7 +20,6 @@ from ingestor.pieces import pieces
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.scatter import contribution, grid, interval, level, penalties, scatter, smoothed, solve
-from ingestor.spans import chunks
 from ingestor.tokens import Tokens
 
 _VERSION = 1
@@ -75,9 +74,8 @@ class Changepoint:
 
     def _made(self, document: Document, found: Units, cuts: Cuts, embed: Embed) -> Chunking:
         text, options = document.text, self._options
-        spans = limit(text, found.joined(cuts), self._tokens, options.min_tokens, options.most)
-        made = chunks(text, spans)
-        return Chunking(made, vectors(document, made, found, options, embed, self._tokens))
+        kept = limit(text, joined(found.spans, cuts), self._tokens, options.min_tokens, options.most)
+        return finished(document, kept, found, options, embed, self._tokens)
 
 
 class CollectiveChangepoint(Changepoint):

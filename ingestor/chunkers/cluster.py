@@ -14,7 +14,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from ingestor.chunkers.semantic import SemanticOptions, Units, heading_starts, units, vectors
+from ingestor.chunkers.semantic import SemanticOptions, Units, finished, heading_starts, joined, units
 from ingestor.cluster import MEAN_BITS, Programme, contribution, mean, programme
 from ingestor.fixedpoint import running_sums
 from ingestor.limits import SMALLEST, limit
@@ -22,7 +22,6 @@ from ingestor.model import Chunking, Document, Sums
 from ingestor.pieces import pieces
 from ingestor.ports import BadDocument, Embed
 from ingestor.registry import Plugin
-from ingestor.spans import chunks
 from ingestor.tokens import Tokens
 
 _VERSION = 1
@@ -61,13 +60,13 @@ class Cluster:
         value = mean(own if others is None else own + others)
         solved = solvable(found, options)
         cuts = solved.cuts(value)
-        made = chunks(text, limit(text, found.joined(cuts), self._tokens, None, options.max_tokens))
-        pooled = vectors(document, made, found, options, embed, self._tokens)
+        kept = limit(text, joined(spans, cuts), self._tokens, None, options.max_tokens)
+        made = finished(document, kept, found, options, embed, self._tokens)
         if options.scope == "document":
-            return Chunking(made, pooled)
+            return made
         low, high = solved.interval(value, cuts)
         slack = round(options.drift * (1 << MEAN_BITS))
-        return Chunking(made, pooled, own, (low - slack, high + slack))
+        return Chunking(made.chunks, made.vectors, own, (low - slack, high + slack))
 
 
 class CollectiveCluster(Cluster):

@@ -1,8 +1,9 @@
-"""What the semantic strategies share: an option, the units that they compare, and chunks from spans.
+"""What the semantic strategies share: an option, the units they compare, and vectors of longer stretches.
 
 ``vectors: encoded`` has the model read every chunk, a second pass over the text. ``vectors: pooled`` makes a
 chunk's vector from those of its units, weighted by tokens, and mixes in its neighbours' (``neighbours``, 0.3
 unless given): no second pass, and an edit changes the vectors of at most two chunks on either side.
+Strategies that compare longer stretches than a unit encode or pool those in the same way.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,16 +12,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.cluster import Segment
-from ingestor.fixedpoint import Fixed, Integers, fixed
+from ingestor.fixedpoint import Fixed, Integers, fixed, squares, unit
 from ingestor.metadata import contexts
-from ingestor.model import Chunk, Document, Vectors
+from ingestor.model import Chunking, Document
 from ingestor.pooling import mix, pooled
 from ingestor.ports import Embed
-from ingestor.spans import Span
+from ingestor.spans import Span, chunks
 from ingestor.tokens import Tokens
 
 _SHARE = 0.3  # of neighbours in pooled vectors
@@ -49,27 +51,8 @@ class Units:
     """
 
     spans: Sequence[Span]
-    vectors: Fixed
     tokens: Integers
-
-    def members(self, chunks: Sequence[Chunk]) -> list[Segment]:
-        """The units that each chunk overlaps."""
-        starts, ends = [start for start, _ in self.spans], [end for _, end in self.spans]
-        return [(bisect_right(ends, chunk.start), bisect_left(starts, chunk.end)) for chunk in chunks]
-
-    def joined(self, cuts: Sequence[int]) -> list[Span]:
-        """The spans of the segments that end before these units."""
-        firsts = [0, *cuts[:-1]]
-        return [
-            (self.spans[first][0], self.spans[end - 1][1]) for first, end in zip(firsts, cuts, strict=True)
-        ]
-
-
-def units(text: str, spans: Sequence[Span], embed: Embed, tokens: Tokens) -> Units:
-    """Embeds each span, which must be one at least."""
-    ends = [end for _, end in spans]
-    counts = tokens.counts([text[a:b] for a, b in zip([spans[0][0], *ends], ends, strict=False)])
-    return Units(spans, fixed(embed(texts(text, spans))), np.array(counts, dtype=np.int64))
+    vectors: Fixed
 
 
 def heading_starts(document: Document) -> list[int]:
@@ -77,34 +60,100 @@ def heading_starts(document: Document) -> list[int]:
     return [block.start for block in document.blocks if block.kind == "heading"]
 
 
-def texts(text: str, spans: Sequence[Span]) -> list[str]:
-    return [text[start:end] for start, end in spans]
+def units(text: str, spans: Sequence[Span], embed: Embed, tokens: Tokens) -> Units:
+    """Embeds each span."""
+    return Units(spans, sizes(text, spans, tokens), fixed(embed([text[start:end] for start, end in spans])))
 
 
-def vectors(
+def sizes(text: str, spans: Sequence[Span], tokens: Tokens) -> Integers:
+    """The tokens of each, with the whitespace before it."""
+    ends = [end for _, end in spans]
+    starts = [*(start for start, _ in spans[:1]), *ends]
+    return np.array(tokens.counts([text[a:b] for a, b in zip(starts, ends, strict=False)]), dtype=np.int64)
+
+
+def joined(spans: Sequence[Span], cuts: Sequence[int]) -> list[Span]:
+    """The stretches of the segments that end before these units."""
+    return [(spans[first][0], spans[end - 1][1]) for first, end in zip((0, *cuts), cuts, strict=False)]
+
+
+def finished(
     document: Document,
-    chunks: Sequence[Chunk],
-    found: Units,
+    spans: Sequence[Span],
+    found: Units | None,
     options: SemanticOptions,
     embed: Embed,
     tokens: Tokens,
-) -> Vectors | None:
-    """Pooled if the options say so; else none, and the pipeline encodes the chunks.
+) -> Chunking:
+    """One chunk a span. If vectors are to be pooled, they are made from these units."""
+    made = chunks(document.text, spans)
+    if options.vectors == "encoded" or found is None:
+        return Chunking(made)
+    dimensions = found.vectors.shape[1]
+    before = _weighted(contexts(document, made, options.context), dimensions, embed, tokens)
+    own = pooled(found.vectors, found.tokens, _members(found.spans, spans), before)
+    return Chunking(made, mix(own, options.neighbours))
 
-    What ``context`` puts in front of a chunk's text is pooled like one more unit of it.
-    """
-    if options.vectors == "encoded":
-        return None
-    before = contexts(document, chunks, options.context)
-    own = pooled(found.vectors, found.tokens, found.members(chunks), _weighted(before, found, embed, tokens))
-    return mix(own, options.neighbours)
+
+def _members(parts: Sequence[Span], spans: Sequence[Span]) -> list[Segment]:
+    """The parts that each span overlaps."""
+    starts, ends = [start for start, _ in parts], [end for _, end in parts]
+    return [(bisect_right(ends, start), bisect_left(starts, end)) for start, end in spans]
 
 
-def _weighted(lines: Sequence[str], found: Units, embed: Embed, tokens: Tokens) -> Integers:
-    """The vector of each line times its tokens; zeros for an empty one."""
+def _weighted(lines: Sequence[str], dimensions: int, embed: Embed, tokens: Tokens) -> Integers:
+    """What ``context`` puts in front of a chunk is pooled like one more unit: its vector times its tokens."""
     distinct = sorted({line for line in lines if line})
-    known = {"": np.zeros(found.vectors.shape[1], np.int64)}
+    known = {"": np.zeros(dimensions, np.int64)}
     if distinct:
         rows = fixed(embed(distinct)) * np.array(tokens.counts(distinct), np.int64)[:, None]
         known |= zip(distinct, rows, strict=True)
-    return np.array([known[line] for line in lines])
+    return np.array([known[line] for line in lines], np.int64).reshape(-1, dimensions)
+
+
+class Stretches:
+    """Vectors of runs of neighbouring units [first, end), encoded or pooled as the options say."""
+
+    def __init__(
+        self, text: str, spans: Sequence[Span], options: SemanticOptions, embed: Embed, tokens: Tokens
+    ) -> None:
+        self.spans, self.tokens = spans, sizes(text, spans, tokens)
+        self._sums: list[int] = [0, *np.cumsum(self.tokens).tolist()]
+        self.units = units(text, spans, embed, tokens) if options.vectors == "pooled" else None
+        self._text, self._embed = text, embed
+        self._known: dict[Segment, Fixed] = {}
+
+    def rows(self, wanted: Sequence[Segment]) -> Fixed:
+        """One row a stretch."""
+        if self.units is None:
+            return fixed(self._embed([self._text[a:b] for a, b in map(self.span, wanted)]))
+        found = self.units
+        sums = [found.tokens[first:end] @ found.vectors[first:end] for first, end in wanted]
+        return unit(np.array(sums, np.int64).reshape(-1, found.vectors.shape[1]))
+
+    def fetch(self, wanted: Sequence[Segment]) -> None:
+        """Ahead of ``alike``, because embedding many texts at once is faster."""
+        missing = [stretch for stretch in dict.fromkeys(wanted) if stretch not in self._known]
+        if missing:
+            self._known |= zip(missing, self.rows(missing), strict=True)
+
+    def alike(self, first: Segment, second: Segment) -> float:
+        """The cosine of two stretches."""
+        self.fetch([first, second])
+        pair = np.stack([self._known[first], self._known[second]])
+        return float(cosines(pair)[0])
+
+    def size(self, stretch: Segment) -> int:
+        """About its tokens."""
+        return self._sums[stretch[1]] - self._sums[stretch[0]]
+
+    def span(self, stretch: Segment) -> Span:
+        return self.spans[stretch[0]][0], self.spans[stretch[1] - 1][1]
+
+
+def cosines(rows: Fixed) -> npt.NDArray[np.float64]:
+    """Of each row and the next, the same on every machine; shape (n - 1,). 0 beside a zero row."""
+    products = np.einsum("ij,ij->i", rows[1:], rows[:-1]).astype(np.float64)
+    lengths = squares(rows)
+    found: npt.NDArray[np.float64] = products / np.sqrt(np.maximum(lengths[1:] * lengths[:-1], 1))
+    return found
