@@ -6,6 +6,7 @@ unless given): no second pass, and an edit changes the vectors of at most two ch
 Strategies that compare longer stretches than a unit encode or pool those in the same way.
 """
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -140,8 +141,8 @@ class Stretches:
     def alike(self, first: Segment, second: Segment) -> float:
         """The cosine of two stretches."""
         self.fetch([first, second])
-        pair = np.stack([self._known[first], self._known[second]])
-        return float(cosines(pair)[0])
+        one, other = self._known[first], self._known[second]
+        return int(one @ other) / math.sqrt(max(int(one @ one) * int(other @ other), 1))
 
     def size(self, stretch: Segment) -> int:
         """About its tokens."""

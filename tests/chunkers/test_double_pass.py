@@ -1,7 +1,16 @@
-"""The double_pass strategy: the laws of all chunkers, and what is its own."""
+"""The double_pass strategy: the laws of all chunkers, its rules, and the published cases."""
 
-from ingestor.chunkers.double_pass import PLUGIN
-from tests.chunkers.laws import ChunkerLaws
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ingestor.chunkers.double_pass import PLUGIN, DoublePass, DoublePassOptions
+from ingestor.model import Document, Vectors
+from tests.chunkers.golden import sample
+from tests.chunkers.laws import TOKENS, ChunkerLaws, essay
+from tests.minilm import CachedModel
+from tests.word_vectors import WordVectors
 
 
 class TestDoublePass(ChunkerLaws):
@@ -11,3 +20,105 @@ class TestDoublePass(ChunkerLaws):
 
 class TestPooled(TestDoublePass):
     options = {**TestDoublePass.options, "vectors": "pooled"}  # noqa: RUF012
+    large = 200_000
+
+
+def by_words(texts: Sequence[str]) -> Vectors:
+    """Texts are alike by their share of common words (single letters here); the others count for nothing."""
+    counts = np.array(
+        [[text.lower().count(f"{letter} ") for letter in "abcdwxyz"] for text in texts], np.float32
+    )
+    lengths: Vectors = np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9)
+    return counts / lengths
+
+
+def cut(said: str, **options: object) -> list[str]:
+    """``said``: the words of each sentence, as letters; a chunk is shown in the same way."""
+    text = " ".join(" ".join(sentence.upper()) + " It." for sentence in said.split())
+    chosen = DoublePassOptions.model_validate({"initial": 0.5, "appending": 0.5, "merging": 0.5, **options})
+    made = DoublePass(chosen, TOKENS).chunk(Document(text), by_words, None)
+    return [chunk.text.replace(" It.", "|").replace(" ", "").rstrip("|").lower() for chunk in made.chunks]
+
+
+RULES = [
+    ("two that are alike open a chunk", "a a b", {}, ["a|a", "b"]),
+    ("the first of two that are not stands alone, and the second is compared on", "a b b", {}, ["a", "b|b"]),
+    ("the next is compared with the last two together", "a ab b", {"appending": 0.8}, ["a|ab", "b"]),
+    ("which may take what the last one alone would not", "a ab b", {"appending": 0.4}, ["a|ab|b"]),
+    (
+        "an appending threshold does not open chunks",
+        "a ab ab",
+        {"initial": 0.9, "merging": 0.9},
+        ["a", "ab|ab"],
+    ),
+    ("chunks that are alike are merged", "a ab ab", {"initial": 0.9, "merging": 0.6}, ["a|ab|ab"]),
+    ("across a snippet too", "a a z a a", {}, ["a|a|z|a|a"]),
+    ("but not across two", "a a y z a a", {}, ["a|a", "y", "z", "a|a"]),
+    (
+        "the next is asked before the one after it",
+        "a a ab b",
+        {"initial": 0.9, "merging": 0.6},
+        ["a|a|ab", "b"],
+    ),
+    ("growing stops at the largest size", "a a a a", {"max_tokens": 8}, ["a|a", "a|a"]),
+    ("merging, too", "a a z a a", {"max_tokens": 12}, ["a|a", "z", "a|a"]),
+    ("and goes on with the second and third", "a a a z a a z", {"max_tokens": 12}, ["a|a|a", "z|a|a|z"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "options", "expected"), [row[1:] for row in RULES], ids=[row[0] for row in RULES]
+)
+@pytest.mark.parametrize("vectors", ["encoded", "pooled"])
+def test_rules(said: str, options: dict[str, object], expected: list[str], vectors: str) -> None:
+    assert cut(said, vectors=vectors, **options) == expected
+
+
+def test_pooled_reads_every_sentence_once_and_nothing_else() -> None:
+    asked: list[str] = []
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        asked.extend(texts)
+        return by_words(texts)
+
+    text = essay(20)
+    chunker = DoublePass(DoublePassOptions(vectors="pooled"), TOKENS)
+    made = chunker.chunk(Document(text), embed, None)
+    assert len(asked) == len(set(asked))
+    assert sum(map(len, asked)) <= len(text)
+    assert made.vectors is not None
+    assert len(made.vectors) == len(made.chunks)
+
+
+def topics(chunks: Sequence[str]) -> list[list[str]]:
+    return [[word for word in ("heart", "telescope", "dough") if word in chunk] for chunk in chunks]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vectors", ["encoded", "pooled"])
+def test_published_case_of_three_topics(vectors: str) -> None:
+    """With the vectors that the thresholds were chosen for: exactly three chunks, one a topic."""
+    options = {"initial": 0.7, "appending": 0.8, "merging": 0.7, "vectors": vectors}
+    chunker = DoublePass(DoublePassOptions.model_validate(options), TOKENS)
+    made = chunker.chunk(sample("three-topics.txt"), WordVectors().embed, None)
+    assert topics([chunk.text for chunk in made.chunks]) == [["heart"], ["telescope"], ["dough"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vectors", ["encoded", "pooled"])
+def test_published_case_of_pseudocode(vectors: str) -> None:
+    """The second pass reaches over the snippet, so the text stays whole."""
+    options = {"initial": 0.6, "appending": 0.7, "merging": 0.6, "vectors": vectors}
+    chunker = DoublePass(DoublePassOptions.model_validate(options), TOKENS)
+    made = chunker.chunk(sample("pseudocode.txt"), WordVectors().embed, None)
+    assert [chunk.text for chunk in made.chunks] == [sample("pseudocode.txt").text.strip()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("vectors", ["encoded", "pooled"])
+def test_defaults_do_as_much_with_the_packaged_model(vectors: str) -> None:
+    chunker = DoublePass(DoublePassOptions.model_validate({"vectors": vectors}), TOKENS)
+    three = chunker.chunk(sample("three-topics.txt"), CachedModel().embed, None)
+    whole = chunker.chunk(sample("pseudocode.txt"), CachedModel().embed, None)
+    assert topics([chunk.text for chunk in three.chunks]) == [["heart"], ["telescope"], ["dough"]]
+    assert len(whole.chunks) == 1

@@ -1,7 +1,14 @@
-"""The similarity strategy: the laws of all chunkers, and what is its own."""
+"""The similarity strategy: the laws of all chunkers, and its rule."""
 
-from ingestor.chunkers.similarity import PLUGIN
-from tests.chunkers.laws import ChunkerLaws
+from collections.abc import Sequence
+
+import pytest
+from pydantic import ValidationError
+
+from ingestor.chunkers.similarity import PLUGIN, Similarity, SimilarityOptions
+from ingestor.model import Document, Vectors
+from tests.chunkers.laws import TOKENS, ChunkerLaws
+from tests.chunkers.test_double_pass import by_words
 
 
 class TestSimilarity(ChunkerLaws):
@@ -11,3 +18,52 @@ class TestSimilarity(ChunkerLaws):
 
 class TestPooled(TestSimilarity):
     options = {**TestSimilarity.options, "vectors": "pooled"}  # noqa: RUF012
+    large = 200_000
+
+
+class TestParagraphs(TestSimilarity):
+    options = {**TestSimilarity.options, "unit": "paragraph"}  # noqa: RUF012
+    large = 200_000
+
+
+def cut(text: str, **options: object) -> list[str]:
+    chosen = SimilarityOptions.model_validate({"threshold": 0.6, **options})
+    made = Similarity(chosen, TOKENS).chunk(Document(text), by_words, None)
+    return [chunk.text for chunk in made.chunks]
+
+
+@pytest.mark.parametrize("vectors", ["encoded", "pooled"])
+def test_it_grows_while_the_next_resembles_all_that_is_there(vectors: str) -> None:
+    """The fourth sentence is like the third, but not like the first three together."""
+    text = "A A It. A A It. A B It. B B It."
+    assert cut(text, vectors=vectors) == ["A A It. A A It. A B It.", "B B It."]
+    assert cut(text, vectors=vectors, threshold=0.1) == [text]
+    assert cut(text, vectors=vectors, threshold=0.95) == ["A A It. A A It.", "A B It.", "B B It."]
+
+
+@pytest.mark.parametrize("vectors", ["encoded", "pooled"])
+def test_it_stops_at_the_largest_size(vectors: str) -> None:
+    assert cut("A It. A It. A It. A It.", vectors=vectors, max_tokens=8) == ["A It. A It.", "A It. A It."]
+
+
+def test_units_may_be_paragraphs() -> None:
+    text = "A It. B It.\n\nB It. A It.\n\nZ It. Z It."
+    assert cut(text, unit="paragraph") == ["A It. B It.\n\nB It. A It.", "Z It. Z It."]
+    assert cut(text) == ["A It.", "B It.\n\nB It.", "A It.", "Z It. Z It."]
+
+
+def test_the_running_chunk_is_read_as_a_whole() -> None:
+    asked: list[str] = []
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        asked.extend(texts)
+        return by_words(texts)
+
+    chunker = Similarity(SimilarityOptions(threshold=0.4), TOKENS)
+    chunker.chunk(Document("A It. A B It. B It. Z It."), embed, None)
+    assert asked == ["A It.", "A B It.", "B It.", "Z It.", "A It. A B It.", "A It. A B It. B It."]
+
+
+def test_bad_options_are_explained() -> None:
+    with pytest.raises(ValidationError, match="'sentence' or 'paragraph'"):
+        SimilarityOptions.model_validate({"unit": "word"})
