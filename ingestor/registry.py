@@ -27,10 +27,10 @@ def tuning(default: Any, **kwargs: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """``version`` is raised whenever the same input and options give another result."""
+    """``version`` is another one whenever the same input and options give another result."""
 
     kind: str
-    version: int
+    version: int | str
     options: type[Options]
     build: Callable[..., Any]  # called with the validated options, then what its group is given
 

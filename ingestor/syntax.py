@@ -1,15 +1,14 @@
 """Code as nested units, by tree-sitter's syntax trees, or by blank lines and indentation without them.
 
-The grammars are the optional extra ``code``: one wheel a language. A unit is a function, a class, a
-statement: whatever the grammar has at that level, with the comments and attributes before it.
+A unit is a function, a class, a statement: whatever the grammar has at that level, with the comments and
+attributes before it. Another version of a grammar may cut elsewhere, so ``versions`` is part of recipes.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
+from importlib import import_module, metadata
 from itertools import pairwise
 from typing import Any
 
@@ -58,7 +57,7 @@ class Unit:
 
 
 class NoGrammar(LookupError):
-    """The message says which package is missing, or that there is none."""
+    """There is none for that language."""
 
 
 def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
@@ -182,9 +181,13 @@ def grammar(language: str) -> Any:
     if language not in GRAMMARS:
         raise NoGrammar(f"no grammar for {language}")
     module, function = GRAMMARS[language]
-    if find_spec("tree_sitter") is None or find_spec(module) is None:
-        raise NoGrammar(f"{module.replace('_', '-')} is not installed (pip install 'ingestor[code]')")
     return import_module("tree_sitter").Language(getattr(import_module(module), function)())
+
+
+def versions() -> str:
+    """Of tree-sitter and of every grammar."""
+    names = sorted({"tree_sitter", *(module for module, _ in GRAMMARS.values())})
+    return ", ".join(f"{name} {metadata.version(name)}" for name in names)
 
 
 def _code_points(data: bytes) -> npt.NDArray[np.int64] | None:

@@ -2,8 +2,8 @@
 
 A section's blocks are packed up to ``max_tokens``, never across a heading; a section without a body joins
 the next. In code small neighbours are packed, and a class that is too large is opened. A unit over the
-limit is split by ``recursive`` inside it, which cuts a table between rows. Where the syntax tree of code
-can't be had, blank lines and indentation stand in, and the chunks say so (``fallback``).
+limit is split by ``recursive`` inside it, which cuts a table between rows. Where a language has no grammar,
+blank lines and indentation stand in, and the chunks say so (``fallback``).
 """
 
 from bisect import bisect_left
@@ -21,7 +21,7 @@ from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.sections import sections, units
 from ingestor.spans import Span, chunks, owner, trimmed
-from ingestor.syntax import NoGrammar, Unit, groups, groups_by_layout
+from ingestor.syntax import NoGrammar, Unit, groups, groups_by_layout, versions
 from ingestor.tokens import Tokens
 
 Extra = tuple[tuple[str, Scalar], ...]
@@ -93,4 +93,4 @@ class _Symbols:
         return (("symbol", ", ".join(names)),) if names else ()
 
 
-PLUGIN = Plugin(kind="structure", version=1, options=StructureOptions, build=Structure)
+PLUGIN = Plugin(kind="structure", version=f"1, {versions()}", options=StructureOptions, build=Structure)

@@ -1,11 +1,11 @@
 """The format's own units."""
 
-from importlib.util import find_spec
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 import pytest
 
-from ingestor import detect, syntax
+from ingestor import detect
 from ingestor.chunkers.structure import PLUGIN
 from ingestor.model import Blob, Block, Document
 from ingestor.ports import BadDocument
@@ -13,11 +13,6 @@ from ingestor.registry import find
 from ingestor.syntax import GRAMMARS
 from tests.chunkers.golden import check, sample
 from tests.chunkers.laws import FAMILY, TOKENS, ChunkerLaws, Options, cut
-
-needs_grammars = pytest.mark.skipif(
-    not all(map(find_spec, ("tree_sitter", "tree_sitter_python", "tree_sitter_rust"))),
-    reason="needs the extra: pip install 'ingestor[code]'",
-)
 
 
 def parsed(text: str, name: str) -> Document:
@@ -186,7 +181,6 @@ def test_rest_sections() -> None:
     assert [text.splitlines()[0] for text in depth_one] == ["=====", "Distances"]
 
 
-@needs_grammars
 @pytest.mark.parametrize(
     ("most", "expected"),
     [
@@ -208,7 +202,6 @@ def test_code_is_cut_between_functions_and_classes(most: int, expected: list[str
     assert symbols(sample("pump.py"), max_tokens=most) == expected
 
 
-@needs_grammars
 def test_comments_and_decorators_stay_with_what_they_describe() -> None:
     chunks = texts(sample("pump.py"), max_tokens=60)
     assert any(text.startswith("# A reading is never changed") and "class Reading" in text for text in chunks)
@@ -268,7 +261,6 @@ CODE = {  # two units a language, named first and Second, that do not fit into o
 }
 
 
-@needs_grammars
 @pytest.mark.parametrize("language", sorted(GRAMMARS))
 def test_every_grammar_tells_units_apart_and_knows_their_names(language: str) -> None:
     first, second = CODE[language]
@@ -281,14 +273,12 @@ def test_every_grammar_tells_units_apart_and_knows_their_names(language: str) ->
 
 
 def test_a_class_over_the_limit_is_opened_and_its_methods_know_it() -> None:
-    pytest.importorskip("tree_sitter_java")
     methods = "\n".join(f"  int m{at}(int a, int b) {{ return a * {at} + b; }}" for at in range(6))
     document = Document(f"namespace;\nclass A {{\n{methods}\n}}\n", content_type="text/x-java")
     assert symbols(document, max_tokens=50)[1:] == ["A, A.m0, A.m1", "A.m2, A.m3", "A.m4, A.m5"]
 
 
 def test_code_that_is_not_ascii_has_exact_spans() -> None:
-    pytest.importorskip("tree_sitter_python")
     first = "naïve = '水耕栽培'\n\n\ndef façade():\n    return '水耕栽培'"
     second = f"def after():\n    return '{FAMILY}'"
     document = Document(f"{first}\n\n\n{second}\n", content_type="text/x-python")
@@ -305,12 +295,8 @@ def test_without_a_grammar_blank_lines_stand_in_and_the_chunks_say_so() -> None:
     )
 
 
-def test_a_grammar_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(syntax, "find_spec", lambda name: None)
-    syntax.grammar.cache_clear()
-    (chunk,) = cut(PLUGIN, Document("x = 1", content_type="text/x-python"))
-    message = "tree-sitter-python is not installed (pip install 'ingestor[code]'); cut at blank lines"
-    assert dict(chunk.extra) == {"fallback": message}
+def test_a_grammars_version_is_part_of_the_recipe() -> None:
+    assert f"tree_sitter_python {version('tree-sitter-python')}" in str(PLUGIN.version)
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt", "roots.tex", "lamps.rst"])
@@ -318,6 +304,5 @@ def test_golden(name: str) -> None:
     check(f"structure-{name}", cut(PLUGIN, sample(name), max_tokens=120))
 
 
-@needs_grammars
 def test_golden_code() -> None:
     check("structure-pump.py", cut(PLUGIN, sample("pump.py"), max_tokens=120))
