@@ -10,14 +10,26 @@ _BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _BYTES |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
 
 
+_LONGEST = 3650 * _SECONDS["d"]  # ten years: clocks and timers take it
+_LARGEST = 10**6 * _BYTES["tb"]  # SQLite takes it
+
+
 def seconds(value: object) -> float:
     """``"500ms"`` -> 0.5; a bare number is seconds. Raises ValueError."""
-    return _parse(value, _SECONDS, "a duration such as 500ms, 2s, 5m, 1h or 7d")
+    found = _parse(value, _SECONDS, "a duration such as 500ms, 2s, 5m, 1h or 7d")
+    return _bounded(found, _LONGEST, "3650d")
 
 
 def size(value: object) -> int:
     """``"50MB"`` -> 50_000_000, ``"50MiB"`` -> 52_428_800; a bare number is bytes. Raises ValueError."""
-    return int(_parse(value, _BYTES, "a size such as 500KB, 50MB or 2GB"))
+    found = _parse(value, _BYTES, "a size such as 500KB, 50MB or 2GB")
+    return int(_bounded(found, _LARGEST, "1000000TB"))
+
+
+def _bounded(found: float, most: float, in_words: str) -> float:
+    if found > most:
+        raise ValueError(f"must be at most {in_words}")
+    return found
 
 
 def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str) -> float:
@@ -29,7 +41,7 @@ def _parse(value: object, units: dict[str, float] | dict[str, int], wanted: str)
         if not match or (unit is not None and unit not in units):
             raise ValueError(f"expected {wanted}, not {value!r}")
         return float(match[1]) * (units[unit] if unit else 1)
-    if value < 0:
+    if not value >= 0:  # nan is not, either
         raise ValueError(f"expected {wanted}, not {value!r}")
     return float(value)
 
