@@ -1,8 +1,9 @@
 """Short pieces of a text, that a chunker compares: whole lines and sentences where they fit. Pure, linear.
 
-A text is split at blank lines, lines, ends of sentences, clauses and words, in that order: what is too large
-at the next finer one; neighbours that are small are packed together up to the size. [The recursive splitter
-of Chroma's technical report, 2024, made to respect ends of sentences and clauses.]
+A text is split at blank lines, ends of lines, ends of sentences, wraps of lines, clauses and words, in that
+order: what is too large at the next finer one; neighbours that are small are packed together up to the size.
+A long line that no mark closes, and that no item of a list follows, was wrapped by an editor: it does not end
+there. [The recursive splitter of Chroma's technical report, 2024, made to respect sentences and clauses.]
 
 *Resynchronisation.* Greedy packing carries its state along: shorten one line, and every pack after it may
 shift. So a pack also ends where the few characters before say so (a content-defined cut, as backup programs
@@ -19,15 +20,21 @@ from zlib import crc32
 import numpy as np
 
 from ingestor.limits import limit
+from ingestor.sentences import sentences
 from ingestor.spans import Span, is_boundary, split
 
 if TYPE_CHECKING:
     from ingestor.tokens import Tokens
 
-_ENDS = (  # of parts, from coarse to fine; what is matched belongs to the part before it
+_WRAPPED = 45  # code points; a shorter line was not wrapped
+_STOPS = r"[.!?…:;。！？]"
+_CLOSED = rf"""(?<={_STOPS})|(?<={_STOPS}["'”’)\]\s])|(?<=\s\s)|(?<![^\n]{{{_WRAPPED}}})"""
+_LISTED = r"[-*+•]\s|\d{1,3}[.)]\s|[#|>]"
+_ENDS = (  # of parts, from coarse to fine; what is matched belongs to the part before it. None: of sentences
     re.compile(r"\n[^\S\n]*\n\s*"),
+    re.compile(rf"(?:{_CLOSED})\n\s*|\n\s*+(?={_LISTED})"),
+    None,
     re.compile(r"\n\s*"),
-    re.compile(r"""[.!?…]["'”’»)\]]*\s+|[。！？｡]["'”’」』）]*\s*"""),
     re.compile(r"[,;:]\s+|[，、；：،؛]\s*"),
     re.compile(r"\s+"),
 )
@@ -38,34 +45,37 @@ _MIXERS = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F], np.uint32) 
 _MARK = np.uint32(1 << 28)  # a sixteenth of all values
 
 
-def pieces(text: str, tokens: "Tokens", size: int, breaks: Iterable[int] = ()) -> list[Span]:
+def pieces(
+    text: str, tokens: "Tokens", size: int, breaks: Iterable[int] = (), language: str | None = None
+) -> list[Span]:
     """Trimmed, ordered pieces of at most ``size`` tokens that leave out nothing but whitespace.
 
-    No piece reaches across one of the ascending ``breaks``.
+    No piece reaches across one of the ascending ``breaks``. ``language``: as in sentences.py.
     """
-    spans = (
-        piece
-        for span in split((0, len(text)), breaks)
-        for piece in (_split(text, span, 0, tokens, size) if span[1] > span[0] else ())
+
+    def divided(span: Span, level: int) -> Iterator[Span]:
+        parts = split(span, _cuts(text, span, level, language))
+        sized = zip(parts, _sizes(text, parts, tokens), strict=True)
+        for small, run in groupby(sized, lambda part: part[1] <= size):
+            if small:
+                yield from _packed(text, run, size)
+                continue
+            for part, _ in run:
+                yield from divided(part, level + 1) if level < _FINEST else [part]
+
+    found = (
+        piece for span in split((0, len(text)), breaks) if span[1] > span[0] for piece in divided(span, 0)
     )
-    return limit(text, spans, tokens, None, size)
+    return limit(text, found, tokens, None, size)
 
 
-def _split(text: str, span: Span, level: int, tokens: "Tokens", size: int) -> Iterator[Span]:
-    parts = _parts(text, span, level)
-    sized = zip(parts, _sizes(text, parts, tokens), strict=True)
-    for small, run in groupby(sized, lambda part: part[1] <= size):
-        if small:
-            yield from _packed(text, run, size)
-            continue
-        for part, _ in run:
-            yield from _split(text, part, level + 1, tokens, size) if level < _FINEST else [part]
-
-
-def _parts(text: str, span: Span, level: int) -> list[Span]:
-    if level < _FINEST:
-        return split(span, (match.end() for match in _ENDS[level].finditer(text, *span)))
-    return split(span, _marks(text, span))
+def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[int]:
+    """Where the parts of one level begin."""
+    if level == _FINEST:
+        return _marks(text, span)
+    if ends := _ENDS[level]:
+        return (match.end() for match in ends.finditer(text, *span))
+    return (start for start, _ in sentences(text, span, language))
 
 
 def _marks(text: str, span: Span) -> Iterator[int]:

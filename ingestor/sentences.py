@@ -18,6 +18,7 @@ _BLANK = re.compile(r"(?>\r\n?|\n)[^\S\r\n]*+[\r\n]\s*+")  # possessive, hence l
 _MARK = r"[^\S\n]*(?:(?P<whole>#{1,6}[^\S\n].*\n?|\|.*\n?)|[-*+•][^\S\n]|\d{1,3}[.)][^\S\n])"
 _MARKED = re.compile(_MARK)
 _MARKED_LINE = re.compile(f"^{_MARK}", re.M)
+_CLOSING = re.compile(r"[*_~]++(?=\s)")
 _END = re.compile(r"""(?<![.!?…])[.!?…]++["')\]»”’]*+(?=\s++["'(\[«“‘]?[^\s\Wa-z])|[。！？｡]++[」』）”’]*+""")
 
 
@@ -65,6 +66,13 @@ def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
 def _starts(text: str, language: str) -> list[int]:
     """Where the second and later sentences of a short text begin."""
     try:
-        return [found["start_index"] for found in get_sentence_boundaries(language, text)][1:]
+        found = [boundary["start_index"] for boundary in get_sentence_boundaries(language, text)]
+        return [_after_markup(text, at) for at in found[1:]]
     except UnicodeEncodeError:  # a lone surrogate, which sentencex can't read
         return [match.end() for match in _END.finditer(text) if match.end() < len(text)]
+
+
+def _after_markup(text: str, at: int) -> int:
+    """What closes emphasis right after a full stop belongs to the sentence before it."""
+    match = _CLOSING.match(text, at)
+    return match.end() if match and not text[at - 1].isspace() else at

@@ -38,6 +38,7 @@ BORDERS = [
     (7, "One and two, or three. Four and five?", ["One and two, or three.", "Four and five?"]),
     (6, "One and two and three, or four and five", ["One and two and three,", "or four and five"]),
     (6, "one and two and three and four", ["one and two and three and", "four"]),
+    (10, "Mr. Brown and Mrs. Green walked. They talked", ["Mr. Brown and Mrs. Green walked.", "They talked"]),
     (9, "一二三。四五六。七八九。", ["一二三。四五六。", "七八九。"]),
 ]
 
@@ -45,6 +46,27 @@ BORDERS = [
 @pytest.mark.parametrize(("size", "text", "expected"), BORDERS)
 def test_cuts_are_at_the_coarsest_border_that_serves(size: int, text: str, expected: list[str]) -> None:
     assert cut(text, size) == expected
+
+
+WRAPPED = """\
+The film must stay thin, for roots that are under
+water for long can't breathe. If the pump stops on
+a hot day, it is dry within an hour."""
+LISTED = """\
+The film must stay thin, for roots that are under
+- water for long can't breathe; If the pump stops on
+- a hot day, it is dry within an hour"""
+
+
+def test_a_wrapped_line_is_no_border_but_an_item_of_a_list_is() -> None:
+    sentence = WRAPPED.index("If")
+    assert cut(WRAPPED, 24) == [WRAPPED[: sentence - 1], WRAPPED[sentence:]]
+    assert cut(LISTED, 16) == LISTED.split("\n")
+
+
+def test_lines_of_a_sentence_that_is_too_long_are_borders_after_all() -> None:
+    text = "\n".join(["value of the next register plus one is stored into it"] * 4)
+    assert cut(text, 24) == ["\n".join(text.split("\n")[:2])] * 2
 
 
 def test_no_piece_reaches_across_a_break() -> None:

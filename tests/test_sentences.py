@@ -53,6 +53,10 @@ def shown(text: str, language: str | None = None) -> list[str]:
         ("| a | b |\n|---|---|\n| 1. X | 2 |", ["| a | b |", "|---|---|", "| 1. X | 2 |"]),
         ("| 1. X | 2 |\nText", ["| 1. X | 2 |", "Text"]),
         ("Bad \ud800 text. Goes on! (Really.) yes", ["Bad \ud800 text.", "Goes on!", "(Really.) yes"]),
+        (
+            "- **One.** Two. _Three._ Four*.* *Five*.",
+            ["- **One.**", "Two.", "_Three._", "Four*.*", "*Five*."],
+        ),
         ("Один. Два! Три?", ["Один.", "Два!", "Три?"]),
     ],
 )

@@ -21,14 +21,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from ingestor.chunkers.recursive import fitting
+from ingestor.chunkers.parts import whole_sentences
 from ingestor.chunkers.semantic import SemanticOptions, Stretches, cosines, finished, joined
 from ingestor.fixedpoint import Integers
 from ingestor.limits import limit
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.sentences import sentences
 from ingestor.tokens import Tokens
 
 Threshold = Literal["percentile", "standard_deviation", "interquartile", "gradient"]
@@ -49,7 +48,7 @@ class Breakpoint:
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         text, options = document.text, self._options
-        spans = fitting(text, sentences(text, language=document.language), self._tokens, options.max_tokens)
+        spans = whole_sentences(document, self._tokens, options.max_tokens)
         if not spans:
             return Chunking(())
         stretches = Stretches(text, spans, options, embed, self._tokens)

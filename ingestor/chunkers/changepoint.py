@@ -11,12 +11,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ingestor.chunkers.options import smaller
-from ingestor.chunkers.semantic import SemanticOptions, Units, finished, heading_starts, joined, units
+from ingestor.chunkers.parts import small_pieces
+from ingestor.chunkers.semantic import SemanticOptions, Units, finished, joined, units
 from ingestor.cluster import Cuts
 from ingestor.fixedpoint import Integers
 from ingestor.limits import SMALLEST, limit
 from ingestor.model import Chunking, Document, Sums
-from ingestor.pieces import pieces
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.scatter import contribution, grid, interval, level, penalties, scatter, smoothed, solve
@@ -52,7 +52,7 @@ class Changepoint:
         self._options, self._tokens = options, tokens
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
-        spans = pieces(document.text, self._tokens, self._options.piece, heading_starts(document))
+        spans = small_pieces(document, self._tokens, self._options.piece, self._options.most)
         if not spans:
             return Chunking(())
         found = units(document.text, spans, embed, self._tokens)

@@ -14,12 +14,12 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from ingestor.chunkers.semantic import SemanticOptions, Units, finished, heading_starts, joined, units
+from ingestor.chunkers.parts import small_pieces
+from ingestor.chunkers.semantic import SemanticOptions, Units, finished, joined, units
 from ingestor.cluster import MEAN_BITS, Programme, contribution, mean, programme
 from ingestor.fixedpoint import running_sums
 from ingestor.limits import SMALLEST, limit
 from ingestor.model import Chunking, Document, Sums
-from ingestor.pieces import pieces
 from ingestor.ports import BadDocument, Embed
 from ingestor.registry import Plugin
 from ingestor.tokens import Tokens
@@ -52,7 +52,7 @@ class Cluster:
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         text, options = document.text, self._options
-        spans = pieces(text, self._tokens, options.min_tokens, heading_starts(document))
+        spans = small_pieces(document, self._tokens, options.min_tokens, options.max_tokens)
         if not spans:
             return Chunking(())
         found = units(text, spans, embed, self._tokens)

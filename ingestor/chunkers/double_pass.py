@@ -15,14 +15,13 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from ingestor.chunkers.recursive import fitting
+from ingestor.chunkers.parts import whole_sentences
 from ingestor.chunkers.semantic import SemanticOptions, Stretches, finished
 from ingestor.cluster import Segment
 from ingestor.limits import SMALLEST, limit
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.sentences import sentences
 from ingestor.tokens import Tokens
 
 
@@ -39,7 +38,7 @@ class DoublePass:
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         text, options = document.text, self._options
-        spans = fitting(text, sentences(text, language=document.language), self._tokens, options.max_tokens)
+        spans = whole_sentences(document, self._tokens, options.max_tokens)
         if not spans:
             return Chunking(())
         stretches = Stretches(text, spans, options, embed, self._tokens)

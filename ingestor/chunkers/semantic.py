@@ -23,6 +23,7 @@ from ingestor.metadata import contexts
 from ingestor.model import Chunking, Document
 from ingestor.pooling import mix, pooled
 from ingestor.ports import Embed
+from ingestor.sections import headings
 from ingestor.spans import Span, chunks
 from ingestor.tokens import Tokens
 
@@ -58,7 +59,7 @@ class Units:
 
 def heading_starts(document: Document) -> list[int]:
     """No unit shall reach across the start of a heading."""
-    return [block.start for block in document.blocks if block.kind == "heading"]
+    return [heading.start for heading in headings(document)]
 
 
 def units(text: str, spans: Sequence[Span], embed: Embed, tokens: Tokens) -> Units:

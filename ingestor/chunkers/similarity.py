@@ -13,14 +13,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from ingestor.chunkers.recursive import fitting
+from ingestor.chunkers.parts import whole_paragraphs, whole_sentences
 from ingestor.chunkers.semantic import SemanticOptions, Stretches, finished
 from ingestor.cluster import Segment
 from ingestor.limits import SMALLEST, limit
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.sentences import paragraphs, sentences
 from ingestor.tokens import Tokens
 
 
@@ -36,9 +35,8 @@ class Similarity:
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
         text, options = document.text, self._options
-        by_sentence = options.unit == "sentence"
-        found = sentences(text, language=document.language) if by_sentence else paragraphs(text)
-        spans = fitting(text, found, self._tokens, options.max_tokens)
+        unit = whole_sentences if options.unit == "sentence" else whole_paragraphs
+        spans = unit(document, self._tokens, options.max_tokens)
         if not spans:
             return Chunking(())
         stretches = Stretches(text, spans, options, embed, self._tokens)
