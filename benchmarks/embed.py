@@ -20,7 +20,7 @@ from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
 from ingestor.cli import read_config
-from ingestor.daemon import Loop, Wishes
+from ingestor.daemon import Loop
 from ingestor.embedders.batches import batches
 from ingestor.embedders.sentence_transformers import (
     SentenceTransformersEmbedder,
@@ -28,6 +28,7 @@ from ingestor.embedders.sentence_transformers import (
 )
 from ingestor.embedders.weights import locate
 from ingestor.wiring import opened
+from ingestor.wishes import Wishes
 
 ROOT = Path(__file__).parents[1]
 CORPORA = (ROOT.parent / "shared" / "data" / "chunking_eval", ROOT / "documents")

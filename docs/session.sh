@@ -8,7 +8,7 @@ place=/tmp/demo
 mkdir "$place"
 terminal() { tmux -L "session-$$" "$@"; }
 end() {
-    terminal send-keys -t daemon C-c || true  # first: a daemon takes the loss of its terminal for a reload
+    terminal send-keys -t daemon C-c || true  # first: the daemon needs its folder until it has ended
     wait_for daemon '^\$ *$' || true
     terminal kill-server || true
     rm -rf "$place"

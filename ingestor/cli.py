@@ -16,7 +16,7 @@ import typer
 from ingestor import __version__, console
 from ingestor.config import Config, ConfigError
 from ingestor.config_file import load
-from ingestor.daemon import Loop, Wishes
+from ingestor.daemon import Loop
 from ingestor.inspection import (
     BadRequest,
     current_status,
@@ -35,6 +35,7 @@ from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
 from ingestor.printable import spelt
 from ingestor.reload import Reloader
 from ingestor.wiring import Running, opened
+from ingestor.wishes import Wishes
 
 app = typer.Typer(
     help="Keeps Chroma collections exactly in step with the documents people have.",

@@ -1,50 +1,23 @@
-"""The shell around the engine: one pass (``sync``) or for ever (``run``), with signals and reloads."""
+"""The shell around the engine: one pass (``sync``) or for ever (``run``), until a signal stops it."""
 
 import logging
-import signal
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from types import FrameType
 
 from ingestor import live
 from ingestor.config import Config
 from ingestor.decide import NEVER
 from ingestor.live import Live
 from ingestor.wiring import Running
+from ingestor.wishes import Wishes
 
 log = logging.getLogger("ingestor")
 
 TICK = 1.0  # seconds: how soon a signal or a changed config is noticed, at the latest
 ENOUGH = 5000  # tokens that tell how fast this machine embeds
 PATIENCE = 30.0  # seconds that a sync waits for what failed to succeed
-
-
-@dataclass
-class Wishes:
-    """What signals asked for; a handler only sets a flag."""
-
-    stop: bool = False
-    reload: bool = False
-
-    @contextmanager
-    def heard(self) -> Iterator[None]:
-        """SIGTERM and SIGINT stop, SIGHUP reloads."""
-        handlers = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._reload}
-        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        self.stop = True
-
-    def _reload(self, number: int, frame: FrameType | None) -> None:
-        self.reload = True
 
 
 @dataclass

@@ -22,6 +22,7 @@ from ingestor.prepare import record_id
 from ingestor.rows import Entry
 from ingestor.status import Status, gather
 from ingestor.wiring import Parts, cache_path, journal_path, lock_path, opened
+from ingestor.wishes import Wishes
 
 SAMPLE = 64  # texts embedded to measure the rate where none is known
 
@@ -265,7 +266,7 @@ def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> No
 
 def _mend(config: Config) -> Verification:
     """Under the lock: doubt what is off, drop what nobody owns, and let one pass write it again."""
-    from ingestor.daemon import Loop, Wishes
+    from ingestor.daemon import Loop
 
     report = Verification()
     with opened(config, serve=False) as running:
