@@ -1,0 +1,148 @@
+"""Picks a strategy by what a document is: short, code, a table, divided by headings, or prose.
+
+The first of these that fits decides: ``short`` has at most ``short_tokens``; ``code`` is text in a language
+for programs or configuration; ``table`` is CSV or TSV, or tables for the most part; ``headings`` has two
+headings or more; all else is ``prose``. A chunk's ``picked`` says which strategy it was.
+
+``context``, ``neighbours`` and the limits are auto's own, and hold for whatever is picked. None of it keeps a
+statistic of the collection (``scope: document``), so a document's chunks depend on no other document.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+from pydantic import Field, ValidationError, model_serializer, model_validator
+
+from ingestor.chunkers.options import ChunkerOptions
+from ingestor.detect import code_language
+from ingestor.fingerprint import plugin_fingerprint
+from ingestor.language_model import Answers, Asking
+from ingestor.model import Chunking, Document, Sums
+from ingestor.ports import Chunker, Collective, Embed, NeedsHuman
+from ingestor.registry import Options, Plugin, UnknownKind, find
+from ingestor.sections import headings
+from ingestor.tokens import Tokens
+
+Kind = Literal["short", "code", "table", "headings", "prose"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_TABLES = frozenset({"text/csv", "text/tab-separated-values"})
+_WORDY = 16  # characters a token; a text with more of them than that is not short
+
+
+class Pick(Options):
+    """A strategy and its options, which stand side by side in a config."""
+
+    strategy: str
+    options: Options
+
+    @model_validator(mode="before")
+    @classmethod
+    def _chosen(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or not isinstance(data.get("strategy"), str):
+            raise ValueError("must be a mapping with a strategy and its options")
+        given = {key: value for key, value in data.items() if key != "strategy"}
+        return {"strategy": data["strategy"], "options": _options(data["strategy"], given)}
+
+    @model_serializer
+    def _recipe(self) -> dict[str, str]:
+        recipe = plugin_fingerprint(find("chunkers", self.strategy), self.options)
+        return {"strategy": self.strategy, "recipe": recipe}
+
+
+def _options(strategy: str, given: dict[str, Any]) -> Options:
+    """Raises ValueError, in words for the user."""
+    if strategy == "auto":
+        raise ValueError("must be another strategy than auto")
+    try:
+        model = find("chunkers", strategy).options
+        options = model.model_validate(
+            ({"scope": "document"} if "scope" in model.model_fields else {}) | given
+        )
+    except (UnknownKind, ImportError) as error:
+        raise ValueError(str(error)) from None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise ValueError(f"{strategy}: {place + ': ' if place else ''}{first['msg']}") from None
+    if getattr(options, "scope", "document") != "document":
+        raise ValueError(f"{strategy} must have scope: document here")
+    return options
+
+
+def _pick(description: str, **default: Any) -> Any:
+    return Field(default=default, validate_default=True, description=description)
+
+
+class AutoOptions(ChunkerOptions):
+    short_tokens: int = Field(
+        default=200, ge=0, description="a document of so many tokens or fewer is `short`"
+    )
+    short: Pick = _pick("strategy and options for short documents", strategy="recursive")
+    code: Pick = _pick("for code and configuration", strategy="structure")
+    table: Pick = _pick("for tables", strategy="structure")
+    headings: Pick = _pick("for what has two headings or more", strategy="structure")
+    prose: Pick = _pick("for everything else", strategy="changepoint")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _hand_down(cls, data: Any) -> Any:
+        """What all strategies have is said once; a kind's own limits go before."""
+        if not isinstance(data, Mapping):
+            return data
+        shared = {name: data[name] for name in ChunkerOptions.model_fields if name in data}
+        picks = {kind: data.get(kind, cls.model_fields[kind].default) for kind in KINDS}
+        for kind, pick in picks.items():
+            for name in ("context", "neighbours"):
+                if isinstance(pick, Mapping) and name in pick:
+                    raise ValueError(
+                        f"{name} can't differ within a collection: set it beside {kind}, not in it"
+                    )
+        return {**data, **{k: {**shared, **p} if isinstance(p, Mapping) else p for k, p in picks.items()}}
+
+
+class Auto:
+    """``chunkers``: one for each kind."""
+
+    def __init__(self, options: AutoOptions, tokens: Tokens, chunkers: Mapping[Kind, Chunker]) -> None:
+        self._options, self._tokens, self._chunkers = options, tokens, chunkers
+
+    def through(self, answers: Answers) -> "Auto":
+        chunkers = {
+            kind: chunker.through(answers) if isinstance(chunker, Asking) else chunker
+            for kind, chunker in self._chunkers.items()
+        }
+        return Auto(self._options, self._tokens, chunkers)
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        kind = kind_of(document, self._tokens, self._options.short_tokens)
+        made = self._chunkers[kind].chunk(document, embed, None)
+        picked = ("picked", getattr(self._options, kind).strategy)
+        chunks = tuple(replace(chunk, extra=(*chunk.extra, picked)) for chunk in made.chunks)
+        return Chunking(chunks, made.vectors)
+
+
+def kind_of(document: Document, tokens: Tokens, short_tokens: int) -> Kind:
+    text = document.text
+    if len(text) <= short_tokens * _WORDY and tokens.count(text) <= short_tokens:
+        return "short"
+    if code_language(document.content_type):
+        return "code"
+    tables = sum(block.end - block.start for block in document.blocks if block.kind == "table")
+    if document.content_type in _TABLES or 2 * tables > len(text):
+        return "table"
+    return "headings" if len(headings(document)) >= 2 else "prose"
+
+
+def build(options: AutoOptions, tokens: Tokens) -> Auto:
+    """Raises NeedsHuman for a strategy that can't be picked."""
+    chunkers: dict[Kind, Chunker] = {}
+    for kind in KINDS:
+        pick: Pick = getattr(options, kind)
+        chunkers[kind] = find("chunkers", pick.strategy).build(pick.options, tokens)
+        if isinstance(chunkers[kind], Collective):
+            raise NeedsHuman(f"{pick.strategy} keeps a statistic of the collection: auto can't pick it")
+    return Auto(options, tokens, chunkers)
+
+
+PLUGIN = Plugin(kind="auto", version=1, options=AutoOptions, build=build)
