@@ -1,0 +1,85 @@
+"""Documents built block by block, for formats whose text is not the file itself. Pure.
+
+Blocks stand a blank line apart. Where each lies is noted as it is added, never searched for afterwards.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ingestor.model import Block
+
+_GAP = "\n\n"
+_NEWLINE = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
+
+
+class Composer:
+    """``page`` and ``page_label`` go to every block that is added while they are set."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = []
+        self.page: int | None = None
+        self.page_label: str | None = None
+        self._parts: list[str] = []
+        self._length = 0
+
+    def add(self, kind: str, text: str, **facts: Any) -> None:
+        """Append a block, unless nothing of it is visible. ``facts``: other fields of Block."""
+        body = clean(text)
+        if not body:
+            return
+        if self._parts:
+            self._parts.append(_GAP)
+            self._length += len(_GAP)
+        start, self._length = self._length, self._length + len(body)
+        self._parts.append(body)
+        self.blocks.append(
+            Block(kind, start, self._length, page=self.page, page_label=self.page_label, **facts)
+        )
+
+    def heading(self, text: str, level: int, number: str | None = None) -> None:
+        """A heading of one line, ``level`` 1 being the outermost."""
+        title = " ".join(clean(text).split())
+        self.add("heading", title, level=level, title=title, number=number)
+
+    def table(self, rows: Iterable[Sequence[str]]) -> None:
+        self.add("table", markdown_table(rows))
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    @property
+    def title(self) -> str | None:
+        """That of the first heading of the outermost level, if it opens the document."""
+        first = next((block for block in self.blocks if block.kind == "heading"), None)
+        return first.title if first and first.level == 1 else None
+
+
+def clean(text: str) -> str:
+    """Lines that end with a newline, without control characters, blank lines around and space behind."""
+    lines = _CONTROLS.sub("", _NEWLINE.sub("\n", text)).rstrip().split("\n")
+    while lines and not lines[0].strip():
+        del lines[0]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def markdown_table(rows: Iterable[Sequence[str]]) -> str:
+    """A row a line, the first one as the header; empty rows and empty columns on the right are left out."""
+    filled = [cells for row in rows if any(cells := [_cell(text) for text in row])]
+    width = max((_width(row) for row in filled), default=0)
+    lines = [_line([*row, *[""] * width][:width]) for row in filled]
+    return "\n".join([*lines[:1], _line(["---"] * width), *lines[1:]]) if lines else ""
+
+
+def _cell(text: str) -> str:
+    return " ".join(_CONTROLS.sub("", text).split()).replace("|", "\\|")
+
+
+def _width(row: Sequence[str]) -> int:
+    return max(at for at, cell in enumerate(row, 1) if cell)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
