@@ -10,13 +10,13 @@ statistic of the collection (``scope: document``), so a document's chunks depend
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from pydantic import Field, ValidationError, model_serializer, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.detect import code_language
-from ingestor.fingerprint import plugin_fingerprint
+from ingestor.fingerprint import meaningful
 from ingestor.language_model import Answers, Asking
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Chunker, Collective, Embed, NeedsHuman
@@ -38,16 +38,16 @@ class Pick(Options):
 
     @model_validator(mode="before")
     @classmethod
-    def _chosen(cls, data: Any) -> Any:
+    def _side_by_side(cls, data: Any) -> Any:
         if not isinstance(data, Mapping) or not isinstance(data.get("strategy"), str):
             raise ValueError("must be a mapping with a strategy and its options")
         given = {key: value for key, value in data.items() if key != "strategy"}
         return {"strategy": data["strategy"], "options": _options(data["strategy"], given)}
 
     @model_serializer
-    def _recipe(self) -> dict[str, str]:
-        recipe = plugin_fingerprint(find("chunkers", self.strategy), self.options)
-        return {"strategy": self.strategy, "recipe": recipe}
+    def _recipe(self) -> dict[str, Any]:
+        version = find("chunkers", self.strategy).version
+        return {"strategy": self.strategy, "version": version, **meaningful(self.options)}
 
 
 def _options(strategy: str, given: dict[str, Any]) -> Options:
@@ -55,50 +55,59 @@ def _options(strategy: str, given: dict[str, Any]) -> Options:
     if strategy == "auto":
         raise ValueError("must be another strategy than auto")
     try:
-        model = find("chunkers", strategy).options
-        options = model.model_validate(
-            ({"scope": "document"} if "scope" in model.model_fields else {}) | given
-        )
+        plugin = find("chunkers", strategy)
     except (UnknownKind, ImportError) as error:
         raise ValueError(str(error)) from None
+    if given.pop("version", plugin.version) != plugin.version:
+        raise ValueError(f"{strategy} is of version {plugin.version}")
+    collective = "scope" in plugin.options.model_fields
+    try:
+        return plugin.options.model_validate({"scope": "document", **given} if collective else given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        raise ValueError(f"{strategy}: {place + ': ' if place else ''}{first['msg']}") from None
-    if getattr(options, "scope", "document") != "document":
-        raise ValueError(f"{strategy} must have scope: document here")
-    return options
+        place = "".join(f"{step}: " for step in first["loc"])
+        raise ValueError(f"{strategy}: {place}{first['msg'].removeprefix('Value error, ')}") from None
 
 
-def _pick(description: str, **default: Any) -> Any:
-    return Field(default=default, validate_default=True, description=description)
+def _pick(description: str, strategy: str) -> Any:
+    return Field(default={"strategy": strategy}, validate_default=True, description=description)
 
 
 class AutoOptions(ChunkerOptions):
     short_tokens: int = Field(
         default=200, ge=0, description="a document of so many tokens or fewer is `short`"
     )
-    short: Pick = _pick("strategy and options for short documents", strategy="recursive")
-    code: Pick = _pick("for code and configuration", strategy="structure")
-    table: Pick = _pick("for tables", strategy="structure")
-    headings: Pick = _pick("for what has two headings or more", strategy="structure")
-    prose: Pick = _pick("for everything else", strategy="changepoint")
+    short: Pick = _pick("strategy for short documents, with its options", "recursive")
+    code: Pick = _pick("for programs and configuration", "structure")
+    table: Pick = _pick("for tables", "structure")
+    headings: Pick = _pick("for documents with two headings or more", "structure")
+    prose: Pick = _pick("for all others", "changepoint")
 
     @model_validator(mode="before")
     @classmethod
     def _hand_down(cls, data: Any) -> Any:
-        """What all strategies have is said once; a kind's own limits go before."""
+        """What all strategies have is said once; a pick's own limits go before."""
         if not isinstance(data, Mapping):
             return data
-        shared = {name: data[name] for name in ChunkerOptions.model_fields if name in data}
+        own = ChunkerOptions.model_fields
+        shared = {name: data[name] for name in own if name in data and data[name] != own[name].default}
         picks = {kind: data.get(kind, cls.model_fields[kind].default) for kind in KINDS}
-        for kind, pick in picks.items():
-            for name in ("context", "neighbours"):
-                if isinstance(pick, Mapping) and name in pick:
-                    raise ValueError(
-                        f"{name} can't differ within a collection: set it beside {kind}, not in it"
-                    )
         return {**data, **{k: {**shared, **p} if isinstance(p, Mapping) else p for k, p in picks.items()}}
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        """What the pipeline does with the chunks is the same for all of them."""
+        for kind in KINDS:
+            options = getattr(self, kind).options
+            pooled = getattr(options, "vectors", "encoded") == "pooled"
+            for name in ("context",) if pooled else ("context", "neighbours"):
+                if getattr(options, name, getattr(self, name)) != getattr(self, name):
+                    raise ValueError(
+                        f"{kind}: {name} must be the same for all; set it beside {kind}, not in it"
+                    )
+            if getattr(options, "scope", "document") != "document":
+                raise ValueError(f"{kind}: scope must be document")
+        return self
 
 
 class Auto:

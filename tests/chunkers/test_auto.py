@@ -1,0 +1,217 @@
+"""Which strategy a document gets, and that it gets it whole."""
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+from ingestor.chunkers.auto import PLUGIN, AutoOptions, kind_of
+from ingestor.fingerprint import meaningful, plugin_fingerprint
+from ingestor.language_model import Asking
+from ingestor.model import Blob, Document
+from ingestor.ports import Collective
+from ingestor.registry import find
+from tests.chunkers.golden import sample
+from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, fake_embed, refusal
+from tests.chunkers.scripted import ENDPOINT, Scripted, every, speaking
+
+
+class TestAuto(ChunkerLaws):
+    plugin = PLUGIN
+    options: ClassVar[Options] = {
+        "short_tokens": 0,
+        "prose": {"strategy": "sentence", "max_sentences": 2, "overlap": 0},
+    }
+
+
+class TestAutoAsItComes(ChunkerLaws):
+    plugin = PLUGIN
+    local = False  # changepoint's penalty is that of the whole document
+    joins = False  # changepoint's own laws say how far it joins
+    limited: ClassVar[Options] = {"max_tokens": 250}
+    large = 60_000
+
+
+PYTHON = "def f(x):\n    return x\n\n\n" * 60
+TABLE = "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 200
+PROSE = essay(20)
+HEADED = f"# One\n\n{PROSE}\n\n# Two\n\n{PROSE}"
+
+
+def markdown(text: str) -> Document:
+    plugin = find("parsers", "markdown")
+    document: Document = plugin.build(plugin.options()).parse(Blob(text.encode(), "a.md"))
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "kind"),
+    [
+        (Document(""), "short"),
+        (Document("A few words."), "short"),
+        (Document("x = 1\n", content_type="text/x-python"), "short"),
+        (Document(PROSE), "prose"),
+        (Document(PROSE, content_type="text/html"), "prose"),
+        (Document(PYTHON, content_type="text/x-python"), "code"),
+        (Document('{"a": [1, 2]}\n' * 99, content_type="application/json"), "code"),
+        (Document("a,b\n1,2\n" * 99, content_type="text/csv"), "table"),
+        (markdown(TABLE), "table"),
+        (markdown(f"{TABLE}\n\n{PROSE}"), "prose"),
+        (markdown(HEADED), "headings"),
+        (markdown(f"# Only one\n\n{PROSE}"), "prose"),
+        (Document(f"One\n===\n\n{PROSE}\n\nTwo\n===\n\n{PROSE}", content_type="text/x-rst"), "headings"),
+        (Document("é" * 100_000), "prose"),
+    ],
+)  # fmt: skip
+def test_what_a_document_is(document: Document, kind: str) -> None:
+    assert kind_of(document, TOKENS, 200) == kind
+
+
+def picked(document: Document, **options: Any) -> set[Any]:
+    return {dict(chunk.extra)["picked"] for chunk in cut(PLUGIN, document, **options)}
+
+
+@pytest.mark.parametrize(
+    ("document", "strategy"),
+    [
+        (Document("A few words."), "recursive"),
+        (Document(PYTHON, content_type="text/x-python"), "structure"),
+        (markdown(TABLE), "structure"),
+        (markdown(HEADED), "structure"),
+        (Document(PROSE), "changepoint"),
+    ],
+)
+def test_the_metadata_says_what_was_picked(document: Document, strategy: str) -> None:
+    assert picked(document) == {strategy}
+
+
+def test_a_short_document_is_one_chunk() -> None:
+    (chunk,) = cut(PLUGIN, " ".join(PROSE.split()[:120]))
+    assert TOKENS.count(chunk.text) > 100
+
+
+@pytest.mark.parametrize(
+    ("strategy", "more"),
+    [
+        ("changepoint", {}),
+        ("cluster", {}),
+        ("sentence", {"overlap": 0}),
+        ("breakpoint", {"vectors": "pooled"}),
+    ],
+)
+def test_the_chunks_are_those_of_the_picked_strategy(strategy: str, more: Options) -> None:
+    document, plugin = Document(PROSE), find("chunkers", strategy)
+    options = plugin.options(
+        **more, **({"scope": "document"} if strategy in ("changepoint", "cluster") else {})
+    )
+    alone = plugin.build(options, TOKENS).chunk(document, fake_embed, None)
+    auto = PLUGIN.build(AutoOptions.model_validate({"prose": {"strategy": strategy, **more}}), TOKENS)
+    made = auto.chunk(document, fake_embed, None)
+    assert [replace(chunk, extra=chunk.extra[:-1]) for chunk in made.chunks] == list(alone.chunks)
+    assert (made.vectors is None) == (alone.vectors is None)
+    assert made.vectors is None or (made.vectors == alone.vectors).all()
+    assert (made.sums, made.interval) == (None, None)
+    assert not isinstance(auto, Collective)
+
+
+def test_what_is_set_beside_the_kinds_holds_for_all_of_them() -> None:
+    options = AutoOptions.model_validate(
+        {
+            "max_tokens": 80,
+            "context": "title",
+            "neighbours": 0.2,
+            "code": {"strategy": "fixed", "max_tokens": 50},
+        }
+    )
+    assert [getattr(options, kind).options.max_tokens for kind in ("short", "code", "table", "prose")] == [
+        80, 50, 80, 80,
+    ]  # fmt: skip
+    assert {getattr(options, kind).options.context for kind in ("short", "code", "prose")} == {"title"}
+    assert {getattr(options, kind).options.neighbours for kind in ("short", "code", "prose")} == {0.2}
+
+
+def test_a_model_is_asked_through_auto_too() -> None:
+    answers = Scripted(every(2))
+    pick = {"strategy": "llm", **ENDPOINT}
+    chunks = cut(speaking(PLUGIN, answers), PROSE, prose=pick)
+    assert answers.asked
+    assert len(chunks) > 3
+    assert isinstance(PLUGIN.build(AutoOptions(), TOKENS), Asking)
+
+
+SECRET = "sk-secret"
+
+
+def test_a_key_within_a_pick_is_no_part_of_the_recipe_and_not_shown() -> None:
+    one, other = (
+        AutoOptions.model_validate({"prose": {"strategy": "llm", **ENDPOINT, "api_key": key}})
+        for key in (SECRET, "another")
+    )
+    assert plugin_fingerprint(PLUGIN, one) == plugin_fingerprint(PLUGIN, other)
+    assert SECRET not in repr(one) + repr(meaningful(one))
+    assert one.prose.options.api_key.get_secret_value() == SECRET  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"short_tokens": 100},
+        {"code": {"strategy": "fixed"}},
+        {"prose": {"strategy": "changepoint", "target": 99}},
+        {"neighbours": 0.1},
+    ],
+)
+def test_the_recipe_knows_every_option(more: Options) -> None:
+    assert plugin_fingerprint(PLUGIN, AutoOptions.model_validate(more)) != plugin_fingerprint(
+        PLUGIN, AutoOptions()
+    )
+
+
+def test_the_recipe_knows_the_versions_of_what_it_picks() -> None:
+    assert meaningful(AutoOptions())["code"]["version"] == find("chunkers", "structure").version
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"neighbours": 0.2, "max_tokens": 80, "context": "headings"},
+        {"prose": {"strategy": "changepoint", "neighbours": 0.1}, "code": {"strategy": "fixed", "size": 9}},
+    ],
+)
+def test_options_can_be_had_again_from_what_is_meaningful(given: Options) -> None:
+    options = AutoOptions.model_validate(given)
+    again = AutoOptions.model_validate(meaningful(options))
+    assert again == options
+    assert meaningful(again) == meaningful(options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prose": "cluster"}, "must be a mapping with a strategy and its options"),
+        ({"prose": {"size": 5}}, "must be a mapping with a strategy and its options"),
+        ({"prose": {"strategy": "auto"}}, "must be another strategy than auto"),
+        ({"prose": {"strategy": "recursiv"}}, "unknown chunker 'recursiv'; installed: "),
+        (
+            {"code": {"strategy": "fixed", "size": 1}},
+            "fixed: size: Input should be greater than or equal to 4",
+        ),
+        ({"code": {"strategy": "fixed", "sice": 1}}, "fixed: sice: Extra inputs are not permitted"),
+        ({"code": {"strategy": "fixed", "size": 9, "overlap": 9}}, "fixed: overlap (9) must be smaller than"),
+        ({"code": {"strategy": "fixed", "version": 99}}, "fixed is of version 1"),
+        ({"prose": {"strategy": "cluster", "scope": "collection"}}, "prose: scope must be document"),
+        ({"code": {"strategy": "fixed", "context": "title"}}, "code: context must be the same for all"),
+        ({"code": {"strategy": "fixed", "neighbours": 0.1}}, "code: neighbours must be the same for all"),
+        ({"neighbours": 0.1, "prose": {"strategy": "sentence"}}, "sentence: neighbours needs overlap: 0"),
+        ({"prose": {"strategy": "llm", "model": "m"}}, "llm: base_url: Field required"),
+        ({"blocks": {"strategy": "fixed"}}, "Extra inputs are not permitted"),
+    ],
+)
+def test_options_that_are_refused(options: Options, message: str) -> None:
+    assert message in refusal(PLUGIN, options)
+
+
+def test_samples_are_what_they_look_like() -> None:
+    kinds = {name: kind_of(sample(name), TOKENS, 50) for name in ("hydroponics.md", "scripts.txt")}
+    assert kinds == {"hydroponics.md": "headings", "scripts.txt": "prose"}
