@@ -17,6 +17,7 @@ from ingestor import __version__, console
 from ingestor.config import Config, ConfigError
 from ingestor.config_file import load
 from ingestor.daemon import Loop
+from ingestor.editions import Editions
 from ingestor.inspection import (
     BadRequest,
     current_status,
@@ -110,8 +111,9 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 
 
 def _ready(live: Live, loop: Loop, config: Path) -> None:
-    names = sorted({str(source.collection) for source in loop.running.engine.sources.values()})
-    records = sum(loop.running.journal.record_count(CollectionName(name)) for name in names)
+    names = sorted({source.collection for source in loop.running.parts.config.sources})
+    editions = Editions(loop.running.journal)
+    records = sum(loop.running.journal.record_count(editions.live(name).name) for name in names)
     console.ready(live, names, records, config)
 
 
@@ -134,10 +136,10 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 def sync_result(running: Running, seconds: float) -> dict[str, Any]:
     """The stable keys of ``sync --json``."""
     tally, journal, embedding = running.engine.writer.tally, running.journal, running.embedding
-    rows = {name: journal.source(name) for name in running.engine.sources}
+    rows = {source.name: journal.source(source.name) for source in running.parts.config.sources}
     states = Counter[str]()
     for source, _, state, documents in journal.counts():
-        states[state] += documents if source in running.engine.sources else 0
+        states[state] += documents if source in rows else 0
     touched = tally.added + tally.changed + tally.moved
     return {
         "documents": {
@@ -165,7 +167,7 @@ def sync_result(running: Running, seconds: float) -> dict[str, Any]:
 
 def _sync_code(running: Running) -> int:
     states = {state for _, _, state, documents in running.journal.counts() if documents}
-    rows = map(running.journal.source, running.engine.sources)
+    rows = [running.journal.source(source.name) for source in running.parts.config.sources]
     if any(row.held or row.trouble for row in rows) or states & {"due", "waiting", "gone"}:
         return FAILED
     return QUARANTINED if "quarantined" in states else SETTLED

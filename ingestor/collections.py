@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
@@ -12,9 +12,17 @@ from ingestor.chroma_server import ChromaServer
 from ingestor.config import Chroma, Remote, Supervised
 from ingestor.indexes.chroma import ChromaIndex, probe
 from ingestor.indexes.chroma_client import Client, Unanswered, connect, embedded
-from ingestor.indexes.chroma_collections import delete_collection, find_collection, open_collection
+from ingestor.indexes.chroma_collections import (
+    delete_collection,
+    find_collection,
+    list_names,
+    open_collection,
+    oust_collection,
+    rename_collection,
+)
 from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.shelf import Model
 
 log = logging.getLogger("ingestor")
 
@@ -35,13 +43,11 @@ class Collections:
         chroma: Chroma,
         owner: str,
         *,
-        model: str | None = None,
-        dimensions: Callable[[], int] = lambda: 0,
         log_path: Path,
         serve: bool = False,
         attach: bool = False,
     ) -> None:
-        self._chroma, self._owner, self._model, self._dimensions = chroma, owner, model, dimensions
+        self._chroma, self._owner = chroma, owner
         self._log_path, self._serve, self._attach = log_path, serve, attach
         self._server: ChromaServer | None = None
         self._looked = monotonic()
@@ -73,18 +79,27 @@ class Collections:
             return f"http://{self._chroma.host}:{self._chroma.port}"
         return ""
 
-    def open(self, name: CollectionName) -> tuple[ChromaIndex, str]:
+    def open(self, name: CollectionName, model: Model) -> tuple[ChromaIndex, str]:
         """Made if need be. Raises NeedsHuman when it is not ours, Transient when Chroma is away."""
         if self._deaths[name] >= DEATHS:
             raise Torn(f"the server died {DEATHS} times over collection {name!r}")
         index = open_collection(
-            self._client, name, model=self._model, dimensions=self._dimensions(), owner=self._owner
+            self._client, name, model=model.name, dimensions=model.dimensions(), owner=self._owner
         )
         return index, index.uuid
 
     def delete(self, name: CollectionName) -> None:
         self._deaths[name] = 0
         delete_collection(self._client, name, owner=self._owner)
+
+    def names(self) -> Mapping[str, str]:
+        return list_names(self._client)
+
+    def rename(self, uuid: str, name: str) -> bool:
+        return rename_collection(self._client, uuid, name)
+
+    def oust(self, name: str) -> str:
+        return oust_collection(self._client, name)
 
     def existing(self, name: CollectionName) -> ChromaIndex | None:
         """None where there is none of ours."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, SecretStr, model_validator
 
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, Plugin
@@ -27,6 +27,8 @@ def _collection_name(name: str) -> str:
         raise ValueError(
             "must be 3 to 512 characters of a-z A-Z 0-9 . _ - that start and end with a letter or digit"
         )
+    if re.search(r"--(\d+|aside-\w+)$", name):
+        raise ValueError("must not end as in name--2: such are the collections made while one is re-chunked")
     if ".." in name or re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", name):
         raise ValueError("must not hold two periods in a row, nor look like an IP address")
     return name
@@ -81,6 +83,22 @@ class Embedded(Options):
     embedded: bool = Field(default=True, description="true: no server")
 
 
+@dataclass(frozen=True, slots=True)
+class Above:
+    """So much is done without asking; None is no bound."""
+
+    chunks: int | None = None
+    cost: float | None = None
+
+
+def _approval(value: object) -> Above:
+    found = re.fullmatch(r"above\s+(\d+(?:\.\d+)?)(\s+chunks?)?", str(value).strip())
+    if not found or (found[2] and "." in found[1]):
+        raise ValueError("must be as 'above 1000 chunks', or a cost as 'above 2.50'")
+    return Above(chunks=int(found[1])) if found[2] else Above(cost=float(found[1]))
+
+
+Approval = Annotated[Above, PlainValidator(_approval), PlainSerializer(str)]
 Chroma = Supervised | Remote | Embedded
 
 
@@ -101,6 +119,49 @@ class Cache(Options):
     size: Size = Field(
         default=2 * 10**9, ge=0, description="the oldest entries go when the file grows beyond this"
     )
+
+
+class Parsing(Options):
+    """Limits of the processes in which binary formats are read: what exceeds them is quarantined."""
+
+    memory: Size = Field(default=2 * 10**9, ge=256 * 10**6, description="most that a process may take")
+    seconds: Duration = Field(
+        default=60.0,
+        gt=0,
+        le=86400,
+        description="most CPU time for a document; it may take four times as long",
+    )
+    processes: int = Field(default=2, ge=1, le=64, description="how many documents are read at the same time")
+
+
+class Rechunk(Options):
+    """What happens when a changed config asks for other chunks or vectors than a collection has.
+
+    `rechunk: swap` alone means `rechunk: {mode: swap}`.
+    """
+
+    mode: Literal["in_place", "swap"] = Field(
+        default="in_place",
+        description="`in_place`: document by document; `swap`: in a second collection, which takes the first "
+        "one's name when it is complete. Another embedding model always means a swap",
+    )
+    approve: Approval | None = Field(
+        default=None,
+        description="`above 1000 chunks`, or `above 2.50` (in the currency of `price`): what is more than "
+        "that waits for `ingestor apply`, and the old recipe stays in force",
+    )
+    price: float = Field(
+        default=0.0, ge=0, description="of a million embedded tokens, where the model is paid"
+    )
+    grace: Duration = Field(
+        default=3600.0,
+        description="how long the old collection is kept after a swap, for `ingestor rollback`",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mode_alone(cls, data: Any) -> Any:
+        return {"mode": data} if isinstance(data, str) else data
 
 
 class Settings(Options):
@@ -131,6 +192,13 @@ class Settings(Options):
     max_loss: MaxLoss = Field(
         default=0.5,
         description="a scan that lost more than this share of a source's documents holds it and asks",
+    )
+    parsing: Parsing = Field(default=Parsing(), description="see below")
+    rechunk: Rechunk = Field(default=Rechunk(), description="see below")
+    prune: bool = Field(
+        default=False,
+        description="remove the documents of a source that is in the config no more; else they stay until "
+        "`ingestor apply`",
     )
     log: Log = Field(default=Log(), description="see below")
     sources: list[dict[str, Any]] = Field(min_length=1, description="where documents come from, see below")
@@ -201,6 +269,9 @@ class Config:
     cache_size: int  # bytes
     workers: int
     log: Log
+    parsing: Parsing
+    rechunk: Rechunk = Rechunk()
+    prune: bool = False
     warnings: tuple[Problem, ...] = ()
 
 

@@ -79,6 +79,9 @@ def _config(found: Check, data: Mapped) -> Config | None:
         cache_size=settings.cache.size,
         workers=settings.workers,
         log=settings.log,
+        parsing=settings.parsing,
+        rechunk=settings.rechunk,
+        prune=settings.prune,
         warnings=warnings,
     )
 

@@ -10,6 +10,7 @@ from ingestor import live
 from ingestor.config import Config
 from ingestor.decide import NEVER
 from ingestor.live import Live
+from ingestor.ports import NeedsHuman
 from ingestor.wiring import Running
 from ingestor.wishes import Wishes
 
@@ -33,11 +34,13 @@ class Loop:
 
     def sync(self) -> None:
         """Until everything is settled or quarantined, or what failed has failed for our whole patience."""
-        engine = self._configure(watch=False)
+        engine, running = self._configure(watch=False), self.running
         done, deadline = None, NEVER
         while not self.wishes.stop:
             stepped = self._step()
-            before, done = done, (asdict(engine.writer.tally), self.running.embedding.texts)
+            if stepped and self._advance():
+                self._configure(watch=False)
+            before, done = done, (asdict(engine.writer.tally), running.embedding.texts, running.answers.calls)
             deadline = deadline if done == before else NEVER
             if stepped and not (engine.resting() or engine.writer.paused()):
                 continue
@@ -52,7 +55,8 @@ class Loop:
         """Until told to stop. ``reloaded``: the new config, if any; ``settled``: called at the first rest."""
         engine, rested = self._configure(watch=True), False
         while not self.wishes.stop:
-            self._step()
+            if self._step() and self._advance():
+                self._configure(watch=True)
             self.running.collections.tick()
             if not rested and engine.resting():
                 rested = True
@@ -60,10 +64,23 @@ class Loop:
                 settled(self.live())
             config = reloaded()
             if config is not None:
-                self.running = self.running.reconfigured(config)
-                self._configure(watch=True)
+                self._take_over(config)
         engine.flush()
         self._remember_rate()
+
+    def _take_over(self, config: Config) -> None:
+        try:
+            self.running = self.running.reconfigured(config)
+        except NeedsHuman as error:
+            log.error("the changed config is not taken over, the old one stays: %s", error)
+            return
+        self._configure(watch=True)
+
+    def _advance(self) -> bool:
+        running = self.running
+        return running.transitions.advance(
+            running.parts.config.rechunk, running.engine.listed, running.engine.busy()
+        )
 
     def live(self) -> Live:
         """How far the work is."""
@@ -89,7 +106,7 @@ class Loop:
             self.running.engine.journal.set("tokens_per_second", f"{rate:.1f}")
 
     def _configure(self, *, watch: bool):  # type: ignore[no-untyped-def]
-        self.running.engine.configure(self.running.parts.sources(self.running.embedding), watch=watch)
+        self.running.configure(watch=watch)
         return self.running.engine
 
     def _step(self) -> bool:

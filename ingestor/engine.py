@@ -18,7 +18,7 @@ from ingestor.listing import Listing, Source
 from ingestor.model import CollectionName, Hint, SourceName, Sums
 from ingestor.ports import Collective, NeedsHuman, Scoped, Stale, Stop, Transient, Watchable
 from ingestor.prepare import Job, Prepared, prepare, withdraw
-from ingestor.rows import Entry, Receipt
+from ingestor.rows import Entry, Feed, Receipt
 from ingestor.shelf import Shelf
 from ingestor.writer import BATCH, Writer
 
@@ -56,6 +56,7 @@ class _Watch:
 
     dirty: set[str] = field(default_factory=lambda: {""})
     scanning: bool = False
+    whole: bool = False  # a whole listing was taken over
     next_scan: float = 0.0
     attempts: int = 0  # listings in a row that failed; hints don't hasten the next
     partial: int = 0  # whole listings in a row that could not see everything
@@ -65,7 +66,7 @@ class _Watch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scan:
-    source: SourceName
+    feed: Feed
     scope: Scope
     state: _Watch
 
@@ -83,26 +84,31 @@ class Engine:
         workers: int = 16,
     ) -> None:
         self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
-        self.sources: dict[SourceName, Source] = {}
+        self.sources: dict[Feed, Source] = {}
+        self.leaving: Sequence[SourceName] = ()  # in no config any more, and their documents shall go
         self.in_flight: dict[int, Entry] = {}
         self.writer = Writer(journal, shelf, clock, random, self._wanted_recipe, self._hold_collection)
-        self._watches: dict[SourceName, _Watch] = {}
+        self._watches: dict[Feed, _Watch] = {}
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only when it was taken over whole
 
     # --- what the shell calls ------------------------------------------------------------------------
 
-    def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
+    def configure(
+        self, sources: Sequence[Source], *, watch: bool, leaving: Sequence[SourceName] = ()
+    ) -> None:
         """Take over a config: at the start, and again whenever it changes."""
         for state in self._watches.values():
             state.end()
-        self.sources = {source.name: source for source in sources}
-        self._watches = {name: _Watch() for name in self.sources}
-        for source in sources:
-            self.journal.relocate(source.name, source.collection)
-            for parser in self.journal.parsers(source.name):
-                self.journal.want_recipe(source.name, parser, source.tools.recipe(parser))
+        self.leaving = leaving
+        self.sources = {source.feed: source for source in sources}
+        self._watches = {feed: _Watch() for feed in self.sources}
+        for name in {*leaving, *(source.name for source in sources)}:
+            self.journal.relocate(name, [source.collection for source in sources if source.name == name])
+        for feed, source in self.sources.items():
+            for parser in self.journal.parsers(feed):
+                self.journal.want_recipe(feed, parser, source.tools.recipe(parser))
             if watch and isinstance(source.connector, Watchable):
-                self._watches[source.name].end = self.pool.listen(source.name, source.connector.watch)
+                self._watches[feed].end = self.pool.listen(feed, source.connector.watch)
 
     def step(self, timeout: float) -> None:
         """Take what came in, then start whatever can be started.
@@ -137,10 +143,18 @@ class Engine:
             times.append(self.journal.next_retry(self._ready()))
         times += [
             state.next_scan
-            for name, state in self._watches.items()
-            if not state.scanning and (routine or self._may_recover(name, state))
+            for feed, state in self._watches.items()
+            if not state.scanning and (routine or self._may_recover(feed[0], state))
         ]
         return min(times)
+
+    def listed(self, collection: CollectionName) -> bool:
+        """Whether every source that feeds it was listed whole since the config was taken over."""
+        return all(state.whole for feed, state in self._watches.items() if feed[1] == collection)
+
+    def busy(self) -> set[CollectionName]:
+        """Editions that work is under way for."""
+        return {entry.collection for entry in self.in_flight.values()}
 
     def look_again(self) -> None:
         """List every source now."""
@@ -150,23 +164,27 @@ class Engine:
     # --- what comes in -------------------------------------------------------------------------------
 
     def _take(self, outcome: Outcome) -> None:
-        if isinstance(outcome.error, Stopped):
+        if isinstance(
+            outcome.error, Stopped
+        ):  # the program goes down, or the embedder is not wanted any more
+            if isinstance(outcome.tag, Entry):
+                self.in_flight.pop(outcome.tag.row, None)
             return
         if isinstance(outcome.tag, _Scan):
             self._scanned(outcome.tag, outcome)
         elif isinstance(outcome.tag, Entry):
             self._prepared(outcome.tag, outcome)
-        elif (state := self._watches.get(SourceName(str(outcome.tag)))) is not None:
-            self._hinted(state, outcome)
+        elif isinstance(outcome.tag, tuple) and outcome.tag in self._watches:
+            self._hinted(outcome.tag, outcome)
 
-    def _hinted(self, state: _Watch, outcome: Outcome) -> None:
+    def _hinted(self, feed: Feed, outcome: Outcome) -> None:
         if outcome.error is not None:
-            log.warning("watching %s failed: %s; full scans go on", outcome.tag, outcome.error)
-        state.dirty.add(outcome.value.under if isinstance(outcome.value, Hint) else "")
+            log.warning("watching %s failed: %s; full scans go on", feed[0], outcome.error)
+        self._watches[feed].dirty.add(outcome.value.under if isinstance(outcome.value, Hint) else "")
 
     def _scanned(self, scan: _Scan, outcome: Outcome) -> None:
-        source, state = self.sources.get(scan.source), scan.state
-        if source is None or state is not self._watches.get(scan.source):
+        source, state = self.sources.get(scan.feed), scan.state
+        if source is None or state is not self._watches.get(scan.feed):
             return  # of a config that is no longer in force
         if isinstance(outcome.value, Listing):
             self._observe(source, state, outcome.value)
@@ -183,7 +201,7 @@ class Engine:
             self.journal.scanned(source.name, self.clock(), found.identity, found.trouble)
             self.writer.check(source.collection)
             state.next_scan = self.clock() + source.scan_every
-            state.attempts = 0
+            state.attempts, state.whole = 0, True
             self._say(source, state, found.trouble)
         if found.trouble is None:
             state.partial = 0 if found.scope.whole else state.partial
@@ -232,7 +250,7 @@ class Engine:
             self._failed(entry, outcome.error, outcome.trace)
 
     def _failed(self, entry: Entry, error: Exception, trace: str) -> None:
-        source, version = self.sources.get(entry.source), entry.item.version if entry.item else None
+        source, version = self.sources.get(entry.feed), entry.item.version if entry.item else None
         failure = decide.after_failure(error, entry.attempts, self.clock(), self.random(), trace)
         if failure.quarantined and source is not None and version is not None:
             log.warning("quarantined %s (%s): %s", entry.key, entry.source, failure.reason)
@@ -243,7 +261,7 @@ class Engine:
             log.error("source %s is held: %s", entry.source, error)
             self.journal.hold(entry.source, str(error))
         if isinstance(error, Stale) and source is not None:
-            self._watches[entry.source].dirty.add(entry.key if isinstance(source.connector, Scoped) else "")
+            self._watches[entry.feed].dirty.add(entry.key if isinstance(source.connector, Scoped) else "")
         self.journal.fail(entry.row, version, failure)
         first = logging.INFO if not entry.attempts else logging.DEBUG
         log.log(first, "%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
@@ -252,15 +270,15 @@ class Engine:
     # --- listing -------------------------------------------------------------------------------------
 
     def _list(self) -> None:
-        for name, state in self._watches.items():
-            if self.clock() >= state.next_scan or self.journal.source(name).accepted:
+        for feed, state in self._watches.items():
+            if self.clock() >= state.next_scan or self.journal.source(feed[0]).accepted:
                 state.dirty.add("")
             if state.scanning or not self._may_list(state):
                 continue
-            source = self.sources[name]
+            source = self.sources[feed]
             scope = listing.scope_of(source, state.dirty)
             state.dirty, state.scanning = set(), True
-            self.pool.submit(_Scan(name, scope, state), self._scanning(source, scope), scan=True)
+            self.pool.submit(_Scan(feed, scope, state), self._scanning(source, scope), scan=True)
 
     def _may_recover(self, name: SourceName, state: _Watch) -> bool:
         """Whether its last listing failed in a way that may pass without a person's doing."""
@@ -276,21 +294,22 @@ class Engine:
 
     # --- dispatching ---------------------------------------------------------------------------------
 
-    def _ready(self) -> list[SourceName]:
-        """Sources that may be worked on: not held, and their collection can be written."""
+    def _ready(self) -> list[Feed]:
+        """What may be worked on: the source is not held, and the collection can be written."""
         paused = self.writer.paused()
         return [
-            name
-            for name, source in self.sources.items()
-            if source.collection not in paused and self.journal.source(name).held is None
+            (name, collection)
+            for name, collection in self.sources
+            if collection not in paused and self.journal.source(name).held is None
         ]
+
+    def _gone(self, ready: Sequence[Feed], now: float, limit: int) -> list[Entry]:
+        return self.journal.gone([*{name for name, _ in ready}, *self.leaving], now, limit)
 
     def _due_now(self) -> bool:
         ready = self._ready()
         now = self.clock()
-        return bool(
-            self.journal.due(ready, now, 1) or self.journal.gone(ready, NEVER, 1) or self._drifted(ready, 1)
-        )
+        return bool(self.journal.due(ready, now, 1) or self._gone(ready, NEVER, 1) or self._drifted(ready, 1))
 
     def _dispatch(self) -> None:
         """Keep the workers busy. What is prepared waits for company to be written, and holds up no worker."""
@@ -303,10 +322,10 @@ class Engine:
     def _tidy(self) -> None:
         """Remove what is gone, unless it may yet be found under another name; last of all what drifted."""
         ready = self._ready()
-        if not ready:
+        if not (ready or self.leaving):
             return
         quiet = not (self.in_flight or any(s.scanning or s.dirty for s in self._watches.values()))
-        gone = self.journal.gone(ready, NEVER if quiet else self.clock(), BATCH)
+        gone = self._gone(ready, NEVER if quiet else self.clock(), BATCH)
         self.writer.remove([entry for entry in gone if entry.row not in self.in_flight])
         if quiet and not gone:
             for entry in self._drifted(ready, self.workers):
@@ -326,18 +345,18 @@ class Engine:
         return chosen
 
     def _start(self, job: Job) -> None:
-        tools = self.sources[job.entry.source].tools
+        tools = self.sources[job.entry.feed].tools
         self.in_flight[job.entry.row] = job.entry
         self.pool.submit(job.entry, lambda: prepare(job, tools, self.journal.predecessor))
 
     def _others(self, entry: Entry) -> Sums | None:
-        statistic = self.sources[entry.source].tools.statistic
+        statistic = self.sources[entry.feed].tools.statistic
         total = None if statistic is None else self.journal.total(entry.collection, statistic)
         if total is None or entry.sums is None or entry.statistic != statistic:
             return total
         return total - entry.sums
 
-    def _drifted(self, ready: Sequence[SourceName], limit: int) -> list[Entry]:
+    def _drifted(self, ready: Sequence[Feed], limit: int) -> list[Entry]:
         """Settled documents that their collection's statistic has left behind."""
         chunkers = {
             (source.collection, source.tools.chunker.statistic): source.tools.chunker
@@ -349,7 +368,7 @@ class Engine:
             total = self.journal.total(collection, statistic)
             if total is not None:
                 found += self.journal.drifted(collection, statistic, chunker.value(total), limit)
-        return [entry for entry in found if entry.source in ready][:limit]
+        return [entry for entry in found if entry.feed in ready][:limit]
 
     # --- writing -------------------------------------------------------------------------------------
 
@@ -358,7 +377,7 @@ class Engine:
             self.in_flight.pop(entry.row, None)
 
     def _wanted_recipe(self, prepared: Prepared) -> str:
-        source = self.sources.get(prepared.entry.source)
+        source = self.sources.get(prepared.entry.feed)
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
     def _hold_collection(self, collection: CollectionName, error: Exception) -> None:

@@ -45,5 +45,11 @@ def meaningful(options: Options) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not _is_tuning(fields[name].json_schema_extra)}
 
 
+def tuned(options: Options) -> dict[str, Any]:
+    """The others, as they are."""
+    fields = type(options).model_fields
+    return {name: getattr(options, name) for name in fields if _is_tuning(fields[name].json_schema_extra)}
+
+
 def _is_tuning(extra: Any) -> bool:
     return isinstance(extra, dict) and bool(extra.get("tuning"))

@@ -11,15 +11,17 @@ from ingestor import live, verify
 from ingestor import plan as planning
 from ingestor.cache import VectorCache
 from ingestor.collections import Collections
+from ingestor.choices import unpacked
 from ingestor.config import Config
+from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
 from ingestor.lock import held
-from ingestor.model import CollectionName, Hit, Record, SourceName
+from ingestor.model import CollectionName, Fingerprint, Hit, Record, SourceName
 from ingestor.plan import Plan, Recorder
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.prepare import record_id
-from ingestor.rows import Entry
+from ingestor.rows import Edition, Entry
 from ingestor.status import Status, gather
 from ingestor.wiring import Parts, cache_path, journal_path, lock_path, opened
 from ingestor.wishes import Wishes
@@ -79,7 +81,7 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
 
 
 def _no_collection(journal: Journal, wanted: str) -> Exception:
-    known = journal.collections()
+    known = [edition.serves for edition in _live(journal)]
     if wanted in known:
         return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it anew")
     return BadRequest(f"there is no collection {wanted!r}; known: {', '.join(known) or 'none yet'}")
@@ -96,7 +98,7 @@ class Shown:
 def shown(config: Config, document: str) -> Shown:
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         entry = find_documents(journal, document)[0]
-        index = collections.existing(entry.collection)
+        index = collections.existing(Editions(journal).named(entry.collection).shown)
         ids = [record_id(entry.document_id, known.slot) for known in entry.known]
         records = index.read(ids) if index is not None and ids else []
         return Shown(
@@ -153,7 +155,13 @@ def make_plan(config: Config) -> Estimate:
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with _journal_or_blank(config) as journal:
         recorder = Recorder(cache, parts.embedder_recipe, parts.embedder.dimensions)
-        plan = planning.make(journal, parts.sources(recorder), recorder, parts.tokens.counts)
+        editions = Editions(journal)
+        sources = [
+            source
+            for serves in dict.fromkeys(source.collection for source in config.sources)
+            for source in parts.sources(serves, editions.live(serves).name, recorder)
+        ]
+        plan = planning.make(journal, sources, recorder, parts.tokens.counts)
         rate = journal.get("tokens_per_second")
     if plan.texts and rate is None:
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
@@ -225,25 +233,29 @@ def _verify(config: Config) -> Verification:
     parts, report = Parts(config), Verification()
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         cache = VectorCache(cache_path(config), config.cache_size)
-        for name in journal.collections():
-            found = _examine(journal, collections, name, cache, parts)
-            _count(report, name, found)
+        for edition in _live(journal):
+            found = _examine(journal, collections, edition, cache)
+            _count(report, edition.serves, found)
         _compare_sources(report, parts, journal)
         cache.close()
     return report
 
 
+def _live(journal: Journal) -> list[Edition]:
+    return [edition for edition in Editions(journal).all() if edition.role == "live"]
+
+
 def _examine(
-    journal: Journal, collections: Collections, name: CollectionName, cache: VectorCache, parts: Parts
+    journal: Journal, collections: Collections, edition: Edition, cache: VectorCache
 ) -> verify.Findings:
     try:
-        index = collections.existing(name)
+        index = collections.existing(edition.shown)
     except Torn as error:
         return verify.Findings(broken=str(error))
     if index is None:
-        records = journal.record_count(name)
+        records = journal.record_count(edition.name)
         return verify.Findings(broken=f"it does not exist, {records} records are lost" if records else None)
-    return verify.examine(journal, index, name, cache, parts.embedder_recipe)
+    return verify.examine(journal, index, edition.name, cache, Fingerprint(edition.embedder or ""))
 
 
 def _count(report: Verification, name: CollectionName, found: verify.Findings) -> None:
@@ -257,11 +269,14 @@ def _count(report: Verification, name: CollectionName, found: verify.Findings) -
 
 
 def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> None:
-    for source in parts.sources(parts.embedder.embed):
-        unsettled, trouble = planning.unsettled(journal, source)
-        report.unsettled += unsettled
-        if trouble is not None:
-            report.unseen[source.name] = trouble
+    for serves in dict.fromkeys(source.collection for source in parts.config.sources):
+        live = Editions(journal).live(serves)
+        made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts
+        for source in made_by.sources(serves, live.name, parts.embedder.embed):
+            unsettled, trouble = planning.unsettled(journal, source)
+            report.unsettled += unsettled
+            if trouble is not None:
+                report.unseen[source.name] = trouble
 
 
 def _mend(config: Config) -> Verification:
@@ -270,14 +285,15 @@ def _mend(config: Config) -> Verification:
 
     report = Verification()
     with opened(config, serve=False) as running:
-        for name in running.journal.collections():
-            found = _examine(running.journal, running.collections, name, running.cache, running.parts)
-            _count(report, name, found)
+        for edition in _live(running.journal):
+            found = _examine(running.journal, running.collections, edition, running.cache)
+            _count(report, edition.serves, found)
             if found.broken is not None:
-                running.journal.doubt(name)
-                running.collections.delete(name)
+                running.journal.doubt(edition.name)
+                running.collections.delete(edition.shown)
             elif not found.clean:
-                index, _ = running.collections.open(name)
-                verify.mend(running.journal, index, name, found)
+                index = running.collections.existing(edition.shown)
+                assert index is not None
+                verify.mend(running.journal, index, edition.name, found)
         Loop(running, Wishes(), lambda live: None).sync()
     return report

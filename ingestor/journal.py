@@ -11,8 +11,10 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from ingestor.decide import NEVER, Changes, Failure
 from ingestor.model import CollectionName, Known, SourceName, Sums
@@ -21,6 +23,7 @@ from ingestor.rows import (
     COLUMNS,
     CollectionRow,
     Entry,
+    Feed,
     Intent,
     Receipt,
     SourceRow,
@@ -68,7 +71,7 @@ class Journal:
         migrate(self._db)
         self._reader = _connect(path)
         self._reader.execute("PRAGMA query_only=ON")
-        with self._transaction():
+        with self.transaction():
             self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
 
     @classmethod
@@ -81,7 +84,8 @@ class Journal:
         self._db.close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing; durable when it ends."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield self._db
@@ -90,6 +94,10 @@ class Journal:
             raise
         self._db.execute("COMMIT")
 
+    def select(self, query: str, values: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
+        """What a query finds, for the tables that have a file of their own (editions.py)."""
+        return self._db.execute(query, values).fetchall()
+
     # --- small facts ---------------------------------------------------------------------------------
 
     def get(self, key: str) -> str | None:
@@ -97,7 +105,7 @@ class Journal:
         return None if row is None else str(row[0])
 
     def set(self, key: str, value: str) -> None:
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 "INSERT INTO state VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value",
                 (key, value),
@@ -123,15 +131,16 @@ class Journal:
 
         ``remove_at``: how long what vanished waits for a document of the same content to take it over.
         """
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.executemany(
-                """INSERT INTO documents (document_id, source, collection, key, wanted_version, uri, size,
-                                          modified, extra) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+                f"""INSERT INTO documents (document_id, source, collection, key, wanted_version, uri, size,
+                                           modified, extra)
+                   VALUES ({_DOCUMENT_ID}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                    ON CONFLICT (source, collection, key) DO UPDATE SET
                        wanted_version = excluded.wanted_version, uri = excluded.uri, size = excluded.size,
                        modified = excluded.modified, extra = excluded.extra,
                        attempts = 0, retry_at = 0, reason = NULL, detail = NULL, quarantined = 0""",
-                ((token_hex(8), source, collection, *item_columns(item)) for item in changes.changed),
+                ((source, collection, *item_columns(item), token_hex(8)) for item in changes.changed),
             )
             db.executemany(
                 """UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
@@ -139,45 +148,45 @@ class Journal:
                 ((remove_at, source, collection, key) for key in changes.vanished),
             )
 
-    def relocate(self, source: SourceName, collection: CollectionName) -> None:
-        """The source feeds this collection now: its documents in others are to be removed."""
-        with self._transaction() as db:
+    def relocate(self, source: SourceName, collections: Sequence[CollectionName]) -> None:
+        """The source feeds these now: its documents in others that are not retired are to be removed."""
+        with self.transaction() as db:
             db.execute(
-                """UPDATE documents SET wanted_version = NULL, retry_at = 0
-                   WHERE source = ? AND collection != ? AND wanted_version IS NOT NULL""",
-                (source, collection),
+                f"""UPDATE documents SET wanted_version = NULL, retry_at = 0
+                    WHERE source = ? AND collection NOT IN ({_marks(collections)}) AND {_IN_FORCE}
+                      AND wanted_version IS NOT NULL""",
+                (source, *collections),
             )
 
-    def parsers(self, source: SourceName) -> list[str]:
-        """The parser kinds that the source's settled documents were read with."""
-        query = "SELECT DISTINCT parser FROM documents WHERE source = ? AND parser IS NOT NULL"
-        return [row[0] for row in self._db.execute(query, (source,))]
+    def parsers(self, feed: Feed) -> list[str]:
+        """The parser kinds that the settled documents were read with."""
+        query = "SELECT DISTINCT parser FROM documents WHERE source = ? AND collection = ? AND parser NOTNULL"
+        return [row[0] for row in self._db.execute(query, feed)]
 
-    def want_recipe(self, source: SourceName, parser: str, recipe: str) -> None:
-        """Documents of that source and parser are due unless they were done by this recipe."""
-        with self._transaction() as db:
+    def want_recipe(self, feed: Feed, parser: str, recipe: str) -> None:
+        """Documents of that feed and parser are due unless they were done by this recipe."""
+        with self.transaction() as db:
             db.execute(
                 """UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = 0, quarantined = 0,
-                       reason = NULL WHERE source = ? AND parser = ? AND wanted_recipe IS NOT ?""",
-                (recipe, source, parser, recipe),
+                       reason = NULL
+                   WHERE source = ? AND collection = ? AND parser = ? AND wanted_recipe IS NOT ?""",
+                (recipe, *feed, parser, recipe),
             )
 
     # --- what is due ---------------------------------------------------------------------------------
 
-    def due(
-        self, sources: Sequence[SourceName], now: float, limit: int, but: Collection[int] = ()
-    ) -> list[Entry]:
+    def due(self, feeds: Sequence[Feed], now: float, limit: int, but: Collection[int] = ()) -> list[Entry]:
         """Documents to ingest, those that have waited longest first, without the rows ``but``."""
         query = f"""SELECT id FROM documents WHERE {_UNSETTLED} AND wanted_version IS NOT NULL
-                    AND retry_at <= ? AND source IN ({_marks(sources)}) ORDER BY retry_at, id LIMIT ?"""
-        rows = self._db.execute(query, (now, *sources, limit + len(but)))
+                    AND retry_at <= ? AND {_fed_by(feeds)} ORDER BY retry_at, id LIMIT ?"""
+        rows = self._db.execute(query, (now, *chain(*feeds), limit + len(but)))
         chosen = [row[0] for row in rows if row[0] not in but][:limit]
         return [entry for row in chosen if (entry := self.entry(row)) is not None]
 
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
         """Documents to remove: their source has them no more."""
         return self._entries(
-            f"""wanted_version IS NULL AND retry_at <= ? AND source IN ({_marks(sources)})
+            f"""wanted_version IS NULL AND retry_at <= ? AND source IN ({_marks(sources)}) AND {_IN_FORCE}
                 ORDER BY retry_at, id LIMIT ?""",
             (now, *sources, limit),
         )
@@ -192,11 +201,11 @@ class Journal:
         high = self._entries(f"{same} AND hi < ? LIMIT ?", (collection, statistic, value, limit))
         return (low + high)[:limit]
 
-    def next_retry(self, sources: Sequence[SourceName]) -> float:
+    def next_retry(self, feeds: Sequence[Feed]) -> float:
         """When the next document that waits is due; NEVER when none does."""
         query = f"""SELECT MIN(retry_at) FROM documents WHERE {_UNSETTLED} AND quarantined = 0
-                    AND source IN ({_marks(sources)})"""
-        value = self._db.execute(query, tuple(sources)).fetchone()[0]
+                    AND {_fed_by(feeds)}"""
+        value = self._db.execute(query, tuple(chain(*feeds))).fetchone()[0]
         return NEVER if value is None else float(value)
 
     def predecessor(self, collection: CollectionName, digest: str) -> Entry | None:
@@ -210,12 +219,12 @@ class Journal:
         return found[0] if found else None
 
     def of_source(self, source: SourceName) -> list[Entry]:
-        """Every document of a source, those that it has no more included."""
-        return self._entries("source = ? ORDER BY key", (source,))
+        """Every document of a source as readers see it, those that it has no more included."""
+        return self._entries(f"source = ? AND {_LIVE} ORDER BY key", (source,))
 
     def named(self, wanted: str) -> list[Entry]:
-        """By key, URI or id."""
-        return self._entries("key = ? OR uri = ? OR document_id = ?", (wanted, wanted, wanted))
+        """By key, URI or id, as readers see them."""
+        return self._entries(f"(key = ? OR uri = ? OR document_id = ?) AND {_LIVE}", (wanted, wanted, wanted))
 
     def sources(self) -> list[SourceName]:
         """Every source that ever had documents here."""
@@ -241,7 +250,7 @@ class Journal:
 
     def intend(self, intents: Sequence[Intent]) -> None:
         """Before the index is touched: these slots become unsure and the receipts are void."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             for intent in intents:
                 if intent.predecessor is not None:
                     _adopt(db, intent.row, intent.predecessor)
@@ -258,13 +267,13 @@ class Journal:
 
         ``wanted_recipes``: what today's config asks of each, which may have changed on the way.
         """
-        with self._transaction() as db:
+        with self.transaction() as db:
             for receipt, wanted in zip(receipts, wanted_recipes, strict=True):
                 _write_receipt(db, receipt, wanted)
 
     def remove(self, rows: Sequence[int]) -> None:
         """Their records are dropped: forget the documents."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             for row in rows:
                 _add_sums(db, row, None, None)
                 db.execute("DELETE FROM records WHERE document = ?", (row,))
@@ -273,7 +282,7 @@ class Journal:
 
     def fail(self, row: int, version: str | None, failure: Failure) -> None:
         """Note a failed attempt, unless another version is wanted by now."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
                    WHERE id = ? AND wanted_version IS ?""",
@@ -284,7 +293,7 @@ class Journal:
     def retry(self, rows: Sequence[int] | None = None) -> int:
         """Make failed documents due now: these, or all. Returns how many."""
         chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
-        with self._transaction() as db:
+        with self.transaction() as db:
             return db.execute(
                 f"""UPDATE documents SET attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL
                     WHERE (attempts > 0 OR quarantined) {chosen}"""
@@ -293,7 +302,7 @@ class Journal:
     def doubt(self, collection: CollectionName, rows: Sequence[int] | None = None) -> None:
         """Trust nothing in the index of these documents, or of the whole collection: write them again."""
         chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
-        with self._transaction() as db:
+        with self.transaction() as db:
             where = f"collection = ? {chosen}"
             db.execute(
                 f"UPDATE documents SET done_version = NULL WHERE {where} AND quarantined = 0", (collection,)
@@ -319,7 +328,7 @@ class Journal:
 
     def scanned(self, source: SourceName, at: float, identity: str, trouble: str | None = None) -> None:
         """A whole listing was taken over: any hold on the source is lifted. ``trouble``: what it missed."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 """INSERT INTO sources (name, last_scan, identity, trouble) VALUES (?, ?, ?, ?)
                    ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
@@ -329,7 +338,7 @@ class Journal:
 
     def troubled(self, source: SourceName, trouble: str) -> None:
         """It could not be listed."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 """INSERT INTO sources (name, trouble) VALUES (?, ?)
                    ON CONFLICT DO UPDATE SET trouble = excluded.trouble""",
@@ -338,7 +347,7 @@ class Journal:
 
     def hold(self, source: SourceName, reason: str, *, loss: bool = False) -> None:
         """Touch nothing of this source until the reason is gone. ``loss``: someone may accept it."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 """INSERT INTO sources (name, held, loss) VALUES (?, ?, ?)
                    ON CONFLICT DO UPDATE SET held = excluded.held, loss = excluded.loss""",
@@ -347,7 +356,7 @@ class Journal:
 
     def accept(self, source: SourceName) -> bool:
         """Someone says that the loss is real: believe the next listing. False if it is not held for one."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
             return db.execute(query, (source,)).rowcount > 0
 
@@ -362,10 +371,12 @@ class Journal:
         return CollectionRow(row[0], row[1], frozenset(json.loads(row[2]))) if row else CollectionRow()
 
     def note_collection(self, name: CollectionName, row: CollectionRow) -> None:
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
-                "INSERT OR REPLACE INTO collections (name, uuid, embedder, extra_keys) VALUES (?, ?, ?, ?)",
-                (name, row.uuid, row.embedder, json.dumps(sorted(row.extra_keys))),
+                """INSERT INTO collections (name, serves, uuid, embedder, extra_keys) VALUES (?, ?, ?, ?, ?)
+                   ON CONFLICT DO UPDATE SET uuid = excluded.uuid, embedder = excluded.embedder,
+                       extra_keys = excluded.extra_keys""",
+                (name, name, row.uuid, row.embedder, json.dumps(sorted(row.extra_keys))),
             )
 
     # --- reports -------------------------------------------------------------------------------------
@@ -376,19 +387,20 @@ class Journal:
                         WHEN quarantined THEN 'quarantined'
                         WHEN NOT ({_UNSETTLED}) THEN 'settled'
                         WHEN attempts > 0 THEN 'waiting' ELSE 'due' END AS state, COUNT(*)
-                    FROM documents GROUP BY source, collection, state"""
+                    FROM documents WHERE {_IN_FORCE} GROUP BY source, collection, state"""
         return self._db.execute(query).fetchall()
 
     def failures(self) -> list[tuple[str, str, str, int, float, bool, str | None]]:
         """(source, key, reason, attempts, retry_at, quarantined, detail) of what failed."""
-        query = """SELECT source, key, reason, attempts, retry_at, quarantined, detail FROM documents
-                   WHERE reason IS NOT NULL ORDER BY source, key"""
+        query = f"""SELECT source, key, reason, attempts, retry_at, quarantined, detail FROM documents
+                    WHERE reason IS NOT NULL AND {_LIVE} ORDER BY source, key"""
         return [(*row[:5], bool(row[5]), row[6]) for row in self._db.execute(query)]
 
     def due_count(self) -> int:
         """Documents that are not as they shall be, quarantined ones left out."""
-        query = f"""SELECT (SELECT COUNT(*) FROM documents WHERE {_UNSETTLED} AND wanted_version IS NOT NULL)
-                         + (SELECT COUNT(*) FROM documents WHERE wanted_version IS NULL)"""
+        query = f"""SELECT (SELECT COUNT(*) FROM documents
+                            WHERE {_UNSETTLED} AND wanted_version IS NOT NULL AND {_IN_FORCE})
+                         + (SELECT COUNT(*) FROM documents WHERE wanted_version IS NULL AND {_IN_FORCE})"""
         return int(self._db.execute(query).fetchone()[0])
 
     def record_count(self, collection: CollectionName) -> int:
@@ -396,6 +408,16 @@ class Journal:
         return int(self._db.execute(query, (collection,)).fetchone()[0])
 
 
+_IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'building'))"
+_LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
+# A document bears one id in all editions of a collection, so far as history allows.
+_DOCUMENT_ID = """COALESCE((
+    SELECT other.document_id FROM documents AS other
+    JOIN collections AS theirs ON theirs.name = other.collection AND theirs.role = 'live'
+    JOIN collections AS ours ON ours.serves = theirs.serves AND ours.name != theirs.name
+    WHERE other.source = ?1 AND other.key = ?3 AND ours.name = ?2 AND NOT EXISTS (
+        SELECT 1 FROM documents AS same
+        WHERE same.collection = ?2 AND same.document_id = other.document_id)), ?9)"""
 _UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
 
 
@@ -464,6 +486,10 @@ def _accumulate(db: sqlite3.Connection, collection: str, statistic: str, sums: S
            ON CONFLICT DO UPDATE SET documents = documents + excluded.documents, sums = excluded.sums""",
         (collection, statistic, documents, pack(total)),
     )
+
+
+def _fed_by(feeds: Sequence[Feed]) -> str:
+    return f"(source, collection) IN (VALUES {', '.join(['(?, ?)'] * len(feeds))})" if feeds else "FALSE"
 
 
 def _marks(values: Sequence[object]) -> str:

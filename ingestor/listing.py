@@ -7,6 +7,7 @@ from ingestor.decide import Changes, Scope, compare
 from ingestor.model import CollectionName, Item, SourceName
 from ingestor.ports import Connector, Identified, PartialScan, Scoped
 from ingestor.prepare import Tools
+from ingestor.rows import Feed
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,10 @@ class Source:
     tools: Tools
     max_loss: float = 0.5
     scan_every: float = 300.0  # seconds
+
+    @property
+    def feed(self) -> Feed:
+        return self.name, self.collection
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ All workers' wishes for vectors meet in one place, so that batches form across d
 """
 
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, Queue
@@ -203,3 +203,44 @@ class Embedding:
         self.tokens += sum(self._count_tokens(texts))
         self._cache.put(self._recipe, digests, vectors)
         return dict(zip(digests, vectors, strict=True))
+
+
+class Embeddings:
+    """One ``Embedding`` an embedder: there are two of them while one takes the other's place."""
+
+    def __init__(self, cache: VectorCache, count_tokens: Callable[[Sequence[str]], list[int]]) -> None:
+        self._cache, self._count_tokens = cache, count_tokens
+        self._by_recipe: dict[Fingerprint, Embedding] = {}
+        self._before = (0, 0, 0.0)  # texts, tokens, seconds of those that were closed
+
+    def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder]) -> Embedding:
+        if recipe not in self._by_recipe:
+            self._by_recipe[recipe] = Embedding(embedder(), recipe, self._cache, self._count_tokens)
+        return self._by_recipe[recipe]
+
+    def keep(self, recipes: Collection[Fingerprint]) -> None:
+        """Close all others."""
+        for recipe in self._by_recipe.keys() - recipes:
+            closed = self._by_recipe.pop(recipe)
+            closed.close()
+            texts, tokens, seconds = self._before
+            self._before = (texts + closed.texts, tokens + closed.tokens, seconds + closed.seconds)
+
+    @property
+    def texts(self) -> int:
+        return self._before[0] + sum(one.texts for one in self._by_recipe.values())
+
+    @property
+    def tokens(self) -> int:
+        return self._before[1] + sum(one.tokens for one in self._by_recipe.values())
+
+    @property
+    def seconds(self) -> float:
+        return self._before[2] + sum(one.seconds for one in self._by_recipe.values())
+
+    def stop(self) -> None:
+        for one in self._by_recipe.values():
+            one.stop()
+
+    def close(self) -> None:
+        self.keep(())

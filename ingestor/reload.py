@@ -37,7 +37,7 @@ class Reloader:
             log.error("the changed config is not taken over, the old one stays:\n%s", error)
             return None
         if self._needs_restart(config):
-            log.error("state, chroma and embedding change only with a restart; the old config stays")
+            log.error("state, chroma and parsing change only with a restart; the old config stays")
             return None
         log.info("the config is taken over")
         self._config = config
@@ -45,7 +45,7 @@ class Reloader:
 
     def _needs_restart(self, new: Config) -> bool:
         old = self._config
-        return (old.state, old.chroma, old.embedding) != (new.state, new.chroma, new.embedding)
+        return (old.state, old.chroma, old.parsing) != (new.state, new.chroma, new.parsing)
 
     def _stamp(self) -> tuple[int, int] | None:
         try:

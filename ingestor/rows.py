@@ -2,12 +2,14 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ingestor.decide import Failure
 from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName, Sums
+
+Feed = tuple[SourceName, CollectionName]  # the documents of one source in one edition of a collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,10 @@ class Entry:
     statistic: str | None = None
     sums: Sums | None = None
     interval: tuple[int, int] | None = None
+
+    @property
+    def feed(self) -> Feed:
+        return self.source, self.collection
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +85,33 @@ class CollectionRow:
     uuid: str | None = None
     embedder: str | None = None
     extra_keys: frozenset[str] = frozenset()
+
+
+Role = Literal["live", "building", "retired", "dropped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """One collection in Chroma out of those that serve readers under one name, in turn.
+
+    ``live`` bears that name now; ``building`` is made to take its place; ``retired`` did before, and is
+    kept for a while; ``dropped`` is to be deleted.
+    """
+
+    name: CollectionName  # what the journal calls it
+    serves: CollectionName  # what readers ask for
+    role: Role = "live"
+    choices: str | None = None  # JSON: what its documents are made by (see choices.py)
+    since: float = 0.0  # POSIX seconds: when it took on this role
+    uuid: str | None = None
+    embedder: str | None = None
+
+    @property
+    def shown(self) -> CollectionName:
+        """Its name in Chroma."""
+        if self.role == "live":
+            return self.serves
+        return CollectionName(f"{self.name}--1") if self.name == self.serves else self.name
 
 
 _NAMES = (

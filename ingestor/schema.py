@@ -46,6 +46,36 @@ _MIGRATIONS = (
     ALTER TABLE sources ADD COLUMN loss INTEGER NOT NULL DEFAULT 0;
     ALTER TABLE sources ADD COLUMN trouble TEXT;
     """,
+    """
+    ALTER TABLE collections ADD COLUMN serves TEXT;
+    ALTER TABLE collections ADD COLUMN role TEXT NOT NULL DEFAULT 'live';
+    ALTER TABLE collections ADD COLUMN choices TEXT;
+    ALTER TABLE collections ADD COLUMN since REAL NOT NULL DEFAULT 0;
+    UPDATE collections SET serves = name;
+    CREATE TABLE fresh_documents (
+        id INTEGER PRIMARY KEY,
+        document_id TEXT NOT NULL,
+        source TEXT NOT NULL, collection TEXT NOT NULL, key TEXT NOT NULL,
+        wanted_version TEXT, wanted_recipe TEXT,
+        uri TEXT, size INTEGER, modified REAL, extra TEXT,
+        done_version TEXT, done_recipe TEXT, facts TEXT, digest TEXT, parser TEXT,
+        statistic TEXT, sums BLOB, lo INTEGER, hi INTEGER,
+        attempts INTEGER NOT NULL DEFAULT 0, retry_at REAL NOT NULL DEFAULT 0,
+        reason TEXT, detail TEXT, quarantined INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (source, collection, key), UNIQUE (collection, document_id)
+    );
+    INSERT INTO fresh_documents SELECT * FROM documents;
+    DROP TABLE documents;
+    ALTER TABLE fresh_documents RENAME TO documents;
+    CREATE INDEX unsettled ON documents (retry_at, id) WHERE
+        (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)
+        AND wanted_version IS NOT NULL;
+    CREATE INDEX gone ON documents (retry_at, id) WHERE wanted_version IS NULL;
+    CREATE INDEX moved ON documents (collection, digest) WHERE wanted_version IS NULL;
+    CREATE INDEX low ON documents (collection, statistic, lo) WHERE lo IS NOT NULL;
+    CREATE INDEX high ON documents (collection, statistic, hi) WHERE hi IS NOT NULL;
+    CREATE INDEX failed ON documents (source, key) WHERE reason IS NOT NULL;
+    """,
 )
 
 

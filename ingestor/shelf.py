@@ -6,23 +6,34 @@ of one embedder only, ever.
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.metadata import KEYS
 from ingestor.model import CollectionName, Fingerprint
+from ingestor.names import Registrar, straighten
 from ingestor.ports import Index
 from ingestor.prepare import Prepared
 
 log = logging.getLogger("ingestor")
 
 
-class Backend(Protocol):
-    """Where collections live."""
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a collection must know of the embedder that fills it. ``name``: what readers load it by."""
 
-    def open(self, name: CollectionName) -> tuple[Index, str]:
+    recipe: Fingerprint
+    name: str | None = None
+    dimensions: Callable[[], int] = lambda: 0
+
+
+class Backend(Registrar, Protocol):
+    """Where collections live; their names here are Chroma's."""
+
+    def open(self, name: CollectionName, model: Model) -> tuple[Index, str]:
         """The collection, made if need be, and its UUID. NeedsHuman if it is someone else's."""
         ...
 
@@ -36,11 +47,13 @@ class Backend(Protocol):
 
 
 class Shelf:
-    """Opens collections once, and keeps the journal true about them."""
+    """Opens collections once, by the journal's names for them, and keeps the journal true about them."""
 
-    def __init__(self, journal: Journal, backend: Backend, embedder: Fingerprint) -> None:
-        self._journal, self._backend, self._embedder = journal, backend, embedder
+    def __init__(self, journal: Journal, backend: Backend, model: Callable[[CollectionName], Model]) -> None:
+        self._journal, self._backend, self._model = journal, backend, model
+        self._editions = Editions(journal)
         self._open: dict[CollectionName, Index] = {}
+        self._straight = False  # whether Chroma's names are known to be those of the roles
 
     def open(self, name: CollectionName) -> Index:
         """Raises Transient when the server is away, NeedsHuman when the collection is not ours."""
@@ -66,23 +79,39 @@ class Shelf:
     def failed(self, name: CollectionName, error: Exception) -> None:
         """The handle may be stale: open it anew next time."""
         self._open.pop(name, None)
-        self._backend.trouble(name, error)
+        self._backend.trouble(self._shown(name), error)
 
     def discard(self, name: CollectionName, *, torn: bool) -> None:
         """Forget the collection; a torn one is deleted, so that a whole one takes its place."""
         self._open.pop(name, None)
         if torn:
-            self._backend.delete(name)
+            self._backend.delete(self._shown(name))
+
+    def straighten(self) -> None:
+        """Roles may have changed: see that every collection bears the name of its role."""
+        self._straight = False
+        self._see_to_names()
 
     def _opened(self, name: CollectionName) -> Index:
-        row = self._journal.collection(name)
-        if row.embedder not in (None, self._embedder):
+        self._see_to_names()
+        row, model = self._journal.collection(name), self._model(name)
+        if row.embedder not in (None, model.recipe):
             log.warning("collection %s: the embedder changed, so it is written anew", name)
             self._journal.doubt(name)
-            self._backend.delete(name)
-        index, uuid = self._backend.open(name)
+            self._backend.delete(self._shown(name))
+        index, uuid = self._backend.open(self._shown(name), model)
         if row.uuid not in (None, uuid):
             self._journal.doubt(name)
-        if (row.uuid, row.embedder) != (uuid, self._embedder):
-            self._journal.note_collection(name, replace(row, uuid=uuid, embedder=self._embedder))
+        if (row.uuid, row.embedder) != (uuid, model.recipe):
+            self._journal.note_collection(name, replace(row, uuid=uuid, embedder=model.recipe))
         return index
+
+    def _see_to_names(self) -> None:
+        """Before anything is opened by name: by name alone one edition could be taken for another."""
+        editions = self._editions.all()
+        if not self._straight and len(editions) > len({edition.serves for edition in editions}):
+            straighten(self._backend, editions)
+        self._straight = True
+
+    def _shown(self, name: CollectionName) -> CollectionName:
+        return self._editions.named(name).shown

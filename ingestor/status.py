@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ingestor.config import Config
 from ingestor.decide import NEVER
+from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.live import Live
 from ingestor.model import CollectionName, SourceName
@@ -101,12 +102,12 @@ def _add_sources(status: Status, journal: Journal, live: Live) -> None:
 def _add_collections(
     status: Status, journal: Journal, probe: Callable[[CollectionName], str | None] | None
 ) -> None:
-    for name in journal.collections():
-        records = journal.record_count(name)
-        if name not in status.collections and not records:
+    for edition in Editions(journal).all():
+        name, records = edition.serves, journal.record_count(edition.name)
+        if edition.role != "live" or (name not in status.collections and not records):
             continue
         collection = status.collections.setdefault(name, CollectionStatus())
         collection.records = records
-        if probe is not None and journal.collection(name).uuid is not None:
-            collection.reason = probe(name)
+        if probe is not None and edition.uuid is not None:
+            collection.reason = probe(edition.shown)
             collection.healthy = collection.reason is None

@@ -4,6 +4,7 @@ Everything else takes what it needs as arguments. Parts are opened in the order 
 closed again, backwards, whatever happens.
 """
 
+import logging
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -12,23 +13,27 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
+from ingestor.choices import Choices, Lost, as_chosen, chosen, parsing
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.collections import Collections
 from ingestor.config import Choice, Config, SourceConfig
 from ingestor.engine import Engine
 from ingestor.fingerprint import fingerprint, plugin_fingerprint
+from ingestor.isolation import Isolated, Isolation, Limits
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
+from ingestor.language_model import Answers, Asking
 from ingestor.listing import Source
 from ingestor.lock import hold
-from ingestor.model import Fingerprint, Vectors
-from ingestor.pool import Embedding, Pool
-from ingestor.ports import Embed, Embedder
+from ingestor.model import CollectionName, Fingerprint, SourceName, Vectors
+from ingestor.pool import Embeddings, Pool
+from ingestor.ports import Chunker, Embed, Embedder, Parser
 from ingestor.prepare import Tools
-from ingestor.registry import find, kinds
-from ingestor.shelf import Shelf
+from ingestor.shelf import Model, Shelf
 from ingestor.tokens import Tokens
+from ingestor.transitions import Standing, Transitions
 
 
 @dataclass(frozen=True)
@@ -52,42 +57,76 @@ class Parts:
     def tokens(self) -> Tokens:
         return Tokens()
 
+    @cached_property
+    def isolation(self) -> Isolation:
+        """Processes for parsers that need them; none is started before its first document."""
+        limits = self.config.parsing
+        return Isolation(Limits(limits.memory, limits.seconds, limits.processes))
+
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
         """Questions are embedded as the model wants questions to be, where it tells them from documents."""
         embed_queries = getattr(self.embedder, "embed_queries", self.embedder.embed)
         vectors: Vectors = embed_queries(texts)
         return vectors
 
+    def by(self, choices: Choices | None) -> "Parts | None":
+        """These parts as they were chosen before; None where that can't be had any more."""
+        if choices is None:
+            return None
+        try:
+            found = self.under(as_chosen(self.config, choices))
+        except Lost:
+            return None
+        return found if found.embedder_recipe == choices["embedding"]["recipe"] else None
+
+    @property
+    def model(self) -> Model:
+        """What a collection must know of the embedder."""
+        name = getattr(self.config.embedding.options, "model", None)
+        return Model(self.embedder_recipe, name, lambda: self.embedder.dimensions)
+
     def collections(self, journal: Journal, *, serve: bool = False, attach: bool = False) -> Collections:
         """Chroma, not connected yet."""
         return Collections(
             self.config.chroma,
             journal.owner,
-            model=getattr(self.config.embedding.options, "model", None),
-            dimensions=lambda: self.embedder.dimensions,
             log_path=self.config.state / "chroma.log",
             serve=serve,
             attach=attach,
         )
 
     def under(self, config: Config) -> "Parts":
-        """These parts with the sources of another config; what is loaded stays loaded."""
+        """These parts with another config; what is loaded and wanted still stays loaded."""
         fresh = Parts(config)
-        fresh.__dict__.update({name: value for name, value in self.__dict__.items() if name != "config"})
+        kept = (
+            ["tokens", "isolation"]
+            if config.embedding != self.config.embedding
+            else ["tokens", "isolation", "embedder", "embedder_recipe"]
+        )
+        fresh.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
         return fresh
 
-    def sources(self, embed: Embed) -> list[Source]:
-        """Every configured source, with the tools that turn its items into records."""
-        return [self._source(source, embed) for source in self.config.sources]
+    def sources(
+        self, serves: CollectionName, edition: CollectionName, embed: Embed, answers: Answers | None = None
+    ) -> list[Source]:
+        """Every source that feeds a collection, with the tools that turn its items into an edition's records.
 
-    def _source(self, source: SourceConfig, embed: Embed) -> Source:
+        Language models are asked through ``answers``; without these nobody is asked.
+        """
+        through = answers or Reckoned(None, self.tokens.counts)
+        return [
+            self._source(replace(source, collection=edition), embed, through)
+            for source in self.config.sources
+            if source.collection == serves
+        ]
+
+    def _source(self, source: SourceConfig, embed: Embed, answers: Answers) -> Source:
         connector = build(source.connector)
-        tools = self._tools(source, connector.fetch, embed)
+        tools = self._tools(source, connector.fetch, embed, answers)
         return Source(source.name, source.collection, connector, tools, source.max_loss, source.scan_every)
 
-    def _tools(self, source: SourceConfig, fetch, embed: Embed) -> Tools:  # type: ignore[no-untyped-def]
-        chosen = {choice.plugin.kind: choice for choice in source.parsing}
-        parsers = {kind: chosen.get(kind) or default(kind) for kind in kinds("parsers")}
+    def _tools(self, source: SourceConfig, fetch, embed: Embed, answers: Answers) -> Tools:  # type: ignore[no-untyped-def]
+        parsers = {choice.plugin.kind: choice for choice in parsing(source)}
         chunking = source.chunking
         options = chunking.options
         shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
@@ -95,9 +134,9 @@ class Parts:
             source=source.name,
             collection=source.collection,
             fetch=fetch,
-            parsers={kind: build(choice) for kind, choice in parsers.items()},
+            parsers={kind: self._parser(choice) for kind, choice in parsers.items()},
             parser_recipes={kind: plugin_fingerprint(c.plugin, c.options) for kind, c in parsers.items()},
-            chunker=chunking.plugin.build(options, self.tokens),
+            chunker=self._chunker(chunking, answers),
             chunker_recipe=plugin_fingerprint(chunking.plugin, options),
             strategy=chunking.plugin.kind,
             embed=embed,
@@ -107,6 +146,16 @@ class Parts:
             neighbours=shared.neighbours,
         )
 
+    def _parser(self, choice: Choice) -> Parser:
+        if getattr(choice.plugin.build, "isolated", False):
+            return Isolated(choice.plugin.kind, choice.options, self.isolation)
+        parser: Parser = build(choice)
+        return parser
+
+    def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
+        chunker: Chunker = choice.plugin.build(choice.options, self.tokens)
+        return chunker.through(answers) if isinstance(chunker, Asking) else chunker
+
 
 @dataclass(frozen=True)
 class Running:
@@ -115,24 +164,57 @@ class Running:
     parts: Parts
     journal: Journal
     cache: VectorCache
-    embedding: Embedding
+    answers: Kept
+    embedding: Embeddings
     pool: Pool
     collections: Collections
     engine: Engine
+    transitions: Transitions
+    models: dict[CollectionName, Model]  # of the editions that are kept in step
 
     def reconfigured(self, config: Config) -> "Running":
-        """The same state under another config. What is open stays: state folder, Chroma and embedder."""
-        return replace(self, parts=self.parts.under(config))
+        """The same state under another config. Raises NeedsHuman when its embedder can't be had."""
+        fresh = replace(self, parts=self.parts.under(config))
+        assert fresh.parts.embedder_recipe
+        return fresh
+
+    def configure(self, *, watch: bool) -> None:
+        """Decide what is to be kept in step by which recipe, and have the engine do it."""
+        config = self.parts.config
+        standings = [
+            standing
+            for serves in dict.fromkeys(source.collection for source in config.sources)
+            for standing in self.transitions.arrange(
+                serves, chosen(config, serves, self.parts.embedder_recipe), config.rechunk
+            )
+        ]
+        sources = [source for standing in standings for source in self._sources(standing)]
+        self.embedding.keep({source.tools.embedder_recipe for source in sources})
+        self.engine.configure(sources, watch=watch, leaving=leaving(config, self.journal))
+
+    def _sources(self, standing: Standing) -> list[Source]:
+        parts = self.parts.by(standing.choices)
+        if parts is None:
+            logging.getLogger("ingestor").warning(
+                "%s: what its documents were made by is not installed any more; until the new collection is "
+                "complete it stays as it is", standing.serves,
+            )  # fmt: skip
+            return []
+        self.models[standing.edition] = parts.model
+        embed = self.embedding.of(parts.embedder_recipe, lambda: parts.embedder)
+        return parts.sources(standing.serves, standing.edition, embed, self.answers)
+
+
+def leaving(config: Config, journal: Journal) -> list[SourceName]:
+    """Sources that have documents here and are in the config no more, if these shall go."""
+    configured = {source.name for source in config.sources}
+    gone = [name for name in journal.sources() if name not in configured]
+    return [name for name in gone if config.prune or journal.get(f"prune:{name}")]
 
 
 def build(choice: Choice):  # type: ignore[no-untyped-def]
     """The part that a plugin makes of its options."""
     return choice.plugin.build(choice.options)
-
-
-def default(parser: str) -> Choice:
-    plugin = find("parsers", parser)
-    return Choice(plugin, plugin.options())
 
 
 def journal_path(config: Config) -> Path:
@@ -161,11 +243,25 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         cache = VectorCache(cache_path(config), config.cache_size)
         stack.callback(cache.close)
         collections = stack.enter_context(parts.collections(journal, serve=serve))
-        embedding = Embedding(parts.embedder, parts.embedder_recipe, cache, parts.tokens.counts)
+        assert parts.embedder_recipe  # a model that is not there is said before anything is touched
+        embedding = Embeddings(cache, parts.tokens.counts)
         stack.callback(embedding.close)
+        answers = Kept(cache)
+        stack.callback(parts.isolation.close)
         pool = Pool(config.workers)
         stack.callback(pool.close)
+        stack.callback(parts.isolation.stop)
+        stack.callback(answers.stop)
         stack.callback(embedding.stop)  # first of all, so that no worker waits for vectors
-        shelf = Shelf(journal, collections, parts.embedder_recipe)
+        models: dict[CollectionName, Model] = {}
+        shelf = Shelf(journal, collections, lambda name: models.get(name) or unknown(journal, name))
         engine = Engine(journal, shelf, pool, time.time, random.random, config.workers)
-        yield Running(parts, journal, cache, embedding, pool, collections, engine)
+        transitions = Transitions(journal, shelf, time.time)
+        yield Running(
+            parts, journal, cache, answers, embedding, pool, collections, engine, transitions, models
+        )
+
+
+def unknown(journal: Journal, name: CollectionName) -> Model:
+    """Of an edition that can't be kept in step: only removed from."""
+    return Model(Fingerprint(journal.collection(name).embedder or ""))

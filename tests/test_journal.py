@@ -54,7 +54,7 @@ def settle(
 
 
 def due(journal: Journal, now: float = 10.0) -> list[str]:
-    return [entry.key for entry in journal.due([S], now, 100)]
+    return [entry.key for entry in journal.due([(S, C)], now, 100)]
 
 
 def test_a_document_is_due_until_it_is_settled_and_again_when_it_changes(journal: Journal) -> None:
@@ -108,7 +108,7 @@ def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Jo
     journal.fail(one(journal, "b").row, "1", Failure("never", 1, NEVER, quarantined=True, detail="trace"))
     assert due(journal, 49.0) == []
     assert due(journal, 50.0) == ["a"]
-    assert journal.next_retry([S]) == 50.0
+    assert journal.next_retry([(S, C)]) == 50.0
     assert [(f[1], f[5]) for f in journal.failures()] == [("a", False), ("b", True)]
     observe(journal, "b", version="2")
     assert due(journal, 49.0) == ["b"]
@@ -153,10 +153,10 @@ def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
     """A collection of millions must not be read through to find the few that are due."""
     statements: list[str] = []
     journal._db.set_trace_callback(statements.append)
-    journal.due([S], 1.0, 5)
+    journal.due([(S, C)], 1.0, 5)
     journal.gone([S], 1.0, 5)
     journal.drifted(C, "mean", 3, 5)
-    journal.next_retry([S])
+    journal.next_retry([(S, C)])
     journal._db.set_trace_callback(None)
     selects = [s for s in statements if "FROM documents" in s]
     assert len(selects) == 5

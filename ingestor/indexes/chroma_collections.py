@@ -5,12 +5,14 @@ never touched: a wrong name in a config must not cost anyone's data.
 """
 
 from typing import Any
+from uuid import UUID
 
 from ingestor.indexes.chroma import ChromaIndex
 from ingestor.indexes.chroma_client import Client, translated
 from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Transient
 
+_PAGE = 100  # collections listed at once
 OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
 
 
@@ -46,6 +48,44 @@ def delete_collection(client: Client, name: CollectionName, *, owner: str) -> No
     """Torn or whole, with all its records; harmless if there is none. Raises NeedsHuman if it is not ours."""
     if _ours(client, name, owner) is not None:
         _delete(client, name)
+
+
+def list_names(client: Client) -> dict[str, str]:
+    """Name by UUID of every collection, whoever's it is."""
+    found: dict[str, str] = {}
+    while True:
+        with translated():
+            page = client.api.list_collections(limit=_PAGE, offset=len(found))
+        found |= {str(collection.id): collection.name for collection in page}
+        if len(page) < _PAGE:
+            return found
+
+
+def rename_collection(client: Client, uuid: str, name: str) -> bool:
+    """False if another one bears that name. Handles that readers hold go on to work: they know the UUID."""
+    from chromadb.errors import ChromaError
+
+    try:
+        with translated():
+            client.api._modify(id=UUID(uuid), new_name=name)
+    except (ChromaError, Transient):
+        if name in list_names(client).values():
+            return False
+        raise
+    return True
+
+
+def oust_collection(client: Client, name: str) -> str:
+    """Frees a name that something not ours took: deleted if empty, else put aside. Returns which."""
+    with translated():
+        found = client.api.get_collection(name)
+    if not ChromaIndex(client, found.id).count():
+        _delete(client, CollectionName(name))
+        return "deleted, for it was empty"
+    aside = f"{name}--aside-{str(found.id)[:8]}"
+    with translated():
+        client.api._modify(id=found.id, new_name=aside)
+    return f"kept, as {aside}"
 
 
 def _ours(client: Client, name: CollectionName, owner: str) -> Any:

@@ -89,7 +89,7 @@ def _unknown_is_gone(self, key):
 
 
 def _keep_receipts(self, intents):
-    with self._transaction() as db:
+    with self.transaction() as db:
         for intent in intents:
             db.executemany(
                 """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure)

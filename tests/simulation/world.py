@@ -24,7 +24,7 @@ from ingestor.model import Blob, Chunk, Chunking, Document, Fingerprint, Item, R
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import Embed, Index, PartialScan, Stale, Torn, Transient
 from ingestor.prepare import Tools
-from ingestor.shelf import Shelf
+from ingestor.shelf import Model, Shelf
 
 NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
 
@@ -64,8 +64,8 @@ class CrashingJournal(Journal):
         super().observe(source, collection, changes, remove_at)
 
     @contextmanager
-    def _transaction(self) -> Iterator[object]:
-        with super()._transaction() as db:
+    def transaction(self) -> Iterator[object]:
+        with super().transaction() as db:
             yield db
             self.chaos.point("before commit")
         self.chaos.point("after commit")
@@ -114,7 +114,7 @@ class Shelves:
     serial: Iterator[int] = field(default_factory=count)
     collections: dict[str, tuple[CrashingIndex, str]] = field(default_factory=dict)
 
-    def open(self, name: str) -> tuple[Index, str]:
+    def open(self, name: str, model: Model) -> tuple[Index, str]:
         if name not in self.collections:
             self.collections[name] = (CrashingIndex(MemoryIndex(), self.chaos), f"uuid-{next(self.serial)}")
         return self.collections[name]
@@ -126,6 +126,21 @@ class Shelves:
 
     def trouble(self, name: str, error: Exception) -> None:
         pass
+
+    def names(self) -> dict[str, str]:
+        return {uuid: name for name, (_, uuid) in self.collections.items()}
+
+    def rename(self, uuid: str, name: str) -> bool:
+        self.chaos.point("before rename")
+        if name in self.collections:
+            return False
+        self.collections[name] = self.collections.pop(self.names()[uuid])
+        self.chaos.point("after rename")
+        return True
+
+    def oust(self, name: str) -> str:
+        del self.collections[name]
+        return "deleted"
 
     def records(self, name: str) -> list[Record]:
         if name not in self.collections:
@@ -269,7 +284,7 @@ class World:
         self.engine.configure([self.source()], watch=False)
 
     def _engine(self, journal: Journal, shelves: Shelves) -> Engine:
-        shelf = Shelf(journal, shelves, Fingerprint("embedder"))
+        shelf = Shelf(journal, shelves, lambda name: Model(Fingerprint("embedder")))
         return Engine(journal, shelf, Inline(), lambda: self.now, self.chaos.random.random, workers=4)
 
     def source(self) -> Source:

@@ -1,0 +1,106 @@
+"""The journal's table of editions: which collections of Chroma serve readers under one name, in turn.
+
+Roles change here first, each time in one transaction; Chroma's names follow (see names.py), so that a crash
+between the two is mended by looking at the roles.
+"""
+
+from collections.abc import Sequence
+
+from ingestor.journal import Journal
+from ingestor.model import CollectionName
+from ingestor.rows import Edition, Role
+
+_COLUMNS = "name, serves, role, choices, since, uuid, embedder"
+
+
+class Editions:
+    """Every method is one transaction."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def all(self) -> list[Edition]:
+        found = self._journal.select(f"SELECT {_COLUMNS} FROM collections ORDER BY name")
+        return [Edition(*row) for row in found]
+
+    def of(self, serves: CollectionName, *roles: Role) -> list[Edition]:
+        return [
+            edition
+            for edition in self.all()
+            if edition.serves == serves and (not roles or edition.role in roles)
+        ]
+
+    def named(self, name: CollectionName) -> Edition:
+        return next((edition for edition in self.all() if edition.name == name), Edition(name, name))
+
+    def live(self, serves: CollectionName) -> Edition:
+        """The one that readers see, or the first to be."""
+        return next(iter(self.of(serves, "live")), Edition(serves, serves))
+
+    def build(self, serves: CollectionName, choices: str, now: float) -> Edition:
+        """Begin another one beside it."""
+        taken = {edition.name for edition in self.all()}
+        number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
+        made = Edition(CollectionName(f"{serves}--{number}"), serves, "building", choices, now)
+        with self._journal.transaction() as db:
+            db.execute(
+                "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)",
+                (made.name, made.serves, made.role, made.choices, made.since),
+            )
+        return made
+
+    def choose(self, name: CollectionName, serves: CollectionName, choices: str) -> None:
+        """What its documents are made by from now on."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO collections (name, serves, choices) VALUES (?, ?, ?)
+                   ON CONFLICT DO UPDATE SET choices = excluded.choices""",
+                (name, serves, choices),
+            )
+
+    def become(self, now: float, *roles: tuple[CollectionName, Role]) -> None:
+        """Change roles, all at once."""
+        with self._journal.transaction() as db:
+            db.executemany(
+                "UPDATE collections SET role = ?, since = ? WHERE name = ?",
+                [(role, now, name) for name, role in roles],
+            )
+
+    def forget(self, name: CollectionName) -> None:
+        """It is deleted in Chroma: nothing is left to know of it."""
+        with self._journal.transaction() as db:
+            mine = "(SELECT id FROM documents WHERE collection = ?)"
+            db.execute(f"DELETE FROM records WHERE document IN {mine}", (name,))
+            for table in ("documents", "statistics"):
+                db.execute(f"DELETE FROM {table} WHERE collection = ?", (name,))
+            db.execute("DELETE FROM collections WHERE name = ?", (name,))
+
+    def unbuilt(self, building: CollectionName, live: CollectionName) -> int:
+        """How many documents readers would miss, or find outdated, if the one took the other's place now."""
+        query = """
+            SELECT (SELECT COUNT(*) FROM documents WHERE collection = :building AND NOT quarantined
+                        AND (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe))
+                 + (SELECT COUNT(*) FROM documents AS old WHERE old.collection = :live
+                        AND old.wanted_version IS NOT NULL AND NOT EXISTS (
+                            SELECT 1 FROM documents AS new WHERE new.collection = :building
+                            AND new.source = old.source AND new.key = old.key
+                            AND new.wanted_version IS NOT NULL))"""
+        return int(self._journal.select(query, {"building": building, "live": live})[0][0])
+
+    def feeding(self, name: CollectionName) -> list[str]:
+        """The sources that have documents in it."""
+        query = "SELECT DISTINCT source FROM documents WHERE collection = ? ORDER BY 1"
+        return [row[0] for row in self._journal.select(query, (name,))]
+
+    def records_of(self, name: CollectionName, sources: Sequence[str]) -> int:
+        """How many records those sources have in it."""
+        marks = ", ".join("?" * len(sources))
+        query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
+                    WHERE collection = ? AND source IN ({marks})"""
+        return int(self._journal.select(query, (name, *sources))[0][0])
+
+    def bytes_of(self, name: CollectionName, sources: Sequence[str]) -> int:
+        """How large the documents of those sources are."""
+        marks = ", ".join("?" * len(sources))
+        query = f"SELECT SUM(size) FROM documents WHERE collection = ? AND source IN ({marks})"
+        return int(self._journal.select(query, (name, *sources))[0][0] or 0)

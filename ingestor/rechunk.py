@@ -1,0 +1,85 @@
+"""What a changed config means for a collection that is there already: decided, not done. Pure.
+
+Nothing here touches anything; ``transitions`` does what is decided, and records it first.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ingestor.choices import Change, Choices, changes, merged
+from ingestor.config import Rechunk
+from ingestor.fingerprint import fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """How one collection stands. ``live`` is None where it is not known what its documents are made by.
+
+    ``embedder``: the recipe that its vectors are of.
+    """
+
+    live: Choices | None
+    building: Choices | None
+    embedder: str | None
+    wanted: Choices
+    empty: bool = False  # it has no records
+    chunks: int = 0  # records of the sources that change
+    tokens: int = 0  # about; of those sources
+    approved: str | None = None  # what someone said yes to
+    refused: str | None = None  # what someone rolled back from
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """``follow``: the live collection takes on what is wanted, in place. ``build``: another is made beside
+    it; ``redirect``: the one being made takes on what is wanted; ``go_on``: it has already. ``keep``: the
+    old way stays in force, for ``why``. What is being built and not named here is dropped.
+    """
+
+    act: Literal["follow", "build", "redirect", "go_on", "keep"]
+    choices: Choices  # what the collection that is acted on is made by
+    changes: tuple[Change, ...] = ()
+    why: str = ""
+
+
+def decide(now: Situation, rechunk: Rechunk) -> Decision:
+    wanted, live = now.wanted, now.live
+    other_embedder = now.embedder not in (None, wanted["embedding"]["recipe"])
+    if now.empty:
+        return Decision("follow", wanted)
+    if live is None:
+        return Decision("build" if other_embedder else "follow", wanted)
+    found = tuple(changes(live, wanted))
+    if not (found or other_embedder):
+        return Decision("follow", wanted)
+    token = named(wanted)
+    if token == now.refused:
+        return Decision("keep", merged(live, wanted), found, "rolled back from it")
+    if now.building is not None and not changes(now.building, wanted):
+        return Decision("go_on", wanted, found)
+    if token != now.approved and (why := _asks(now, rechunk)):
+        return Decision("keep", merged(live, wanted), found, why)
+    if now.building is not None and now.building["embedding"] == wanted["embedding"]:
+        return Decision("redirect", wanted, found)
+    if other_embedder or rechunk.mode == "swap":
+        return Decision("build", wanted, found)
+    return Decision("follow", wanted, found)
+
+
+def named(choices: Choices) -> str:
+    """What approvals and refusals name."""
+    return fingerprint(dict(choices))
+
+
+def cost(tokens: int, rechunk: Rechunk) -> float:
+    return tokens / 1e6 * rechunk.price
+
+
+def _asks(now: Situation, rechunk: Rechunk) -> str:
+    bound = rechunk.approve
+    if bound is not None and bound.chunks is not None and now.chunks > bound.chunks:
+        return f"{now.chunks} chunks are more than the {bound.chunks} that need no approval"
+    if bound is not None and bound.cost is not None and cost(now.tokens, rechunk) > bound.cost:
+        about = f"it costs about {cost(now.tokens, rechunk):.2f}"
+        return f"{about}, more than the {bound.cost:g} that need no approval"
+    return ""

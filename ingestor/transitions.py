@@ -1,0 +1,176 @@
+"""From one recipe to another, so that readers never see half: what ``rechunk`` decides is done here.
+
+The journal's roles change first, Chroma's names follow, and every phase can be repeated; so a kill at any
+point is mended by simply going on. Its calls belong to the engine's thread.
+"""
+
+import logging
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+
+from ingestor import rechunk
+from ingestor.choices import Choices, changes, packed, unpacked
+from ingestor.config import Rechunk
+from ingestor.editions import Editions
+from ingestor.journal import Journal
+from ingestor.model import CollectionName
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.rechunk import Decision, Situation
+from ingestor.rows import Edition
+from ingestor.shelf import Shelf
+
+log = logging.getLogger("ingestor")
+
+CHARACTERS = 4  # a token, about
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An edition that is to be kept in step, and what its documents are made by."""
+
+    edition: CollectionName
+    serves: CollectionName
+    choices: Choices | None  # None: not known, so it can't be kept in step
+
+
+class Transitions:
+    """``clock`` gives POSIX seconds."""
+
+    def __init__(self, journal: Journal, shelf: Shelf, clock: Callable[[], float]) -> None:
+        self._journal, self._shelf, self._clock = journal, shelf, clock
+        self._editions = Editions(journal)
+        self._heard = journal.get("asked")
+
+    def arrange(self, serves: CollectionName, wanted: Choices, settings: Rechunk) -> list[Standing]:
+        """Decide about one collection and note it down; returns what is to be kept in step."""
+        live, building = self._editions.live(serves), self._building(serves)
+        decision = rechunk.decide(self._situation(live, building, wanted), settings)
+        self._journal.set(f"waits:{serves}", decision.why and f"{decision.why}; {_listed(decision)}")
+        if building is not None and decision.act in ("follow", "build", "keep"):
+            log.info("%s: what was being built is dropped", serves)
+            self._editions.become(self._clock(), (building.name, "dropped"))
+        standing = [Standing(live.name, serves, _choices(live))]
+        if decision.act in ("follow", "keep"):
+            self._editions.choose(live.name, serves, packed(decision.choices))
+            standing = [Standing(live.name, serves, decision.choices)]
+        elif decision.act == "build":
+            made = self._editions.build(serves, packed(wanted), self._clock())
+            log.info("%s: built anew beside the old one, because of %s", serves, _listed(decision))
+            standing.append(Standing(made.name, serves, wanted))
+        else:
+            assert building is not None
+            self._editions.choose(building.name, serves, packed(wanted))
+            standing.append(Standing(building.name, serves, wanted))
+        if decision.act == "keep":
+            log.warning("%s: the new config is not applied: %s; %s", serves, decision.why, _listed(decision))
+        return standing
+
+    def advance(
+        self, settings: Rechunk, listed: Callable[[CollectionName], bool], busy: Container[CollectionName]
+    ) -> bool:
+        """What has become possible is done; True if what is to be kept in step is another now.
+
+        ``listed``: whether all sources of an edition were listed whole; ``busy``: editions that work is
+        under way for.
+        """
+        changed = self._asked()
+        for edition in self._editions.all():
+            if edition.role == "live" or edition.name in busy:
+                continue
+            try:
+                changed |= self._moved_on(edition, settings, listed)
+            except Transient as error:
+                log.debug("%s: %s; tried again", edition.name, error)
+            except (Torn, Gone) as error:
+                log.error("%s: %s; it is written anew", edition.name, error)
+                self._journal.doubt(edition.name)
+                self._shelf.discard(edition.name, torn=True)
+        return changed
+
+    def _moved_on(
+        self, edition: Edition, settings: Rechunk, listed: Callable[[CollectionName], bool]
+    ) -> bool:
+        if edition.role == "building":
+            return listed(edition.name) and self._promote(edition)
+        if edition.role == "dropped":
+            self._shelf.discard(edition.name, torn=True)
+            self._editions.forget(edition.name)
+        elif self._clock() >= edition.since + settings.grace:
+            log.info("%s: the collection as it was before is deleted", edition.serves)
+            self._editions.become(self._clock(), (edition.name, "dropped"))
+        return False
+
+    def building(self) -> bool:
+        return any(edition.role == "building" for edition in self._editions.all())
+
+    def roll_back(self, serves: CollectionName) -> None:
+        """The retired edition serves again, and what took its place is kept for as long. NeedsHuman."""
+        live, retired = self._editions.live(serves), self._editions.of(serves, "retired")
+        if not retired:
+            raise NeedsHuman(f"there is nothing that {serves!r} could be rolled back to")
+        building = self._building(serves)
+        if live.choices is not None:
+            self._journal.set(f"refused:{serves}", rechunk.named(unpacked(live.choices)))
+        latest = max(retired, key=lambda edition: edition.since)
+        dropped = [(building.name, "dropped")] if building is not None else []
+        self._editions.become(self._clock(), (latest.name, "live"), (live.name, "retired"), *dropped)  # type: ignore[arg-type]
+        self._shelf.straighten()
+        log.info("%s: rolled back", serves)
+
+    def _asked(self) -> bool:
+        """Whether a command left word since we last looked."""
+        word = self._journal.get("asked")
+        if word == self._heard:
+            return False
+        self._heard = word
+        for serves in {edition.serves for edition in self._editions.all()}:
+            if self._journal.get(f"roll back:{serves}"):
+                self._journal.set(f"roll back:{serves}", "")
+                self.roll_back(serves)
+        return True
+
+    def _promote(self, building: Edition) -> bool:
+        """It takes the live one's place, once no reader would miss anything."""
+        live = self._editions.live(building.serves)
+        if self._editions.unbuilt(building.name, live.name):
+            return False
+        self._verify(building.name)
+        log.info("%s: the new collection takes the old one's place", building.serves)
+        older = [(one.name, "dropped") for one in self._editions.of(building.serves, "retired")]
+        roles = [(live.name, "retired"), (building.name, "live"), *older]
+        self._editions.become(self._clock(), *roles)  # type: ignore[arg-type]
+        self._shelf.straighten()
+        return True
+
+    def _verify(self, name: CollectionName) -> None:
+        """Raises Torn when it does not hold what the journal says."""
+        found, known = self._shelf.open(name).count(), self._journal.record_count(name)
+        if found != known:
+            raise Torn(f"the new collection has {found} records instead of {known}")
+
+    def _building(self, serves: CollectionName) -> Edition | None:
+        return next(iter(self._editions.of(serves, "building")), None)
+
+    def _situation(self, live: Edition, building: Edition | None, wanted: Choices) -> Situation:
+        old = _choices(live)
+        found = [] if old is None else changes(old, wanted)
+        touched = {change.source for change in found} - {""} or wanted["sources"].keys()
+        return Situation(
+            old,
+            None if building is None else _choices(building),
+            live.embedder,
+            wanted,
+            self._journal.record_count(live.name) == 0,
+            self._editions.records_of(live.name, sorted(touched)),
+            self._editions.bytes_of(live.name, sorted(touched)) // CHARACTERS,
+            self._journal.get(f"approved:{live.serves}"),
+            self._journal.get(f"refused:{live.serves}"),
+        )
+
+
+def _choices(edition: Edition) -> Choices | None:
+    return None if edition.choices is None else unpacked(edition.choices)
+
+
+def _listed(decision: Decision) -> str:
+    return ", ".join(map(str, decision.changes)) or "another embedder"
