@@ -5,6 +5,8 @@ integer of 29 bits (Cauchy-Schwarz), so int32 holds it. Nothing here goes throug
 depend on shapes and threads; integers are exact, and as fast along a band.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,16 +19,22 @@ Fixed = npt.NDArray[np.int32]  # shape (n, dimensions): unit vectors, in units o
 Integers = npt.NDArray[np.int64]
 
 _LONGEST = 1.05  # a unit vector whose coordinates were rounded, say to float16, may be this long
-_BLOCK = 256  # rows that stay in the processor's cache while they are multiplied at every lag
+_BLOCK = 256  # rows that stay in the processor's cache
 
 
 def fixed(vectors: Vectors) -> Fixed:
     """Round unit vectors (or zero ones) to fixed point. Raises ValueError for longer ones and for NaN."""
-    scaled = np.rint(vectors * np.float32(SCALE))
+    scaled = vectors * np.float32(SCALE)
+    np.rint(scaled, out=scaled)
     if not np.einsum("ij,ij->i", scaled, scaled).max(initial=0) <= (_LONGEST * SCALE) ** 2:
         raise ValueError("the embedder returned a vector that is not of unit length")
     found: Fixed = scaled.astype(np.int32)
     return found
+
+
+def blocks(rows: int) -> Iterator[slice]:
+    """Some rows at a time, so that what is computed on the way stays small."""
+    return (slice(first, min(first + _BLOCK, rows)) for first in range(0, rows, _BLOCK))
 
 
 def squares(rows: Fixed | Integers) -> Integers:
@@ -42,8 +50,10 @@ def lengths(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
 
 def unit(rows: Integers) -> Fixed:
     """Each row scaled to unit length; a zero row stays zero."""
-    scaled = directions(rows) * SCALE
-    return np.rint(scaled, out=scaled).astype(np.int32)
+    found = np.empty(rows.shape, np.int32)
+    for part in blocks(len(rows)):
+        found[part] = np.rint(directions(rows[part]) * SCALE)
+    return found
 
 
 def directions(rows: Fixed | Integers) -> npt.NDArray[np.float64]:
@@ -64,9 +74,9 @@ def lagged_products(rows: Fixed | Integers, lags: int) -> Integers:
     O(n lags dimensions) time, O(n lags) memory. Every product must fit in the rows' own type.
     """
     products = np.zeros((len(rows), lags), dtype=np.int64)
-    for first in range(0, len(rows), _BLOCK):
+    for part in blocks(len(rows)):
         for lag in range(1, lags + 1):
-            low, high = max(first, lag), min(first + _BLOCK, len(rows))
+            low, high = max(part.start, lag), part.stop
             if low < high:
                 later, earlier = rows[low:high], rows[low - lag : high - lag]
                 products[low:high, lag - 1] = np.einsum("ij,ij->i", later, earlier)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ingestor.cluster import Segment
-from ingestor.fixedpoint import Fixed, Integers, directions, fixed
+from ingestor.fixedpoint import Fixed, Integers, blocks, directions, fixed
 from ingestor.model import Vectors
 
 _SHARES = 1024  # neighbours count in multiples of 1/1024
@@ -24,10 +24,18 @@ def pooled(
     ``members``: the units of each chunk, one or more. ``besides``: weighted vectors to be added, one row a
     chunk. Where all cancel out, a chunk takes the vector of its last unit.
     """
-    sums = np.zeros((len(members), units.shape[1]), np.int64) if besides is None else besides.copy()
-    for row, (first, end) in enumerate(members):
-        sums[row] += tokens[first:end] @ units[first:end]
+    sums = weighted_sums(units, tokens, members)
+    if besides is not None:
+        sums += besides
     return _rounded(sums, units[[end - 1 for _, end in members]])
+
+
+def weighted_sums(units: Fixed, tokens: Integers, members: Sequence[Segment]) -> Integers:
+    """One row of ``members``: the sum of its units' vectors, each times its tokens."""
+    sums = np.empty((len(members), units.shape[1]), np.int64)
+    for row, (first, end) in enumerate(members):
+        np.matmul(tokens[first:end], units[first:end], out=sums[row])
+    return sums
 
 
 def mix(vectors: Vectors, weight: float) -> Vectors:
@@ -37,15 +45,17 @@ def mix(vectors: Vectors, weight: float) -> Vectors:
     """
     if not weight:
         return vectors
-    own, share = fixed(vectors).astype(np.int64), round(weight * _SHARES)
-    total = 2 * _SHARES * own
+    own, share = fixed(vectors), round(weight * _SHARES)
+    total = 2 * _SHARES * own  # 28 bits hold it, and what is added
     for distance, part in ((1, 2 * share), (2, share)):
         total[distance:] += part * own[:-distance]
         total[:-distance] += part * own[distance:]
     return _rounded(total, own)
 
 
-def _rounded(rows: Integers, otherwise: Fixed | Integers) -> Vectors:
-    found = np.where((rows != 0).any(axis=1, keepdims=True), rows, otherwise)
-    rounded: Vectors = directions(found).astype(np.float16).astype(np.float32)
+def _rounded(rows: Fixed | Integers, otherwise: Fixed) -> Vectors:
+    rounded = np.empty(rows.shape, np.float32)
+    for part in blocks(len(rows)):
+        found = np.where(rows[part].any(axis=1, keepdims=True), rows[part], otherwise[part])
+        rounded[part] = directions(found).astype(np.float16)
     return rounded

@@ -10,6 +10,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -18,10 +19,10 @@ from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.cluster import Segment
-from ingestor.fixedpoint import Fixed, Integers, fixed, squares, unit
+from ingestor.fixedpoint import Fixed, Integers, blocks, fixed, squares, unit
 from ingestor.metadata import contexts
 from ingestor.model import Chunking, Document
-from ingestor.pooling import mix, pooled
+from ingestor.pooling import mix, pooled, weighted_sums
 from ingestor.ports import Embed
 from ingestor.sections import headings
 from ingestor.spans import Span, chunks
@@ -124,26 +125,33 @@ class Stretches:
         self.units = units(text, spans, embed, tokens) if options.vectors == "pooled" else None
         self._text, self._embed = text, embed
         self._known: dict[Segment, Fixed] = {}
+        self._passing = lru_cache(maxsize=8)(lambda stretch: self.rows([stretch])[0])
 
     def rows(self, wanted: Sequence[Segment]) -> Fixed:
         """One row a stretch."""
         if self.units is None:
             return fixed(self._embed([self._text[a:b] for a, b in map(self.span, wanted)]))
-        found = self.units
-        sums = [found.tokens[first:end] @ found.vectors[first:end] for first, end in wanted]
-        return unit(np.array(sums, np.int64).reshape(-1, found.vectors.shape[1]))
+        found = np.empty((len(wanted), self.units.vectors.shape[1]), np.int32)
+        for part in blocks(len(wanted)):
+            found[part] = unit(weighted_sums(self.units.vectors, self.units.tokens, wanted[part]))
+        return found
 
     def fetch(self, wanted: Sequence[Segment]) -> None:
-        """Ahead of ``alike``, because embedding many texts at once is faster."""
-        missing = [stretch for stretch in dict.fromkeys(wanted) if stretch not in self._known]
-        if missing:
-            self._known |= zip(missing, self.rows(missing), strict=True)
+        """Ahead of ``alike``, because embedding many texts at once is faster. Others are forgotten."""
+        kept = {stretch: self._known[stretch] for stretch in wanted if stretch in self._known}
+        missing = [stretch for stretch in wanted if stretch not in kept]
+        self._known = kept | dict(zip(missing, self.rows(missing) if missing else (), strict=True))
 
     def alike(self, first: Segment, second: Segment) -> float:
         """The cosine of two stretches."""
-        self.fetch([first, second])
-        one, other = self._known[first], self._known[second]
+        one, other = (
+            self._known[stretch] if stretch in self._known else self._row(stretch)
+            for stretch in (first, second)
+        )
         return int(one @ other) / math.sqrt(max(int(one @ one) * int(other @ other), 1))
+
+    def _row(self, stretch: Segment) -> Fixed:
+        return self._known[stretch] if stretch in self._known else self._passing(stretch)
 
     def size(self, stretch: Segment) -> int:
         """About its tokens."""
