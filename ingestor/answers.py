@@ -24,6 +24,7 @@ class Kept:
         self._turns = [Lock() for _ in range(_TURNS)]
         self._counting = Lock()
         self.calls = self.prompt_tokens = self.completion_tokens = 0
+        self.cost = 0.0
 
     def answer(self, question: Question, ask: Callable[[], Answer]) -> str:
         """Raises what asking raises, or Stopped."""
@@ -47,11 +48,12 @@ class Kept:
         if self.calls:
             _log.info("language models were asked", extra=self.counts())
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[str, float]:
         return {
             "calls": self.calls,
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
+            "cost": round(self.cost, 6),
         }
 
     def _go_on(self) -> None:
@@ -63,6 +65,7 @@ class Kept:
             self.calls += 1
             self.prompt_tokens += answer.prompt_tokens
             self.completion_tokens += answer.completion_tokens
+            self.cost += answer.cost
 
 
 class Reckoned:
@@ -74,12 +77,17 @@ class Reckoned:
 
     def __init__(self, cache: VectorCache | None, count_tokens: Callable[[list[str]], list[int]]) -> None:
         self._cache, self._count_tokens = cache, count_tokens
-        self._noted: dict[str, int] = {}  # prompt tokens by question
+        self._noted: set[str] = set()  # keys of questions
+        self.prompt_tokens = 0
+        self.cost = 0.0  # of reading the questions alone
 
     def answer(self, question: Question, ask: Callable[[], Answer]) -> str | None:
         known = self._cache.get_answer(question.key) if self._cache is not None else None
         if known is None and question.key not in self._noted:
-            self._noted[question.key] = sum(self._count_tokens([text for _, text in question.messages]))
+            self._noted.add(question.key)
+            tokens = sum(self._count_tokens([text for _, text in question.messages]))
+            self.prompt_tokens += tokens
+            self.cost += tokens * question.prompt_price / 1e6
         return known
 
     def wait(self, seconds: float) -> None:
@@ -88,7 +96,3 @@ class Reckoned:
     @property
     def calls(self) -> int:
         return len(self._noted)
-
-    @property
-    def prompt_tokens(self) -> int:
-        return sum(self._noted.values())

@@ -158,6 +158,7 @@ def sync_result(running: Running, seconds: float) -> dict[str, Any]:
             "dropped": tally.records_dropped,
         },
         "embedded": {"texts": embedding.texts, "tokens": embedding.tokens},
+        "asked": running.answers.counts(),
         "seconds": round(seconds, 3),
         "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in journal.failures()],
         "held": {name: row.held for name, row in rows.items() if row.held is not None},

@@ -100,6 +100,10 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
         print(f"{part + ':':11}{_counted(result[part])}")
     embedded = result["embedded"]
     print(f"embedded:  {embedded['texts']} texts, {embedded['tokens']} tokens")
+    if (asked := result["asked"])["calls"]:
+        cost = f", cost {asked['cost']:.2f}" if asked["cost"] else ""
+        words = f"{asked['prompt_tokens']} tokens read, {asked['completion_tokens']} written{cost}"
+        print(f"asked:     {asked['calls']} questions to language models, {words}")
     for problem in result["problems"]:
         print(line(f"  {problem['document']}: {problem['reason']}"))
     for source, reason in result["held"].items():
@@ -119,6 +123,10 @@ def show_plan(estimate: Estimate, as_json: bool) -> None:
     print(f"records:   {_counted(plan.records)}")
     least = "" if plan.exact else "at least "
     print(f"to embed:  {least}{plan.texts} texts, {plan.tokens} tokens after the cache")
+    if plan.asks:
+        cost = f", cost {plan.cost:.2f} and that of the answers" if plan.cost else ""
+        words = f"{plan.asks} questions to language models, {plan.prompt_tokens} tokens to read{cost}"
+        print(f"to ask:    about {words}; nobody was asked")
     if estimate.seconds:
         rate = f"{estimate.tokens_per_second:.0f} tokens/s"
         print(f"time:      {least}about {_duration(estimate.seconds)} ({rate})")
@@ -134,6 +142,7 @@ def _plan_json(estimate: Estimate) -> dict[str, Any]:
         "documents": {kind: plan.documents[kind] for kind in kinds},
         "records": {kind: plan.records[kind] for kind in ("added", "replaced", "patched", "dropped")},
         "embed": {"texts": plan.texts, "tokens": plan.tokens, "exact": plan.exact},
+        "ask": {"calls": plan.asks, "prompt_tokens": plan.prompt_tokens, "cost": round(plan.cost, 6)},
         "sources": {name: dict(counts) for name, counts in plan.sources.items()},
         "tokens_per_second": estimate.tokens_per_second,
         "seconds": estimate.seconds,

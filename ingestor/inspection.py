@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from ingestor import live, verify
 from ingestor import plan as planning
+from ingestor.answers import Reckoned
 from ingestor.cache import VectorCache
 from ingestor.collections import Collections
 from ingestor.choices import unpacked
@@ -155,13 +156,14 @@ def make_plan(config: Config) -> Estimate:
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with _journal_or_blank(config) as journal:
         recorder = Recorder(cache, parts.embedder_recipe, parts.embedder.dimensions)
+        reckoned = Reckoned(cache, parts.tokens.counts)
         editions = Editions(journal)
         sources = [
             source
             for serves in dict.fromkeys(source.collection for source in config.sources)
-            for source in parts.sources(serves, editions.live(serves).name, recorder)
+            for source in parts.sources(serves, editions.live(serves).name, recorder, reckoned)
         ]
-        plan = planning.make(journal, sources, recorder, parts.tokens.counts)
+        plan = planning.make(journal, sources, recorder, reckoned, parts.tokens.counts)
         rate = journal.get("tokens_per_second")
     if plan.texts and rate is None:
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))

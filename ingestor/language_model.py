@@ -69,23 +69,29 @@ class Endpoint(Options):
         4, ge=0, le=20, description="after no answer, a 429 or a 5xx; then the document waits its turn again"
     )
     concurrency: int = tuning(4, ge=1, le=64, description="questions asked at the same time")
+    prompt_price: float = tuning(
+        0.0, ge=0, description="of a million tokens that the model reads; `plan` and `sync` reckon with it"
+    )
+    answer_price: float = tuning(0.0, ge=0, description="of a million tokens that it writes")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``key``: a digest of all that the answer depends on."""
+    """``key``: a digest of all that the answer depends on; ``prompt_price``: of a million tokens."""
 
     messages: Messages
     key: str
+    prompt_price: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the model said ("": nothing that can be used), and the tokens that the server counted."""
+    """What the model said ("": nothing that can be used), the tokens that the server counted, their price."""
 
     text: str
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cost: float = 0.0
 
 
 Ask = Callable[[Messages], str | None]  # None: must not be asked now
@@ -138,7 +144,8 @@ class LanguageModel:
 
     def __call__(self, messages: Messages) -> str | None:
         body = self._body(messages)
-        question = Question(messages, text_digest(json.dumps(body, sort_keys=True)))
+        key = text_digest(json.dumps(body, sort_keys=True))
+        question = Question(messages, key, self._endpoint.prompt_price)
         return self._answers.answer(question, lambda: self._patiently(body))
 
     def _body(self, messages: Messages) -> dict[str, Any]:
@@ -174,8 +181,18 @@ class LanguageModel:
         except httpx.TransportError as error:
             raise _Busy(f"can't be reached: {self._quoted(str(error))}") from None
         if response.status_code == httpx.codes.OK:
-            return _answer(response)
+            return self._answer(response)
         return self._refused(response)
+
+    def _answer(self, response: "httpx.Response") -> Answer:
+        try:
+            found = response.json()
+            text, usage = _content(found["choices"][0]), found.get("usage") or {}
+            read, written = (int(usage.get(f"{kind}_tokens") or 0) for kind in ("prompt", "completion"))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise _Busy("did not answer as an OpenAI-compatible server does; check base_url") from None
+        cost = read * self._endpoint.prompt_price + written * self._endpoint.answer_price
+        return Answer(text, read, written, cost / 1e6)
 
     def _refused(self, response: "httpx.Response") -> Answer:
         status, (said, code) = response.status_code, _reason(response)
@@ -220,20 +237,10 @@ class LanguageModel:
         return line if len(line) <= 300 else f"{line[:299]}…"
 
 
-def _answer(response: "httpx.Response") -> Answer:
-    try:
-        found = response.json()
-        choice = found["choices"][0]
-        content = choice["message"].get("content") or ""
-        whole = isinstance(content, str) and choice.get("finish_reason") not in ("length", "content_filter")
-        usage = found.get("usage") or {}
-        return Answer(content if whole else "", *(_count(usage, kind) for kind in ("prompt", "completion")))
-    except (ValueError, LookupError, TypeError, AttributeError):
-        raise _Busy("did not answer as an OpenAI-compatible server does; check base_url") from None
-
-
-def _count(usage: Mapping[str, Any], kind: str) -> int:
-    return int(usage.get(f"{kind}_tokens") or 0)
+def _content(choice: Mapping[str, Any]) -> str:
+    content = choice["message"].get("content")
+    whole = isinstance(content, str) and choice.get("finish_reason") not in ("length", "content_filter")
+    return content if whole else ""
 
 
 def _reason(response: "httpx.Response") -> tuple[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ingestor import listing
+from ingestor.answers import Reckoned
 from ingestor.cache import VectorCache
 from ingestor.decide import Scope
 from ingestor.fingerprint import text_digest
@@ -22,14 +23,18 @@ from ingestor.rows import Entry
 class Plan:
     """Counts; ``texts`` and ``tokens`` are those that the model would have to embed, after the cache.
 
-    ``exact`` is False where a strategy cuts by vectors that are not there yet: then its chunks, and what
-    they cost, are an estimate (of no less than what is known).
+    ``asks`` counts the questions to language models that are not answered yet, ``prompt_tokens`` what they
+    would read, and ``cost`` what that would cost. ``exact`` is False where a strategy cuts by vectors or answers
+    that are not there yet: its chunks, and all they cost, are then an estimate (of no less than what is known).
     """
 
     documents: Counter[str] = field(default_factory=Counter)
     records: Counter[str] = field(default_factory=Counter)
     texts: int = 0
     tokens: int = 0
+    asks: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
     exact: bool = True
     problems: list[tuple[str, str]] = field(default_factory=list)  # (document or source, reason)
     sources: dict[str, Counter[str]] = field(default_factory=dict)
@@ -55,10 +60,11 @@ def make(
     journal: Journal,
     sources: Sequence[Source],
     recorder: Recorder,
+    reckoned: Reckoned,
     count_tokens: Callable[[Sequence[str]], list[int]],
     progress: Callable[[str], None] = lambda key: None,
 ) -> Plan:
-    """``sources`` must embed through ``recorder``. Touches nothing."""
+    """``sources`` must embed through ``recorder`` and ask through ``reckoned``. Touches nothing."""
     plan = Plan()
     for source in sources:
         try:
@@ -67,7 +73,10 @@ def make(
             plan.problems.append((source.name, str(error)))
     plan.texts = len(recorder.missing)
     plan.tokens = sum(count_tokens(list(recorder.missing.values())))
-    plan.exact = not (recorder.missing and any(source.tools.statistic for source in sources))
+    plan.asks, plan.prompt_tokens, plan.cost = reckoned.calls, reckoned.prompt_tokens, reckoned.cost
+    plan.exact = not plan.asks and not (
+        recorder.missing and any(source.tools.statistic for source in sources)
+    )
     return plan
 
 
