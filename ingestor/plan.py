@@ -24,8 +24,8 @@ class Plan:
     """Counts; ``texts`` and ``tokens`` are those that the model would have to embed, after the cache.
 
     ``asks`` counts the questions to language models that are not answered yet, ``prompt_tokens`` what they
-    would read, and ``cost`` what that would cost. ``exact`` is False where a strategy cuts by vectors or answers
-    that are not there yet: its chunks, and all they cost, are then an estimate (of no less than what is known).
+    would read, and ``cost`` what that would cost. ``exact`` is False where a strategy cuts by vectors or by
+    answers that are not there yet: its chunks and their cost are an estimate (of no less than what is known).
     """
 
     documents: Counter[str] = field(default_factory=Counter)
