@@ -1,0 +1,116 @@
+"""The crash laws for the strategies whose cuts depend on the whole collection, in the real engine.
+
+Whatever happened, documents are cut as a run from nothing would cut them, bit for bit; and without accidents
+only those are visited whose interval the collection's statistic has left.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ingestor.journal import Journal
+from ingestor.model import Chunking, CollectionName, Document, Sums, Vectors
+from ingestor.ports import Collective, Embed
+from ingestor.registry import find
+from ingestor.tokens import Tokens
+from tests.simulation import play as playing
+from tests.simulation import world as worlds
+from tests.simulation.play import play
+from tests.simulation.world import World
+
+TOKENS = Tokens()
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "cluster": {"min_tokens": 6, "max_tokens": 24},
+    "changepoint": {"target": 10, "vectors": "pooled"},
+}
+LINES = [
+    f"{subject} {verb} here."
+    for subject in ("Basil", "A pump", "Copper")
+    for verb in ("grows", "waits", "is")
+]
+SEEDS = range(10)
+DOCS = CollectionName("docs")
+
+
+class Unitary:
+    """A real chunker. The world's vectors are of any length, and it wants unit vectors."""
+
+    asked: list[str] = []  # noqa: RUF012 - the texts of documents it was given, by all of them
+
+    def __init__(self, kind: str) -> None:
+        plugin = find("chunkers", kind)
+        self.chunker = plugin.build(plugin.options(**STRATEGIES[kind]), TOKENS)
+        assert isinstance(self.chunker, Collective)
+        self.statistic, self.value = self.chunker.statistic, self.chunker.value
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        def unit(texts: Sequence[str]) -> Vectors:
+            found = embed(texts)
+            lengths: Vectors = np.linalg.norm(found, axis=1, keepdims=True)
+            return found / lengths
+
+        self.asked.append(document.text)
+        made: Chunking = self.chunker.chunk(document, unit, others)
+        return made
+
+
+@pytest.fixture(params=STRATEGIES)
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = str(request.param)
+    monkeypatch.setattr(worlds, "Fickle", lambda: Unitary(name))
+    monkeypatch.setattr(playing, "LINES", LINES)
+    return name
+
+
+def histories(folder: Path, seeds: range) -> int:
+    """How many crashes there were."""
+    total = 0
+    for seed in seeds:
+        place = folder / str(seed)
+        place.mkdir()
+        total += play(place, seed, collective=True).chaos.crashes.total()
+    return total
+
+
+def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path, kind: str) -> None:
+    assert histories(tmp_path, SEEDS) > 30
+
+
+def test_an_engine_that_visits_nobody_is_found_out(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Journal, "drifted", lambda self, *args: [])
+    with pytest.raises(AssertionError, match="surplus"):
+        histories(tmp_path, SEEDS)
+
+
+def test_those_are_visited_whose_interval_was_crossed_and_no_others(tmp_path: Path, kind: str) -> None:
+    random, world, visits = Random(5), World(tmp_path, 5, collective=True), 0
+    chunker = Unitary(kind)
+    for number in range(60):
+        changed = f"{random.randrange(20)}.txt"
+        world.files.delete(changed)
+        if random.random() < 0.8:
+            lines = random.choices(LINES, k=random.randrange(1, 12))
+            world.files.write(changed, "\n".join([*lines, f"Note {number}."]))
+        others = [entry for entry in world.journal.of_collection(DOCS) if entry.key != changed]
+        chunker.asked.clear()
+        world.settle()
+        total = world.journal.total(DOCS, chunker.statistic)
+        value = 0 if total is None else chunker.value(total)
+        crossed = {entry.key for entry in others if outside(entry.interval, value)}
+        due = [world.files.contents[key] for key in {changed, *crossed} if key in world.files.contents]
+        assert sorted(chunker.asked) == sorted(due)
+        visits += len(crossed)
+    world.check()
+    world.journal.close()
+    assert visits > 5
+
+
+def outside(interval: tuple[int, int] | None, value: int) -> bool:
+    assert interval is not None
+    return not interval[0] <= value <= interval[1]
