@@ -26,14 +26,14 @@ OUT_OF_MEMORY = 77  # exit status
 PATIENCE = 4  # wall seconds for each CPU second: the machine has other work, too
 _DOCUMENTS = 200  # and this process has done its part: what libraries leak ends with it
 _TEXT = 100_000_000  # characters
-_NOISE = 1_000_000  # bytes that libraries may write to standard error; no other file can be written
 _NEW_USER, _NEW_NET = 0x10000000, 0x40000000  # flags of unshare(2)
 
 
 def main(memory: int, seconds: float) -> None:
     """Answers until it has done enough, or was asked for too much, or the parent is gone."""
-    pipe = _pipe()
+    pipe = socket.socket(fileno=os.dup(0))
     _confine(memory)
+    _fall_silent()
     send(pipe, b"ready")
     for served in range(1, _DOCUMENTS + 1):
         request, data = loads(receive(pipe)), receive(pipe)
@@ -47,19 +47,18 @@ def main(memory: int, seconds: float) -> None:
             return
 
 
-def _pipe() -> socket.socket:
-    """The socket, moved away from where a library might read or print."""
-    pipe = socket.socket(fileno=os.dup(0))
+def _fall_silent() -> None:
+    """What a library reads from standard input or prints is not for the parent."""
     with open(os.devnull, "r+b") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    return pipe
+        for standard in (0, 1, 2):
+            os.dup2(nothing.fileno(), standard)
 
 
 def _confine(memory: int) -> None:
     for what, most in (
         (resource.RLIMIT_AS, memory),
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, _NOISE),
+        (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_NOFILE, 64),
     ):
         resource.setrlimit(what, (most, most))

@@ -1,0 +1,245 @@
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.engine import Stopped
+from ingestor.isolation import Defect, Isolated, Isolation, Limits
+from ingestor.isolation_wire import decode, encode, pack
+from ingestor.model import Blob, Block, Document
+from ingestor.ports import BadDocument, Transient
+from ingestor.registry import Options
+from tests.bad_parser import installed
+from tests.e2e.project import wait
+
+Parse = Callable[..., str]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def bad_parser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", installed(tmp_path_factory.mktemp("plugins")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def isolation() -> Iterator[Isolation]:
+    """One process: what one test leaves behind meets the next one."""
+    found = Isolation(Limits(memory=600_000_000, seconds=1, processes=1))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def parse(isolation: Isolation) -> Parse:
+    def run(word: str, name: str = "a.bad") -> str:
+        return isolation.parse("bad", Options(), Blob(word.encode(), name)).text
+
+    return run
+
+
+def test_a_document_comes_back_whole(isolation: Isolation) -> None:
+    text = "words, 名前, 😀 and \0"
+    found = Isolated("bad", Options(), isolation).parse(Blob(text.encode(), "n.bad"))
+    assert found == Document(text, (Block("paragraph", 0, len(text), page=3),), extra=(("name", "n.bad"),))
+
+
+def test_a_process_is_used_again_until_it_has_grown(parse: Parse) -> None:
+    first = parse("pid")
+    assert [parse("pid") for _ in range(3)] == [first] * 3
+    assert parse("leak") == first
+    parse("leak")
+    assert parse("pid") != first
+
+
+@pytest.mark.parametrize(
+    ("deed", "reason"),
+    [
+        ("hang", r"took more than 1 s; exclude it"),
+        ("eat", r"needed more than 0\.6 GB of memory; exclude it"),
+        ("segfault", r"the parser crashed \(SIGSEGV\); exclude it"),
+        ("abort", r"the parser crashed \(SIGABRT\); exclude it"),
+        ("exit", r"the parser crashed \(exit status 3\); exclude it"),
+        ("recurse", r"is nested too deeply"),
+        ("refuse", r"no good"),
+    ],
+)
+def test_it_costs_one_document_with_its_reason(parse: Parse, deed: str, reason: str) -> None:
+    with pytest.raises(BadDocument, match=f"^{reason}"):
+        parse(deed)
+    assert parse("the next one") == "the next one"
+
+
+def test_what_waits_for_ever_is_ended(parse: Parse) -> None:
+    begun = time.monotonic()
+    with pytest.raises(BadDocument, match="took more than 1 s"):
+        parse("sleep")
+    assert time.monotonic() - begun >= 4, "other programs may have had the processor"
+
+
+def test_defects_are_no_fault_of_the_document(parse: Parse) -> None:
+    with pytest.raises(Defect, match=r"^ValueError: a defect") as defect:
+        parse("fail")
+    assert "in fail" in "".join(defect.value.__notes__)
+    with pytest.raises(Defect, match="short of memory"):
+        parse("kill")
+
+
+def test_it_neither_reaches_the_network_nor_writes_files_nor_sees_secrets(
+    parse: Parse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("PYTHON_TEST_PORT", str(server.getsockname()[1]))
+        monkeypatch.setenv("PYTHON_TEST_FILE", str(tmp_path / "big"))
+        monkeypatch.setenv("API_TOKEN", "secret")
+        with pytest.raises(BadDocument):
+            parse("segfault")  # so that the next process sees this environment
+        assert parse("network").startswith("refused")
+        assert parse("write").startswith("refused")
+        assert "API_TOKEN" not in parse("environment")
+
+
+def test_the_second_best_guard_of_the_network_works() -> None:
+    script = (
+        "import socket, sys; from ingestor.isolation_child import _refuse_network\n"
+        "sys.addaudithook(_refuse_network)\n"
+        "try: socket.create_connection(('127.0.0.1', 9))\n"
+        "except PermissionError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "parsers have no network\n"
+
+
+def test_no_descriptor_of_ours_is_inherited_and_noise_does_no_harm(parse: Parse, tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as lock:
+        os.set_inheritable(lock.fileno(), True)
+        with pytest.raises(BadDocument):
+            parse("segfault")
+        assert "lock" not in parse("descriptors")
+    assert parse("chatter") == "quiet"
+
+
+def test_a_document_does_not_pay_for_those_before_it(parse: Parse) -> None:
+    parse("leak")
+    assert parse("frail") == "well"
+
+
+def test_documents_wait_for_their_turn() -> None:
+    isolation = Isolation(Limits(processes=2))
+    with ThreadPoolExecutor(8) as threads:
+        blobs = [Blob(b"pid", f"{n}") for n in range(40)]
+        found = list(threads.map(lambda blob: isolation.parse("bad", Options(), blob), blobs))
+    isolation.close()
+    assert len({document.text for document in found}) <= 2
+    assert [dict(document.extra)["name"] for document in found] == [blob.name for blob in blobs]
+
+
+def test_stopping_ends_a_document_under_way_and_the_processes(parse: Parse) -> None:
+    isolation = Isolation(Limits(seconds=1000, processes=1))
+    pid = int(isolation.parse("bad", Options(), Blob(b"pid", "a")).text)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(isolation.parse, "bad", Options(), Blob(b"sleep", "a"))
+        wait(lambda: not isolation._free.qsize())
+        isolation.stop()
+        with pytest.raises(Stopped):
+            running.result(30)
+    isolation.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+PARENT = """
+import os, sys
+from ingestor.isolation import Isolation, Limits
+from ingestor.model import Blob
+from ingestor.registry import Options
+isolation = Isolation(Limits(seconds=1, processes=2))
+print(isolation.parse("bad", Options(), Blob(b"pid", "a")).text, flush=True)
+isolation.parse("bad", Options(), Blob(sys.argv[1].encode(), "a"))
+sys.stdin.read()
+"""
+
+
+SLOW = [pytest.param(doing, marks=pytest.mark.slow) for doing in ("hang", "sleep")]
+
+
+@pytest.mark.parametrize("doing", ["nothing", *SLOW])
+def test_processes_end_with_a_parent_that_is_killed(doing: str) -> None:
+    command = [sys.executable, "-c", PARENT, doing]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.kill()
+    wait(lambda: not _alive(pid), 60)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_terminal_s_interrupt_does_not_reach_them(isolation: Isolation, parse: Parse) -> None:
+    assert os.getsid(int(parse("pid"))) != os.getsid(0)
+
+
+def test_nothing_is_started_before_it_is_needed() -> None:
+    before = set(_children())
+    isolation = Isolation(Limits())
+    assert set(_children()) == before
+    isolation.close()
+
+
+def _children() -> list[str]:
+    return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+
+
+def test_what_does_not_start_is_tried_again_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho no python here >&2\nexit 5\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    isolation = Isolation(Limits(processes=1))
+    with pytest.raises(Transient, match=r"does not start: .*exit status 5: no python here"):
+        isolation.parse("bad", Options(), Blob(b"", "a"))
+    isolation.close()
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts
+blocks = st.builds(
+    Block,
+    texts,
+    st.integers(0),
+    st.integers(0),
+    st.integers(0, 6),
+    title=st.none() | texts,
+    page=st.none() | st.integers(0),
+)
+
+
+@given(
+    st.builds(
+        Document,
+        texts,
+        st.lists(blocks).map(tuple),
+        texts,
+        st.none() | texts,
+        st.none() | texts,
+        st.lists(st.tuples(texts, scalars)).map(tuple),
+    )
+)
+def test_any_document_survives_the_pipe(document: Document) -> None:
+    import json
+
+    assert decode(json.loads(pack(encode(document)))) == document
