@@ -79,6 +79,7 @@ def test_content_type(name: str, data: bytes, declared: str | None, expected: st
         ("text/html", "text"),
         ("text/x-anything", "text"),
         ("application/json", "text"),
+        ("application/pdf", "pdf"),
         ("application/atom+xml", "text"),
     ],
 )
@@ -89,7 +90,7 @@ def test_parser_kind(content_type: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("content_type", "look"),
     [
-        ("application/pdf", "a PDF document"),
+        ("application/x-ole-storage", "an old or encrypted Office document"),
         ("application/epub+zip", "an EPUB book"),
         ("image/svg+xml", "an image"),
         ("video/mp4", "a video"),

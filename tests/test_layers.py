@@ -26,7 +26,7 @@ PURE = {
 HARMLESS = {
     "abc", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum", "fractions",
     "functools", "graphlib", "hashlib", "heapq", "itertools", "json", "math", "operator", "pathlib", "re",
-    "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
+    "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
     "numpy", "pydantic", "pydantic_core", "sentencex", "yaml",
 }  # fmt: skip
 
@@ -50,6 +50,7 @@ MAY_THREAD = {
     "ingestor.ports": "Event, as the type of a watcher's stop flag",
     "ingestor.cache": "a Lock: all workers share one connection",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
+    "ingestor.isolation": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.chroma_child": "its own process, with a thread that ends it when its parent dies",
     "connectors._watchdog": "watchdog calls back on its own threads",
 }
@@ -64,6 +65,7 @@ CONFINED = {
     "typer": ("ingestor.cli",),
     "rich": ("ingestor.console",),
     "random": ("ingestor.wiring",),
+    "pypdfium2": ("ingestor.parsers",),
 }
 
 FOR_CONNECTORS = {"ingestor.model", "ingestor.ports", "ingestor.registry", "ingestor.units"}
