@@ -1,12 +1,15 @@
 """Pieces: complete, ordered, within their size, and soon the same again after an edit."""
 
 import random
+from collections.abc import Callable
+from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingestor.pieces import pieces
+from ingestor.spans import Span
 from ingestor.tokens import Tokens
 from tests.chunkers.laws import odd_texts, texts
 
@@ -116,6 +119,33 @@ def test_an_edit_makes_few_new_pieces(make: object) -> None:
     assert len(before) > 200
     assert sum(changes) / len(changes) < 8
     assert max(changes) < 40
+
+
+REACH = {lines: 16_000, sentences: 16_000, words: 16_000, unspaced: 2_500}  # code points
+"""A good dozen times the 256 tokens that are between content-defined ends on average."""
+
+
+@cache
+def long_text(make: Callable[[int], str]) -> tuple[str, list[Span]]:
+    text = make(1200)
+    return text, pieces(text, TOKENS, 50)
+
+
+@pytest.mark.parametrize("make", REACH)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
+@given(data=st.data(), gone=st.integers(0, 200), new=texts)
+def test_pieces_far_from_an_edit_are_the_same(
+    make: Callable[[int], str], data: st.DataObject, gone: int, new: str
+) -> None:
+    (text, before), reach = long_text(make), REACH[make]
+    assert len(text) > 3 * reach
+    at = data.draw(st.integers(0, len(text) - gone))
+    shift = len(new) - gone
+    after = pieces(text[:at] + new + text[at + gone :], TOKENS, 50)
+    assert [s for s in before if s[1] < at - reach] == [s for s in after if s[1] < at - reach]
+    far = at + gone + reach
+    kept = [(start + shift, end + shift) for start, end in before if start > far]
+    assert kept == [s for s in after if s[0] > far + shift]
 
 
 def test_an_edited_word_in_prose_makes_one_or_two_new_pieces() -> None:
