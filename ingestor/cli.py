@@ -4,7 +4,6 @@ import json
 import logging
 import sys
 import time
-from collections import Counter
 from importlib.resources import files
 from io import TextIOWrapper
 from os import environ
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ingestor import __version__, console
+from ingestor import __version__, console, excerpt, greeting, overview, progress, summary
 from ingestor.config import Config, ConfigError
 from ingestor.config_file import load
 from ingestor.daemon import Loop
@@ -22,6 +21,7 @@ from ingestor.inspection import (
     BadRequest,
     current_status,
     find_documents,
+    is_running,
     journal_of,
     listed,
     make_plan,
@@ -29,17 +29,19 @@ from ingestor.inspection import (
     shown,
     verified,
 )
+from ingestor.invocation import DEFAULT_CONFIG, command
 from ingestor.live import Live
 from ingestor.log import set_up
-from ingestor.model import CollectionName, SourceName
+from ingestor.model import SourceName
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
 from ingestor.printable import spelt
 from ingestor.reload import Reloader
-from ingestor.wiring import Running, opened
+from ingestor.wiring import opened
 from ingestor.wishes import Wishes
 
 app = typer.Typer(
     help="Keeps Chroma collections exactly in step with the documents people have.",
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -47,7 +49,7 @@ app = typer.Typer(
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-CONFIG = Path("config.yaml")
+CONFIG = DEFAULT_CONFIG
 
 SETTLED, USAGE, QUARANTINED, FAILED = 0, 2, 3, 4
 
@@ -87,112 +89,95 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 
 @app.command()
-def init(path: Annotated[Path, typer.Argument(help="Where to write it.")] = CONFIG) -> None:
-    """Write a commented config to begin with."""
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = CONFIG, as_json: JsonOption = False
+) -> None:
+    """Write a commented config to begin with, and make the folder of documents that it names."""
 
     if path.exists():
         fail(f"{path} exists already; name another file, or move it away", USAGE)
     path.write_text(files("ingestor").joinpath("templates/config.yaml").read_text())
-    print(f"wrote {path}; edit its sources, then: ingestor run --config {path}")
+    documents = path.parent / "documents"
+    documents.mkdir(exist_ok=True)
+    words = f"Wrote {path}. Put documents into {documents}, or name other sources there; then: "
+    console.say({"config": str(path), "documents": str(documents)}, words + command("run", path), as_json)
 
 
 @app.command()
 def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
-    """Watch the sources and keep Chroma in step with them, until stopped (SIGTERM or Ctrl-C)."""
+    """Keep Chroma in step with the sources, until stopped.
+
+    It serves Chroma, watches the sources, and ends at SIGTERM, Ctrl-C or with its terminal. A changed config
+    file is taken over while it runs.
+    """
 
     checked = read_config(config)
     set_up(checked.log.level, "json" if as_json else checked.log.format)
     wishes = Wishes()
-    with wishes.heard(), opened(checked, serve=True) as running, console.progress(as_json) as watcher:
+    with wishes.heard(), opened(checked, serve=True) as running, progress.shown(as_json) as watcher:
         logging.getLogger("ingestor").info("Chroma listens at %s", running.collections.address)
         loop = Loop(running, wishes, watcher)
         reloader = Reloader(config, environ, wishes)
-        loop.run(reloader.changed, lambda live: _ready(live, loop, config))
+        loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
 
 
-def _ready(live: Live, loop: Loop, config: Path) -> None:
+def _ready(live: Live, loop: Loop, config: Path, as_json: bool) -> None:
     names = sorted({source.collection for source in loop.running.parts.config.sources})
     editions = Editions(loop.running.journal)
     records = sum(loop.running.journal.record_count(editions.live(name).name) for name in names)
-    console.ready(live, names, records, config)
+    failed = len(loop.running.journal.failures())
+    if as_json:
+        logging.getLogger("ingestor").info("in step", extra={"records": records, "failed": failed})
+        return
+    question = greeting.question(loop.running.collections, names[0])
+    greeting.greet(live, names, records, failed, question, config)
 
 
 @app.command()
 def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
-    """Bring Chroma in step once, then exit: 0 settled, 3 some quarantined, 4 something failed."""
+    """Bring Chroma in step once.
+
+    Exits with 0 when all is settled, 3 when some documents are quarantined, 4 when something failed.
+    """
 
     checked = read_config(config)
     set_up("warning" if as_json else checked.log.level, checked.log.format)
     begun, wishes = time.monotonic(), Wishes()
-    with wishes.heard(), opened(checked, serve=False) as running, console.progress(as_json) as watcher:
+    with wishes.heard(), opened(checked, serve=False) as running, progress.shown(as_json) as watcher:
         loop = Loop(running, wishes, watcher)
         loop.sync()
-        result = sync_result(running, time.monotonic() - begun)
-        code = _sync_code(running)
+        result = summary.of_sync(running, time.monotonic() - begun)
     console.show_sync(result, as_json)
-    raise typer.Exit(code)
+    raise typer.Exit(_sync_code(result))
 
 
-def sync_result(running: Running, seconds: float) -> dict[str, Any]:
-    """The stable keys of ``sync --json``."""
-    tally, journal, embedding = running.engine.writer.tally, running.journal, running.embedding
-    rows = {source.name: journal.source(source.name) for source in running.parts.config.sources}
-    states = Counter[str]()
-    for source, _, state, documents in journal.counts():
-        states[state] += documents if source in rows else 0
-    touched = tally.added + tally.changed + tally.moved
-    return {
-        "documents": {
-            "added": tally.added,
-            "changed": tally.changed,
-            "moved": tally.moved,
-            "removed": tally.removed,
-            "unchanged": max(0, states["settled"] - touched),
-            "quarantined": states["quarantined"],
-            "failed": states["due"] + states["waiting"] + states["gone"],
-        },
-        "records": {
-            "added": tally.records_added,
-            "replaced": tally.records_replaced,
-            "patched": tally.records_patched,
-            "dropped": tally.records_dropped,
-        },
-        "embedded": {"texts": embedding.texts, "tokens": embedding.tokens},
-        "asked": running.answers.counts(),
-        "seconds": round(seconds, 3),
-        "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in journal.failures()],
-        "held": {name: row.held for name, row in rows.items() if row.held is not None},
-        "unseen": {name: row.trouble for name, row in rows.items() if row.trouble is not None},
-    }
-
-
-def _sync_code(running: Running) -> int:
-    states = {state for _, _, state, documents in running.journal.counts() if documents}
-    rows = [running.journal.source(source.name) for source in running.parts.config.sources]
-    if any(row.held or row.trouble for row in rows) or states & {"due", "waiting", "gone"}:
+def _sync_code(result: dict[str, Any]) -> int:
+    if result["held"] or result["unseen"] or result["documents"]["failed"]:
         return FAILED
-    return QUARANTINED if "quarantined" in states else SETTLED
+    return QUARANTINED if result["documents"]["quarantined"] else SETTLED
 
 
 @app.command()
 def plan(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
-    """Show what a sync would do and what it would cost, and touch nothing."""
+    """Show what a sync would do and cost, and touch nothing."""
 
     checked = read_config(config)
     set_up("warning", checked.log.format)
-    console.show_plan(make_plan(checked), as_json)
+    with progress.busy("Reading what is new", as_json):
+        estimate = make_plan(checked)
+    console.show_plan(estimate, as_json, config)
 
 
 @app.command()
 def status(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit 4 unless it runs and is sound.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 4 unless it runs and is well.")] = False,
 ) -> None:
     """Show how every source and collection stands."""
 
     found = current_status(read_config(config))
-    console.show_status(found, as_json)
+    overview.show_status(found, as_json, config)
     if check and not found.sound:
         raise typer.Exit(FAILED)
 
@@ -210,7 +195,10 @@ def query(
 
     checked = read_config(config)
     set_up("error", checked.log.format)
-    console.show_hits(search(checked, text, n, _collection(checked, collection), _filter(where)), as_json)
+    name, only = _collection(checked, collection), _filter(where)
+    with progress.busy("Searching", as_json):
+        hits = search(checked, text, n, name, only)
+    excerpt.show_hits(hits, as_json)
 
 
 def _collection(config: Config, wanted: str | None) -> str:
@@ -236,12 +224,16 @@ def verify(
     as_json: JsonOption = False,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what is off, without embedding.")] = False,
 ) -> None:
-    """Compare sources, journal and Chroma record by record; exit 4 when anything is off."""
+    """Compare sources, journal and Chroma, record by record.
+
+    Exits with 4 when anything is off.
+    """
 
     checked = read_config(config)
     set_up("warning", checked.log.format)
-    report = verified(checked, repair)
-    console.show_verify(report, as_json)
+    with progress.busy("Comparing", as_json):
+        report = verified(checked, repair)
+    console.show_verify(report, as_json, config)
     raise typer.Exit(SETTLED if report.clean else FAILED)
 
 
@@ -256,10 +248,13 @@ def retry(
 
     if (document is None) == (not every):
         fail("name a document, or say --all", USAGE)
-    with journal_of(read_config(config)) as journal:
+    checked = read_config(config)
+    with journal_of(checked) as journal:
         rows = [entry.row for entry in find_documents(journal, document)] if document else None
         count = journal.retry(rows)
-    console.say({"retried": count}, f"{count} documents will be tried again", as_json)
+    when = "at once" if is_running(checked) else f"by: {command('sync', config)}"
+    words = f"{console.counted(count, 'document')} will be tried again {when}"
+    console.say({"retried": count}, words if count else "nothing to try again", as_json)
 
 
 @app.command()
@@ -268,13 +263,17 @@ def accept(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Say that a source's sudden loss of documents is real: they are removed at the next pass."""
+    """Believe a source's sudden loss of documents.
+
+    They are removed from Chroma at the next pass.
+    """
 
     with journal_of(read_config(config)) as journal:
         done = journal.accept(SourceName(source))
     if not done:
         fail(f"source {source!r} is not held for a loss of documents; see: ingestor status", USAGE)
-    console.say({"accepted": source}, f"the loss in {source} is accepted", as_json)
+    words = f"the loss in {source} is believed: its documents are removed at the next pass"
+    console.say({"accepted": source}, words, as_json)
 
 
 @app.command(name="ls")
@@ -295,8 +294,8 @@ def show(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a document's chunks as they are in Chroma, with their spans."""
+    """Show a document's chunks, as they are in Chroma."""
 
     checked = read_config(config)
     set_up("error", checked.log.format)
-    console.show_chunks(shown(checked, document), as_json)
+    excerpt.show_chunks(shown(checked, document), as_json)

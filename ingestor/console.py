@@ -1,146 +1,124 @@
-"""What commands print: tables for people, JSON for programs, progress while they wait.
+"""What commands print: tables for people, JSON for programs.
 
-The JSON keys are a promise (docs/commands.md); texts for people may change.
+The JSON keys are a promise (docs/commands.md); texts for people may change. ``excerpt`` shows texts and
+``overview`` a status; ``progress`` is what people see while they wait.
 """
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
-from ingestor.inspection import Estimate, Listed, Shown, Verification
-from ingestor.live import Live
-from ingestor.model import Hit
-from ingestor.printable import line, spelt
-from ingestor.status import Status
+from ingestor.inspection import Estimate, Listed, Verification
+from ingestor.invocation import command
+from ingestor.plan import Plan
+from ingestor.printable import line
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-EXCERPT = 300  # characters of a hit that are shown
+DOCUMENTS = ("added", "changed", "moved", "removed", "unchanged", "quarantined")
+RECORDS = ("added", "replaced", "patched", "dropped")
+DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable")
+GAP = "   "
 
 
 def say(value: object, words: str, as_json: bool) -> None:
     print(json.dumps(value) if as_json else words)
 
 
-@contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[Live], None]]:
-    """A bar on a terminal, a plain line every few seconds elsewhere, nothing if ``quiet``."""
-    if quiet:
-        yield lambda live: None
-    elif err.is_terminal:
-        with _bar() as bar:
-            task = bar.add_task("documents", total=None, texts=0)
-            yield lambda live: _advance(bar, task, live)
-    else:
-        yield Lines()
+def print_table(header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """Aligned columns; those of numbers to the right. Nothing is cut off, however narrow the terminal."""
+    cells = [[Text(name, "dim") for name in header]]
+    cells += [[Text(line(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    widths = [max(cell_len(row[at].plain) for row in cells) for at in range(len(header))]
+    right = [all(_is_number(row[at].plain) for row in cells[1:]) for at in range(len(header))]
+    for row in cells:
+        shown = Text(GAP).join(_padded(*column) for column in zip(row, widths, right, strict=True))
+        shown.rstrip()
+        out.print(shown)
 
 
-def _bar() -> Progress:
-    columns = (
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[texts]} texts embedded"),
-        TimeElapsedColumn(),
-    )
-    return Progress(*columns, console=err, transient=True)
+def _is_number(text: str) -> bool:
+    return text.replace(",", "").isdecimal()
 
 
-def _advance(bar: Progress, task: Any, live: Live) -> None:
-    done = _done(live)
-    bar.update(task, completed=done, total=done + live.waiting, texts=live.texts)
-
-
-class Lines:
-    """A line at most every five seconds, and one when the work is done."""
-
-    def __init__(self) -> None:
-        self._last = 0.0
-
-    def __call__(self, live: Live) -> None:
-        total = _done(live) + live.waiting
-        if not total or (live.waiting and live.at - self._last < 5):
-            return
-        self._last = live.at
-        print(f"{_done(live)} of {total} documents, {live.texts} texts embedded", file=sys.stderr, flush=True)
-
-
-def _done(live: Live) -> int:
-    return sum(live.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed"))
-
-
-def ready(live: Live, collections: Sequence[str], records: int, config: Path) -> None:
-    """What a person wants to know once everything is indexed."""
-    spent = live.at - live.started
-    option = "" if config == Path("config.yaml") else f" --config {config}"
-    err.print(f"\n[bold green]In step.[/] {records} records in {', '.join(collections)} after {spent:.0f} s.")
-    if live.chroma:
-        err.print(f"Chroma listens at [bold]{live.chroma}[/]. Ask it something from another terminal:")
-        name = f" --collection {collections[0]}" if len(collections) > 1 else ""
-        err.print(f'  ingestor query "How long may I keep a book?"{name}{option}', style="cyan")
-    err.print("Watching for changes; Ctrl-C ends it.\n")
+def _padded(cell: Text, width: int, right: bool) -> Text:
+    space = " " * (width - cell_len(cell.plain))
+    return Text.assemble(space, cell) if right else Text.assemble(cell, space)
 
 
 def show_sync(result: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print(json.dumps(result))
         return
-    for part in ("documents", "records"):
-        print(f"{part + ':':11}{_counted(result[part])}")
     embedded = result["embedded"]
-    print(f"embedded:  {embedded['texts']} texts, {embedded['tokens']} tokens")
+    print(f"documents   {_counted(result['documents'])}")
+    print(f"records     {_counted(result['records'])}")
+    print(f"embedded    {counted(embedded['texts'], 'text')}, {counted(embedded['tokens'], 'token')}")
     if (asked := result["asked"])["calls"]:
         cost = f", cost {asked['cost']:.2f}" if asked["cost"] else ""
-        words = f"{asked['prompt_tokens']} tokens read, {asked['completion_tokens']} written{cost}"
-        print(f"asked:     {asked['calls']} questions to language models, {words}")
+        words = f"{asked['prompt_tokens']:,} tokens read, {asked['completion_tokens']:,} written{cost}"
+        print(f"asked       {counted(asked['calls'], 'question')} to language models, {words}")
+    print(f"time        {duration(result['seconds'])}")
     for problem in result["problems"]:
-        print(line(f"  {problem['document']}: {problem['reason']}"))
-    for source, reason in result["held"].items():
-        print(line(f"  source {source} is held: {reason}"))
-    for source, reason in result["unseen"].items():
-        print(line(f"  source {source}: {reason}"))
-    print(f"{result['seconds']:.1f} s")
+        _complain(f"{problem['source']}: {problem['document']}", problem["reason"])
+    for source, reason in {**result["unseen"], **result["held"]}.items():
+        _complain(f"source {source}", reason)
 
 
-def show_plan(estimate: Estimate, as_json: bool) -> None:
+def _complain(about: str, reason: str) -> None:
+    print_wrapped(Text.assemble((line(about), "yellow"), f": {line(reason)}"))
+
+
+def print_wrapped(text: Text, indent: str = "") -> None:
+    """Further lines, which a terminal may need, are indented by four more columns; a file has one line."""
+    rows = text.wrap(out, max(20, out.width - len(indent) - 4)) if out.is_terminal else [text]
+    for number, row in enumerate(rows):
+        row.rstrip()
+        out.print(Text.assemble(indent, "    " if number else "", row))
+
+
+def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
     plan = estimate.plan
     if as_json:
         print(json.dumps(_plan_json(estimate)))
         return
-    for name, counts in plan.sources.items():
-        print(f"{name}: {_counted(counts)}")
-    print(f"records:   {_counted(plan.records)}")
+    kinds = [kind for kind in DOCUMENTS if kind != "quarantined" or plan.documents[kind]]
+    rows = [(name, *(f"{counts[kind]:,}" for kind in kinds)) for name, counts in plan.sources.items()]
+    print_table(("source", *kinds), rows)
+    print()
     least = "" if plan.exact else "at least "
-    print(f"to embed:  {least}{plan.texts} texts, {plan.tokens} tokens after the cache")
+    print(f"records    {_counted(plan.records)}")
+    print(f"to embed   {least}{counted(plan.texts, 'text')}, {counted(plan.tokens, 'token')}")
     if plan.asks:
         cost = f", cost {plan.cost:.2f} and that of the answers" if plan.cost else ""
-        words = f"{plan.asks} questions to language models, {plan.prompt_tokens} tokens to read{cost}"
-        print(f"to ask:    about {words}; nobody was asked")
-    if estimate.seconds:
-        rate = f"{estimate.tokens_per_second:.0f} tokens/s"
-        print(f"time:      {least}about {_duration(estimate.seconds)} ({rate})")
-    for document, reason in plan.problems:
-        print(line(f"  {document}: {reason}"))
-    print("Nothing was touched; `ingestor sync` does it.")
+        asks = f"{counted(plan.asks, 'question')} to language models"
+        print(f"to ask     about {asks}, {plan.prompt_tokens:,} tokens to read{cost}; nobody was asked")
+    if estimate.seconds and estimate.tokens_per_second:
+        rate = f"{estimate.tokens_per_second:,.0f} tokens/s"
+        print(f"time       {least}about {duration(estimate.seconds)}, at this machine's {rate}")
+    for about, reason in plan.problems:
+        _complain(about, reason)
+    then = f"Nothing was touched. To do it: {command('sync', config)}" if _works(plan) else "Nothing to do."
+    print(f"\n{then}")
+
+
+def _works(plan: Plan) -> bool:
+    return any(plan.documents[kind] for kind in DOCUMENTS if kind != "unchanged") or plan.records.total() > 0
 
 
 def _plan_json(estimate: Estimate) -> dict[str, Any]:
     plan = estimate.plan
-    kinds = ("added", "changed", "moved", "removed", "unchanged", "quarantined")
     return {
-        "documents": {kind: plan.documents[kind] for kind in kinds},
-        "records": {kind: plan.records[kind] for kind in ("added", "replaced", "patched", "dropped")},
+        "documents": {kind: plan.documents[kind] for kind in DOCUMENTS},
+        "records": {kind: plan.records[kind] for kind in RECORDS},
         "embed": {"texts": plan.texts, "tokens": plan.tokens, "exact": plan.exact},
         "ask": {"calls": plan.asks, "prompt_tokens": plan.prompt_tokens, "cost": round(plan.cost, 6)},
         "sources": {name: dict(counts) for name, counts in plan.sources.items()},
@@ -150,124 +128,63 @@ def _plan_json(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def show_status(status: Status, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(asdict(status)))
-        return
-    where = f"; Chroma at {status.chroma}" if status.chroma else ""
-    out.print("[green]running[/]" + where if status.running else "[yellow]not running[/]")
-    out.print(_source_table(status))
-    out.print(_collection_table(status))
-    for name, source in status.sources.items():
-        if source.held:
-            out.print(Text.assemble((f"{name} is held: ", "red"), line(source.held)))
-        if source.trouble:
-            out.print(Text(line(f"{name}: {source.trouble}"), "yellow"))
-        if not source.configured:
-            out.print(f"[yellow]{name} is no longer in the config;[/] its documents stay as they are")
-    for failed in status.failures[:20]:
-        when = "until it changes" if failed.next_try is None else f"next try {_when(failed.next_try)}"
-        state = "quarantined" if failed.quarantined else "failed"
-        out.print(Text(line(f"{failed.source}: {failed.document}: {state}, {when}: {failed.reason}")))
-    if len(status.failures) > 20:
-        out.print(f"... and {len(status.failures) - 20} more (--json lists all)")
-
-
-def _source_table(status: Status) -> Table:
-    table = Table(
-        "source", "settled", "due", "in flight", "quarantined", "last scan", box=None, pad_edge=False
-    )
-    for name, source in status.sources.items():
-        scan = _when(source.last_scan) if source.last_scan else "never"
-        numbers = (source.settled, source.due, source.in_flight, source.quarantined)
-        table.add_row(name, *map(str, numbers), scan)
-    return table
-
-
-def _collection_table(status: Status) -> Table:
-    table = Table("collection", "records", "health", box=None, pad_edge=False)
-    for name, collection in status.collections.items():
-        sick = Text(collection.reason or "", "red")
-        words = {True: Text("healthy", "green"), False: sick, None: Text("not there yet")}
-        table.add_row(name, str(collection.records), words[collection.healthy])
-    return table
-
-
-def show_hits(hits: Sequence[Hit], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([
-            {"id": hit.id, "score": hit.score, "document": hit.text, "metadata": dict(hit.metadata)}
-            for hit in hits
-        ]))  # fmt: skip
-        return
-    for hit in hits:
-        meta = hit.metadata
-        place = f"{meta.get('source')}:{meta.get('start_line')}-{meta.get('end_line')}"
-        out.print(Text.assemble((f"{hit.score:.3f}  ", "bold green"), (line(place), "cyan")))
-        if meta.get("heading_path"):
-            out.print(Text(line(f"       {meta['heading_path']}"), "dim"))
-        text = spelt(" ".join(hit.text.split()))
-        out.print(Text(f"       {text[:EXCERPT]}{'…' if len(text) > EXCERPT else ''}\n"))
-    if not hits:
-        print("nothing found")
-
-
-def show_verify(report: Verification, as_json: bool) -> None:
+def show_verify(report: Verification, as_json: bool, config: Path) -> None:
     if as_json:
         print(json.dumps(asdict(report)))
         return
-    print(f"{report.checked} records checked")
-    for kind in ("missing", "orphaned", "stale", "wrong_metadata", "unreachable"):
-        if getattr(report, kind):
-            print(f"  {getattr(report, kind)} {kind.replace('_', ' ')}")
+    print(f"{counted(report.checked, 'record')} checked")
+    found = {kind: getattr(report, kind) for kind in DAMAGES if getattr(report, kind)}
+    if found:
+        print_table(("what is off", "records"), [(k.replace("_", " "), f"{n:,}") for k, n in found.items()])
     for example in report.examples[:20]:
-        print(f"    {example}")
+        print(line(f"  {example}"))
     for name, reason in report.broken.items():
-        print(f"  collection {name} is broken: {reason}")
+        _complain(f"collection {name}", reason)
     for name, reason in report.unseen.items():
-        print(line(f"  source {name}: {reason}"))
+        _complain(f"source {name}", reason)
     if report.unsettled:
-        print(f"  {report.unsettled} documents are not settled; `ingestor sync` brings them in step")
+        due = counted(report.unsettled, "document")
+        print(f"{due} not in step with the sources; to mend that: {command('sync', config)}")
     if report.clean:
-        print(f"everything is as it should be{' (after repair)' if report.repaired else ''}")
+        out.print(f"[green]Everything is as it should be{' again' if report.repaired else ''}.[/]")
     elif report.damaged:
-        print("mend it with: ingestor verify --repair")
+        print(f"To mend it: {command('verify --repair', config)}")
 
 
 def show_documents(documents: Sequence[Listed], as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(document) for document in documents]))
         return
-    for document in documents:
-        mark = " " if document.settled else "*"
-        print(f"{mark} {document.source}  {document.records:5}  {line(document.document)}")
-
-
-def show_chunks(found: Shown, as_json: bool) -> None:
-    chunks = [{"id": r.id, "text": r.text, "metadata": dict(r.metadata)} for r in found.records]
-    if as_json:
-        entry = found.entry
-        print(json.dumps({"document_id": entry.document_id, "key": entry.key, "chunks": chunks}))
+    if not documents:
+        print("there are no documents yet", file=sys.stderr)
         return
-    for number, record in enumerate(found.records):
-        meta = record.metadata
-        span = f"{meta.get('start_index')}-{meta.get('end_index')}"
-        head = f"{record.id}  {span}  {meta.get('heading_path') or ''}"
-        out.print(Text(line(head), "bold cyan"))
-        out.print(Text(spelt(record.text), "yellow" if number % 2 else "default"))
-    if not found.records:
-        print("this document has no records")
+    if out.is_terminal:
+        header, rows = ("source", "state", "records", "document"), [_row(document) for document in documents]
+        print_table(header, rows)
+        return
+    width = max(len(document.source) for document in documents)
+    for document in documents:
+        print(f"{document.source:{width}}  {document.records:6}  {line(document.document)}")
 
 
-def _counted(counts: Any) -> str:
-    return ", ".join(f"{number} {kind}" for kind, number in counts.items() if number) or "nothing"
+def _row(document: Listed) -> tuple[str | Text, ...]:
+    state = Text(document.state, "green" if document.settled else "yellow")
+    return document.source, state, f"{document.records:,}", document.document
 
 
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number) or "nothing"
 
 
-def _duration(seconds: float) -> str:
+def counted(number: int, what: str) -> str:
+    """``1 document``, ``2,000 documents``."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``42 s``, ``12 min``, ``3.5 h``, ``4 days``."""
     if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.0f} days"

@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ingestor import live, verify
 from ingestor import plan as planning
 from ingestor.answers import Reckoned
 from ingestor.cache import VectorCache
-from ingestor.collections import Collections
 from ingestor.choices import unpacked
+from ingestor.collections import Collections
 from ingestor.config import Config
 from ingestor.editions import Editions
 from ingestor.journal import Journal
@@ -43,7 +44,7 @@ def journal_of(config: Config) -> Iterator[Journal]:
         yield journal
 
 
-def running(config: Config) -> bool:
+def is_running(config: Config) -> bool:
     """Whether a daemon or a sync holds the state folder."""
     return held(lock_path(config))
 
@@ -51,26 +52,28 @@ def running(config: Config) -> bool:
 @contextmanager
 def collections_of(config: Config, journal: Journal) -> Iterator[Collections]:
     """Chroma for reading: the running daemon's server, else opened in this process."""
-    with Parts(config).collections(journal, attach=running(config)) as collections:
+    with Parts(config).collections(journal, attach=is_running(config)) as collections:
         yield collections
 
 
 def current_status(config: Config) -> Status:
     """Works whether or not a daemon runs."""
-    is_running, said = running(config), live.read(config.state)
+    running, said = is_running(config), live.read(config.state)
     if not journal_path(config).exists():
-        return gather(config, None, said, is_running, None)
+        return gather(config, None, said, running, None)
     with journal_of(config) as journal:
         try:
             with collections_of(config, journal) as collections:
-                return gather(config, journal, said, is_running, collections.probe)
+                return gather(config, journal, said, running, collections.probe)
         except (NeedsHuman, Transient) as error:
             reason = str(error)
-            return gather(config, journal, said, is_running, lambda name: reason)
+            return gather(config, journal, said, running, lambda name: reason)
 
 
 def search(config: Config, text: str, n: int, collection: str, where: dict[str, object] | None) -> list[Hit]:
     """Nearest first, by the configured embedder."""
+    if not text.strip():
+        raise BadRequest("say what to look for: the text is empty")
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         index = collections.existing(CollectionName(collection))
         if index is None:
@@ -109,7 +112,7 @@ def shown(config: Config, document: str) -> Shown:
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:
     """By key, path or id. Raises BadRequest when there is none."""
-    found = journal.named(wanted)
+    found = journal.named(wanted) or journal.named(str(Path(wanted).absolute()))
     if not found:
         raise BadRequest(f"no document {wanted!r}; `ingestor ls` lists them by key")
     return found
@@ -123,6 +126,7 @@ class Listed:
     collection: str
     records: int
     settled: bool
+    state: str  # settled, due, waiting (for another try) or quarantined
 
 
 def listed(journal: Journal, source: str | None) -> list[Listed]:
@@ -130,15 +134,22 @@ def listed(journal: Journal, source: str | None) -> list[Listed]:
     names = journal.sources()
     if source is not None and source not in names:
         raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
+    failed = {(f[0], f[1]): "quarantined" if f[5] else "waiting" for f in journal.failures()}
     return [
-        Listed(
-            entry.source, entry.key, entry.document_id, entry.collection, len(entry.known),
-            entry.item is not None and entry.done_version == entry.item.version,
-        )
+        _listed(entry, failed.get((entry.source, entry.key)))
         for name in names
         if source in (None, name)
         for entry in journal.of_source(SourceName(name))
-    ]  # fmt: skip
+    ]
+
+
+def _listed(entry: Entry, failed: str | None) -> Listed:
+    done = entry.item is not None and entry.done_version == entry.item.version
+    state = failed or ("settled" if done else "due")
+    return Listed(
+        entry.source, entry.key, entry.document_id, entry.collection, len(entry.known),
+        state == "settled", state,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,22 @@ _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskNam
 
 def set_up(level: str, form: str) -> None:
     """``level``: debug, info, warning, error; ``form``: text or json. Others' loggers are kept quiet."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = Stderr()
     handler.setFormatter(Json() if form == "json" else Text())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in _OTHERS:
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
+
+
+class Stderr(logging.Handler):
+    """Writes to what standard error is at that moment: the lines above a progress bar, while there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):  # nobody is there to read it
+            pass
 
 
 class Text(logging.Formatter):

@@ -17,6 +17,7 @@ class SourceStatus:
 
     settled: int = 0
     due: int = 0  # new, changed or gone, and those that wait for another try
+    waiting: int = 0  # the latter alone
     in_flight: int = 0
     quarantined: int = 0
     last_scan: float | None = None
@@ -49,11 +50,13 @@ class CollectionStatus:
 @dataclass(slots=True)
 class Status:
     running: bool = False
+    started: float | None = None  # POSIX seconds; None where nothing runs
     chroma: str = ""
     sources: dict[str, SourceStatus] = field(default_factory=dict)
     collections: dict[str, CollectionStatus] = field(default_factory=dict)
     failures: list[Failed] = field(default_factory=list)
-    embedded_texts: int = 0
+    embedded_texts: int = 0  # by this run, or the last one; the rates are while the model worked
+    texts_per_second: float | None = None
     tokens_per_second: float | None = None
 
     @property
@@ -72,8 +75,11 @@ def gather(
     probe: Callable[[CollectionName], str | None] | None,
 ) -> Status:
     """``probe``: why a collection is sick, or None; itself None where Chroma can't be asked."""
-    status = Status(running, live.chroma if running else "", embedded_texts=live.texts)
+    status = Status(running, embedded_texts=live.texts)
+    if running:
+        status.started, status.chroma = live.started, live.chroma
     if live.embedding_seconds:
+        status.texts_per_second = round(live.texts / live.embedding_seconds, 1)
         status.tokens_per_second = round(live.tokens / live.embedding_seconds, 1)
     for source in config.sources:
         status.sources[source.name] = SourceStatus()
@@ -89,6 +95,7 @@ def _add_sources(status: Status, journal: Journal, live: Live) -> None:
         source = status.sources.setdefault(name, SourceStatus(configured=False))
         shown = state if state in ("settled", "quarantined") else "due"
         setattr(source, shown, getattr(source, shown) + documents)
+        source.waiting += documents if state == "waiting" else 0
     for name, source in status.sources.items():
         row = journal.source(SourceName(name))
         source.last_scan, source.held, source.trouble = row.last_scan, row.held, row.trouble

@@ -63,7 +63,7 @@ CONFINED = {
     "transformers": ("ingestor.embedders",),
     "watchdog": ("connectors",),
     "typer": ("ingestor.cli",),
-    "rich": ("ingestor.console",),
+    "rich": ("ingestor.console", "ingestor.excerpt", "ingestor.overview", "ingestor.progress"),
     "random": ("ingestor.wiring",),
     "pypdfium2": ("ingestor.parsers",),
 }

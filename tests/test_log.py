@@ -1,3 +1,4 @@
+import io
 import json
 import logging
 import sys
@@ -109,4 +110,13 @@ def test_it_can_be_set_up_again(capsys: pytest.CaptureFixture[str]) -> None:
     set_up("info", "json")
     LOG.info("once")
     assert [json.loads(line)["message"] for line in said(capsys).splitlines()] == ["once"]
-    assert logging.getLogger().handlers[0].stream is sys.stderr  # type: ignore[attr-defined]
+
+
+def test_it_follows_standard_error_and_survives_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_up("info", "text")
+    later = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", later)
+    LOG.info("heard")
+    assert later.getvalue().endswith("heard\n")
+    later.close()
+    LOG.info("unheard")

@@ -1,0 +1,56 @@
+"""What a person wants to know once everything is indexed, with a question to try that has an answer."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from ingestor.collections import Collections
+from ingestor.console import counted, duration, err
+from ingestor.invocation import command, quoted
+from ingestor.live import Live
+from ingestor.model import CollectionName
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.printable import line
+
+LOOKED_AT = 300  # records whose headings may be the question
+LONGEST = 80  # characters of it
+
+
+def greet(
+    live: Live, collections: Sequence[str], records: int, failed: int, question: str | None, config: Path
+) -> None:
+    """``live``: at the first rest; ``failed``: documents that could not be taken in."""
+    spent = duration(live.at - live.started)
+    err.print(
+        f"\n[bold green]In step:[/] {counted(records, 'record')} in {', '.join(collections)}, after {spent}."
+    )
+    if failed:
+        err.print(
+            f"[yellow]{counted(failed, 'document')} failed;[/] what and why: {command('status', config)}"
+        )
+    if live.chroma:
+        err.print(f"Chroma listens at [bold]{live.chroma}[/].")
+    if question:
+        name = f" --collection {collections[0]}" if len(collections) > 1 else ""
+        err.print("Ask it something from another terminal:\n")
+        err.print(f"  {command(f'query {quoted(question)}{name}', config)}\n", style="cyan", markup=False)
+    elif not records:
+        err.print("There is nothing to index yet: documents are taken in as they come.")
+    err.print("Watching for changes; Ctrl-C ends it.\n")
+
+
+def question(collections: Collections, name: CollectionName) -> str | None:
+    """A question that a heading asks, else what a heading says; None where there is none."""
+    with suppress(Transient, Gone, Torn, NeedsHuman):
+        index = collections.existing(name)
+        if index is not None:
+            records = index.read(list(islice(index.ids(), LOOKED_AT)))
+            found = [r.metadata.get("section_title") or r.metadata.get("title") for r in records]
+            return _best([line(str(title)) for title in found if title])
+    return None
+
+
+def _best(titles: Sequence[str]) -> str | None:
+    short = [title for title in titles if len(title) <= LONGEST]
+    return next((title for title in short if title.endswith("?")), short[0] if short else None)

@@ -1,0 +1,127 @@
+"""A status on the screen: first what matters most, then the figures, last what failed and what helps."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+from rich.text import Text
+
+from ingestor.console import counted, duration, out, print_table, print_wrapped
+from ingestor.invocation import command
+from ingestor.printable import line
+from ingestor.status import CollectionStatus, Failed, Status
+
+MOST = 20  # failures that are shown
+
+
+def show_status(status: Status, as_json: bool, config: Path) -> None:
+    if as_json:
+        print(json.dumps(asdict(status)))
+        return
+    now = time.time()
+    out.print(_head(status, now))
+    for trouble in _troubles(status, config):
+        print_wrapped(trouble)
+    out.print()
+    _print_sources(status, now)
+    out.print()
+    _print_collections(status)
+    if status.embedded_texts and status.texts_per_second and status.tokens_per_second:
+        run = "this run" if status.running else "the last run"
+        rates = f"{status.texts_per_second:,.1f} texts/s, {status.tokens_per_second:,.0f} tokens/s"
+        out.print(f"\nembedded by {run}: {counted(status.embedded_texts, 'text')}, at {rates}")
+    _print_failures(status, now, config)
+
+
+def _head(status: Status, now: float) -> Text:
+    """Whether it runs, and whether there is anything left to do."""
+    due = sum(source.due for source in status.sources.values())
+    bad = sum(source.quarantined for source in status.sources.values())
+    work = f"{counted(due, 'document')} to do" if due else "nothing to do"
+    work += f", {counted(bad, 'document')} quarantined" if bad else ""
+    if not status.running:
+        return Text.assemble(("not running", "yellow"), f"; {work}")
+    since = f" for {duration(max(0.0, now - status.started))}" if status.started else ""
+    chroma = f"; Chroma at {status.chroma}" if status.chroma else ""
+    return Text.assemble(("running", "green"), f"{since}; {work}{chroma}")
+
+
+def _troubles(status: Status, config: Path) -> Iterator[Text]:
+    """What needs a person, or a look."""
+    for name, source in status.sources.items():
+        if source.held:
+            yield Text.assemble((f"source {name} is held: ", "red"), line(source.held))
+        if source.trouble:
+            yield Text.assemble((f"source {name}: ", "yellow"), line(source.trouble))
+        if not source.configured:
+            words = " is no longer in the config; its documents stay as they are"
+            yield Text.assemble((f"source {name}", "yellow"), words)
+    for reason, names in _sick(status).items():
+        yield Text.assemble((f"collection {', '.join(names)}: ", "red"), line(reason))
+    if not status.running and any(source.due for source in status.sources.values()):
+        yield Text(f"To do it: {command('run', config)}, or once: {command('sync', config)}")
+
+
+def _sick(status: Status) -> dict[str, list[str]]:
+    """Collections by what ails them: a server that is away is said once."""
+    reasons: dict[str, list[str]] = {}
+    for name, collection in status.collections.items():
+        if collection.healthy is False:
+            reasons.setdefault(collection.reason or "", []).append(name)
+    return reasons
+
+
+def _print_sources(status: Status, now: float) -> None:
+    header = ("source", "settled", "due", "waiting", "in flight", "quarantined", "last scan")
+    print_table(
+        header,
+        [
+            (
+                name,
+                *map(_number, (s.settled, s.due, s.waiting, s.in_flight)),
+                Text(_number(s.quarantined), "yellow" if s.quarantined else ""),
+                f"{duration(max(0.0, now - s.last_scan))} ago" if s.last_scan else "never",
+            )
+            for name, s in status.sources.items()
+        ],
+    )
+
+
+def _print_collections(status: Status) -> None:
+    rows = [(name, _number(c.records), _health(c)) for name, c in status.collections.items()]
+    print_table(("collection", "records", "in Chroma"), rows)
+
+
+def _health(collection: CollectionStatus) -> Text:
+    if collection.healthy is None:
+        return Text("not there yet", "dim")
+    return Text("healthy", "green") if collection.healthy else Text("not healthy", "red")
+
+
+def _print_failures(status: Status, now: float, config: Path) -> None:
+    if not status.failures:
+        return
+    out.print(f"\n{counted(len(status.failures), 'document')} failed:")
+    for failed in status.failures[:MOST]:
+        out.print(Text.assemble((line(f"{failed.source}: {failed.document}"), "yellow")))
+        print_wrapped(Text(f"{_outlook(failed, now)}: {line(failed.reason)}"), "    ")
+    if len(status.failures) > MOST:
+        out.print(f"... and {len(status.failures) - MOST:,} more; all: {command('status --json', config)}")
+    out.print(f"To try again at once: {command('retry --all', config)}")
+
+
+def _outlook(failed: Failed, now: float) -> str:
+    if failed.next_try is None:
+        return "quarantined until the file or the config changes"
+    if failed.next_try <= now:
+        return "tried again at the next pass; last time"
+    at = datetime.fromtimestamp(failed.next_try).astimezone().strftime("%H:%M:%S")
+    tries = counted(failed.attempts, "failed try").replace("trys", "tries")
+    return f"{tries}, the next in {duration(failed.next_try - now)} ({at})"
+
+
+def _number(value: int) -> str:
+    return f"{value:,}"

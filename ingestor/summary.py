@@ -1,0 +1,39 @@
+"""What one sync did, as its users are told."""
+
+from collections import Counter
+from typing import Any
+
+from ingestor.wiring import Running
+
+
+def of_sync(running: Running, seconds: float) -> dict[str, Any]:
+    """The stable keys of ``sync --json``."""
+    tally, journal, embedding = running.engine.writer.tally, running.journal, running.embedding
+    rows = {source.name: journal.source(source.name) for source in running.parts.config.sources}
+    states = Counter[str]()
+    for source, _, state, documents in journal.counts():
+        states[state] += documents if source in rows else 0
+    touched = tally.added + tally.changed + tally.moved
+    return {
+        "documents": {
+            "added": tally.added,
+            "changed": tally.changed,
+            "moved": tally.moved,
+            "removed": tally.removed,
+            "unchanged": max(0, states["settled"] - touched),
+            "quarantined": states["quarantined"],
+            "failed": states["due"] + states["waiting"] + states["gone"],
+        },
+        "records": {
+            "added": tally.records_added,
+            "replaced": tally.records_replaced,
+            "patched": tally.records_patched,
+            "dropped": tally.records_dropped,
+        },
+        "embedded": {"texts": embedding.texts, "tokens": embedding.tokens},
+        "asked": running.answers.counts(),
+        "seconds": round(seconds, 3),
+        "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in journal.failures()],
+        "held": {name: row.held for name, row in rows.items() if row.held is not None},
+        "unseen": {name: row.trouble for name, row in rows.items() if row.trouble is not None},
+    }
