@@ -18,6 +18,8 @@ _TAIL = 65_536  # bytes in which a zip's directory names its members
 # Content type -> parser kind. What is text and not named here is read by the text parser.
 _PARSERS = {
     "text/markdown": "markdown",
+    "text/html": "html",
+    "application/xhtml+xml": "html",
     "application/pdf": "pdf",
 }
 

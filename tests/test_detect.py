@@ -76,7 +76,7 @@ def test_content_type(name: str, data: bytes, declared: str | None, expected: st
     [
         ("text/markdown", "markdown"),
         ("text/plain", "text"),
-        ("text/html", "text"),
+        ("text/html", "html"),
         ("text/x-anything", "text"),
         ("application/json", "text"),
         ("application/pdf", "pdf"),

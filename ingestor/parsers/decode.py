@@ -28,6 +28,10 @@ _LEGACY = [
     *("koi8_r", "koi8_u", "cp866", "cp850", "mac_roman"),
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 ]
+# What people mean by a name is the superset of it that is in use; and the codecs that are character sets.
+_SUPERSETS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "shift_jis": "cp932"}
+_SUPERSETS |= {"gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949"}
+_CHARACTER_SETS = re.compile(r"cp\d|iso\d|koi8|mac|kz1048|ptcp|tis|euc|big5|gb|johab|shift|hz$")
 # The mark of UTF-32-LE begins with that of UTF-16-LE: the longer ones come first.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -38,8 +42,11 @@ _MARKS = (
 )
 
 
-def decode(data: bytes) -> str:
-    """The text of ``data``. Linear in its length. Raises BadDocument when it is not text."""
+def decode(data: bytes, declared: str | None = None) -> str:
+    """The text of ``data``. Linear in its length. Raises BadDocument when it is not text.
+
+    ``declared``: the encoding that the content names; believed where the bytes are not UTF-8.
+    """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _checked(data[len(mark) :].decode(encoding, "replace"), encoding)
@@ -49,7 +56,7 @@ def decode(data: bytes) -> str:
     try:
         return _checked(data.decode("utf-8"), "utf-8")
     except UnicodeDecodeError:
-        return _damaged_utf8(data) or _legacy(data)
+        return _damaged_utf8(data) or _as_declared(data, declared) or _legacy(data)
 
 
 def utf16_without_mark(data: bytes) -> str | None:
@@ -64,6 +71,19 @@ def utf16_without_mark(data: bytes) -> str | None:
     if even > 0.3 * pairs and odd < 0.05 * pairs:
         return "utf-16-be"
     return None
+
+
+def _as_declared(data: bytes, declared: str | None) -> str | None:
+    """By the encoding that is declared, if there is such a one and it is not UTF-8 (which was tried)."""
+    try:
+        encoding = codecs.lookup((declared or "").strip()).name
+    except (LookupError, ValueError):  # ValueError: a NUL in the name
+        return None
+    encoding = _SUPERSETS.get(encoding, encoding)
+    if not _CHARACTER_SETS.match(encoding):
+        return None
+    text = data.decode(encoding, "replace")
+    return _checked(_SURROGATES.sub("", text), encoding)
 
 
 def _damaged_utf8(data: bytes) -> str | None:

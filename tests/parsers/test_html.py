@@ -1,0 +1,202 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingestor.model import Blob, Block, Document
+from ingestor.parsers.html import PLUGIN, HtmlOptions
+from ingestor.parsers.html_tags import words
+from ingestor.ports import BadDocument
+from tests.parsers.laws import obeys_laws, texts
+
+MAIN = PLUGIN.build(HtmlOptions())
+FULL = PLUGIN.build(HtmlOptions(mode="full"))
+PAGE = """\
+<!DOCTYPE html>
+<html lang="en_US"><head><title>A  study</title><style>p {}</style>
+<meta name="author" content="Ada Bo"><meta property="article:published_time" content="2024-01-02"></head>
+<body><nav>Home | About</nav><header>
+<h1>1. Hello <b>world</b><a class="headerlink" href="#x">¶</a></h1></header>
+<p>One<br>two   three <a href="x">link</a>.</p>loose text <i>it</i>
+<ul><li>a<ul><li>b<li>c</ul><li>d <p>e</p></ul><ol><li>x<li>y</ol>
+<table><caption>Cap</caption><tr><th>A<th>B<tr><td>1|2<td><p>two</p><p>three</p><tr><td colspan=2>wide</table>
+<div class="highlight-python notranslate"><pre><span>def</span> f():
+    return 1
+
+</pre></div>
+<blockquote><p>first</p><p>second</p></blockquote>
+<dl><dt class="sig" id="m.f">f(x)</dt><dd>does f</dd></dl>
+<script>no()</script><div style="display: none">hidden</div><p hidden>too</p>
+<h2>1.1 Sub</h2><div>end</div><footer>Imprint</footer></body></html>
+"""
+
+
+def parse(source: str | bytes, parser: object = MAIN, declared: str | None = None) -> Document:
+    data = source.encode() if isinstance(source, str) else source
+    document: Document = parser.parse(Blob(data, "a.html", declared))  # type: ignore[attr-defined]
+    return document
+
+
+def kinds(document: Document) -> list[tuple[str, str]]:
+    return [(b.kind, t) for b, t in zip(document.blocks, texts(document), strict=True)]
+
+
+def test_every_kind_of_block() -> None:
+    assert kinds(parse(PAGE)) == [
+        ("heading", "1. Hello world"),
+        ("paragraph", "One\ntwo three link."),
+        ("paragraph", "loose text it"),
+        ("list", "- a\n  - b\n  - c\n- d e"),
+        ("list", "1. x\n2. y"),
+        ("paragraph", "Cap"),
+        ("table", "| A | B |\n| --- | --- |\n| 1\\|2 | two three |\n| wide |  |"),
+        ("code", "def f():\n    return 1"),
+        ("quote", "first"),
+        ("quote", "second"),
+        ("definition", "f(x)"),
+        ("paragraph", "does f"),
+        ("heading", "1.1 Sub"),
+        ("paragraph", "end"),
+    ]
+
+
+def test_what_blocks_and_the_document_know() -> None:
+    document = parse(PAGE)
+    assert (document.title, document.language) == ("A study", "en-US")
+    assert document.extra == (("author", "Ada Bo"), ("date", "2024-01-02"))
+    headings = [block for block in document.blocks if block.kind == "heading"]
+    assert [(b.level, b.title, b.number) for b in headings] == [
+        (1, "1. Hello world", "1"),
+        (2, "1.1 Sub", "1.1"),
+    ]
+    assert [b.language for b in document.blocks if b.kind == "code"] == ["python"]
+    assert [b.symbol for b in document.blocks if b.kind == "definition"] == ["m.f"]
+
+
+def test_full_mode_takes_what_surrounds_the_content() -> None:
+    assert ("paragraph", "Home | About") in kinds(parse(PAGE, FULL))
+    assert ("paragraph", "Imprint") in kinds(parse(PAGE, FULL))
+    assert "hidden" not in parse(PAGE, FULL).text
+
+
+LONG = "word " * 50
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (f"<p>out</p><main><p>{LONG}</p></main>", LONG),
+        (f"<p>out</p><div role=main>{LONG}</div>", LONG),
+        (f"<p>out</p><article>{LONG}</article>", LONG),
+        ("<p>out</p><main>tiny</main>", "out\n\ntiny"),
+        (f"<article>{LONG}</article><article>two</article>", f"{LONG.strip()}\n\ntwo"),
+        ("<div class='related x'>around</div><p>in</p>", "in"),
+        ("<div role=navigation>around</div><p>in</p>", "in"),
+        ("<aside>only an aside</aside>", "only an aside"),  # better than nothing
+    ],
+)
+def test_the_main_content_is_found(body: str, text: str) -> None:
+    assert parse(f"<body>{body}").text == text.strip()
+
+
+def test_a_layout_table_is_walked_through() -> None:
+    page = "<table><tr><td><table><tr><td>menu<td>x</table></td><td><h1>T</h1><p>text</p></td></tr></table>"
+    assert kinds(parse(page)) == [
+        ("paragraph", "menu"), ("paragraph", "x"), ("heading", "T"), ("paragraph", "text"),
+    ]  # fmt: skip
+
+
+def test_a_list_of_code_is_walked_through() -> None:
+    page = "<ol><li>Do:<pre><code class='language-c++'>a;</code></pre></li><li>b</li></ol>"
+    document = parse(page)
+    assert kinds(document) == [("paragraph", "Do:"), ("code", "a;"), ("paragraph", "b")]
+    assert document.blocks[1].language == "c++"
+
+
+@pytest.mark.parametrize(
+    ("data", "declared"),
+    [
+        ("<meta charset=utf-8>Größe".encode(), None),
+        ("Größe".encode("utf-8-sig"), None),
+        ("<meta charset=iso-8859-1><p>Größe".encode("latin-1"), None),
+        (
+            '<meta http-equiv=Content-Type content="text/html; charset=windows-1252"><p>Größe'.encode(
+                "cp1252"
+            ),
+            None,
+        ),
+        ("<p>Größe".encode("latin-1"), "text/html; charset=ISO-8859-1"),
+        ("<p>Größe".encode(), "text/html; charset=ISO-8859-1"),  # what is UTF-8 is not misread
+        ("<p>Größe".encode("utf-16"), None),
+    ],
+)
+def test_encodings(data: bytes, declared: str | None) -> None:
+    assert parse(data, declared=declared).text == "Größe"
+
+
+def test_declared_legacy_encodings_are_believed() -> None:
+    russian = "Съешь"
+    assert parse(f"<meta charset=koi8-r><p>{russian}".encode("koi8-r")).text == russian
+    assert parse("<meta charset=gb2312><p>中文鎔".encode("gbk")).text == "中文鎔"
+    assert parse(b"<meta charset=zip><p>caf\xe9").text == "café"
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("<div>" * 300_000, "nested"),
+        ("<div/>" * 300_000, "nested"),
+        ("<ul><li>" * 20_000, "nested"),
+        ("".join(f"<font size={i}>" for i in range(1000)) + "<p>x" * 20_000, "never closed"),
+        ("<p " + " ".join(f"a{i}" for i in range(100_000)) + ">", "attributes"),
+    ],
+)
+def test_tangles_are_refused_at_once(source: str, reason: str) -> None:
+    with pytest.raises(BadDocument, match=reason):
+        parse(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x " * 2_000_000,
+        "<" * 1_000_000,
+        "&" * 1_000_000,
+        "<!--" * 200_000,
+        "<svg>" + "<path d='x'/>" * 5_000 + "</svg>text",
+        "<p>x" * 20_000,
+        "<ul>" + "<li>x" * 20_000,
+        "<table>" + "<tr><td>x<td>y" * 10_000,
+        "<blockquote>x" * 900 + "y</blockquote>" * 900,
+        "<ul><li>x" * 450 + "<pre>x",
+        "<p><b>" * 20,
+        "<table><tr><td colspan=999999999>x<td colspan=-1>y<td colspan=²>z<tr><td>",
+        f'<img src="data:image/png;base64,{"A" * 1_000_000}">text',
+    ],
+)
+def test_absurd_pages_are_read(source: str) -> None:
+    obeys_laws(MAIN, Blob(source.encode(), "a.html"))
+
+
+def test_code_keeps_its_indentation() -> None:
+    document = parse("<pre>\n  one\n    two\n\n</pre>")
+    assert document.text == "  one\n    two"
+    assert document.blocks == (Block("code", 0, 13),)
+
+
+TAGS = words("p div b i a ul ol li table tr td th pre code h1 h2 h6 blockquote br dl dt dd nav main svg span")
+tags = st.sampled_from([f"<{tag}>" for tag in sorted(TAGS)] + [f"</{tag}>" for tag in sorted(TAGS)])
+odd = st.sampled_from(
+    ["text", " ", "\n", "\x0c", "&nbsp;", "&#0;", "&#xd800;", "\u2028", "<td colspan=3>", "日本"]
+)
+sources = st.lists(tags | odd, max_size=40).map("".join)
+
+
+@settings(max_examples=200)
+@given(sources, st.booleans())
+def test_laws_hold_for_any_markup(source: str, main: bool) -> None:
+    obeys_laws(MAIN if main else FULL, Blob(source.encode(), "a.html"))
+
+
+@given(st.binary(max_size=300))
+def test_laws_hold_for_any_bytes(data: bytes) -> None:
+    obeys_laws(MAIN, Blob(data, "a.html"))
