@@ -86,6 +86,8 @@ def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceCon
 
 
 def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
+    if stored.items() >= _stored(today).items():  # with its secrets and tuning, however deep in the options
+        return today
     try:
         plugin = find(group, stored["kind"])
         tuning = tuned(today.options) if today.plugin.kind == plugin.kind else {}

@@ -1,0 +1,235 @@
+"""Strategies that ask a language model, through the real program: asked once, and no key in sight."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chunkers.laws import essay
+from tests.e2e.project import INGESTOR, Project, wait
+from tests.endpoint import KEY, Reply, refused, said, serving
+from tests.serving import free_port
+
+KEY_VARIABLE = {"MODEL_KEY": KEY}
+
+
+def answer(body: dict[str, Any]) -> Reply:
+    pieces = body["messages"][1]["content"].count("<start_chunk_")
+    return said(f"split_after: {min(3, pieces)}")
+
+
+def asking(project: Project, base_url: str, **more: Any) -> Project:
+    project.settings["chunking"] = {
+        "strategy": "llm", "base_url": base_url, "model": "tiny", "api_key": "${MODEL_KEY}", "window": 200,
+        "retries": 0, "prompt_price": 1.0, **more,
+    }  # fmt: skip
+    project.configure()
+    return project
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODEL_KEY", KEY)
+
+
+def write(project: Project, count: int = 3) -> None:
+    for number in range(count):
+        (project.docs / f"{number}.txt").write_text(essay(8, 100 * number))
+
+
+def strategies(project: Project) -> set[Any]:
+    return {(meta["strategy"], meta.get("fallback")) for _, _, meta, _ in project.records()}
+
+
+def nowhere(project: Project, *said: str) -> None:
+    """The key is in no file of the project's state and in no words."""
+    files = [path for path in project.folder.rglob("*") if path.is_file()]
+    assert any(path.name == "journal.sqlite3" for path in files)
+    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+    assert not any(KEY in words for words in said)
+
+
+def test_what_was_asked_once_is_not_asked_again(project: Project) -> None:
+    with serving(answer) as endpoint:
+        asking(project, endpoint.base_url)
+        write(project)
+        plan = project.json("plan")
+        assert endpoint.calls == 0
+        assert plan["ask"]["calls"] >= 3
+        assert plan["ask"]["cost"] == pytest.approx(plan["ask"]["prompt_tokens"] / 1e6, abs=1e-6)
+        assert plan["embed"]["exact"] is False
+        first = project.json("sync")
+        assert first["asked"]["calls"] == endpoint.calls > 6
+        assert first["asked"]["prompt_tokens"] == 10 * endpoint.calls
+        assert first["asked"]["completion_tokens"] == 2 * endpoint.calls
+        assert strategies(project) == {("llm", None)}
+        asked = endpoint.calls
+        assert project.json("plan")["ask"]["calls"] == 0
+        assert project.json("sync")["asked"]["calls"] == 0
+        asking(project, endpoint.base_url, min_tokens=20)  # other chunks of the same answers
+        assert project.json("sync")["documents"]["changed"] == 3
+        assert endpoint.calls == asked
+        fresh = Project(project.folder / "fresh", project.settings, {"path": str(project.docs)})
+        (fresh.folder / "state").mkdir()
+        shutil.copy(project.folder / "state" / "cache.sqlite3", fresh.folder / "state")
+        assert fresh.json("sync")["documents"]["added"] == 3  # from nothing, but for the cache
+        assert endpoint.calls == asked
+        document = project.docs / "1.txt"
+        document.write_text(document.read_text().replace("In case 103", "It is new that in case 103", 1))
+        assert 1 <= project.json("sync")["asked"]["calls"] <= 4
+
+
+@pytest.mark.slow
+def test_equal_documents_ask_once(project: Project) -> None:
+    with serving(answer) as endpoint:
+        asking(project, endpoint.base_url)
+        for number in range(6):
+            (project.docs / f"{number}.txt").write_text(essay(8))
+        project.json("sync")
+        bodies = [str(body) for body in endpoint.bodies]
+        assert len(bodies) == len(set(bodies)) > 2
+
+
+@pytest.mark.slow
+def test_what_was_answered_before_a_crash_is_not_asked_again(project: Project) -> None:
+    def slowly(body: dict[str, Any]) -> Reply:
+        time.sleep(0.05)
+        return answer(body)
+
+    with serving(slowly) as endpoint:
+        asking(project, endpoint.base_url)
+        write(project, 12)
+        command = [INGESTOR, "sync", "--config", project.config]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait(lambda: endpoint.calls > 15, every=0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(30)
+        project.json("sync")
+        bodies = [str(body) for body in endpoint.bodies]
+        assert len(bodies) - len(set(bodies)) <= 4  # those that were under way
+        assert len(set(bodies)) > 30
+
+
+TROUBLE: dict[str, tuple[Callable[[], Reply], str]] = {
+    "overloaded": (lambda: refused(503, f"overloaded, {KEY}"), "answered 503: overloaded, ***"),
+    "throttled": (lambda: refused(429, "slow down", retry_after="600"), "answered 429: slow down"),
+    "not a model": (lambda: Reply(body=b"<html>"), "did not answer as an OpenAI-compatible server does"),
+    "wrong key": (lambda: refused(401, f"bad key {KEY}"), "(401): bad key ***; check api_key"),
+    "no such model": (lambda: refused(404, "no model"), "(404): no model; check base_url, and model 'tiny'"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TROUBLE)
+def test_a_trouble_is_told_and_passes(name: str, project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    reply, words = TROUBLE[name]
+    mended: list[bool] = []
+    with serving(lambda body: answer(body) if mended else reply()) as endpoint:
+        asking(project, endpoint.base_url)
+        write(project, 1)
+        done = project.call("sync")
+        assert done.returncode == 4
+        assert words in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        status = project.call("status", "--json").stdout
+        nowhere(project, done.stdout, done.stderr, status)
+        assert project.json("verify", code=None)["missing"] == 0
+        mended.append(True)
+        project.call("retry", "--all")
+        assert project.json("sync")["documents"]["added"] == 1
+        assert strategies(project) == {("llm", None)}
+        nowhere(project)
+
+
+@pytest.mark.slow
+def test_nobody_there(project: Project) -> None:
+    asking(project, f"http://127.0.0.1:{free_port()}/v1")
+    write(project, 1)
+    done = project.call("sync")
+    assert done.returncode == 4
+    assert "can't be reached" in done.stdout + done.stderr
+    assert project.json("status")["sources"]["docs"]["quarantined"] == 0
+
+
+@pytest.mark.slow
+def test_a_model_that_talks_nonsense_leaves_the_documents_searchable(project: Project) -> None:
+    with serving(lambda body: said("I'm sorry, I can't help with that.")) as endpoint:
+        asking(project, endpoint.base_url)
+        write(project, 1)
+        project.json("sync")
+        found = strategies(project)
+        assert found - {("llm", None)} == {("llm", "recursive: the model gave no valid answer")}
+        asked = endpoint.calls
+        (project.docs / "0.txt").rename(project.docs / "renamed.txt")
+        assert project.json("sync")["asked"]["calls"] == 0
+        assert endpoint.calls == asked
+
+
+@pytest.mark.slow
+def test_propositions_are_found_and_their_passages_read(project: Project) -> None:
+    def say(body: dict[str, Any]) -> Reply:
+        return said('["The house rule in case zero is that basil comes first."]')
+
+    with serving(say) as endpoint:
+        asking(project, endpoint.base_url)
+        project.settings["chunking"] |= {"strategy": "proposition", "group": False}
+        del project.settings["chunking"]["window"]
+        project.configure()
+        text = essay(3)
+        (project.docs / "0.txt").write_text(text)
+        project.json("sync")
+        (hit,) = project.json("query", "basil house rule", "-n", "1")
+        assert hit["document"] == "The house rule in case zero is that basil comes first."
+        meta = hit["metadata"]
+        assert meta["passage"] == text[meta["start_index"] : meta["end_index"]]
+
+
+def test_auto_says_what_it_picked_and_what_is_wrong(project: Project) -> None:
+    project.settings["chunking"] = {"strategy": "auto", "prose": {"strategy": "recursive", "size": 60}}
+    project.configure()
+    (project.docs / "a.txt").write_text(essay(8))
+    (project.docs / "b.md").write_text(f"# One\n\n{essay(4)}\n\n# Two\n\n{essay(4)}")
+    project.json("sync")
+    picked = {(meta["file_name"], meta["strategy"], meta["picked"]) for _, _, meta, _ in project.records()}
+    assert picked == {("a.txt", "auto", "recursive"), ("b.md", "auto", "structure")}
+    project.settings["chunking"] = {"strategy": "auto", "prose": {"strategy": "recursive", "size": 1}}
+    project.configure()
+    done = project.call("sync")
+    assert done.returncode == 2
+    assert "chunking.prose: recursive: size: " in done.stderr
+
+
+def test_a_key_may_stand_in_a_file_also_within_auto(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    pick = {"strategy": "llm", "model": "tiny", "window": 200, "api_key": f"file:{tmp_path / 'key'}"}
+    with serving(answer) as endpoint:
+        project.settings["chunking"] = {"strategy": "auto", "prose": {**pick, "base_url": endpoint.base_url}}
+        project.configure()
+        write(project, 1)
+        project.json("sync")
+        assert {headers["authorization"] for headers in endpoint.headers} == {f"Bearer {KEY}"}
+        nowhere(project)
+
+
+@pytest.mark.slow
+def test_a_daemon_that_asks_ends_when_told_to(project: Project) -> None:
+    def throttled(body: dict[str, Any]) -> Reply:
+        return refused(429, "slow down", retry_after="25")
+
+    with serving(throttled) as endpoint:
+        asking(project, endpoint.base_url, retries=9)
+        write(project, 2)
+        daemon = project.start()
+        try:
+            wait(lambda: endpoint.calls > 0)
+            begun = time.monotonic()
+            assert daemon.stop() == 0
+            assert time.monotonic() - begun < 20  # it did not wait for the server's 25 seconds
+        finally:
+            daemon.kill()
