@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ingestor import __version__, console, excerpt, greeting, overview, progress, summary
+from ingestor.chunk_command import chunk
 from ingestor.config import Config, ConfigError
 from ingestor.config_file import load
 from ingestor.daemon import Loop
@@ -286,6 +287,9 @@ def list_documents(
 
     with journal_of(read_config(config)) as journal:
         console.show_documents(listed(journal, source), as_json)
+
+
+app.command()(chunk)
 
 
 @app.command()

@@ -24,9 +24,9 @@ PURE = {
 
 # All that a pure module may import, besides pure modules and the registry (whose types options are made of).
 HARMLESS = {
-    "abc", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum", "fractions",
-    "functools", "graphlib", "hashlib", "heapq", "itertools", "json", "math", "operator", "pathlib", "re",
-    "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
+    "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum",
+    "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
+    "pathlib", "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
     "numpy", "pydantic", "pydantic_core", "sentencex", "yaml",
 }  # fmt: skip
 
@@ -62,8 +62,14 @@ CONFINED = {
     "sentence_transformers": ("ingestor.embedders",),
     "transformers": ("ingestor.embedders",),
     "watchdog": ("connectors",),
-    "typer": ("ingestor.cli",),
-    "rich": ("ingestor.console", "ingestor.excerpt", "ingestor.overview", "ingestor.progress"),
+    "typer": ("ingestor.cli", "ingestor.chunk_command"),
+    "rich": (
+        "ingestor.chunk_show",
+        "ingestor.console",
+        "ingestor.excerpt",
+        "ingestor.overview",
+        "ingestor.progress",
+    ),
     "random": ("ingestor.wiring",),
     "pypdfium2": ("ingestor.parsers",),
 }
