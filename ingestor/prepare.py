@@ -4,8 +4,10 @@ Runs on a worker and touches neither journal nor index: it returns what is to be
 whose vector is not in the index already are embedded, and the vector cache answers for those it has seen.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -32,6 +34,9 @@ from ingestor.model import (
 from ingestor.pooling import mix
 from ingestor.ports import Chunker, Collective, Embed, Parser
 from ingestor.rows import Entry, Intent, Receipt
+from ingestor.window import Beyond, endless, holding
+
+log = logging.getLogger("ingestor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class Tools:
     count_tokens: Callable[[Sequence[str]], list[int]]
     context: Context = "none"
     neighbours: float = 0.0
+    beyond: Beyond = endless
 
     def recipe(self, parser: str) -> str:
         """Of documents read by that parser; "" is a document that none could read."""
@@ -99,7 +105,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     if not job.force and _nothing_new(entry, facts, tools.recipe(parser)):
         return _unchanged(entry, entry.item.version)
     document = tools.parsers[parser].parse(blob)
-    chunking = tools.chunker.chunk(document, tools.embed, job.others)
+    chunking = _chunked(entry, document, tools, job.others)
     owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
     receipt = Receipt(
         owner.row, entry.item.version, tools.recipe(parser), facts, content, parser,
@@ -107,6 +113,30 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         sums=chunking.sums, interval=chunking.interval,
     )  # fmt: skip
     return _compose(entry, owner, receipt, document, chunking, tools)
+
+
+def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None) -> Chunking:
+    """Chunks of whose text the model reads only the beginning say so: ``truncated``."""
+    parts: dict[str, None] = {}
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        parts.update(dict.fromkeys(texts))
+        return tools.embed(texts)
+
+    chunking = tools.chunker.chunk(document, embed, others)
+    chunks = chunking.chunks
+    if chunking.vectors is None:
+        cut = tools.beyond(_embedded_texts(document, chunks, tools.context))
+    else:
+        cut = holding(document.text, chunks, compress(parts, tools.beyond(list(parts))))
+    if any(cut):
+        log.warning("%s (%s): the model does not read to the end of %d of its %d chunks; lower max_tokens",
+                    entry.key, entry.source, sum(cut), len(chunks))  # fmt: skip
+    return replace(chunking, chunks=tuple(map(_marked, chunks, cut)))
+
+
+def _marked(chunk: Chunk, truncated: bool) -> Chunk:
+    return replace(chunk, extra=(*chunk.extra, ("truncated", True))) if truncated else chunk
 
 
 def withdraw(entry: Entry, receipt: Receipt) -> Prepared:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from ingestor.answers import Kept, Reckoned
@@ -34,6 +34,7 @@ from ingestor.prepare import Tools
 from ingestor.shelf import Model, Shelf
 from ingestor.tokens import Tokens
 from ingestor.transitions import Standing, Transitions
+from ingestor.window import beyond
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,7 @@ class Parts:
             count_tokens=self.tokens.counts,
             context=shared.context,
             neighbours=shared.neighbours,
+            beyond=partial(beyond, self.embedder),
         )
 
     def _parser(self, choice: Choice) -> Parser:

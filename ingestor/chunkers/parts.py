@@ -1,4 +1,4 @@
-"""The parts of a document that semantic strategies compare: sentences, paragraphs or small pieces. Pure.
+"""The parts of a document that semantic strategies compare: sentences, paragraphs or small pieces.
 
 A heading is no part of its own: it says what the next one is about, and belongs to it.
 """
