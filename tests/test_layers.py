@@ -49,6 +49,7 @@ MAY_THREAD = {
     "ingestor.pool": "the workers and their inbox",
     "ingestor.ports": "Event, as the type of a watcher's stop flag",
     "ingestor.cache": "a Lock: all workers share one connection",
+    "ingestor.answers": "Locks: workers that ask the same wait for one answer; and the flag that stops them",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
     "ingestor.isolation": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.chroma_child": "its own process, with a thread that ends it when its parent dies",
@@ -58,6 +59,7 @@ MAY_THREAD = {
 # Costly or far-reaching packages, and the only places that may import them.
 CONFINED = {
     "chromadb": ("ingestor.indexes",),
+    "httpx": ("ingestor.indexes", "ingestor.language_model"),
     "torch": ("ingestor.embedders",),
     "sentence_transformers": ("ingestor.embedders",),
     "transformers": ("ingestor.embedders",),
