@@ -42,8 +42,10 @@ _ANSWER = re.compile(r"split_after\W*(\d{1,9}(?:[\s,;]+\d{1,9})*)", re.I)
 
 
 class LlmOptions(AskingOptions):
-    max_tokens: int = Field(default=400, ge=SMALLEST)
-    answer_tokens: int = Field(default=100, ge=1)
+    max_tokens: int = Field(default=400, ge=SMALLEST, description="longer chunks are cut")
+    answer_tokens: int = Field(
+        default=100, ge=1, description="the longest answer; one cut off by it does not count"
+    )
     window: int = Field(default=800, ge=2 * _PIECE, description="tokens of text in one question, about")
     fallback: Literal["recursive", "cluster"] = Field(
         default="recursive", description="how a window is cut for which the model gives no valid answer"

@@ -47,7 +47,7 @@ _ODD = re.compile("[\0\ud800-\udfff]")
 
 
 class PropositionOptions(AskingOptions):
-    max_tokens: int = Field(default=250, ge=SMALLEST)
+    max_tokens: int = Field(default=250, ge=SMALLEST, description="longer chunks are cut")
     passage: int = Field(
         default=200, ge=20, description="most tokens in a passage, its headings aside; each is one question"
     )
