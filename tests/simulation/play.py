@@ -3,7 +3,9 @@
 from pathlib import Path
 from random import Random
 
-from tests.simulation.world import World
+from ingestor.choices import unpacked
+from ingestor.editions import Editions
+from tests.simulation.world import EMBEDDERS, Crash, World
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b") for name in ("one", "two", "three", "four")]
 LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", "zeta", "omega"]
@@ -12,7 +14,8 @@ LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", 
 def play(folder: Path, seed: int, acts: int = 12, **settings: object) -> World:
     """Act, let the program run and die, act again; at the end everything must be as from nothing."""
     random = Random(seed)
-    world = World(folder, seed, crash_rate=0.06, error_rate=0.03, collective=seed % 3 == 0, **settings)
+    settings = {"collective": seed % 3 == 0, "mode": ("in_place", "swap")[seed // 3 % 2], **settings}
+    world = World(folder, seed, crash_rate=0.06, error_rate=0.03, **settings)
     for _ in range(acts):
         for _ in range(random.randrange(1, 4)):
             act(world, random)
@@ -28,7 +31,7 @@ def act(world: World, random: Random) -> None:
     files = world.files
     existing = sorted(files.contents)
     deed = random.choice(
-        ["write", "write", "edit", "edit", "delete", "rename", "swap", "touch", "folder", "rare"]
+        ["write", "write", "edit", "edit", "delete", "rename", "swap", "touch", "folder", "rare", "rare"]
     )
     if deed == "write" or not existing:
         files.write(random.choice(NAMES), text(random))
@@ -57,20 +60,38 @@ def act(world: World, random: Random) -> None:
 
 
 def rare(world: World, random: Random) -> None:
-    deed = random.choice(["hide", "show", "recipe", "tear", "wipe"])
+    deed = random.choice(["hide", "show", "recipe", "recipe", "embedder", "roll back", "tear", "wipe"])
     if deed == "hide":
         world.files.hidden = "a"
     elif deed == "show":
         world.files.hidden = None
     elif deed == "recipe":
         world.per_chunk = random.choice([1, 2, 3])
-        world.engine.configure([world.source()], watch=False)
+        world.configure()
+    elif deed == "embedder":
+        world.embedder = random.choice(EMBEDDERS)
+        world.configure()
+    elif deed == "roll back" and Editions(world.journal).of("docs", "retired"):
+        roll_back(world)
     elif deed == "tear" and "docs" in world.shelves.collections:
         world.shelves.collections["docs"][0].torn = True
     elif deed == "wipe":
         world.shelves.collections.pop("docs", None)
         world.journal.close()
         world.start()
+
+
+def roll_back(world: World) -> None:
+    """Readers have the old collection again, as old as it is; then the old config is put back as well."""
+    try:
+        world.transitions.roll_back("docs")
+    except Crash:
+        world.start()
+    world.visible = (None, set())
+    choices = unpacked(Editions(world.journal).live("docs").choices or "")
+    world.embedder = choices["embedding"]["recipe"]
+    world.per_chunk = choices["sources"]["files"]["chunking"]["options"]["per_chunk"]
+    world.configure()
 
 
 def text(random: Random) -> str:

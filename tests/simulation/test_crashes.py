@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ingestor import apply, decide, diff
+from ingestor import apply, decide, diff, rechunk, shelf
+from ingestor.editions import Editions
 from ingestor.journal import Journal
 from tests.simulation.play import play
 
@@ -106,6 +107,10 @@ def _forget_before_dropping(journal, index, entries):
     return len(drops)
 
 
+def _always_follow(now, settings):
+    return rechunk.Decision("follow", now.wanted)
+
+
 BROKEN = {
     "settled before it is written": (apply, "write", _settle_before_writing),
     "written without intent": (apply, "write", _no_intent),
@@ -117,6 +122,9 @@ BROKEN = {
     "any collection of that name is believed": (Journal, "doubt", lambda self, name, rows=None: None),
     "statistics that moved disturb nobody": (Journal, "drifted", lambda self, *args: []),
     "a stale preparation is written": (apply, "valid", lambda journal, prepared: True),
+    "names are believed after a crash": (shelf, "straighten", lambda registrar, editions: 0),
+    "a collection is swapped before it is complete": (Editions, "unbuilt", lambda self, new, old: 0),
+    "another embedder writes in place": (rechunk, "decide", _always_follow),
 }
 
 

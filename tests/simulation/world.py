@@ -15,6 +15,9 @@ from random import Random
 
 import numpy as np
 
+from ingestor.choices import Choices
+from ingestor.config import Rechunk
+from ingestor.editions import Editions
 from ingestor.engine import Engine, Outcome
 from ingestor.fingerprint import text_digest
 from ingestor.indexes.memory import MemoryIndex
@@ -25,7 +28,10 @@ from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import Embed, Index, PartialScan, Stale, Torn, Transient
 from ingestor.prepare import Tools
 from ingestor.shelf import Model, Shelf
+from ingestor.transitions import Transitions
 
+EMBEDDERS = ("embedder", "other")
+GRACE = 200.0  # seconds
 NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
 
 
@@ -142,6 +148,9 @@ class Shelves:
         del self.collections[name]
         return "deleted"
 
+    def uuid(self, name: str) -> str | None:
+        return self.collections[name][1] if name in self.collections else None
+
     def records(self, name: str) -> list[Record]:
         if name not in self.collections:
             return []
@@ -231,6 +240,11 @@ def line_spans(text: str, per_chunk: int) -> list[tuple[int, int]]:
     return [(group[0][0], group[-1][1]) for group in groups]
 
 
+def vector(text: str, recipe: str) -> np.ndarray:
+    seed = int(text_digest(recipe + text)[:8], 16)
+    return np.random.default_rng(seed).standard_normal(4).astype(np.float32)
+
+
 class Inline:
     """A pool without threads: work is done when it is handed in."""
 
@@ -260,10 +274,13 @@ class World:
     error_rate: float = 0.0
     collective: bool = False
     per_chunk: int = 1
+    mode: str = "in_place"
+    embedder: str = "embedder"
     now: float = 1e9
     embedded: int = 0
 
     def __post_init__(self) -> None:
+        self.visible: tuple[str | None, set[str]] = (None, set())
         self.chaos = Chaos(Random(self.seed))
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
         self.calm()
@@ -281,30 +298,50 @@ class World:
         self.journal = journal
         self.vectors: dict[str, np.ndarray] = {}
         self.engine = self._engine(journal, self.shelves)
-        self.engine.configure([self.source()], watch=False)
+        self.configure()
 
     def _engine(self, journal: Journal, shelves: Shelves) -> Engine:
-        shelf = Shelf(journal, shelves, lambda name: Model(Fingerprint("embedder")))
+        self.models: dict[str, Model] = {}
+        shelf = Shelf(journal, shelves, lambda name: self.models.get(name) or Model(Fingerprint("lost")))
+        self.transitions = Transitions(journal, shelf, lambda: self.now)
         return Engine(journal, shelf, Inline(), lambda: self.now, self.chaos.random.random, workers=4)
 
-    def source(self) -> Source:
-        chunker = Fickle() if self.collective else Lines(self.per_chunk)
-        tools = Tools(
-            "files", "docs", self.files.fetch, {"text": TEXT.build(TEXT.options())},
-            {"text": Fingerprint("text")}, chunker, Fingerprint(f"{type(chunker).__name__}{self.per_chunk}"),
-            "lines", self.embed, Fingerprint("embedder"), lambda texts: [len(text) for text in texts],
-        )  # fmt: skip
-        return Source("files", "docs", self.files, tools, max_loss=1.0, scan_every=10.0)
+    def configure(self) -> None:
+        """As wiring.Running does it: every edition that is in force, by its own recipe."""
+        chunking = {"kind": "lines", "version": 1, "options": {"per_chunk": self.per_chunk}}
+        wanted = {
+            "embedding": {"kind": "e", "version": 1, "options": {}, "recipe": self.embedder},
+            "sources": {"files": {"chunking": chunking, "parsing": {}}},
+        }
+        standings = self.transitions.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
+        sources = [self.source(s.edition, s.choices) for s in standings if s.choices is not None]
+        self.engine.configure(sources, watch=False)
 
-    def embed(self, texts: Sequence[str]) -> Vectors:
+    def source(self, edition: str, choices: Choices) -> Source:
+        recipe = Fingerprint(choices["embedding"]["recipe"])
+        per_chunk = choices["sources"]["files"]["chunking"]["options"]["per_chunk"]
+        chunker = Fickle() if self.collective else Lines(per_chunk)
+        self.models[edition] = Model(recipe)
+        tools = Tools(
+            "files", edition, self.files.fetch, {"text": TEXT.build(TEXT.options())},
+            {"text": Fingerprint("text")}, chunker, Fingerprint(f"{type(chunker).__name__}{per_chunk}"),
+            "lines", lambda texts: self.embed(texts, recipe), recipe, lambda texts: [len(t) for t in texts],
+        )  # fmt: skip
+        return Source("files", edition, self.files, tools, max_loss=1.0, scan_every=10.0)
+
+    def engine_step(self) -> None:
+        """What daemon.Loop does in a round."""
+        self.engine.step(0)
+        settings = Rechunk(mode=self.mode, grace=GRACE)
+        if self.transitions.advance(settings, self.engine.listed, self.engine.busy()):
+            self.configure()
+
+    def embed(self, texts: Sequence[str], recipe: str) -> Vectors:
         for _text in texts:
             self.chaos.point("embed")
             self.chaos.fault("embed")
             self.embedded += 1
-        seeds = [int(text_digest(text)[:8], 16) for text in texts]
-        return np.array(
-            [np.random.default_rng(seed).standard_normal(4) for seed in seeds], np.float32
-        ).reshape(-1, 4)
+        return np.array([vector(text, recipe) for text in texts], np.float32).reshape(-1, 4)
 
     def step(self, steps: int) -> None:
         """Let the program run a while; if it dies, start it again."""
@@ -312,12 +349,14 @@ class World:
         for _ in range(steps):
             try:
                 self.now += self.chaos.random.choice([0.0, 0.3, 5.0, 90.0])
-                self.engine.step(0)
+                self.engine_step()
+                self.check_readers()
             except Crash:
                 self.calm()
                 self.journal.close()
                 self.check_superset()
                 self.start()
+                self.check_readers()
                 self.chaos.crash_rate, self.chaos.error_rate = self.crash_rate, self.error_rate
         self.calm()
 
@@ -327,22 +366,66 @@ class World:
         self.engine.look_again()
         for _ in range(2000):
             self.now += 1.0
-            self.engine.step(0)
-            if self.engine.resting() and self.engine.wake_at(routine=False) == float("inf"):
+            self.engine_step()
+            self.check_readers()
+            if self.resting():
                 return
         raise AssertionError("the program never came to rest")
+
+    def resting(self) -> bool:
+        engine = self.engine
+        quiet = engine.resting() and engine.wake_at(routine=False) == float("inf")
+        return quiet and not self.transitions.building()
 
     def check_superset(self) -> None:
         """Law 2: whatever is in the index is in the journal."""
         journal = Journal(self.folder / "journal.sqlite3", synchronous="OFF")
-        known = {f"{e.document_id}#{k.slot}" for e in journal.of_collection("docs") for k in e.known}
+        names = self.shelves.names()
+        for edition in Editions(journal).all():
+            known = {
+                f"{e.document_id}#{k.slot}" for e in journal.of_collection(edition.name) for k in e.known
+            }
+            name = names.get(edition.uuid or "")
+            orphans = {record.id for record in self.shelves.records(name)} - known if name else set()
+            assert not orphans, f"records the journal does not know: {orphans}"
         journal.close()
-        orphans = {record.id for record in self.shelves.records("docs")} - known
-        assert not orphans, f"records the journal does not know: {orphans}"
+
+    def check_readers(self) -> None:
+        """Law 8: records of one embedder only; and of one recipe, where collections are swapped."""
+        made_by = {record.metadata["recipe"] for record in self.shelves.records("docs")}
+        if self.mode == "swap":
+            assert len(made_by) <= 1, f"readers see records of several recipes: {made_by}"
+        seen = {
+            name
+            for record in self.shelves.records("docs")
+            for name in EMBEDDERS
+            if np.array_equal(record.vector, vector(record.text, name))
+        }
+        assert len(seen) <= 1, f"readers see vectors of several embedders: {seen}"
+        self._check_swap()
+
+    def _check_swap(self) -> None:
+        """A collection that takes another's place has every document that is still there, as last listed."""
+        before, uuid = self.visible, self.shelves.uuid("docs")
+        if uuid is None:  # between two renames
+            return
+        keys = {str(record.metadata["source"]) for record in self.shelves.records("docs")}
+        self.visible = (uuid, keys)
+        if before[0] in self.shelves.names() and uuid != before[0]:
+            old = next(edition for edition in Editions(self.journal).all() if edition.uuid == before[0])
+            entries = self.journal.of_collection(old.name)
+            there = {
+                f"/root/{e.key}" for e in entries if e.item and self.files.contents.get(e.key, "").strip()
+            }
+            lost = (before[1] & there) - keys
+            assert not lost, f"readers lost documents in a swap: {lost}"
 
     def check(self) -> None:
         """Law 1: at rest the index equals that of a run from nothing."""
-        fresh = World(self._scratch(), self.seed, collective=self.collective, per_chunk=self.per_chunk)
+        fresh = World(
+            self._scratch(), self.seed, collective=self.collective, per_chunk=self.per_chunk,
+            embedder=self.embedder,
+        )  # fmt: skip
         fresh.files.contents, fresh.files.versions = self.files.contents, self.files.versions
         fresh.settle()
         expected, found = fresh.essence(), self.essence()
@@ -351,8 +434,11 @@ class World:
         assert bool(expected) == any(text.strip() for text in self.files.contents.values())
         assert found == expected, f"surplus: {found - expected}\nmissing: {expected - found}"
         self.check_superset()
-        assert self.journal.record_count("docs") == len(self.shelves.records("docs"))
-        assert not [k for e in self.journal.of_collection("docs") for k in e.known if k.unsure]
+        live = Editions(self.journal).live("docs").name
+        assert self.journal.record_count(live) == len(self.shelves.records("docs"))
+        assert not [k for e in self.journal.of_collection(live) for k in e.known if k.unsure]
+        ours = {edition.shown for edition in Editions(self.journal).all()}
+        assert set(self.shelves.collections) <= ours, "a collection was left behind"
 
     def _scratch(self) -> Path:
         path = self.folder / f"fresh-{self.chaos.random.random()}"
