@@ -43,7 +43,7 @@ def chunk(
     reading = Reading(where.embedding)
     cuts = list(_cuts(file, document, choices, reading, look=html is not None))
     if html is not None:
-        html.write_text(page(file.name, document, cuts, _assets()), "utf-8")
+        html.write_text(page(file.name, document, cuts, assets()), "utf-8")
     _answer(document, cuts, html, as_json)
 
 
@@ -109,7 +109,7 @@ def _add(tree: Tree, given: str, label: str) -> None:
     tree.problems += [Problem(0, key, problem.message) for problem in found.problems]
 
 
-def _assets() -> Assets:
+def assets() -> Assets:
     folder = files("ingestor").joinpath("templates")
     frame, style, script = (
         folder.joinpath(f"chunks.{kind}").read_text("utf-8") for kind in ("html", "css", "js")

@@ -121,7 +121,8 @@ def _listed(sheet: _Sheet, found: "Cut", units: Sequence[Sequence[Run]], alike: 
     if not found.chunks:
         return '<p class="note">No chunks: the document has no text.</p>'
     count = len(list(takewhile(lambda chunk: chunk.start < SHOWN, found.chunks[:LISTED])))
-    rows = zip(found.chunks, found.metadata, parts(sheet.text, found.chunks), units, alike, strict=True)
+    texts = parts(sheet.text, found.chunks[: count + 1])
+    rows = zip(found.chunks, found.metadata, texts, units, alike, strict=False)
     items = "".join(
         _chunk(number, chunk, beside(chunk, meta), near, where)
         + f'<div class="body" dir="auto">{"".join(_part(part, sheet.aligned) for part in text)}</div></li>'
