@@ -5,6 +5,7 @@ notes.txt is a PDF. A further format needs one entry in ``_PARSERS``, and its ex
 if it is a text format (binary ones are told by their signatures).
 """
 
+import re
 from pathlib import PurePosixPath
 
 from ingestor.model import Blob
@@ -20,6 +21,11 @@ _PARSERS = {
     "text/markdown": "markdown",
     "text/html": "html",
     "application/xhtml+xml": "html",
+    "text/x-rst": "rst",
+    "text/prs.fallenstein.rst": "rst",
+    "text/asciidoc": "asciidoc",
+    "text/org": "org",
+    "text/x-tex": "latex",
     "application/pdf": "pdf",
 }
 
@@ -164,6 +170,8 @@ _LOOKS = {
     **dict.fromkeys((kind for _, kind in _MEMBERS), "an Office document"),
     UNKNOWN: "binary data of no known format",
 }
+# Both together show that a text is reStructuredText: a directive or a target, and a line of underlines.
+_REST = (re.compile(rb"^\.\. (?:[a-z-]+::|_[\w -]+:)", re.M), re.compile(rb"^([=~^*-])\1{3,}\s*$", re.M))
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")  # of UTF-16 and UTF-32
 
 
@@ -179,7 +187,10 @@ def content_type(blob: Blob) -> str:
         return weakly
     if _is_binary(head):
         return UNKNOWN
-    return _declared(blob.content_type) or _named(blob.name) or _worded(head)
+    named = _declared(blob.content_type) or _named(blob.name)
+    if named == "text/plain" and all(mark.search(head) for mark in _REST):
+        return "text/x-rst"  # manuals are often written so in files called .txt
+    return named or _worded(head)
 
 
 def parser_kind(content_type: str) -> str:

@@ -30,6 +30,8 @@ def zipped(*names: str) -> bytes:
         ("a.json", b"{}", None, "application/json"),
         ("Makefile", b"all:", None, "text/x-makefile"),
         ("notes", b"words", None, "text/plain"),
+        ("a.txt", b".. _a:\n\nTitle\n=====\n", None, "text/x-rst"),
+        ("a.txt", b"Title\n=====\n", None, "text/plain"),
         ("a.unknown", b"words", None, "text/plain"),
         ("empty.md", b"", None, "text/markdown"),
         ("page", b"<!DOCTYPE html><p>", None, "text/html"),
