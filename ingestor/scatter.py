@@ -31,7 +31,7 @@ from ingestor.fixedpoint import (
 from ingestor.model import Sums
 
 LEVELS = 225
-_DOUBLING = 16  # levels in which the penalty doubles
+DOUBLING = 16  # levels in which the penalty doubles
 _LOWEST = -8  # log2 of the penalty at level 0
 _ONE = 30 << (2 * SCALE_BITS)  # the penalty 1 in the units of the scatter
 _NEVER = 1 << 61
@@ -44,7 +44,7 @@ def penalties(*numbers: float) -> Integers:
 
 def grid() -> Integers:
     """The penalties of all levels."""
-    return penalties(*(2.0 ** (_LOWEST + level / _DOUBLING) for level in range(LEVELS)))
+    return penalties(*(2.0 ** (_LOWEST + level / DOUBLING) for level in range(LEVELS)))
 
 
 def smoothed(units: Fixed) -> Fixed:

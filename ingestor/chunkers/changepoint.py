@@ -4,11 +4,15 @@ The text is cut into pieces of at most 50 tokens (fewer for small targets), and 
 chunks of at most 2.5 times the target. ``penalty: auto`` finds the price of a chunk at which the mean chunk
 has the target size: the mean over the collection, or over each document by itself (``scope``). A number fixes
 the price instead, and no document depends on others. Chunk vectors are pooled unless ``vectors: encoded``.
+
+The collection's price moves as documents come and go, and then those are cut again whose cuts it changes.
+``drift`` lets it move by that share more, in steps of 4.4 % and one at least, before a document is cut again.
 """
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import smaller
 from ingestor.chunkers.parts import small_pieces
@@ -19,7 +23,17 @@ from ingestor.limits import SMALLEST, limit
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.scatter import contribution, grid, interval, level, penalties, scatter, smoothed, solve
+from ingestor.scatter import (
+    DOUBLING,
+    contribution,
+    grid,
+    interval,
+    level,
+    penalties,
+    scatter,
+    smoothed,
+    solve,
+)
 from ingestor.tokens import Tokens
 
 _VERSION = 1
@@ -32,7 +46,26 @@ class ChangepointOptions(SemanticOptions):
     target: int = Field(default=125, ge=SMALLEST, description="tokens of the mean chunk")
     penalty: Literal["auto"] | Annotated[float, Field(gt=0, le=1000)] = "auto"
     scope: Literal["collection", "document"] = "collection"
+    drift: float = Field(
+        default=0.0, ge=0, le=1, description="how far the price may leave a document's interval, as a share"
+    )
     vectors: Literal["encoded", "pooled"] = "pooled"
+
+    @model_validator(mode="after")
+    def _drift_needs_a_price_that_moves(self) -> Self:
+        if self.drift and not self.collective:
+            raise ValueError("drift needs scope: collection and penalty: auto (no other price drifts)")
+        return self
+
+    @property
+    def collective(self) -> bool:
+        """Whether the price is the collection's."""
+        return self.scope == "collection" and self.penalty == "auto"
+
+    @property
+    def slack(self) -> int:
+        """Levels beyond a document's interval at which its cuts are kept."""
+        return math.ceil(math.log2(1 + self.drift) * DOUBLING)
 
     @property
     def most(self) -> int:
@@ -70,7 +103,9 @@ class Changepoint:
         made = self._made(document, found, solved.cuts(at), embed)
         if self._options.scope == "document":
             return made
-        return Chunking(made.chunks, made.vectors, own, interval(solved, at))
+        low, high = interval(solved, at)
+        slack = self._options.slack
+        return Chunking(made.chunks, made.vectors, own, (low - slack, high + slack))
 
     def _made(self, document: Document, found: Units, cuts: Cuts, embed: Embed) -> Chunking:
         text, options = document.text, self._options
@@ -91,8 +126,7 @@ class CollectiveChangepoint(Changepoint):
 
 
 def build(options: ChangepointOptions, tokens: Tokens) -> Changepoint:
-    collective = options.scope == "collection" and options.penalty == "auto"
-    return (CollectiveChangepoint if collective else Changepoint)(options, tokens)
+    return (CollectiveChangepoint if options.collective else Changepoint)(options, tokens)
 
 
 PLUGIN = Plugin(kind="changepoint", version=_VERSION, options=ChangepointOptions, build=build)

@@ -82,12 +82,21 @@ def test_the_whole_collection_decides_the_price() -> None:
 def test_sums_are_of_chunkers_alike_in_target_and_limit() -> None:
     names = [
         chunker.statistic
-        for options in ({}, {"vectors": "encoded"}, {"target": 100}, {"max_tokens": 200})
+        for options in ({}, {"vectors": "encoded", "drift": 0.1}, {"target": 100}, {"max_tokens": 200})
         if isinstance(chunker := changepoint(**options), Collective)
     ]
     assert len(names) == 4
     assert names[0] == names[1]
     assert len(set(names)) == 3
+
+
+@pytest.mark.parametrize(("drift", "levels"), [(0.01, 1), (0.05, 2), (1, 16)])
+def test_drift_widens_the_interval_by_as_many_levels_as_the_price_may_move(drift: float, levels: int) -> None:
+    document = Document(essay(9))
+    exact = changepoint().chunk(document, EMBED, None).interval
+    drifting = changepoint(drift=drift).chunk(document, EMBED, None).interval
+    assert exact is not None and drifting is not None
+    assert (exact[0] - drifting[0], drifting[1] - exact[1]) == (levels, levels)
 
 
 def test_changes_of_subject_are_where_it_is_cut() -> None:
@@ -147,6 +156,8 @@ def test_an_edit_in_the_middle_embeds_a_few_pieces_and_changes_few_vectors() -> 
         ({"penalty": 0}, "greater than 0"),
         ({"penalty": "none"}, "'auto'"),
         ({"scope": "corpus"}, "'collection' or 'document'"),
+        ({"drift": 0.1, "scope": "document"}, "drift needs scope: collection"),
+        ({"drift": 0.1, "penalty": 2}, "drift needs scope: collection"),
     ],
 )
 def test_bad_options_are_explained(options: dict[str, object], message: str) -> None:
