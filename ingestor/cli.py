@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from ingestor import __version__, console, excerpt, greeting, overview, progress, summary
+from ingestor.approval import approve, roll_back
 from ingestor.chunk_command import chunk
 from ingestor.config import Config, ConfigError
 from ingestor.config_file import load
@@ -167,6 +168,43 @@ def plan(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     with progress.busy("Reading what is new", as_json):
         estimate = make_plan(checked)
     console.show_plan(estimate, as_json, config)
+
+
+@app.command()
+def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
+    """Do what plan shows, also what waits for approval.
+
+    Documents are chunked anew, and those of sources that are configured no more are removed. A daemon that
+    runs does it; else it is done here, as by sync.
+    """
+
+    checked = read_config(config)
+    set_up("warning" if as_json else checked.log.level, checked.log.format)
+    said = approve(checked)
+    if not is_running(checked):
+        sync(config, as_json)
+    words = "\n".join(
+        [*said, "the daemon does it now" if said else "there is nothing that waits for approval"]
+    )
+    console.say({"approved": said}, words, as_json)
+
+
+@app.command()
+def rollback(
+    collection: Annotated[str | None, typer.Argument(help="Which collection; else the only one.")] = None,
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Give readers the collection as it was before the last swap.
+
+    The new recipe stays refused until the config changes again, or until apply.
+    """
+
+    checked = read_config(config)
+    set_up("warning", checked.log.format)
+    name = _collection(checked, collection)
+    roll_back(checked, name)
+    console.say({"rolled_back": name}, f"{name} is as it was before", as_json)
 
 
 @app.command()

@@ -270,9 +270,14 @@ class Config:
     workers: int
     log: Log
     parsing: Parsing
-    rechunk: Rechunk = Rechunk()
-    prune: bool = False
+    rechunk: Rechunk
+    prune: bool
     warnings: tuple[Problem, ...] = ()
+
+    @property
+    def collections(self) -> tuple[CollectionName, ...]:
+        """Every collection that a source feeds, once."""
+        return tuple(dict.fromkeys(source.collection for source in self.sources))
 
 
 class ConfigError(Exception):

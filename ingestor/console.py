@@ -17,13 +17,14 @@ from rich.text import Text
 
 from ingestor.inspection import Estimate, Listed, Verification
 from ingestor.invocation import command
+from ingestor.outlook import Outlook
 from ingestor.plan import Plan
 from ingestor.printable import line
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-DOCUMENTS = ("added", "changed", "moved", "removed", "unchanged", "quarantined")
+DOCUMENTS = ("added", "changed", "moved", "rebuilt", "removed", "unchanged", "quarantined")
 RECORDS = ("added", "replaced", "patched", "dropped")
 DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable")
 GAP = "   "
@@ -90,7 +91,12 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
     if as_json:
         print(json.dumps(_plan_json(estimate)))
         return
-    kinds = [kind for kind in DOCUMENTS if kind != "quarantined" or plan.documents[kind]]
+    for change in estimate.changes:
+        _print_change(change, config)
+    for name in estimate.leaving:
+        words = f"{name} is no longer in the config; its documents stay until: {command('apply', config)}"
+        print_wrapped(Text.assemble(("source ", "yellow"), words))
+    kinds = [kind for kind in DOCUMENTS if kind not in ("rebuilt", "quarantined") or plan.documents[kind]]
     rows = [(name, *(f"{counts[kind]:,}" for kind in kinds)) for name, counts in plan.sources.items()]
     print_table(("source", *kinds), rows)
     print()
@@ -104,10 +110,28 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
     if estimate.seconds and estimate.tokens_per_second:
         rate = f"{estimate.tokens_per_second:,.0f} tokens/s"
         print(f"time       {least}about {duration(estimate.seconds)}, at this machine's {rate}")
+    if estimate.cost:
+        print(f"cost       {least}about {estimate.cost:,.4g}")
+    if estimate.disk:
+        print(f"disk       about {estimate.disk / 1e6:,.1f} MB more")
     for about, reason in plan.problems:
         _complain(about, reason)
-    then = f"Nothing was touched. To do it: {command('sync', config)}" if _works(plan) else "Nothing to do."
+    do = "apply" if any(change.waits for change in estimate.changes) else "sync"
+    then = f"Nothing was touched. To do it: {command(do, config)}" if _works(plan) else "Nothing to do."
     print(f"\n{then}")
+
+
+def _print_change(change: Outlook, config: Path) -> None:
+    """What the config says otherwise, and how readers come by it."""
+    how = "in a second collection, which then takes its name" if change.another else "document by document"
+    print_wrapped(Text.assemble((f"collection {change.serves}", "bold"), f" is made anew, {how}:"))
+    for one in change.decision.changes:
+        print_wrapped(Text(line(f"  {one}")))
+    print(f"  {counted(change.chunks, 'chunk')} of these documents are there now")
+    if change.waits:
+        waits = f"{change.waits}. To approve it: {command('apply', config)}"
+        print_wrapped(Text.assemble(("  not done by itself: ", "yellow"), waits))
+    print()
 
 
 def _works(plan: Plan) -> bool:
@@ -122,6 +146,19 @@ def _plan_json(estimate: Estimate) -> dict[str, Any]:
         "embed": {"texts": plan.texts, "tokens": plan.tokens, "exact": plan.exact},
         "ask": {"calls": plan.asks, "prompt_tokens": plan.prompt_tokens, "cost": round(plan.cost, 6)},
         "sources": {name: dict(counts) for name, counts in plan.sources.items()},
+        "changes": [
+            {
+                "collection": change.serves,
+                "changes": [asdict(one) for one in change.decision.changes],
+                "swap": change.another,
+                "chunks": change.chunks,
+                "waits": change.waits or None,
+            }
+            for change in estimate.changes
+        ],
+        "leaving": list(estimate.leaving),
+        "cost": round(estimate.cost, 6),
+        "disk": estimate.disk,
         "tokens_per_second": estimate.tokens_per_second,
         "seconds": estimate.seconds,
         "problems": [{"document": document, "reason": reason} for document, reason in plan.problems],

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ingestor import live, verify
+from ingestor import live, rechunk, verify
 from ingestor import plan as planning
 from ingestor.answers import Reckoned
 from ingestor.cache import VectorCache
@@ -20,12 +20,13 @@ from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
 from ingestor.lock import held
 from ingestor.model import CollectionName, Fingerprint, Hit, Record, SourceName
+from ingestor.outlook import Outlook, bytes_a_record, outlook
 from ingestor.plan import Plan, Recorder
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.prepare import record_id
 from ingestor.rows import Edition, Entry
 from ingestor.status import Status, gather
-from ingestor.wiring import Parts, cache_path, journal_path, lock_path, opened
+from ingestor.wiring import Parts, cache_path, gone_sources, journal_path, lock_path, opened
 from ingestor.wishes import Wishes
 
 SAMPLE = 64  # texts embedded to measure the rate where none is known
@@ -159,6 +160,10 @@ class Estimate:
     plan: Plan
     tokens_per_second: float | None
     seconds: float | None
+    changes: tuple[Outlook, ...] = ()
+    cost: float = 0.0  # of embedding, where the config has a price
+    disk: int = 0  # bytes that the new records take, about
+    leaving: tuple[SourceName, ...] = ()  # sources that are configured no more, whose documents are there
 
 
 def make_plan(config: Config) -> Estimate:
@@ -168,18 +173,30 @@ def make_plan(config: Config) -> Estimate:
     with _journal_or_blank(config) as journal:
         recorder = Recorder(cache, parts.embedder_recipe, parts.embedder.dimensions)
         reckoned = Reckoned(cache, parts.tokens.counts)
-        editions = Editions(journal)
+        expected = outlook(parts, journal)
         sources = [
             source
-            for serves in dict.fromkeys(source.collection for source in config.sources)
-            for source in parts.sources(serves, editions.live(serves).name, recorder, reckoned)
+            for each in expected
+            for source in parts.sources(each.serves, each.edition, recorder, reckoned)
         ]
-        plan = planning.make(journal, sources, recorder, reckoned, parts.tokens.counts)
+        rebuilt = {each.edition for each in expected if each.another}
+        plan = planning.make(journal, sources, recorder, reckoned, parts.tokens.counts, rebuilt)
         rate = journal.get("tokens_per_second")
+        kept = sum(journal.record_count(edition.name) for edition in Editions(journal).all())
+        leaving = tuple(gone_sources(config, journal))
     if plan.texts and rate is None:
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
     speed = float(rate) if rate else None
-    return Estimate(plan, speed, plan.tokens / speed if speed else None if plan.tokens else 0.0)
+    a_record = bytes_a_record(getattr(config.chroma, "path", None), kept, parts.embedder.dimensions)
+    return Estimate(
+        plan,
+        speed,
+        plan.tokens / speed if speed else None if plan.tokens else 0.0,
+        tuple(each for each in expected if each.decision.changes or each.another),
+        rechunk.cost(plan.tokens, config.rechunk),
+        plan.records["added"] * a_record,
+        leaving,
+    )
 
 
 def _measure(parts: Parts, sample: list[str]) -> float:
@@ -282,7 +299,7 @@ def _count(report: Verification, name: CollectionName, found: verify.Findings) -
 
 
 def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> None:
-    for serves in dict.fromkeys(source.collection for source in parts.config.sources):
+    for serves in parts.config.collections:
         live = Editions(journal).live(serves)
         made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts
         for source in made_by.sources(serves, live.name, parts.embedder.embed):

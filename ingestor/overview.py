@@ -23,7 +23,7 @@ def show_status(status: Status, as_json: bool, config: Path) -> None:
         return
     now = time.time()
     out.print(_head(status, now))
-    for trouble in _troubles(status, config):
+    for trouble in _troubles(status, now, config):
         print_wrapped(trouble)
     out.print()
     _print_sources(status, now)
@@ -49,7 +49,7 @@ def _head(status: Status, now: float) -> Text:
     return Text.assemble(("running", "green"), f"{since}; {work}{chroma}")
 
 
-def _troubles(status: Status, config: Path) -> Iterator[Text]:
+def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
     """What needs a person, or a look."""
     for name, source in status.sources.items():
         if source.held:
@@ -57,12 +57,27 @@ def _troubles(status: Status, config: Path) -> Iterator[Text]:
         if source.trouble:
             yield Text.assemble((f"source {name}: ", "yellow"), line(source.trouble))
         if not source.configured:
-            words = " is no longer in the config; its documents stay as they are"
+            words = f" is no longer in the config; its documents stay until: {command('apply', config)}"
             yield Text.assemble((f"source {name}", "yellow"), words)
+    yield from _changes(status, now, config)
     for reason, names in _sick(status).items():
         yield Text.assemble((f"collection {', '.join(names)}: ", "red"), line(reason))
     if not status.running and any(source.due for source in status.sources.values()):
         yield Text(f"To do it: {command('run', config)}, or once: {command('sync', config)}")
+
+
+def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
+    """What goes on, or could, with collections whose config changed."""
+    for name, collection in status.collections.items():
+        if collection.waits:
+            words = f"{line(collection.waits)}. To approve it: {command('apply', config)}"
+            yield Text.assemble((f"collection {name} waits for apply: ", "yellow"), words)
+        if collection.built:
+            done, of = collection.built
+            yield Text(f"collection {name} is made anew: {done:,} of {counted(of, 'document')} done")
+        if collection.old_until and collection.old_until > now:
+            left, back = duration(collection.old_until - now), command(f"rollback {name}", config)
+            yield Text(f"collection {name}: as it was before for another {left}, with: {back}")
 
 
 def _sick(status: Status) -> dict[str, list[str]]:

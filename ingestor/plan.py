@@ -1,7 +1,7 @@
 """What a sync would do, found out by doing all of it but the embedding and the writing."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from ingestor.decide import Scope
 from ingestor.fingerprint import text_digest
 from ingestor.journal import Journal
 from ingestor.listing import Listing, Source
-from ingestor.model import DocumentId, Fingerprint, Item, Vectors
+from ingestor.model import CollectionName, DocumentId, Fingerprint, Item, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.prepare import Job, Prepared, prepare
 from ingestor.rows import Entry
@@ -62,13 +62,17 @@ def make(
     recorder: Recorder,
     reckoned: Reckoned,
     count_tokens: Callable[[Sequence[str]], list[int]],
+    rebuilt: Container[CollectionName] = (),
     progress: Callable[[str], None] = lambda key: None,
 ) -> Plan:
-    """``sources`` must embed through ``recorder`` and ask through ``reckoned``. Touches nothing."""
+    """``sources`` must embed through ``recorder`` and ask through ``reckoned``. Touches nothing.
+
+    ``rebuilt``: editions that will take another one's place.
+    """
     plan = Plan()
     for source in sources:
         try:
-            _plan_source(plan, journal, source, progress)
+            _plan_source(plan, journal, source, source.collection in rebuilt, progress)
         except (NeedsHuman, Transient, OSError) as error:
             plan.problems.append((source.name, str(error)))
     plan.texts = len(recorder.missing)
@@ -80,12 +84,15 @@ def make(
     return plan
 
 
-def _plan_source(plan: Plan, journal: Journal, source: Source, progress: Callable[[str], None]) -> None:
+def _plan_source(
+    plan: Plan, journal: Journal, source: Source, rebuilt: bool, progress: Callable[[str], None]
+) -> None:
     known = journal.wanted_versions(source.name, source.collection)
     found = listing.take(source, Scope(), known)
     if found.trouble is not None:
         plan.problems.append((source.name, found.trouble))
-    vanished = {e.key: e for e in journal.of_source(source.name) if _leaves(e, source, found)}
+    before = [] if rebuilt else journal.of_source(source.name)
+    vanished = {e.key: e for e in before if _leaves(e, source, found)}
     counts: Counter[str] = Counter()
     adopted: set[int] = set()
 
@@ -105,13 +112,13 @@ def _plan_source(plan: Plan, journal: Journal, source: Source, progress: Callabl
             plan.problems.append((entry.key, str(error)))
             continue
         adopted.add(prepared.receipt.row)
-        counts[_kind(entry, prepared)] += 1
+        counts["rebuilt" if rebuilt else _kind(entry, prepared)] += 1
         _add(plan.records, prepared)
     gone = [entry for entry in vanished.values() if entry.row not in adopted]
     counts["removed"] += len(gone)
     plan.records["dropped"] += sum(len(entry.known) for entry in gone)
     counts["unchanged"] += found.changes.listed - sum(
-        counts[k] for k in ("added", "changed", "moved", "quarantined")
+        counts[k] for k in ("added", "changed", "moved", "rebuilt", "quarantined")
     )
     plan.sources[source.name] = counts
     plan.documents += counts

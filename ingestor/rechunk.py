@@ -54,7 +54,7 @@ def decide(now: Situation, rechunk: Rechunk) -> Decision:
         return Decision("follow", wanted)
     token = named(wanted)
     if token == now.refused:
-        return Decision("keep", merged(live, wanted), found, "rolled back from it")
+        return Decision("keep", merged(live, wanted), found, "it was rolled back")
     if now.building is not None and not changes(now.building, wanted):
         return Decision("go_on", wanted, found)
     if token != now.approved and (why := _asks(now, rechunk)):

@@ -87,13 +87,16 @@ class Shelf:
         if torn:
             self._backend.delete(self._shown(name))
 
-    def straighten(self) -> None:
-        """Roles may have changed: see that every collection bears the name of its role."""
+    def building(self, name: CollectionName) -> bool:
+        """Whether readers don't see it yet."""
+        return self._editions.named(name).role == "building"
+
+    def roles_changed(self) -> None:
+        """Chroma's names may not be those of the roles any more."""
         self._straight = False
-        self._see_to_names()
 
     def _opened(self, name: CollectionName) -> Index:
-        self._see_to_names()
+        self.see_to_names()
         row, model = self._journal.collection(name), self._model(name)
         if row.embedder not in (None, model.recipe):
             log.warning("collection %s: the embedder changed, so it is written anew", name)
@@ -106,8 +109,11 @@ class Shelf:
             self._journal.note_collection(name, replace(row, uuid=uuid, embedder=model.recipe))
         return index
 
-    def _see_to_names(self) -> None:
-        """Before anything is opened by name: by name alone one edition could be taken for another."""
+    def see_to_names(self) -> None:
+        """Before anything is opened by name: by name alone one edition could be taken for another.
+
+        Raises Transient when Chroma is away.
+        """
         editions = self._editions.all()
         if not self._straight and len(editions) > len({edition.serves for edition in editions}):
             straighten(self._backend, editions)

@@ -9,6 +9,7 @@ from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.live import Live
 from ingestor.model import CollectionName, SourceName
+from ingestor.rows import Edition
 
 
 @dataclass(slots=True)
@@ -45,6 +46,9 @@ class CollectionStatus:
     records: int = 0
     healthy: bool | None = None
     reason: str | None = None
+    waits: str | None = None  # why a changed config is not applied to it
+    built: tuple[int, int] | None = None  # documents of the collection that is to take its place: done, of
+    old_until: float | None = None  # POSIX seconds: so long `rollback` can bring back what it was
 
 
 @dataclass(slots=True)
@@ -86,12 +90,15 @@ def gather(
         status.collections[source.collection] = CollectionStatus()
     if journal is not None:
         _add_sources(status, journal, live if running else Live())
-        _add_collections(status, journal, probe)
+        _add_collections(status, journal, probe, config.rechunk.grace)
     return status
 
 
 def _add_sources(status: Status, journal: Journal, live: Live) -> None:
-    for name, _, state, documents in journal.counts():
+    live_ones = {edition.name for edition in Editions(journal).all() if edition.role == "live"}
+    for name, collection, state, documents in journal.counts():
+        if collection not in live_ones:
+            continue
         source = status.sources.setdefault(name, SourceStatus(configured=False))
         shown = state if state in ("settled", "quarantined") else "due"
         setattr(source, shown, getattr(source, shown) + documents)
@@ -107,14 +114,29 @@ def _add_sources(status: Status, journal: Journal, live: Live) -> None:
 
 
 def _add_collections(
-    status: Status, journal: Journal, probe: Callable[[CollectionName], str | None] | None
+    status: Status, journal: Journal, probe: Callable[[CollectionName], str | None] | None, grace: float
 ) -> None:
     for edition in Editions(journal).all():
         name, records = edition.serves, journal.record_count(edition.name)
-        if edition.role != "live" or (name not in status.collections and not records):
+        if edition.role != "live":
+            _add_edition(status, journal, edition, grace)
+            continue
+        if name not in status.collections and not records:
             continue
         collection = status.collections.setdefault(name, CollectionStatus())
         collection.records = records
+        collection.waits = journal.get(f"waits:{name}") or None
         if probe is not None and edition.uuid is not None:
             collection.reason = probe(edition.shown)
             collection.healthy = collection.reason is None
+
+
+def _add_edition(status: Status, journal: Journal, edition: Edition, grace: float) -> None:
+    """One that is to take the place of the live one, or that had it before."""
+    collection = status.collections.setdefault(edition.serves, CollectionStatus())
+    if edition.role == "building":
+        counts = [(state, number) for _, name, state, number in journal.counts() if name == edition.name]
+        done = sum(number for state, number in counts if state in ("settled", "quarantined"))
+        collection.built = done, sum(number for _, number in counts)
+    elif edition.role == "retired":
+        collection.old_until = edition.since + grace

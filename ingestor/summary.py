@@ -13,12 +13,13 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
     states = Counter[str]()
     for source, _, state, documents in journal.counts():
         states[state] += documents if source in rows else 0
-    touched = tally.added + tally.changed + tally.moved
+    touched = tally.added + tally.changed + tally.moved + tally.rebuilt
     return {
         "documents": {
             "added": tally.added,
             "changed": tally.changed,
             "moved": tally.moved,
+            "rebuilt": tally.rebuilt,
             "removed": tally.removed,
             "unchanged": max(0, states["settled"] - touched),
             "quarantined": states["quarantined"],

@@ -7,6 +7,9 @@ point is mended by simply going on. Its calls belong to the engine's thread.
 import logging
 from collections.abc import Callable, Container
 from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
 
 from ingestor import rechunk
 from ingestor.choices import Choices, changes, packed, unpacked
@@ -14,7 +17,7 @@ from ingestor.config import Rechunk
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.model import CollectionName
-from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.ports import Gone, Torn, Transient
 from ingestor.rechunk import Decision, Situation
 from ingestor.rows import Edition
 from ingestor.shelf import Shelf
@@ -22,6 +25,7 @@ from ingestor.shelf import Shelf
 log = logging.getLogger("ingestor")
 
 CHARACTERS = 4  # a token, about
+SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Transitions:
     def arrange(self, serves: CollectionName, wanted: Choices, settings: Rechunk) -> list[Standing]:
         """Decide about one collection and note it down; returns what is to be kept in step."""
         live, building = self._editions.live(serves), self._building(serves)
-        decision = rechunk.decide(self._situation(live, building, wanted), settings)
+        decision = rechunk.decide(situation(self._journal, serves, wanted), settings)
         self._journal.set(f"waits:{serves}", decision.why and f"{decision.why}; {_listed(decision)}")
         if building is not None and decision.act in ("follow", "build", "keep"):
             log.info("%s: what was being built is dropped", serves)
@@ -54,7 +58,7 @@ class Transitions:
             self._editions.choose(live.name, serves, packed(decision.choices))
             standing = [Standing(live.name, serves, decision.choices)]
         elif decision.act == "build":
-            made = self._editions.build(serves, packed(wanted), self._clock())
+            made = self._begun(serves, wanted)
             log.info("%s: built anew beside the old one, because of %s", serves, _listed(decision))
             standing.append(Standing(made.name, serves, wanted))
         else:
@@ -74,6 +78,7 @@ class Transitions:
         under way for.
         """
         changed = self._asked()
+        self._see_to_names()
         for edition in self._editions.all():
             if edition.role == "live" or edition.name in busy:
                 continue
@@ -104,17 +109,17 @@ class Transitions:
         return any(edition.role == "building" for edition in self._editions.all())
 
     def roll_back(self, serves: CollectionName) -> None:
-        """The retired edition serves again, and what took its place is kept for as long. NeedsHuman."""
+        """The retired edition, which there must be, serves again; what took its place is kept for as long."""
         live, retired = self._editions.live(serves), self._editions.of(serves, "retired")
-        if not retired:
-            raise NeedsHuman(f"there is nothing that {serves!r} could be rolled back to")
         building = self._building(serves)
         if live.choices is not None:
             self._journal.set(f"refused:{serves}", rechunk.named(unpacked(live.choices)))
         latest = max(retired, key=lambda edition: edition.since)
         dropped = [(building.name, "dropped")] if building is not None else []
         self._editions.become(self._clock(), (latest.name, "live"), (live.name, "retired"), *dropped)  # type: ignore[arg-type]
-        self._shelf.straighten()
+        self._shelf.roles_changed()
+        self._see_to_names()
+        self._journal.set(f"waits:{serves}", "it was rolled back")
         log.info("%s: rolled back", serves)
 
     def _asked(self) -> bool:
@@ -123,10 +128,11 @@ class Transitions:
         if word == self._heard:
             return False
         self._heard = word
-        for serves in {edition.serves for edition in self._editions.all()}:
+        for serves in sorted({edition.serves for edition in self._editions.all()}):
             if self._journal.get(f"roll back:{serves}"):
+                if self._editions.of(serves, "retired"):
+                    self.roll_back(serves)
                 self._journal.set(f"roll back:{serves}", "")
-                self.roll_back(serves)
         return True
 
     def _promote(self, building: Edition) -> bool:
@@ -139,33 +145,58 @@ class Transitions:
         older = [(one.name, "dropped") for one in self._editions.of(building.serves, "retired")]
         roles = [(live.name, "retired"), (building.name, "live"), *older]
         self._editions.become(self._clock(), *roles)  # type: ignore[arg-type]
-        self._shelf.straighten()
+        self._shelf.roles_changed()
+        self._see_to_names()
         return True
 
+    def _see_to_names(self) -> None:
+        try:
+            self._shelf.see_to_names()
+        except Transient as error:
+            log.warning("collections bear other names than they should: %s; tried again", error)
+
     def _verify(self, name: CollectionName) -> None:
-        """Raises Torn when it does not hold what the journal says."""
-        found, known = self._shelf.open(name).count(), self._journal.record_count(name)
+        """Raises Torn when it does not hold what the journal says, or does not find it."""
+        index = self._shelf.open(name)
+        found, known = index.count(), self._journal.record_count(name)
         if found != known:
             raise Torn(f"the new collection has {found} records instead of {known}")
+        for record in index.read(list(islice(index.ids(), SAMPLE)), vectors=True):
+            hits = index.query(record.vector[np.newaxis], 1)[0]
+            if not hits or hits[0].score < 0.99:
+                raise Torn(f"the new collection does not find {record.id} by its own vector")
+
+    def _begun(self, serves: CollectionName, wanted: Choices) -> Edition:
+        """What was replaced or rolled back is brought up to date, if it is of this kind; else a new one."""
+        for edition in self._editions.of(serves, "retired"):
+            made_by = _choices(edition)
+            if made_by is not None and not changes(made_by, wanted):
+                self._editions.become(self._clock(), (edition.name, "building"))
+                return edition
+        return self._editions.build(serves, packed(wanted), self._clock())
 
     def _building(self, serves: CollectionName) -> Edition | None:
         return next(iter(self._editions.of(serves, "building")), None)
 
-    def _situation(self, live: Edition, building: Edition | None, wanted: Choices) -> Situation:
-        old = _choices(live)
-        found = [] if old is None else changes(old, wanted)
-        touched = {change.source for change in found} - {""} or wanted["sources"].keys()
-        return Situation(
-            old,
-            None if building is None else _choices(building),
-            live.embedder,
-            wanted,
-            self._journal.record_count(live.name) == 0,
-            self._editions.records_of(live.name, sorted(touched)),
-            self._editions.bytes_of(live.name, sorted(touched)) // CHARACTERS,
-            self._journal.get(f"approved:{live.serves}"),
-            self._journal.get(f"refused:{live.serves}"),
-        )
+
+def situation(journal: Journal, serves: CollectionName, wanted: Choices) -> Situation:
+    """How a collection stands, for ``rechunk.decide``. Reads only."""
+    editions = Editions(journal)
+    live, building = editions.live(serves), next(iter(editions.of(serves, "building")), None)
+    old = _choices(live)
+    found = [] if old is None else changes(old, wanted)
+    touched = sorted({change.source for change in found} - {""} or wanted["sources"].keys())
+    return Situation(
+        old,
+        None if building is None else _choices(building),
+        live.embedder,
+        wanted,
+        journal.record_count(live.name) == 0,
+        editions.records_of(live.name, touched),
+        editions.bytes_of(live.name, touched) // CHARACTERS,
+        journal.get(f"approved:{serves}"),
+        journal.get(f"refused:{serves}"),
+    )
 
 
 def _choices(edition: Edition) -> Choices | None:

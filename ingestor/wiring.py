@@ -185,7 +185,7 @@ class Running:
         config = self.parts.config
         standings = [
             standing
-            for serves in dict.fromkeys(source.collection for source in config.sources)
+            for serves in config.collections
             for standing in self.transitions.arrange(
                 serves, chosen(config, serves, self.parts.embedder_recipe), config.rechunk
             )
@@ -207,10 +207,15 @@ class Running:
         return parts.sources(standing.serves, standing.edition, embed, self.answers)
 
 
-def leaving(config: Config, journal: Journal) -> list[SourceName]:
-    """Sources that have documents here and are in the config no more, if these shall go."""
+def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
+    """Sources that have documents here and are in the config no more."""
     configured = {source.name for source in config.sources}
-    gone = [name for name in journal.sources() if name not in configured]
+    return [name for name in journal.sources() if name not in configured]
+
+
+def leaving(config: Config, journal: Journal) -> list[SourceName]:
+    """Those of them whose documents shall go."""
+    gone = gone_sources(config, journal)
     return [name for name in gone if config.prune or journal.get(f"prune:{name}")]
 
 

@@ -33,6 +33,7 @@ class Tally:
     added: int = 0
     changed: int = 0
     moved: int = 0
+    rebuilt: int = 0  # written into a collection that is to take another one's place
     removed: int = 0
     records_added: int = 0
     records_replaced: int = 0
@@ -196,7 +197,9 @@ class Writer:
         tally.records_dropped += len(prepared.drops)
         if prepared.receipt.failure is not None:
             return
-        if prepared.intent.predecessor is not None:
+        if self._shelf.building(prepared.entry.collection):
+            tally.rebuilt += 1
+        elif prepared.intent.predecessor is not None:
             tally.moved += 1
         elif prepared.entry.digest is None:
             tally.added += 1

@@ -1,0 +1,63 @@
+"""What a changed config waits for, and how people answer: ``apply`` and ``rollback``.
+
+Answers are left in the journal, where a daemon finds them; where none runs, the caller does the work.
+"""
+
+import time
+from secrets import token_hex
+
+from ingestor import rechunk
+from ingestor.choices import chosen
+from ingestor.config import Config
+from ingestor.editions import Editions
+from ingestor.inspection import BadRequest, is_running, journal_of
+from ingestor.journal import Journal
+from ingestor.model import CollectionName
+from ingestor.outlook import outlook
+from ingestor.ports import Transient
+from ingestor.wiring import Parts, gone_sources, opened
+
+PATIENCE = 30.0  # seconds that a daemon may take to hear of it
+
+
+def approve(config: Config) -> list[str]:
+    """Say yes to all that waits; returns what that is, in words."""
+    parts, said = Parts(config), []
+    with journal_of(config) as journal:
+        for found in outlook(parts, journal):
+            if found.waits:
+                wanted = chosen(config, found.serves, parts.embedder_recipe)
+                journal.set(f"approved:{found.serves}", rechunk.named(wanted))
+                journal.set(f"refused:{found.serves}", "")
+                said.append(f"{found.serves}: {', '.join(map(str, found.decision.changes))}")
+        for name in gone_sources(config, journal):
+            journal.set(f"prune:{name}", "1")
+            said.append(f"source {name}: its documents are removed")
+        journal.set("asked", token_hex(8))
+    return said
+
+
+def roll_back(config: Config, collection: str) -> None:
+    """Readers get the collection as it was before the last swap. Raises BadRequest, Transient."""
+    serves = CollectionName(collection)
+    with journal_of(config) as journal:
+        if not Editions(journal).of(serves, "retired"):
+            raise BadRequest(
+                f"there is nothing to roll {collection!r} back to: only a swap leaves the old collection, and "
+                f"only for rechunk.grace ({config.rechunk.grace:.0f} s)"
+            )
+        if is_running(config):
+            journal.set(f"roll back:{serves}", "1")
+            journal.set("asked", token_hex(8))
+            _await_daemon(journal, serves)
+            return
+    with opened(config, serve=False) as running:
+        running.transitions.roll_back(serves)
+
+
+def _await_daemon(journal: Journal, serves: CollectionName) -> None:
+    until = time.monotonic() + PATIENCE
+    while journal.get(f"roll back:{serves}"):
+        if time.monotonic() > until:
+            raise Transient("the daemon was told, but has not done it yet; see: ingestor status")
+        time.sleep(0.1)
