@@ -30,6 +30,7 @@ class TestAutoAsItComes(ChunkerLaws):
     joins = False  # changepoint's own laws say how far it joins
     limited: ClassVar[Options] = {"max_tokens": 250}
     large = 60_000
+    test_five_megabytes = None  # changepoint's own laws have it
 
 
 PYTHON = "def f(x):\n    return x\n\n\n" * 60
