@@ -14,7 +14,14 @@ from ingestor.ports import BadDocument
 
 UNKNOWN = "application/octet-stream"
 _HEAD = 8192  # bytes that are searched for NUL
-_TAIL = 65_536  # bytes in which a zip's directory names its members
+_TAIL = 1_000_000  # bytes in which a zip's directory names its members
+
+_WORD, _SLIDES, _SHEETS = (
+    f"application/vnd.openxmlformats-officedocument.{kind}"
+    for kind in ("wordprocessingml.document", "presentationml.presentation", "spreadsheetml.sheet")
+)
+_ODF = "application/vnd.oasis.opendocument"
+_ODF_KINDS = ("text", "spreadsheet", "presentation")
 
 # Content type -> parser kind. What is text and not named here is read by the text parser.
 _PARSERS = {
@@ -27,6 +34,12 @@ _PARSERS = {
     "text/org": "org",
     "text/x-tex": "latex",
     "application/pdf": "pdf",
+    "application/rtf": "rtf",
+    "application/epub+zip": "epub",
+    _WORD: "docx",
+    _SLIDES: "pptx",
+    _SHEETS: "xlsx",
+    **dict.fromkeys((f"{_ODF}.{kind}{of}" for kind in _ODF_KINDS for of in ("", "-template")), "odf"),
 }
 
 # Text under another name than text/... (besides ...+json and ...+xml).
@@ -155,19 +168,34 @@ _WEAK_SIGNATURES = (
 )
 # Members that tell what a zip is.
 _MEMBERS = (
-    (b"word/document.xml", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
-    (b"ppt/presentation.xml", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
-    (b"xl/workbook.xml", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    (b"word/document", _WORD),
+    (b"ppt/presentation.xml", _SLIDES),
+    (b"xl/workbook.xml", _SHEETS),
+    (b"xl/workbook.bin", "application/vnd.ms-excel.sheet.binary.macroenabled.12"),
+)
+# Entries of an OLE file that tell what it is.
+_ENTRIES = tuple(
+    (name.encode("utf-16-le"), kind)
+    for name, kind in (
+        ("EncryptedPackage", "application/x-ole-encrypted"),
+        ("WordDocument", "application/msword"),
+        ("PowerPoint Document", "application/vnd.ms-powerpoint"),
+        ("Workbook", "application/vnd.ms-excel"),
+        ("Book", "application/vnd.ms-excel"),
+        ("__substg1.0_", "application/vnd.ms-outlook"),
+    )
 )
 _LOOKS = {
-    "application/pdf": "a PDF document",
-    "application/rtf": "an RTF document",
     "application/postscript": "a PostScript document",
-    "application/epub+zip": "an EPUB book",
-    "application/x-ole-storage": "an old or encrypted Office document",
+    "application/x-ole-storage": "a file of an old Office program",
+    "application/x-ole-encrypted": "an Office document that is encrypted: save it without a password",
+    "application/msword": "a Word document from before 2007: save it as .docx",
+    "application/vnd.ms-powerpoint": "a presentation from before 2007: save it as .pptx",
+    "application/vnd.ms-excel": "a workbook from before 2007: save it as .xlsx",
+    "application/vnd.ms-excel.sheet.binary.macroenabled.12": "a binary workbook (.xlsb): save it as .xlsx",
+    "application/vnd.ms-outlook": "an Outlook message: save it as .eml",
     "application/x-executable": "a program or library",
     "application/vnd.sqlite3": "an SQLite database",
-    **dict.fromkeys((kind for _, kind in _MEMBERS), "an Office document"),
     UNKNOWN: "binary data of no known format",
 }
 # Both together show that a text is reStructuredText: a directive or a target, and a line of underlines.
@@ -181,6 +209,8 @@ def content_type(blob: Blob) -> str:
     found = _signed(head, _SIGNATURES)
     if found == "application/zip":
         return _zip_type(blob.data)
+    if found == "application/x-ole-storage":
+        return next((kind for entry, kind in _ENTRIES if entry in blob.data), found)
     if found:
         return found
     if b"\0" in head and (weakly := _signed(head, _WEAK_SIGNATURES)):

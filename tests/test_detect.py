@@ -20,6 +20,17 @@ def zipped(*names: str) -> bytes:
     return file.getvalue()
 
 
+def ole(*entries: str) -> bytes:
+    return b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500) + b"".join(map(utf16, entries))
+
+
+def utf16(text: str) -> bytes:
+    return text.encode("utf-16-le")
+
+
+OFFICE = "application/vnd.openxmlformats-officedocument"
+
+
 @pytest.mark.parametrize(
     ("name", "data", "declared", "expected"),
     [
@@ -52,6 +63,12 @@ def zipped(*names: str) -> bytes:
         ("a.txt", b"\x89PNG\r\n\x1a\n\x00", None, "image/png"),
         ("a", b"\xff\xd8\xff\xe0", None, "image/jpeg"),
         ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00", None, "application/x-ole-storage"),
+        ("a.docx", ole("EncryptionInfo", "EncryptedPackage"), None, "application/x-ole-encrypted"),
+        ("a", ole("WordDocument"), None, "application/msword"),
+        ("a", ole("Book"), None, "application/vnd.ms-excel"),
+        ("a", ole("__substg1.0_001A"), None, "application/vnd.ms-outlook"),
+        ("a.zip", zipped("xl/workbook.xml"), None, f"{OFFICE}.spreadsheetml.sheet"),
+        ("a.xlsb", zipped("xl/workbook.bin"), None, "application/vnd.ms-excel.sheet.binary.macroenabled.12"),
         ("a", b"GIF89a\x01\x00\x01\x00", None, "image/gif"),
         ("a.txt", b"GIF89a is a picture format", None, "text/plain"),
         ("a.txt", b"words\x00\x00words", None, "application/octet-stream"),
@@ -82,6 +99,9 @@ def test_content_type(name: str, data: bytes, declared: str | None, expected: st
         ("text/x-anything", "text"),
         ("application/json", "text"),
         ("application/pdf", "pdf"),
+        ("application/epub+zip", "epub"),
+        (f"{OFFICE}.wordprocessingml.document", "docx"),
+        ("application/vnd.oasis.opendocument.spreadsheet-template", "odf"),
         ("application/atom+xml", "text"),
     ],
 )
@@ -92,8 +112,7 @@ def test_parser_kind(content_type: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("content_type", "look"),
     [
-        ("application/x-ole-storage", "an old or encrypted Office document"),
-        ("application/epub+zip", "an EPUB book"),
+        ("application/x-ole-encrypted", "an Office document that is encrypted: save it without a password"),
         ("image/svg+xml", "an image"),
         ("video/mp4", "a video"),
         ("application/gzip", "a binary file or archive"),

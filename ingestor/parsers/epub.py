@@ -1,0 +1,107 @@
+"""EPUB books: the chapters in reading order, each read as the HTML page that it is."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from posixpath import dirname, normpath
+from urllib.parse import unquote
+from xml.etree.ElementTree import Element
+
+from ingestor.model import Blob, Block, Document, Scalar
+from ingestor.parsers.compose import Composer
+from ingestor.parsers.decode import decode
+from ingestor.parsers.html import HtmlOptions, HtmlParser
+from ingestor.parsers.package import Package
+from ingestor.ports import BadDocument
+from ingestor.registry import Options, Plugin
+
+_CONTENT_TYPE = "application/epub+zip"
+_CONTAINER = "META-INF/container.xml"
+_ENCRYPTION = "META-INF/encryption.xml"
+_OPF = "{http://www.idpf.org/2007/opf}"
+_DC = "{http://purl.org/dc/elements/1.1/}"
+_PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
+_SUFFIXES = (".xhtml", ".html", ".htm")
+_COPIED = [
+    field.name for field in fields(Block) if field.name not in ("kind", "start", "end", "page", "page_label")
+]
+
+
+class EpubParser:
+    isolated = True
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+        self._html = HtmlParser(HtmlOptions(mode="full"))
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when it is damaged, protected or a bomb."""
+        package = Package(blob.data)
+        name = _book(package)
+        book = package.xml(name)
+        composer = Composer()
+        for chapter in _chapters(package, book, name):
+            self._add(composer, decode(package.read(chapter)))
+        about = book.find(f"{_OPF}metadata")
+        return Document(
+            text=composer.text,
+            blocks=tuple(composer.blocks),
+            content_type=_CONTENT_TYPE,
+            title=_said(about, "title") or composer.title,
+            language=_said(about, "language"),
+            extra=tuple(_extra(about)),
+        )
+
+    def _add(self, composer: Composer, source: str) -> None:
+        chapter = self._html.read(source)
+        for block in chapter.blocks:
+            facts = {name: getattr(block, name) for name in _COPIED}
+            composer.add(block.kind, chapter.text[block.start : block.end], **facts)
+
+
+def _book(package: Package) -> str:
+    """The part that lists the chapters."""
+    roots = (root for root in package.optional(_CONTAINER).iter() if root.tag.endswith("}rootfile"))
+    listed = [root.get("full-path", "") for root in roots]
+    books = [name for name in [*listed, *package.names] if name.endswith(".opf") and name in package]
+    if not books:
+        raise BadDocument("is damaged: it has no list of its chapters; make it again, or exclude it")
+    return books[0]
+
+
+def _chapters(package: Package, book: Element, name: str) -> list[str]:
+    """In reading order; all pages, where the book's list of them is of no use."""
+    folder = dirname(name)
+    pages = {
+        item.get("id", ""): normpath(f"{folder}/{unquote(item.get('href', ''))}").lstrip("/")
+        for item in book.iter(f"{_OPF}item")
+        if item.get("media-type") in _PAGES and "nav" not in item.get("properties", "").split()
+    }
+    order = [pages.get(entry.get("idref", ""), "") for entry in book.iter(f"{_OPF}itemref")]
+    found = [page for page in order if page in package]
+    found = found or sorted(page for page in package.names if page.endswith(_SUFFIXES))
+    locked = _encrypted(package)
+    if any(page in locked for page in found):
+        raise BadDocument("is protected by digital rights management; use a free copy, or exclude it")
+    return found
+
+
+def _encrypted(package: Package) -> set[str]:
+    """Fonts may be; they do not matter."""
+    references = package.optional(_ENCRYPTION).iter("{http://www.w3.org/2001/04/xmlenc#}CipherReference")
+    return {unquote(reference.get("URI", "")) for reference in references}
+
+
+def _said(about: Element | None, name: str) -> str | None:
+    found = None if about is None else about.find(f"{_DC}{name}")
+    return None if found is None else " ".join((found.text or "").split()) or None
+
+
+def _extra(about: Element | None) -> Iterator[tuple[str, Scalar]]:
+    creators = () if about is None else about.findall(f"{_DC}creator")
+    if authors := ", ".join(" ".join((creator.text or "").split()) for creator in creators):
+        yield "author", authors
+    if date := _said(about, "date"):
+        yield "created", date
+
+
+PLUGIN = Plugin(kind="epub", version=1, options=Options, build=EpubParser)

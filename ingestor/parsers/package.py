@@ -1,0 +1,150 @@
+"""Zipped packages of XML parts, as Office, OpenDocument and EPUB files are: opened with suspicion.
+
+Sizes are checked against the archive's directory before anything is unpacked, and zipfile gives no more of a
+member than the directory says. Declarations of entities are refused, declarations that stand in another file
+are not read, and neither is anything else outside the package.
+"""
+
+import io
+import zipfile
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from posixpath import dirname, normpath
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, ParseError
+from xml.parsers import expat
+
+from ingestor.ports import BadDocument
+
+_ENTRIES = 50_000
+_TOTAL = 8 * 10**9  # bytes, unpacked; pictures and films count
+_PART = 500_000_000  # bytes of a part that is read
+_RATIO = 300  # unpacked to packed; XML that people have comes to 50
+_SMALL = 50_000_000  # bytes; below, any ratio will do
+_DEEP = 300  # elements inside each other
+_ENCRYPTED = 1  # flag of a member
+_RELATIONS = "{http://schemas.openxmlformats.org/package/2006/relationships}"
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
+
+
+class Package:
+    def __init__(self, data: bytes) -> None:
+        """Raises BadDocument when it is damaged, encrypted or a bomb."""
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(data))
+        except _DAMAGE as error:
+            raise BadDocument(f"is damaged or cut off ({error}); save it again, or exclude it") from None
+        self._members = {info.filename: info for info in self._zip.infolist()}
+        total = sum(info.file_size for info in self._zip.infolist())
+        if len(self._zip.infolist()) > _ENTRIES or total > _TOTAL:
+            raise BadDocument(
+                f"unpacks to {total:,} bytes in {len(self._members):,} parts, as only a bomb does; exclude it"
+            )
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._members)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def read(self, name: str) -> bytes:
+        """The part's bytes. Raises BadDocument when it is missing, damaged, encrypted or too large."""
+        info = self._members.get(name)
+        if info is None:
+            raise BadDocument(f"is damaged: its part {name} is missing; save it again, or exclude it")
+        if info.flag_bits & _ENCRYPTED:
+            raise BadDocument("is encrypted; save it without a password, or exclude it")
+        packed, size = info.compress_size, info.file_size
+        if size > _PART or (size > _SMALL and size > _RATIO * packed):
+            raise BadDocument(f"has a part of {size:,} bytes, packed into {packed:,}: too large; exclude it")
+        try:
+            return self._zip.read(info)
+        except _DAMAGE as error:
+            raise BadDocument(f"is damaged: {error}; save it again, or exclude it") from None
+
+    def xml(self, name: str) -> Element:
+        """The root of an XML part. Raises BadDocument."""
+        return xml(self.read(name), name)
+
+    def optional(self, name: str) -> Element:
+        """The root of a part that need not be there: an empty element then."""
+        return self.xml(name) if name in self else Element("none")
+
+    def stream(self, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
+        """The children of those elements that are ``wanted``, each complete, and forgotten afterwards.
+
+        Raises BadDocument, perhaps in the middle.
+        """
+        return stream(self.read(name), name, wanted)
+
+    def relations(self, part: str) -> dict[str, tuple[str, str]]:
+        """Office: id -> (type's last word, target) of what a part refers to; targets are parts or URLs."""
+        folder, _, file = part.rpartition("/")
+        root = self.optional(f"{folder}/_rels/{file}.rels" if folder else f"_rels/{file}.rels")
+        return {
+            relation.get("Id", ""): (relation.get("Type", "").rpartition("/")[2], _target(relation, part))
+            for relation in root.iter(f"{_RELATIONS}Relationship")
+        }
+
+
+def xml(data: bytes, name: str) -> Element:
+    """The root element. Raises BadDocument."""
+    return deque(_elements(data, name, end_only=True), 1)[0]
+
+
+def stream(data: bytes, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
+    """See Package.stream."""
+    open_elements: list[Element] = []
+    for element in _elements(data, name, end_only=False):
+        if open_elements and open_elements[-1] is element:
+            open_elements.pop()
+            if open_elements and wanted(open_elements[-1]):
+                yield element
+                open_elements[-1].remove(element)
+        else:
+            open_elements.append(element)
+
+
+def _elements(data: bytes, name: str, *, end_only: bool) -> Iterator[Element]:
+    """Every element at its end, and before that at its start, too, unless ``end_only``."""
+    _refuse_declarations(data, name)
+    depth = 0
+    try:
+        # Entities need a declaration, and those are refused above.
+        for event, element in ElementTree.iterparse(io.BytesIO(data), ("start", "end")):  # noqa: S314
+            depth += 1 if event == "start" else -1
+            if depth > _DEEP:
+                raise BadDocument(f"is nested too deeply ({name}); exclude it")
+            if event == "end" or not end_only:
+                yield element
+    except ParseError as error:
+        raise BadDocument(f"is damaged: {name}: {error}; save it again, or exclude it") from None
+
+
+class _Begun(Exception):
+    """The root element is reached: no declaration can follow."""
+
+
+def _refuse_declarations(data: bytes, name: str) -> None:
+    def refuse(root: str, system: str | None, public: str | None, inside: bool) -> None:
+        if inside:
+            raise BadDocument(f"declares entities ({name}), which may be a bomb or a spy; exclude it")
+
+    def begin(*element: object) -> None:
+        raise _Begun
+
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = begin
+    with suppress(_Begun, expat.ExpatError):  # what is not well-formed is said when it is parsed
+        parser.Parse(data, True)
+
+
+def _target(relation: Element, part: str) -> str:
+    target = relation.get("Target", "")
+    if relation.get("TargetMode") == "External":
+        return target
+    return normpath(target.lstrip("/") if target.startswith("/") else f"{dirname(part)}/{target}").lstrip("/")
