@@ -14,9 +14,10 @@ from uuid import UUID
 
 from ingestor import procfs
 from ingestor.lock import Lock, hold
-from ingestor.ports import NeedsHuman
+from ingestor.ports import NeedsHuman, Transient
 
 DATABASE = "chroma.sqlite3"
+ROOM = 50_000_000  # bytes that must be left on the disk for anything to be added
 
 # Seconds to wait for the server of an ingestor that was killed: it notices, persists and ends by itself.
 _LEFTOVER_PATIENCE = 35.0
@@ -39,6 +40,23 @@ def claim(path: Path) -> Lock:
         lock.release()
         raise
     return lock
+
+
+def require_room(path: Path) -> None:
+    """Raises Transient while the disk is nearly full, so that it is not Chroma that meets its end.
+
+    Measured on 1.5.9: once it could not write, it soon answers nobody until it is started again, readers
+    neither, and it may leave a torn segment.
+    """
+    try:
+        free = shutil.disk_usage(path).free
+    except OSError:
+        return  # Chroma itself will say what is the matter
+    if free < ROOM:
+        raise Transient(
+            f"the disk of {path} has less than {ROOM / 1e6:.0f} MB left, so nothing is added: free some "
+            "space, or move chroma.path to a larger disk"
+        )
 
 
 def sweep(path: Path) -> list[Path]:

@@ -135,12 +135,18 @@ class ChromaServer:
         while time.monotonic() < until:
             if (status := self._process.poll()) is not None:
                 self._check_port()  # the likeliest reason
-                raise Transient(f"Chroma ended {_status(status)} while starting; see {self.log_path}")
+                raise Transient(f"Chroma ended {_status(status)} while starting{self._last_error()}")
             if procfs.listens(self._process.pid, self.port) is not False and self._answers():
                 self._answered = time.monotonic()
                 return
             time.sleep(0.02)
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
+
+    def _last_error(self) -> str:
+        """What its log says last that sounds like an error, and where to read on."""
+        lines = self.log_path.read_text(errors="replace")[-4000:].splitlines()
+        said = next((f": {line.strip()}" for line in reversed(lines) if "rror" in line), "")
+        return f"{said}; see {self.log_path}"
 
     def _answers(self) -> bool:
         address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - not bound

@@ -11,7 +11,7 @@ from types import TracebackType
 from ingestor.chroma_server import ChromaServer
 from ingestor.config import Chroma, Remote, Supervised
 from ingestor.indexes.chroma import ChromaIndex, probe
-from ingestor.indexes.chroma_client import Client, Unanswered, connect, embedded
+from ingestor.indexes.chroma_client import Client, Full, Unanswered, connect, embedded
 from ingestor.indexes.chroma_collections import (
     delete_collection,
     find_collection,
@@ -27,7 +27,7 @@ from ingestor.shelf import Model
 log = logging.getLogger("ingestor")
 
 LOOK_EVERY = 5.0  # seconds between two looks at our server
-SILENCES = 2  # requests without an answer after which it is started again
+LAST_WORD = 15.0  # seconds that it has for a small question, after it left another unanswered
 DEATHS = 4  # of the server over one collection, after which its files are taken to be torn
 FORGIVEN = 600.0  # seconds without a restart, after which deaths no longer count
 
@@ -51,14 +51,15 @@ class Collections:
         self._log_path, self._serve, self._attach = log_path, serve, attach
         self._server: ChromaServer | None = None
         self._looked = monotonic()
-        self._silences = 0
         self._restarted = monotonic()
         self._deaths = Counter[CollectionName]()
+        self._down = ""  # why our server did not start when it was last tried
         self._stack = ExitStack()
 
     def __enter__(self) -> "Collections":
         try:
-            self._client = self._stack.enter_context(self._connected())
+            self._client = self._connected()
+            self._stack.callback(lambda: self._client.close())
         except BaseException:
             self._stack.close()
             raise
@@ -106,24 +107,31 @@ class Collections:
         return find_collection(self._client, name, owner=self._owner)
 
     def probe(self, name: CollectionName) -> str | None:
-        """Why the collection is sick, or None."""
+        """Why the collection is sick, or can't grow, or None."""
         try:
+            self._client.require_room()
             index = self.existing(name)
             return probe(index) if index is not None else "it does not exist"
         except (Transient, Gone, Torn, NeedsHuman) as error:
             return str(error)
 
     def trouble(self, name: CollectionName, error: Exception) -> None:
-        """Start our server again if it died over a request, or answers nothing while it seems to live.
+        """Start our server again if it died over a request, met a full disk, or answers nothing more.
 
-        Measured on 1.5.9: some torn files crash it at every load, and after a full disk it may hang.
+        Measured on 1.5.9: some torn files crash it at every load. A few writes after SQLite told it that the
+        disk is full it answers heartbeats only, for ever, though there be space again; in this process it
+        then never returns, and holds up every thread.
         """
         if self._server is None:
+            if isinstance(error, Full) and not self.address:
+                self._client.close()
+                self._client = self._connected()
             return
-        self._silences = self._silences + 1 if isinstance(error, Unanswered) else 0
         reason = self._server.poll()
         self._deaths[name] += reason is not None
-        if self._silences >= SILENCES:
+        if reason is None and isinstance(error, Full):
+            reason = "its disk was full"
+        if reason is None and isinstance(error, Unanswered) and not self._answers(name):
             reason = "it does not answer"
         if reason is not None:
             self._restart(self._server, reason)
@@ -141,12 +149,18 @@ class Collections:
 
     def _restart(self, server: ChromaServer, reason: str) -> None:
         """A server that does not come up is tried again at the next tick."""
-        log.error("Chroma is started again: %s", reason)
-        self._silences, self._restarted = 0, monotonic()
+        if not self._down:
+            log.error("Chroma is started again: %s", reason)
+        self._restarted = monotonic()
         try:
             server.restart()
-        except Transient as error:
-            log.error("Chroma did not start: %s", error)
+        except (Transient, NeedsHuman, OSError) as error:
+            if self._down != str(error):
+                log.error("Chroma did not start, and is tried again until it does: %s", error)
+            self._down = str(error)
+        else:
+            log.info("Chroma is up again")
+            self._down = ""
 
     def _connected(self) -> Client:
         chroma = self._chroma
@@ -160,8 +174,25 @@ class Collections:
             self._stack.callback(self._server.stop)
             self._server.start()
         if isinstance(chroma, Supervised) and (self._serve or self._attach):
-            return connect(_reachable(chroma.host), chroma.port)
+            return self._ours(chroma)
         return embedded(chroma.path)
+
+    def _answers(self, name: CollectionName) -> bool:
+        """Whether our server has an answer, of whatever kind, when it is asked for this collection's size."""
+        assert isinstance(self._chroma, Supervised)
+        with self._ours(self._chroma, timeout=LAST_WORD) as client:
+            try:
+                index = find_collection(client, name, owner=self._owner)
+                if index is not None:
+                    index.count()
+            except Unanswered:
+                return False
+            except (Transient, Gone, Torn, NeedsHuman):
+                pass
+        return True
+
+    def _ours(self, chroma: Supervised, timeout: float = 60.0) -> Client:
+        return connect(_reachable(chroma.host), chroma.port, timeout=timeout, folder=chroma.path)
 
 
 def _reachable(host: str) -> str:

@@ -7,6 +7,7 @@ descriptor is closed on exec, so a child that outlives us does not keep the lock
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -51,8 +52,9 @@ def hold(path: Path) -> Lock:
             raise NeedsHuman(
                 f"{path} is locked by {_holder(descriptor)}: another ingestor works there; stop it first"
             )
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
+        with suppress(OSError):  # a full disk: people are not told whom to ask, and that is all
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
     except BaseException:
         os.close(descriptor)
         raise

@@ -47,6 +47,7 @@ class _Outbox:
     since: float = 0.0
     not_before: float = 0.0
     attempts: int = 0
+    said: str | None = None  # why it waits, lest it be said at every try
 
     @property
     def size(self) -> int:
@@ -100,14 +101,17 @@ class Writer:
 
     def check(self, collection: CollectionName) -> None:
         """Notice a collection that was deleted, replaced or torn while nothing was written to it."""
-        if collection not in self.paused():
-            self._guarded(collection, lambda: self._shelf.check(collection))
+        if collection in self.paused() or self._outbox(collection).prepared:
+            return
+        if self._guarded(collection, lambda: self._shelf.check(collection)):
+            self._resume(collection)
 
     def remove(self, entries: Sequence[Entry]) -> None:
         """Drop documents whose source has them no more."""
         for collection in {entry.collection for entry in entries} - self.paused():
             gone = [entry for entry in entries if entry.collection == collection]
             if self._guarded(collection, self._remover(collection, gone)):
+                self._resume(collection)
                 self.tally.removed += len(gone)
 
     def _outbox(self, collection: CollectionName) -> _Outbox:
@@ -121,28 +125,33 @@ class Writer:
         return remove
 
     def _write(self, collection: CollectionName, outbox: _Outbox) -> list[Entry]:
-        written = self._guarded(collection, lambda: self._write_valid(collection, outbox.prepared))
+        self._guarded(collection, lambda: self._write_valid(collection, outbox.prepared))
         if outbox.not_before > self._clock():
             return []
-        if written:
-            outbox.attempts = 0
         done, outbox.prepared = [prepared.entry for prepared in outbox.prepared], []
         return done
 
     def _guarded(self, collection: CollectionName, work: Callable[[], None]) -> bool:
         """Whether it succeeded; if not, what its error asks for is done."""
         try:
-            work()
-        except (Transient, sqlite3.OperationalError) as error:
-            self._pause(collection, error)
-        except (Torn, Gone) as error:
-            self._rebuild(collection, error)
+            return self._whole(collection, work)
+        except Transient as error:
+            self._pause(collection, error, str(error))
+        except sqlite3.OperationalError as error:
+            self._pause(collection, error, f"the journal can't be written: {error}")
         except NeedsHuman as error:
             log.error("collection %s can't be used: %s", collection, error)
             self._hold(collection, error)
-        else:
-            return True
         return False
+
+    def _whole(self, collection: CollectionName, work: Callable[[], None]) -> bool:
+        """Whether it succeeded; False where it found the collection torn or gone, and made it anew."""
+        try:
+            work()
+        except (Torn, Gone) as error:
+            self._rebuild(collection, error)
+            return False
+        return True
 
     def _write_valid(self, collection: CollectionName, prepared: Sequence[Prepared]) -> None:
         self._shelf.open(collection)  # first: opening may find that nothing known of it holds any more
@@ -165,6 +174,7 @@ class Writer:
             for prepared in batch:
                 self._write_batch(collection, [prepared])
             return
+        self._resume(collection)
         for prepared in batch:
             self._count(prepared)
         _report(collection, batch)
@@ -175,13 +185,21 @@ class Writer:
         failure = after_failure(error, entry.attempts, self._clock(), self._random(), "")
         self._journal.fail(entry.row, version, failure)
 
-    def _pause(self, collection: CollectionName, error: Exception) -> None:
+    def _pause(self, collection: CollectionName, error: Exception, reason: str) -> None:
         outbox = self._outbox(collection)
         wait = min(delay(outbox.attempts, self._random()), LONGEST_PAUSE)
         outbox.attempts += 1
         outbox.not_before = self._clock() + max(wait, 0.05)
         self._shelf.failed(collection, error)
-        log.warning("collection %s can't be written (next try in %.1f s): %s", collection, wait, error)
+        if reason != outbox.said:
+            log.warning("collection %s waits, and is tried again until it succeeds: %s", collection, reason)
+        outbox.said = reason
+
+    def _resume(self, collection: CollectionName) -> None:
+        outbox = self._outbox(collection)
+        if outbox.said is not None:
+            log.info("collection %s can be used again", collection)
+        outbox.attempts, outbox.said = 0, None
 
     def _rebuild(self, collection: CollectionName, error: Exception) -> None:
         """The collection is torn or was deleted: write it anew, from the cache."""

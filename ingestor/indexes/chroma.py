@@ -31,7 +31,7 @@ class ChromaIndex:
     """One collection, by its UUID: one of the same name that replaced it is another (``Gone``)."""
 
     def __init__(self, client: Client, uuid: UUID) -> None:
-        self._api, self._uuid = client.api, uuid
+        self._client, self._api, self._uuid = client, client.api, uuid
 
     @property
     def uuid(self) -> str:
@@ -40,6 +40,7 @@ class ChromaIndex:
     def upsert(self, records: Sequence[Record]) -> None:
         check_records(records)
         for batch in _batches(records, _record_size, _RECORDS):
+            self._client.require_room()
             with translated():
                 self._api._upsert(
                     collection_id=self._uuid,

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ingestor.chroma_path import claim
+from ingestor.chroma_path import claim, require_room
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 
 # Seen when files of an HNSW segment were cut, emptied, removed or half written on a full disk. "Failed to
@@ -26,11 +26,23 @@ class Unanswered(Transient):
     """Chroma took the request and said nothing in time. After a full disk it may stay so until restarted."""
 
 
-class Client:
-    """An open connection; ``api`` is chromadb's ServerAPI."""
+class Full(Transient):
+    """Chroma could not write for want of space. Soon it will answer nobody, until it is started again."""
 
-    def __init__(self, api: Any, close: Callable[[], None]) -> None:
-        self.api, self.close = api, close
+
+class Client:
+    """An open connection; ``api`` is chromadb's ServerAPI.
+
+    ``folder``: where Chroma keeps its data, if that is ours to look at.
+    """
+
+    def __init__(self, api: Any, close: Callable[[], None], folder: Path | None = None) -> None:
+        self.api, self.close, self._folder = api, close, folder
+
+    def require_room(self) -> None:
+        """Raises Transient while the disk of the data is nearly full."""
+        if self._folder is not None:
+            require_room(self._folder)
 
     def __enter__(self) -> "Client":
         return self
@@ -42,11 +54,17 @@ class Client:
 
 
 def connect(
-    host: str, port: int, *, token: str | None = None, ssl: bool = False, timeout: float = 60.0
+    host: str,
+    port: int,
+    *,
+    token: str | None = None,
+    ssl: bool = False,
+    timeout: float = 60.0,
+    folder: Path | None = None,
 ) -> Client:
     """A client of a server, which need not be up yet: nothing is sent.
 
-    ``timeout``: the seconds that Chroma may take to answer.
+    ``timeout``: the seconds that Chroma may take to answer. ``folder``: see Client.
     The token goes along as a bearer token and as X-Chroma-Token; which one is read depends on what guards
     the server. Proxies named in the environment are not asked for addresses of this machine.
     """
@@ -70,13 +88,13 @@ def connect(
     )
     api._session.close()
     api._session = session  # chromadb's own has no timeout, and no way to ask for one
-    return Client(api, session.close)
+    return Client(api, session.close, folder)
 
 
 def embedded(path: Path) -> Client:
     """Chroma in this process; nobody else may use ``path`` until the client is closed.
 
-    Raises NeedsHuman when someone does.
+    Raises NeedsHuman when someone does, Transient when Chroma can't begin, as on a full disk.
     """
     from chromadb.api import ServerAPI
     from chromadb.config import System
@@ -91,7 +109,11 @@ def embedded(path: Path) -> Client:
             )
         )
         api = system.instance(ServerAPI)
-        system.start()
+        with translated():
+            system.start()
+    except Transient as error:
+        lock.release()
+        raise Transient(f"Chroma can't be opened in {path}: {error}") from error
     except BaseException:
         lock.release()
         raise
@@ -101,7 +123,7 @@ def embedded(path: Path) -> Client:
             system.stop()
             lock.release()
 
-    return Client(api, close)
+    return Client(api, close, path)
 
 
 def _settings(**values: Any) -> Any:
@@ -132,6 +154,8 @@ def _meaning(error: Exception) -> Exception | None:
         return Unanswered("Chroma does not answer in time")
     if isinstance(error, httpx.TransportError):
         return Transient(f"Chroma can't be reached: {error}")
+    if "disk is full" in text:
+        return Full(f"{text}; free some space where Chroma keeps its data")
     if any(symptom in text for symptom in _TORN):
         return Torn(text)
     if isinstance(error, NotFoundError):

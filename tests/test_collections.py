@@ -1,0 +1,157 @@
+"""Chroma as the daemon and the one-shot commands have it, where it fails: full disks, silence, death."""
+
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from ingestor import chroma_path, chroma_server, collections
+from ingestor.collections import Collections
+from ingestor.config import Embedded, Supervised
+from ingestor.indexes.chroma_client import Full, Unanswered
+from ingestor.model import Fingerprint, Record
+from ingestor.ports import NeedsHuman, Torn, Transient
+from ingestor.shelf import Model
+from tests.indexes.laws import DIMENSIONS, many, vector
+from tests.serving import free_port
+from tests.small_disk import fill, small_disk
+
+MODEL = Model(Fingerprint("embedder"), None, lambda: DIMENSIONS)
+_serial = count()
+
+
+@contextmanager
+def chroma(folder: Path, *, served: bool = True) -> Iterator[Collections]:
+    config = Supervised(path=folder / "chroma", port=free_port()) if served else Embedded(path=folder / "in")
+    log = folder.parent / "chroma.log"
+    with Collections(config, "ours", log_path=log, serve=served) as backend:
+        yield backend
+
+
+def opened(backend: Collections):
+    return backend.open("docs", MODEL)[0]
+
+
+def fat(records: int = 400) -> list[Record]:
+    """About as large as real ones are."""
+    return [
+        Record(
+            f"{next(_serial)}#0",
+            f"text {n} " * 40,
+            {f"k{i}": f"value {i} of {n}" for i in range(25)},
+            vector(n),
+        )
+        for n in range(records)
+    ]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", 60) as folder:
+        yield folder
+
+
+def written(backend: Collections, records: list[Record]) -> Exception | None:
+    """What came of it; trouble is told as the writer tells it."""
+    try:
+        opened(backend).upsert(records)
+    except Transient as error:
+        backend.trouble("docs", error)
+        return error
+    return None
+
+
+def test_nothing_is_added_to_a_disk_that_is_nearly_full(disk: Path) -> None:
+    with chroma(disk) as backend:
+        assert written(backend, fat(10)) is None
+        ballast = fill(disk, leave=40_000_000)
+        held = written(backend, fat(10))
+        assert "less than 50 MB left" in str(held)
+        assert str(disk) in str(held)
+        assert "less than 50 MB left" in str(backend.probe("docs"))
+        index = opened(backend)
+        assert index.count() == 10
+        index.drop([index.sample(0).id])
+        assert index.count() == 9
+        ballast.unlink()
+        assert written(backend, fat(10)) is None
+        assert backend.probe("docs") is None
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_chroma_is_well_again_when_a_full_disk_has_space(
+    disk: Path, monkeypatch: pytest.MonkeyPatch, served: bool
+) -> None:
+    """Let alone, it would answer nobody after a few writes that found the disk full."""
+    with chroma(disk, served=served) as backend:
+        for _ in range(2):
+            assert written(backend, fat()) is None
+        ballast = fill(disk, leave=2_000_000)
+        monkeypatch.setattr(chroma_path, "ROOM", 0)
+        seen = [written(backend, fat()) for _ in range(12)]
+        assert sum(isinstance(error, Full) for error in seen) >= 4
+        assert not any(isinstance(error, Unanswered) for error in seen)
+        ballast.unlink()
+        assert written(backend, fat()) is None
+        assert backend.probe("docs") is None
+
+
+def test_a_server_that_leaves_requests_unanswered_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chroma(tmp_path) as backend:
+        opened(backend).upsert(many(20))
+        first = backend._server.pid
+        backend.trouble("docs", Unanswered("it took its time, once"))
+        assert backend._server.pid == first
+        monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
+        monkeypatch.setattr(collections, "LAST_WORD", 0.5)
+        monkeypatch.setattr(backend._server, "_stop_patience", 0.2)
+        os.kill(first, signal.SIGSTOP)
+        backend.trouble("docs", Unanswered("nor did it ever again"))
+        assert backend._server.pid != first
+        assert opened(backend).count() == 20
+
+
+def test_a_server_that_can_not_start_is_tried_again_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ingestor")
+    monkeypatch.setattr(collections, "LOOK_EVERY", 0.0)
+    with chroma(tmp_path) as backend:
+        opened(backend).upsert(many(20))
+        backend._server.stop()
+        with monkeypatch.context() as patched:
+            for error in (NeedsHuman("the port is taken"), OSError("no space")):
+                patched.setattr(backend._server, "start", lambda error=error: _fail(error))
+                for _ in range(3):
+                    backend.tick()
+        assert [record.message.split(": ")[-1] for record in caplog.records] == [
+            *("it was not started", "the port is taken", "no space"),
+        ]
+        backend.tick()
+        assert caplog.records[-1].message == "Chroma is up again"
+        assert opened(backend).count() == 20
+
+
+def _fail(error: Exception) -> None:
+    raise error
+
+
+def test_a_collection_over_which_the_server_dies_again_and_again_is_taken_for_torn(tmp_path: Path) -> None:
+    with chroma(tmp_path) as backend:
+        opened(backend).upsert(many(20))
+        for _ in range(collections.DEATHS):
+            assert opened(backend).count() == 20
+            backend._server._process.kill()
+            backend._server._process.wait()
+            backend.trouble("docs", Transient("it went away"))
+        with pytest.raises(Torn, match="died 4 times over collection 'docs'"):
+            opened(backend)
+        backend.delete("docs")
+        assert opened(backend).count() == 0
