@@ -1,0 +1,55 @@
+"""Source code: the functions, classes and statements that tree-sitter's grammars see, as blocks.
+
+A function is a block with the comments before it, and so is a small class; of a larger one each method is,
+and knows its dotted name. Statements that belong to the same are a block together while they are small.
+The document's text is the source.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from ingestor.detect import code_language, content_type
+from ingestor.model import Blob, Block, Document
+from ingestor.parsers.decode import decode
+from ingestor.parsers.text import trimmed
+from ingestor.registry import Options, Plugin
+from ingestor.syntax import Unit, groups, versions
+
+_SMALL = 800  # characters of a unit that is not opened, and of statements that are a block together
+
+
+class CodeParser:
+    isolated = True
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text, NoGrammar when it is no known language."""
+        text, kind = decode(blob.data), content_type(blob)
+        language = code_language(kind) or ""
+        return Document(text, tuple(_blocks(text, language)), kind)
+
+
+def _blocks(text: str, language: str) -> Iterator[Block]:
+    units = chain.from_iterable(groups(text, language, lambda span: span[1] - span[0] <= _SMALL))
+    for unit in _joined(units):
+        for start, end in trimmed(text, unit.start, unit.end):
+            yield Block("code", start, end, language=language, symbol=unit.symbol)
+
+
+def _joined(units: Iterable[Unit]) -> Iterator[Unit]:
+    """Neighbours without a name of their own together."""
+    last: Unit | None = None
+    for unit in units:
+        if last and last.symbol == unit.symbol and unit.end - last.start <= _SMALL:
+            last = Unit(last.start, unit.end, unit.symbol)
+            continue
+        if last:
+            yield last
+        last = unit
+    if last:
+        yield last
+
+
+PLUGIN = Plugin(kind="code", version=f"1, {versions()}", options=Options, build=CodeParser)
