@@ -33,6 +33,11 @@ _PARSERS = {
     "text/asciidoc": "asciidoc",
     "text/org": "org",
     "text/x-tex": "latex",
+    "text/csv": "csv",
+    "text/tab-separated-values": "csv",
+    "application/x-ipynb+json": "notebook",
+    "text/vtt": "subtitles",
+    "text/x-subrip": "subtitles",
     **dict.fromkeys(("text/x-python", "text/javascript", "text/x-typescript", "text/x-shellscript"), "code"),
     **dict.fromkeys(("text/x-c", "text/x-c++", "text/x-csharp", "text/x-java", "text/x-go"), "code"),
     **dict.fromkeys(("text/x-rust", "text/x-ruby", "text/x-php"), "code"),
@@ -54,7 +59,7 @@ _TEXTUAL = {
 _PROSE = {
     *("text/plain", "text/markdown", "text/html", "text/x-rst", "text/asciidoc", "text/org", "text/x-tex"),
     *("text/x-log", "text/vtt", "text/x-subrip", "text/x-diff", "text/csv", "text/tab-separated-values"),
-    *("message/rfc822", "application/xhtml+xml"),
+    *("message/rfc822", "application/xhtml+xml", "application/x-ipynb+json"),
 }
 
 _EXTENSIONS = {

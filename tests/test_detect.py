@@ -131,7 +131,7 @@ def test_what_no_parser_reads_is_named_with_advice(content_type: str, look: str)
         ("text/x-c++", "c++"),
         ("text/javascript", "javascript"),
         ("application/yaml", "yaml"),
-        ("application/x-ipynb+json", "json"),
+        ("application/x-ipynb+json", None),
         ("text/x-rst", None),
         ("text/plain", None),
         ("application/pdf", None),

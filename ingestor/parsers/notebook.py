@@ -1,0 +1,123 @@
+"""Jupyter notebooks: the prose of Markdown cells with its headings, code, and the text that code printed.
+
+Markdown cells are read by the Markdown parser and their blocks taken over, so headings and lists of a
+notebook are those of any other document. Outputs are cut, pictures and HTML left out.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import Field
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.compose import Composer
+from ingestor.parsers.decode import decode
+from ingestor.parsers.markdown import MarkdownParser
+from ingestor.ports import BadDocument
+from ingestor.registry import Options, Plugin
+
+_MOST = 2000  # characters of one output
+
+
+class NotebookOptions(Options):
+    outputs: bool = Field(default=True, description="whether the text that code printed is taken, too")
+
+
+class NotebookParser:
+    def __init__(self, options: NotebookOptions) -> None:
+        self._outputs = options.outputs
+        self._markdown = MarkdownParser(Options())
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when it is no notebook."""
+        notebook = _loaded(blob)
+        about = _mapping(notebook.get("metadata"))
+        language = _language(about)
+        composer, title = Composer(), _text(about.get("title"))
+        for cell in _cells(notebook):
+            source = _text(cell.get("source", cell.get("input")))
+            if cell.get("cell_type") == "code":
+                composer.add("code", source, language=_text(cell.get("language")) or language or None)
+                if self._outputs:
+                    for output in _outputs(cell):
+                        composer.add("output", output)
+            elif cell.get("cell_type") == "heading":  # of notebooks before version 4
+                level = cell.get("level")
+                composer.heading(source, level if isinstance(level, int) and 1 <= level <= 6 else 1)
+            elif cell.get("cell_type") == "markdown":
+                prose = self._prose(composer, source)
+                title = title or prose or ""
+            else:
+                composer.add("paragraph", source)
+        return Document(
+            text=composer.text,
+            blocks=tuple(composer.blocks),
+            content_type="application/x-ipynb+json",
+            title=title or None,
+            extra=_authors(about),
+        )
+
+    def _prose(self, composer: Composer, source: str) -> str | None:
+        cell = self._markdown.parse(Blob(source.encode("utf-8", "ignore"), "cell.md"))
+        for block in cell.blocks:
+            composer.add(
+                block.kind, cell.text[block.start : block.end],
+                level=block.level, title=block.title, number=block.number, language=block.language,
+            )  # fmt: skip
+        return cell.title
+
+
+def _loaded(blob: Blob) -> Mapping[str, Any]:
+    try:
+        notebook = json.loads(decode(blob.data) or "{}")
+    except (ValueError, RecursionError) as error:
+        raise BadDocument(f"not a notebook that can be read: {error}; open and save it in Jupyter") from error
+    if not isinstance(notebook, Mapping):
+        raise BadDocument("not a notebook: no JSON object; exclude it, or give it another extension")
+    return notebook
+
+
+def _cells(notebook: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Of every version: those before 4 have worksheets."""
+    sheets = [notebook, *_list(notebook.get("worksheets"))]
+    for sheet in sheets:
+        yield from (cell for cell in _list(_mapping(sheet).get("cells")) if isinstance(cell, Mapping))
+
+
+def _outputs(cell: Mapping[str, Any]) -> Iterator[str]:
+    for output in map(_mapping, _list(cell.get("outputs"))):
+        data = _mapping(output.get("data"))
+        text = _text(output.get("text")) or _text(data.get("text/plain"))
+        if output.get("output_type") == "error":
+            text = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
+        yield text if len(text) <= _MOST else f"{text[:_MOST]} …"
+
+
+def _language(about: Mapping[str, Any]) -> str:
+    info, kernel = _mapping(about.get("language_info")), _mapping(about.get("kernelspec"))
+    return _text(info.get("name") or kernel.get("language")).lower()
+
+
+def _authors(about: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    authors = (_mapping(author).get("name", author) for author in _list(about.get("authors")))
+    joined = ", ".join(filter(None, map(_text, authors)))
+    return (("author", joined),) if joined else ()
+
+
+def _text(value: Any) -> str:
+    """A string, or the lines that Jupyter keeps instead."""
+    if isinstance(value, list):
+        return "".join(part for part in value if isinstance(part, str))
+    return value if isinstance(value, str) else ""
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else []
+
+
+PLUGIN = Plugin(kind="notebook", version=1, options=NotebookOptions, build=NotebookParser)

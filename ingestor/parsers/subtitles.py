@@ -1,0 +1,87 @@
+"""Subtitles (.srt and .vtt): what is said, with the time at which it begins as ``page_label``.
+
+A pause begins a new paragraph, and a block is at most a minute long; within it each cue is a line.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+from itertools import zip_longest
+
+from ingestor.detect import content_type
+from ingestor.model import Blob, Document
+from ingestor.parsers.compose import Composer
+from ingestor.parsers.decode import decode
+from ingestor.registry import Options, Plugin
+
+_TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
+_CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}.*$", re.MULTILINE)
+_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^<>]{1,100})>")
+_TAG = re.compile(r"<[^<>]{0,200}>|\{\\[^{}]{0,200}\}")
+_PAUSE = 2.0  # seconds of silence that end a paragraph
+_LONGEST = 60.0  # seconds of a block
+_TITLE = re.compile(r"WEBVTT[ \t]+(?:-[ \t]+)?(\S.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Cue:
+    begin: float  # seconds
+    end: float
+    text: str
+
+
+class SubtitleParser:
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text."""
+        text = re.sub(r"\r\n?", "\n", decode(blob.data))
+        composer = Composer()
+        for part in _parts(_cues(text)):
+            composer.page_label = _clock(part[0].begin)
+            composer.add("paragraph", "\n".join(cue.text for cue in part))
+        title = _TITLE.match(text)
+        return Document(
+            composer.text,
+            tuple(composer.blocks),
+            content_type(blob),
+            title=title[1].strip() if title else None,
+        )
+
+
+def _cues(text: str) -> Iterator[_Cue]:
+    """The text under each line of times, up to the first blank line."""
+    times = list(_CUE.finditer(text))
+    for cue, after in zip_longest(times, times[1:]):
+        end = after.start() if after else len(text)
+        said = text[cue.end() + 1 : end].split("\n\n", 1)[0]
+        words = _TAG.sub("", _VOICE.sub(r"\1: ", said))
+        line = " ".join(unescape(words).split())
+        if line:
+            yield _Cue(_seconds(cue, 1), _seconds(cue, 5), line)
+
+
+def _parts(cues: Iterator[_Cue]) -> Iterator[list[_Cue]]:
+    part: list[_Cue] = []
+    for cue in cues:
+        if part and (cue.begin - part[-1].end >= _PAUSE or cue.end - part[0].begin > _LONGEST):
+            yield part
+            part = []
+        part.append(cue)
+    if part:
+        yield part
+
+
+def _seconds(cue: re.Match[str], first: int) -> float:
+    hours, minutes, seconds, thousandths = (int(cue[group] or 0) for group in range(first, first + 4))
+    return hours * 3600 + minutes * 60 + seconds + thousandths / 1000
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{rest:02}"
+
+
+PLUGIN = Plugin(kind="subtitles", version=1, options=Options, build=SubtitleParser)
