@@ -137,12 +137,12 @@ def _chunk(number: int, chunk: Chunk, said: Beside, alike: str, units: Sequence[
     """The beginning of a chunk's element, with its margin."""
     path = "".join(f"<span>{_safe(title)}</span>" for title in said.headings)
     notes = "".join(f"<span>{_safe(note)}</span>" for note in said.notes)
-    near = f'<span title="{_ALIKE}">{alike}</span>' if alike else ""
+    near = f'<span class="alike-inside" title="{_ALIKE}">{alike}</span>' if alike else ""
     return (
         f'<li class="{"even" if number % 2 else "odd"}" tabindex="{0 if number == 1 else -1}"'
         f' data-spans="{_pairs(chunk_spans(chunk))}" data-units="{_pairs(units)}">'
         f'<div class="beside"><b>{number}</b> <span>{said.tokens}</span> <span>{_safe(said.lines)}</span> '
-        f'<span class="path">{path}</span>{notes}{near}</div>'
+        f'<span class="path" title="{_safe(" › ".join(said.headings))}">{path}</span>{notes}{near}</div>'
     )
 
 
