@@ -1,0 +1,110 @@
+import pytest
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.odf import PLUGIN
+from ingestor.ports import BadDocument
+from ingestor.registry import Options
+from tests.parsers.files import odf, zipped
+from tests.parsers.laws import obeys_laws, texts
+
+PARSER = PLUGIN.build(Options())
+STYLES = """
+<style:style style:name="P1" style:parent-style-name="Preformatted_20_Text"/>
+<style:style style:name="P2" style:parent-style-name="P2"/>
+<text:list-style style:name="L1"><text:list-level-style-number style:num-format="a"/>
+  <text:list-level-style-bullet/></text:list-style>
+"""
+NOTE = (
+    "<text:note><text:note-citation>1</text:note-citation>"
+    "<text:note-body><text:p>the note</text:p></text:note-body></text:note>"
+)
+
+
+def parse(kind: str, body: str, styles: str = STYLES) -> Document:
+    document = obeys_laws(PARSER, Blob(odf(kind, body, styles), "a.odt"))
+    assert document is not None
+    return document
+
+
+def found(document: Document) -> list[tuple[str, str]]:
+    return [(block.kind, text) for block, text in zip(document.blocks, texts(document), strict=True)]
+
+
+def test_a_text() -> None:
+    document = parse("text", f"""
+    <text:tracked-changes><text:p>gone</text:p></text:tracked-changes>
+    <text:p text:style-name="Title">My Title</text:p>
+    <text:h text:outline-level="2"><text:number>1.1.</text:number>Head</text:h>
+    <text:section><text:p>A<text:s text:c="2"/>B<text:tab/>C<text:line-break/>D <text:a xlink:href="http://x.org/y">link</text:a>
+      and <text:span>tail</text:span>{NOTE}.</text:p></text:section>
+    <text:list text:style-name="L1"><text:list-item><text:p>one</text:p><text:p>more</text:p>
+      <text:list><text:list-item><text:p>deep</text:p></text:list-item></text:list></text:list-item>
+      <text:list-item><text:p>two</text:p></text:list-item></text:list>
+    <text:p text:style-name="P1">x = 1</text:p><text:p text:style-name="P1">y = 2</text:p>
+    <text:p text:style-name="P2">loop<office:annotation><text:p>gone</text:p></office:annotation></text:p>
+    <text:p text:style-name="Quotations">said</text:p>
+    <text:p>around<draw:frame><draw:text-box><text:p>boxed</text:p></draw:text-box></draw:frame></text:p>
+    """)  # fmt: skip
+    assert found(document) == [
+        ("heading", "My Title"),
+        ("heading", "1.1. Head"),
+        ("paragraph", "A  B\tC\nD [link](http://x.org/y)\n      and tail[^1]."),
+        ("footnote", "[^1]: the note"),
+        ("list", "a. one\n  more\n  - deep\nb. two"),
+        ("code", "x = 1\ny = 2"),
+        ("paragraph", "loop"),
+        ("quote", "said"),
+        ("paragraph", "around"),
+        ("paragraph", "boxed"),
+    ]
+    heading = document.blocks[1]
+    assert (heading.level, heading.number, heading.title) == (2, "1.1", "1.1. Head")
+    assert (document.title, document.language, document.extra) == ("A study", "en-GB", (("author", "Ada"),))
+
+
+def test_pages_where_they_are_noted() -> None:
+    turn = "<text:soft-page-break/>"
+    body = f"<text:p>one</text:p>{turn}<text:p>two{turn} on</text:p><text:p>{turn}four</text:p>"
+    assert [block.page for block in parse("text", body).blocks] == [0, 1, 3]
+    assert [block.page for block in parse("text", "<text:p>one</text:p>").blocks] == [None]
+
+
+CELLS = """<table:table table:name="Sums">
+<table:table-header-rows><table:table-row><table:table-cell><text:p>name</text:p></table:table-cell>
+  <table:table-cell table:number-columns-repeated="2"/><table:table-cell><text:p>n</text:p></table:table-cell>
+  <table:table-cell table:number-columns-repeated="16000"/></table:table-row></table:table-header-rows>
+<table:table-row table:number-rows-repeated="2">
+  <table:table-cell table:number-columns-repeated="2"><text:p>x</text:p></table:table-cell>
+  </table:table-row>
+<table:table-row table:number-rows-repeated="1000000"/>
+<table:table-row><table:table-cell><text:p>after</text:p></table:table-cell></table:table-row>
+</table:table>"""
+ROWS = "| name |  | n |\n| --- | --- | --- |\n| x | x |  |\n| x | x |  |"
+
+
+def test_tables_and_sheets_and_what_repeats_in_them() -> None:
+    assert found(parse("text", CELLS)) == [("table", f"{ROWS}\n| after |  |  |")]
+    document = parse("spreadsheet", CELLS)
+    assert found(document) == [("heading", "Sums"), ("table", ROWS), ("paragraph", "after")]
+    assert {(block.page, block.page_label) for block in document.blocks} == {(0, "Sums")}
+
+
+def test_slides() -> None:
+    frame = (
+        '<draw:frame presentation:class="{}"><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>'
+    )
+    slide = "<draw:page>{}</draw:page>"
+    notes = f"<presentation:notes>{frame.format('notes', 'say this')}</presentation:notes>"
+    body = slide.format(frame.format("outline", "text") + frame.format("title", "First") + notes)
+    document = parse("presentation", body + slide.format(frame.format("subtitle", "more")))
+    assert found(document) == [
+        ("heading", "First"), ("paragraph", "text"), ("notes", "say this"), ("paragraph", "more"),
+    ]  # fmt: skip
+    assert [block.page for block in document.blocks] == [0, 0, 0, 1]
+
+
+def test_an_encrypted_one_is_told() -> None:
+    parts = {"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": b"\x8f\x01garbage",
+             "META-INF/manifest.xml": "<m><manifest:encryption-data/></m>"}  # fmt: skip
+    with pytest.raises(BadDocument, match="is encrypted; save it without a password"):
+        PARSER.parse(Blob(zipped(parts), "a.odt"))
