@@ -16,7 +16,7 @@ from ingestor.parsers.compose import Composer
 from ingestor.structure import heading_number
 
 _LARGE = 1.15  # times the size of most of the text: a heading
-_MOST = 0.25  # if more lines than this share are that large, size tells nothing
+_MOST = 0.3  # if a larger share of the text than this is that large, size tells nothing
 _LONGEST = 150  # characters of a line of a heading
 _MARGIN = 0.12  # of the page's height, at the top and at the bottom
 _REPEATED = 3  # pages with the same line in the same place: no text
@@ -178,15 +178,14 @@ def _by_outline(pages: Sequence[Page], outline: Iterable[Bookmark]) -> list[dict
         if bookmark.page >= len(pages):
             continue
         page, taken = pages[bookmark.page], found[bookmark.page]
-        places = [
-            place for place in _places(keys[bookmark.page], _key(bookmark.title)) if place[0] not in taken
-        ]
-        if places:
-            at, count = max(places, key=lambda place: (page.lines[place[0]].size, -place[0]))
-            title = _prose(page.lines[at : at + count])
-            taken[at] = [*taken.get(at, ()), Heading(title, bookmark.level, count)]
-        elif page.lines:
-            taken[0] = [Heading(bookmark.title, bookmark.level, 0), *taken.get(0, ())]
+        places = list(_places(keys[bookmark.page], _key(bookmark.title)))
+        if free := [place for place in places if not any(h.count for h in taken.get(place[0], ()))]:
+            at, count = max(free, key=lambda place: (page.lines[place[0]].size, -place[0]))
+            heading = Heading(_prose(page.lines[at : at + count]), bookmark.level, count)
+        else:
+            at, heading = max(taken, default=0), Heading(bookmark.title, bookmark.level, 0)
+        if page.lines:
+            taken.setdefault(at, []).append(heading)
     return found
 
 
@@ -204,10 +203,10 @@ def _places(keys: Sequence[str], title: str) -> Iterator[tuple[int, int]]:
 def _by_setting(pages: Sequence[Page], body: float) -> list[dict[int, list[Heading]]]:
     """Lines set larger than the text; and bold, numbered ones below them."""
     lines = [line for page in pages for line in page.lines]
-    large = [line.size for line in lines if line.size >= _LARGE * body and _may_be_title(line)]
-    if len(large) > _MOST * len(lines):
+    large = [line for line in lines if line.size >= _LARGE * body and _may_be_title(line)]
+    if sum(len(line.text) for line in large) > _MOST * sum(len(line.text) for line in lines):
         return [{} for _ in pages]
-    sizes = sorted(set(large), reverse=True)
+    sizes = sorted({line.size for line in large}, reverse=True)
     levels = {size: min(level, 6) for level, size in enumerate(sizes, 1)}
     return [_set_apart(page.lines, levels) for page in pages]
 

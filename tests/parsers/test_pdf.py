@@ -1,0 +1,98 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.pdf import PLUGIN
+from ingestor.ports import BadDocument
+from ingestor.registry import Options
+from tests.parsers.files import pdf
+from tests.parsers.laws import obeys_laws, texts
+
+PARSER = PLUGIN.build(Options())
+Drawn = tuple[int, int, int, str]
+
+
+def parse(data: bytes) -> Document:
+    document = obeys_laws(PARSER, Blob(data, "a.pdf"))
+    assert document is not None
+    return document
+
+
+def page(number: int, *lines: Drawn) -> list[Drawn]:
+    """With a running header and a page number."""
+    return [(50, 780, 8, "A running header"), *lines, (300, 20, 8, str(number))]
+
+
+BODY = [
+    page(1, (50, 700, 24, "The Title"), (50, 650, 10, "A first paragraph whose words run on and"),
+         (50, 638, 10, "go on in the next line."), (50, 600, 10, "A second one."),
+         (50, 570, 10, "\\225 an item"), (50, 558, 10, "\\225 another item of the list")),
+    page(2, (50, 700, 16, "1 Methods"), (50, 670, 10, "Text on the second page.")),
+    page(3, (50, 700, 16, "2 Results"), (50, 670, 10, "Text on the third page.")),
+    page(4, (50, 700, 10, "The end.")),
+]  # fmt: skip
+OUTLINE = (
+    "/PageLabels<</Nums[0<</S/r>>1<</S/D>>]>>"
+    "/Outlines<</First<</Title(Methods)/Dest[5 0 R/Fit]/Next<</Title(Nowhere said)/Dest[7 0 R/Fit]"
+    "/First<</Title(RESULTS)/Dest[7 0 R/Fit]>>>>>>>>"
+)
+
+
+def test_text_with_pages_and_headings_by_size() -> None:
+    document = parse(pdf(BODY, info="/Author(Ada  L.)/CreationDate(D:20240131120000+01'00')"))
+    found = [(b.kind, b.level, b.page, t) for b, t in zip(document.blocks, texts(document), strict=True)]
+    assert found == [
+        ("heading", 1, 0, "The Title"),
+        ("paragraph", 0, 0, "A first paragraph whose words run on and go on in the next line."),
+        ("paragraph", 0, 0, "A second one."),
+        ("list", 0, 0, "• an item\n• another item of the list"),
+        ("heading", 2, 1, "1 Methods"),
+        ("paragraph", 0, 1, "Text on the second page."),
+        ("heading", 2, 2, "2 Results"),
+        ("paragraph", 0, 2, "Text on the third page."),
+        ("paragraph", 0, 3, "The end."),
+    ]
+    assert [block.number for block in document.blocks if block.level == 2] == ["1", "2"]
+    assert [block.page_label for block in document.blocks][-1] == "4"
+    assert document.title == "The Title"
+    assert document.extra == (("pages", 4), ("author", "Ada L."), ("created", "2024-01-31T12:00:00+01:00"))
+
+
+def test_the_outline_goes_before_sizes() -> None:
+    document = parse(pdf(BODY, OUTLINE, info="/Title(Report)"))
+    headings = [
+        (b.title, b.level, b.page, b.page_label, b.number) for b in document.blocks if b.kind == "heading"
+    ]
+    assert headings == [
+        ("1 Methods", 1, 1, "1", "1"),
+        ("Nowhere said", 1, 2, "2", None),
+        ("2 Results", 2, 2, "2", "2"),
+    ]
+    assert document.blocks[0].page_label == "i"
+    assert document.title == "Report"
+
+
+def test_pages_without_text_are_counted_and_nothing_but_such_is_refused() -> None:
+    assert ("pages_without_text", 1) in parse(pdf([[], [(50, 700, 10, "text")]])).extra
+    with pytest.raises(BadDocument, match=r"no text layer: 2 pages are pictures of text, it needs OCR"):
+        PARSER.parse(Blob(pdf([[], []]), "a.pdf"))
+
+
+def test_damaged_and_encrypted_ones_are_told() -> None:
+    with pytest.raises(BadDocument, match="is a damaged or cut-off PDF"):
+        PARSER.parse(Blob(b"%PDF-1.7\ngarbage", "a.pdf"))
+    locked = pdf(BODY).replace(
+        b"/Info",
+        b"/Encrypt<</Filter/Standard/V 1/R 2/P -1/O(%b)/U(%b)>>/ID[(a)(b)]/Info" % (b"x" * 32, b"y" * 32),
+    )
+    with pytest.raises(BadDocument, match="is encrypted; save it without a password"):
+        PARSER.parse(Blob(locked, "a.pdf"))
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 4000), st.binary(min_size=1, max_size=8))
+def test_laws_hold_for_any_damage(at: int, damage: bytes) -> None:
+    data = bytearray(pdf(BODY, OUTLINE))
+    data[at : at + len(damage)] = damage
+    obeys_laws(PARSER, Blob(bytes(data), "a.pdf"))
