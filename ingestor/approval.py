@@ -43,8 +43,8 @@ def roll_back(config: Config, collection: str) -> None:
     with journal_of(config) as journal:
         if not Editions(journal).of(serves, "retired"):
             raise BadRequest(
-                f"there is nothing to roll {collection!r} back to: only a swap leaves the old collection, and "
-                f"only for rechunk.grace ({config.rechunk.grace:.0f} s)"
+                f"there is nothing to roll {collection!r} back to: only a swap leaves an old collection, and "
+                f"only for so long as rechunk.grace says ({config.rechunk.grace:.0f} s)"
             )
         if is_running(config):
             journal.set(f"roll back:{serves}", "1")

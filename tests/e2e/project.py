@@ -100,6 +100,12 @@ class Project:
         assert fine, f"{words} exited {done.returncode}: {done.stderr}"
         return json.loads(done.stdout)
 
+    def json_lines(self, *words: str) -> list[Any]:
+        """Of a command that prints more than one object."""
+        done = self.call(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
     def start(self) -> Daemon:
         self.runs += 1
         log = self.folder / f"daemon-{self.runs}.log"
