@@ -33,7 +33,7 @@ window() {  # name, command: typed at a plain prompt
     terminal send-keys -t "$1" Enter
 }
 
-{ cat config.yaml; echo 'log: {level: warning}'; } > "$place/config.yaml"
+{ cat config.yaml; echo 'log: {level: error}'; } > "$place/config.yaml"
 ln -s "$root/documents" "$place/documents"
 window daemon 'ingestor run'
 wait_for daemon 'Watching for changes'

@@ -94,7 +94,10 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = CONFIG, as_json: JsonOption = False
 ) -> None:
-    """Write a commented config to begin with, and make the folder of documents that it names."""
+    """Write a commented config to begin with.
+
+    The folder of documents that it names is made, too, where there is none.
+    """
 
     if path.exists():
         fail(f"{path} exists already; name another file, or move it away", USAGE)
@@ -121,6 +124,8 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
         loop = Loop(running, wishes, watcher)
         reloader = Reloader(config, environ, wishes)
         loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
+        if not as_json:
+            greeting.take_leave()
 
 
 def _ready(live: Live, loop: Loop, config: Path, as_json: bool) -> None:

