@@ -11,7 +11,7 @@ from itertools import compress
 
 import numpy as np
 
-from ingestor import detect, diff, metadata
+from ingestor import detect, diff, metadata, tables
 from ingestor.chunkers.options import Context
 from ingestor.fingerprint import combine, digest, metadata_digest, text_digest
 from ingestor.model import (
@@ -218,9 +218,12 @@ def _with_records(receipt: Receipt, records: tuple[Known, ...]) -> Receipt:
 
 
 def _embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
-    prefixes = metadata.contexts(document, chunks, context)
-    pairs = zip(prefixes, chunks, strict=True)
-    return [f"{prefix}\n\n{chunk.text}" if prefix else chunk.text for prefix, chunk in pairs]
+    """The chunks' texts, under what their place in the document says of them."""
+    prefixes, headers = metadata.contexts(document, chunks, context), tables.headers(document, chunks)
+    return [
+        (f"{prefix}\n\n" if prefix else "") + (f"{header}\n" if header else "") + chunk.text
+        for prefix, header, chunk in zip(prefixes, headers, chunks, strict=True)
+    ]
 
 
 def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequence[str]:
