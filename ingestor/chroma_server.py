@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from ingestor.ports import NeedsHuman, Transient
 _CHILD = Path(__file__).with_name("chroma_child.py")
 _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
+_LAST_BREATH = 2.0  # seconds for a process that answers no more to end
 _LOG_SIZE = 10_000_000  # bytes, beyond which a start begins the log anew
 
 
@@ -69,12 +71,11 @@ class ChromaServer:
         """Why the server needs a restart: it ended, or has not answered for long. None while it is well."""
         if self._process is None:
             return "it was not started"
-        status = self._process.poll()
-        if status is not None:
-            return f"it ended {_status(status)}"
-        if self._answers():
+        if self._process.poll() is None and self._answers():
             self._answered = time.monotonic()
             return None
+        with suppress(subprocess.TimeoutExpired):  # a dying process closes its sockets before it has ended
+            return f"it ended {_status(self._process.wait(_LAST_BREATH))}"
         silence = time.monotonic() - self._answered
         return f"it has not answered for {silence:.0f} s" if silence > self._hanging_after else None
 

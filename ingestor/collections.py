@@ -115,6 +115,13 @@ class Collections:
         except (Transient, Gone, Torn, NeedsHuman) as error:
             return str(error)
 
+    def look(self, name: CollectionName) -> None:
+        """Records that are not found by their vectors are not reason enough to write all of them anew."""
+        index = self.existing(name)
+        if index is None:
+            raise Gone(f"collection {name!r} does not exist")
+        probe(index)
+
     def trouble(self, name: CollectionName, error: Exception) -> None:
         """Start our server again if it died over a request, met a full disk, or answers nothing more.
 
@@ -136,19 +143,20 @@ class Collections:
         if reason is not None:
             self._restart(self._server, reason)
 
-    def tick(self) -> None:
-        """Now and then: start our server again if it died or hangs."""
+    def tick(self) -> bool:
+        """Now and then: start our server again if it died or hangs. True where that was done."""
         if self._server is None or monotonic() - self._looked < LOOK_EVERY:
-            return
+            return False
         self._looked = monotonic()
         reason = self._server.poll()
         if reason is not None:
-            self._restart(self._server, reason)
-        elif monotonic() - self._restarted > FORGIVEN:
+            return self._restart(self._server, reason)
+        if monotonic() - self._restarted > FORGIVEN:
             self._deaths.clear()
+        return False
 
-    def _restart(self, server: ChromaServer, reason: str) -> None:
-        """A server that does not come up is tried again at the next tick."""
+    def _restart(self, server: ChromaServer, reason: str) -> bool:
+        """Whether it came up; if not, it is tried again at the next tick."""
         if not self._down:
             log.error("Chroma is started again: %s", reason)
         self._restarted = monotonic()
@@ -158,9 +166,10 @@ class Collections:
             if self._down != str(error):
                 log.error("Chroma did not start, and is tried again until it does: %s", error)
             self._down = str(error)
-        else:
-            log.info("Chroma is up again")
-            self._down = ""
+            return False
+        log.info("Chroma is up again")
+        self._down = ""
+        return True
 
     def _connected(self) -> Client:
         chroma = self._chroma

@@ -57,7 +57,8 @@ class Loop:
         while not self.wishes.stop:
             if self._step() and self._advance():
                 self._configure(watch=True)
-            self.running.collections.tick()
+            if self.running.collections.tick():  # how it ended, and what that did, nobody knows
+                engine.look_again()
             if not rested and engine.resting():
                 rested = True
                 self._remember_rate()

@@ -157,7 +157,7 @@ class Engine:
         return {entry.collection for entry in self.in_flight.values()}
 
     def look_again(self) -> None:
-        """List every source now."""
+        """List every source now, and see to the collections."""
         for state in self._watches.values():
             state.dirty.add("")
 

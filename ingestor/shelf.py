@@ -41,6 +41,10 @@ class Backend(Registrar, Protocol):
         """With all that is in it; harmless if there is none."""
         ...
 
+    def look(self, name: CollectionName) -> None:
+        """Raises Torn or Gone where what is in it can't be counted, read and searched."""
+        ...
+
     def trouble(self, name: CollectionName, error: Exception) -> None:
         """Is told of requests that failed for now; may mend what it can, or call the collection torn."""
         ...
@@ -63,7 +67,8 @@ class Shelf:
 
     def check(self, name: CollectionName) -> None:
         """Raises Torn or Gone where the collection no longer is what it was."""
-        self.open(name).count()
+        self.open(name).count()  # by its UUID: one that took its name does not answer
+        self._backend.look(self._shown(name))
 
     def extra_keys(self, name: CollectionName, batch: Sequence[Prepared]) -> frozenset[str]:
         """Metadata keys beside the standard ones that were ever written there, these included."""

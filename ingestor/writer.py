@@ -46,6 +46,7 @@ class _Outbox:
     prepared: list[Prepared] = field(default_factory=list)
     since: float = 0.0
     not_before: float = 0.0
+    look: bool = False  # whether the collection may have been harmed since it was looked at
     attempts: int = 0
     said: str | None = None  # why it waits, lest it be said at every try
 
@@ -87,7 +88,8 @@ class Writer:
         return sum(len(outbox.prepared) for outbox in self._outboxes.values())
 
     def wake_at(self) -> float:
-        times = (max(o.not_before, o.since + LINGER) for o in self._outboxes.values() if o.prepared)
+        times = [max(o.not_before, o.since + LINGER) for o in self._outboxes.values() if o.prepared]
+        times += [o.not_before for o in self._outboxes.values() if o.look]
         return min(times, default=NEVER)
 
     def flush(self, *, everything: bool = False) -> list[Entry]:
@@ -97,14 +99,13 @@ class Writer:
             ripe = everything or outbox.size >= BATCH or self._clock() >= outbox.since + LINGER
             if outbox.prepared and ripe and self._clock() >= outbox.not_before:
                 done += self._write(collection, outbox)
+            if outbox.look and self._clock() >= outbox.not_before:
+                self._look(collection, outbox)
         return done
 
     def check(self, collection: CollectionName) -> None:
-        """Notice a collection that was deleted, replaced or torn while nothing was written to it."""
-        if collection in self.paused() or self._outbox(collection).prepared:
-            return
-        if self._guarded(collection, lambda: self._shelf.check(collection)):
-            self._resume(collection)
+        """Notice at the next flush whether it was deleted, replaced or torn while nothing was written."""
+        self._outbox(collection).look = True
 
     def remove(self, entries: Sequence[Entry]) -> None:
         """Drop documents whose source has them no more."""
@@ -130,6 +131,11 @@ class Writer:
             return []
         done, outbox.prepared = [prepared.entry for prepared in outbox.prepared], []
         return done
+
+    def _look(self, collection: CollectionName, outbox: _Outbox) -> None:
+        if self._guarded(collection, lambda: self._shelf.check(collection)) and not outbox.prepared:
+            self._resume(collection)
+        outbox.look = outbox.not_before > self._clock()
 
     def _guarded(self, collection: CollectionName, work: Callable[[], None]) -> bool:
         """Whether it succeeded; if not, what its error asks for is done."""
@@ -186,11 +192,11 @@ class Writer:
         self._journal.fail(entry.row, version, failure)
 
     def _pause(self, collection: CollectionName, error: Exception, reason: str) -> None:
+        self._shelf.failed(collection, error)  # first: it may start Chroma again, which takes its time
         outbox = self._outbox(collection)
         wait = min(delay(outbox.attempts, self._random()), LONGEST_PAUSE)
         outbox.attempts += 1
         outbox.not_before = self._clock() + max(wait, 0.05)
-        self._shelf.failed(collection, error)
         if reason != outbox.said:
             log.warning("collection %s waits, and is tried again until it succeeds: %s", collection, reason)
         outbox.said = reason

@@ -15,7 +15,7 @@ import numpy as np
 from ingestor.indexes.check import check_patches, check_records
 from ingestor.indexes.chroma_client import Client, translated
 from ingestor.model import Hit, Metadata, Record, RecordId, Vectors
-from ingestor.ports import BadDocument, Torn
+from ingestor.ports import BadDocument
 
 _RECORDS = 500  # a request; Chroma takes 5,461
 _PATCHES = 1000
@@ -118,15 +118,12 @@ class ChromaIndex:
 def probe(index: ChromaIndex) -> str | None:
     """Why the collection is sick; None if it counts, and if records of it are found by their own vectors.
 
-    Raises Gone, or Transient when there was no answer. A server that dies over the very probe tells by that
-    that it can't load this collection.
+    Raises Torn or Gone, or Transient when there was no answer. A server that dies over the very probe tells
+    by that that it can't load this collection.
     """
-    try:
-        count = index.count()
-        reasons = (_unfound(index, offset) for offset in sorted({0, count // 2, count - 1}) if offset >= 0)
-        return next((reason for reason in reasons if reason is not None), None)
-    except Torn as error:
-        return str(error)
+    count = index.count()
+    reasons = (_unfound(index, offset) for offset in sorted({0, count // 2, count - 1}) if offset >= 0)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _unfound(index: ChromaIndex, offset: int) -> str | None:

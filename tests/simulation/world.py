@@ -130,6 +130,10 @@ class Shelves:
         self.collections.pop(name, None)
         self.chaos.point("after delete")
 
+    def look(self, name: str) -> None:
+        if name in self.collections:
+            self.collections[name][0].count()
+
     def trouble(self, name: str, error: Exception) -> None:
         pass
 

@@ -1,0 +1,54 @@
+"""Chroma's files are harmed while a daemon runs: it notices by itself, and writes anew without embedding."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.project import Daemon, Project, wait
+from tests.e2e.test_daemon import chroma_pid
+from tests.e2e.test_sync import long_document
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def _garble(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(b"\xa5" * 64 + data[64:])
+
+
+DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "which counting shows": ("index_metadata.pickle", _cut),
+    "which a search shows": ("data_level0.bin", lambda file: file.write_bytes(b"")),
+    "which crashes Chroma at every load": ("data_level0.bin", _garble),
+}
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_torn_collection_is_written_anew(project: Project, daemon: Daemon, damage: str) -> None:
+    """Nobody writes meanwhile: that Chroma died is all that the daemon has to go by."""
+    name, harm = DAMAGES[damage]
+    for n in range(4):
+        (project.docs / f"{n}.txt").write_text(long_document(900, n))
+    wait(lambda: project.settled(4))
+    before = project.json("status")
+    assert before["collections"]["docs"]["records"] > 1200, "Chroma has files only beyond a thousand"
+
+    os.kill(daemon.process.pid, signal.SIGSTOP)  # lest it starts Chroma before the harm is done
+    os.kill(chroma_pid(daemon) or 0, signal.SIGKILL)
+    harm(max((project.folder / "chroma").glob(f"*/{name}"), key=lambda file: file.stat().st_size))
+    os.kill(daemon.process.pid, signal.SIGCONT)
+
+    wait(lambda: "collection docs is rebuilt" in daemon.said())
+    wait(lambda: project.settled(4))
+    after = project.json("status")
+    assert after["collections"] == before["collections"]
+    assert after["embedded_texts"] == before["embedded_texts"], "vectors are cached"
+    assert daemon.said().count("is rebuilt") == 1
+    assert daemon.stop() == 0
+    assert project.json("verify")["checked"] == before["collections"]["docs"]["records"]
