@@ -103,6 +103,7 @@ def test_a_killed_server_is_noticed_and_started_again(tmp_path):
 
 def test_a_hanging_server_is_noticed_and_started_again(tmp_path, monkeypatch):
     monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
+    monkeypatch.setattr(chroma_server, "_LAST_BREATH", 0.01)
     with server(tmp_path, hanging_after=0.3, stop_patience=0.2) as running:
         first = running.pid
         os.kill(first, signal.SIGSTOP)
