@@ -25,7 +25,8 @@ def installed(folder: Path, kind: str = "bad") -> str:
     information.mkdir(parents=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-parser\nVersion: 1\n")
     (information / "entry_points.txt").write_text(ENTRY_POINTS.format(kind=kind))
-    (folder / "bad_parser.py").write_text(Path(__file__).read_text())
+    source = Path(__file__).read_text().replace('Plugin(kind="bad"', f'Plugin(kind="{kind}"')
+    (folder / "bad_parser.py").write_text(source)
     return str(folder)
 
 
