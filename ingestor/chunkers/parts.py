@@ -6,7 +6,6 @@ A heading is no part of its own: it says what the next one is about, and belongs
 from collections.abc import Sequence
 
 from ingestor.chunkers.recursive import fitting
-from ingestor.chunkers.semantic import heading_starts
 from ingestor.limits import count
 from ingestor.model import Document
 from ingestor.pieces import pieces
@@ -18,8 +17,8 @@ from ingestor.tokens import Tokens
 
 def small_pieces(document: Document, tokens: Tokens, size: int, most: int) -> list[Span]:
     """The document in pieces of at most ``size`` tokens. None reaches across the start of a heading."""
-    found = pieces(document.text, tokens, size, heading_starts(document), document.language)
-    return led(document, found, tokens, most)
+    starts = (heading.start for heading in headings(document))
+    return led(document, pieces(document.text, tokens, size, starts, document.language), tokens, most)
 
 
 def whole_sentences(document: Document, tokens: Tokens, most: int | None) -> list[Span]:

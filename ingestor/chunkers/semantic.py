@@ -24,7 +24,6 @@ from ingestor.metadata import contexts
 from ingestor.model import Chunking, Document
 from ingestor.pooling import mix, pooled, weighted_sums
 from ingestor.ports import Embed
-from ingestor.sections import headings
 from ingestor.spans import Span, chunks
 from ingestor.tokens import Tokens
 
@@ -56,11 +55,6 @@ class Units:
     spans: Sequence[Span]
     tokens: Integers
     vectors: Fixed
-
-
-def heading_starts(document: Document) -> list[int]:
-    """No unit shall reach across the start of a heading."""
-    return [heading.start for heading in headings(document)]
 
 
 def units(text: str, spans: Sequence[Span], embed: Embed, tokens: Tokens) -> Units:
