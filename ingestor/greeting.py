@@ -60,4 +60,4 @@ def _best(titles: Iterable[str]) -> str | None:
     """The one that says most, and a question if there is one; numbers of sections ask for nothing."""
     plain = {re.sub(r"^[\d.]+\s+", "", title) for title in titles}
     fitting = sorted(title for title in plain if title and len(title) <= LONGEST)
-    return max(fitting, key=lambda title: (title.endswith("?"), len(title)), default=None)
+    return max(fitting, key=lambda title: (title.endswith("?"), ". " not in title, len(title)), default=None)
