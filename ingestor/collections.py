@@ -22,6 +22,7 @@ from ingestor.indexes.chroma_collections import (
 )
 from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.rows import Edition
 from ingestor.shelf import Model
 
 log = logging.getLogger("ingestor")
@@ -105,6 +106,10 @@ class Collections:
     def existing(self, name: CollectionName) -> ChromaIndex | None:
         """None where there is none of ours."""
         return find_collection(self._client, name, owner=self._owner)
+
+    def edition(self, edition: Edition) -> ChromaIndex | None:
+        """Under whatever name it is: a crash may have left it with another one than its role's."""
+        return self.existing(CollectionName(self.names().get(edition.uuid or "", edition.shown)))
 
     def probe(self, name: CollectionName) -> str | None:
         """Why the collection is sick, or can't grow, or None."""

@@ -103,7 +103,7 @@ class Shown:
 def shown(config: Config, document: str) -> Shown:
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         entry = find_documents(journal, document)[0]
-        index = collections.existing(Editions(journal).named(entry.collection).shown)
+        index = collections.edition(Editions(journal).named(entry.collection))
         ids = [record_id(entry.document_id, known.slot) for known in entry.known]
         records = index.read(ids) if index is not None and ids else []
         return Shown(
@@ -279,7 +279,7 @@ def _examine(
     journal: Journal, collections: Collections, edition: Edition, cache: VectorCache
 ) -> verify.Findings:
     try:
-        index = collections.existing(edition.shown)
+        index = collections.edition(edition)
     except Torn as error:
         return verify.Findings(broken=str(error))
     if index is None:
@@ -322,7 +322,7 @@ def _mend(config: Config) -> Verification:
                 running.journal.doubt(edition.name)
                 running.collections.delete(edition.shown)
             elif not found.clean:
-                index = running.collections.existing(edition.shown)
+                index = running.collections.edition(edition)
                 assert index is not None
                 verify.mend(running.journal, index, edition.name, found)
         Loop(running, Wishes(), lambda live: None).sync()
