@@ -220,6 +220,11 @@ class SourceSettings(Options):
     parsing: dict[str, dict[str, Any]] = Field(
         default={}, description="parser kind to the options of that parser"
     )
+    archives: bool = Field(
+        default=False,
+        description="whether files in `.zip` and `.tar` archives (also `.tgz`, `.tar.gz`, `.bz2`, `.xz`) are "
+        "documents; messages in `.mbox` files and what is attached to mails always are",
+    )
     scan_every: ScanEvery | None = Field(default=None, description="instead of the top level's")
     max_loss: MaxLoss | None = Field(default=None, description="instead of the top level's")
 
@@ -243,6 +248,7 @@ class SourceConfig:
     parsing: tuple[Choice, ...]  # only the parsers whose options the source sets; others have their defaults
     scan_every: float  # seconds
     max_loss: float  # share of the source's documents, 0 to 1
+    archives: bool = False
 
 
 @dataclass(frozen=True, slots=True)

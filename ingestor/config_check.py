@@ -127,6 +127,7 @@ def _source(
         parsing=parsing,
         scan_every=defaults.scan_every if settings.scan_every is None else settings.scan_every,
         max_loss=defaults.max_loss if settings.max_loss is None else settings.max_loss,
+        archives=settings.archives,
     )
 
 

@@ -1,18 +1,27 @@
 """One listing of a source, compared with what it had: runs on a worker, reads only."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ingestor.containers import outside
 from ingestor.decide import Changes, Scope, compare
 from ingestor.model import CollectionName, Item, SourceName
 from ingestor.ports import Connector, Identified, PartialScan, Scoped
 from ingestor.prepare import Tools
 from ingestor.rows import Feed
 
+Expand = Callable[[Iterable[Item], Mapping[str, str]], Iterable[Item]]
+
+
+def as_listed(items: Iterable[Item], known: Mapping[str, str]) -> Iterable[Item]:
+    """Of a source in which nothing holds documents but folders."""
+    del known
+    return items
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One configured source."""
+    """One configured source; ``expand`` adds what is in its archives and mails."""
 
     name: SourceName
     collection: CollectionName
@@ -20,6 +29,8 @@ class Source:
     tools: Tools
     max_loss: float = 0.5
     scan_every: float = 300.0  # seconds
+    expand: Expand = as_listed
+    leads: bool = True  # of two feeds of one source, that whose listings say how the source stands
 
     @property
     def feed(self) -> Feed:
@@ -43,23 +54,25 @@ class Listing:
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
     """The least that must be listed to cover every dirty key."""
     whole = "" in dirty or not isinstance(source.connector, Scoped)
-    return Scope() if whole else Scope(outermost(dirty))
+    return Scope() if whole else Scope(outermost(map(outside, dirty)))
 
 
 def take(source: Source, scope: Scope, known: dict[str, str]) -> Listing:
     """``known``: version by key. Raises what the connector raises, but for PartialScan."""
     identity = source.connector.identity() if isinstance(source.connector, Identified) else ""
     broken_off: list[PartialScan] = []
-    items = list(_items(source, scope, broken_off))
+    items = list(_items(source, scope, known, broken_off))
     scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
     trouble = "; ".join(map(str, broken_off)) or None
     return Listing(compare(known, items, scope), scope, len(known), identity, trouble)
 
 
-def _items(source: Source, scope: Scope, broken_off: list[PartialScan]) -> Iterator[Item]:
+def _items(
+    source: Source, scope: Scope, known: Mapping[str, str], broken_off: list[PartialScan]
+) -> Iterator[Item]:
     for part in _parts(source.connector, scope):
         try:
-            yield from part
+            yield from source.expand(part, known)
         except PartialScan as error:
             broken_off.append(error)
 

@@ -19,6 +19,7 @@ from ingestor.choices import Choices, Lost, as_chosen, chosen, parsing
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.collections import Collections
 from ingestor.config import Choice, Config, SourceConfig
+from ingestor.containers import Containers
 from ingestor.engine import Engine
 from ingestor.fingerprint import fingerprint, plugin_fingerprint
 from ingestor.isolation import Isolated, Isolation, Limits
@@ -123,8 +124,12 @@ class Parts:
 
     def _source(self, source: SourceConfig, embed: Embed, answers: Answers) -> Source:
         connector = build(source.connector)
-        tools = self._tools(source, connector.fetch, embed, answers)
-        return Source(source.name, source.collection, connector, tools, source.max_loss, source.scan_every)
+        containers = Containers(connector.fetch, source.archives)
+        tools = self._tools(source, containers.fetch, embed, answers)
+        return Source(
+            source.name, source.collection, connector, tools, source.max_loss, source.scan_every,
+            containers.expand,
+        )  # fmt: skip
 
     def _tools(self, source: SourceConfig, fetch, embed: Embed, answers: Answers) -> Tools:  # type: ignore[no-untyped-def]
         parsers = {choice.plugin.kind: choice for choice in parsing(source)}
@@ -192,7 +197,7 @@ class Running:
         ]
         sources = [source for standing in standings for source in self._sources(standing)]
         self.embedding.keep({source.tools.embedder_recipe for source in sources})
-        self.engine.configure(sources, watch=watch, leaving=leaving(config, self.journal))
+        self.engine.configure(led(sources), watch=watch, leaving=leaving(config, self.journal))
 
     def _sources(self, standing: Standing) -> list[Source]:
         parts = self.parts.by(standing.choices)
@@ -205,6 +210,12 @@ class Running:
         self.models[standing.edition] = parts.model
         embed = self.embedding.of(parts.embedder_recipe, lambda: parts.embedder)
         return parts.sources(standing.serves, standing.edition, embed, self.answers)
+
+
+def led(sources: Sequence[Source]) -> list[Source]:
+    """Of the feeds of one source the first leads: that of what readers see, where it is kept in step."""
+    first = {source.name: source.collection for source in reversed(sources)}
+    return [replace(source, leads=first[source.name] == source.collection) for source in sources]
 
 
 def gone_sources(config: Config, journal: Journal) -> list[SourceName]:

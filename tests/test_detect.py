@@ -68,6 +68,7 @@ OFFICE = "application/vnd.openxmlformats-officedocument"
         ("a", ole("Book"), None, "application/vnd.ms-excel"),
         ("a", ole("__substg1.0_001A"), None, "application/vnd.ms-outlook"),
         ("a.zip", zipped("xl/workbook.xml"), None, f"{OFFICE}.spreadsheetml.sheet"),
+        ("a.docx", zipped("a.txt"), None, f"{OFFICE}.wordprocessingml.document"),
         ("a.xlsb", zipped("xl/workbook.bin"), None, "application/vnd.ms-excel.sheet.binary.macroenabled.12"),
         ("a", b"GIF89a\x01\x00\x01\x00", None, "image/gif"),
         ("a.txt", b"GIF89a is a picture format", None, "text/plain"),
@@ -115,7 +116,7 @@ def test_parser_kind(content_type: str, kind: str) -> None:
         ("application/x-ole-encrypted", "an Office document that is encrypted: save it without a password"),
         ("image/svg+xml", "an image"),
         ("video/mp4", "a video"),
-        ("application/gzip", "a binary file or archive"),
+        ("application/wasm", "a binary file or archive"),
         ("application/octet-stream", "binary data of no known format"),
     ],
 )
@@ -139,6 +140,12 @@ def test_what_no_parser_reads_is_named_with_advice(content_type: str, look: str)
 )
 def test_code_language(content_type: str, language: str | None) -> None:
     assert code_language(content_type) == language
+
+
+@pytest.mark.parametrize("content_type", ["application/zip", "application/gzip", "application/vnd.rar"])
+def test_an_archive_says_what_would_open_it(content_type: str) -> None:
+    with pytest.raises(BadDocument, match=r"an archive .* `archives: true`"):
+        parser_kind(content_type)
 
 
 @given(st.binary(max_size=300), st.text(max_size=20), st.none() | st.text(max_size=20))

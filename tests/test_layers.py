@@ -48,6 +48,7 @@ THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "as
 MAY_THREAD = {
     "ingestor.pool": "the workers and their inbox",
     "ingestor.ports": "Event, as the type of a watcher's stop flag",
+    "ingestor.containers": "a Lock: an archive is opened once, though many workers want its members",
     "ingestor.cache": "a Lock: all workers share one connection",
     "ingestor.answers": "Locks: workers that ask the same wait for one answer; and the flag that stops them",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",

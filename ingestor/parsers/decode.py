@@ -31,7 +31,8 @@ _LEGACY = [
 # What people mean by a name is the superset of it that is in use; and the codecs that are character sets.
 _SUPERSETS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "shift_jis": "cp932"}
 _SUPERSETS |= {"gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949"}
-_CHARACTER_SETS = re.compile(r"cp\d|iso\d|koi8|mac|kz1048|ptcp|tis|euc|big5|gb|johab|shift|hz$")
+_SHIFTING = {"hz", "iso2022_jp", "iso2022_jp_2", "iso2022_jp_ext", "iso2022_kr"}  # they look like ASCII
+_CHARACTER_SETS = re.compile(r"ascii|cp\d|iso\d|koi8|mac|kz1048|ptcp|tis|euc|big5|gb|johab|shift|hz$")
 # The mark of UTF-32-LE begins with that of UTF-16-LE: the longer ones come first.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -53,10 +54,13 @@ def decode(data: bytes, declared: str | None = None) -> str:
     wide = utf16_without_mark(data)
     if wide:
         return _checked(data.decode(wide, "replace"), wide)
+    named = _codec(declared)
     try:
+        if named in _SHIFTING and data.isascii():
+            return _checked(data.decode(named, "replace"), named)
         return _checked(data.decode("utf-8"), "utf-8")
     except UnicodeDecodeError:
-        return _damaged_utf8(data) or _as_declared(data, declared) or _legacy(data)
+        return _damaged_utf8(data) or _as_declared(data, named) or _legacy(data)
 
 
 def utf16_without_mark(data: bytes) -> str | None:
@@ -73,14 +77,18 @@ def utf16_without_mark(data: bytes) -> str | None:
     return None
 
 
-def _as_declared(data: bytes, declared: str | None) -> str | None:
-    """By the encoding that is declared, if there is such a one and it is not UTF-8 (which was tried)."""
+def _codec(name: str | None) -> str | None:
+    """The codec for what people mean by a name; None where it names no character set."""
     try:
-        encoding = codecs.lookup((declared or "").strip()).name
+        encoding = codecs.lookup((name or "").strip()).name
     except (LookupError, ValueError):  # ValueError: a NUL in the name
         return None
-    encoding = _SUPERSETS.get(encoding, encoding)
-    if not _CHARACTER_SETS.match(encoding):
+    return _SUPERSETS.get(encoding, encoding) if _CHARACTER_SETS.match(encoding) else None
+
+
+def _as_declared(data: bytes, encoding: str | None) -> str | None:
+    """By the encoding that is declared, if one is; UTF-8 was tried before."""
+    if encoding is None:
         return None
     text = data.decode(encoding, "replace")
     return _checked(_SURROGATES.sub("", text), encoding)

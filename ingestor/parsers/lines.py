@@ -1,4 +1,4 @@
-"""Blocks of markup whose structure shows at the beginning of lines. Pure.
+"""Blocks of markup whose structure shows at the beginning of lines.
 
 The document's text is the source, and blocks are ranges of its lines. A format is one rule: what begins at
 this line? Lines that no rule claims are paragraphs up to a blank line. Rules are asked once a line, and a

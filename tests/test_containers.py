@@ -1,0 +1,426 @@
+"""What is in archives and mails is listed, found again, and never lost to a broken archive."""
+
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor import listing
+from ingestor.containers import Containers
+from ingestor.decide import Scope
+from ingestor.listing import Source
+from ingestor.model import Blob, CollectionName, Item, SourceName
+from ingestor.ports import BadDocument, PartialScan, Stale, Transient
+from ingestor.unpack import unpack
+
+TIME = (2024, 1, 2, 3, 4, 6)
+Files = Mapping[str, bytes | str]
+
+
+def zipped(files: Files, time: tuple[int, ...] = TIME) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(zipfile.ZipInfo(name, time), content, zipfile.ZIP_DEFLATED)  # type: ignore[arg-type]
+    return buffer.getvalue()
+
+
+def tarred(files: Files, mode: str = "w") -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as archive:  # type: ignore[call-overload]
+        for name, content in files.items():
+            data = content.encode() if isinstance(content, str) else content
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(data), 1_700_000_000
+            archive.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def mailed(attached: Files) -> bytes:
+    message = EmailMessage()
+    message["Subject"] = "Hello"
+    message.set_content("Body")
+    for name, content in attached.items():
+        data = content.encode() if isinstance(content, str) else content
+        message.add_attachment(data, maintype="application", subtype="octet-stream", filename=name)
+    return message.as_bytes()
+
+
+@dataclass
+class World:
+    """A source in memory. ``fetched`` notes what was read; ``trouble`` is what reading a key raises."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    fetched: list[str] = field(default_factory=list)
+    trouble: dict[str, Exception] = field(default_factory=dict)
+    partial: PartialScan | None = None
+
+    def put(self, key: str, data: bytes) -> None:
+        self.files[key] = data
+        self.versions[key] = self.versions.get(key, 0) + 1
+
+    def _item(self, key: str) -> Item:
+        return Item(key, f"v{self.versions[key]}", f"/root/{key}", len(self.files[key]))
+
+    def scan(self) -> Iterator[Item]:
+        yield from map(self._item, sorted(self.files))
+        if self.partial:
+            raise self.partial
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        keys = (key for key in sorted(self.files) if key == under or key.startswith(f"{under}/"))
+        return map(self._item, keys)
+
+    def fetch(self, item: Item) -> Blob:
+        if item.key in self.trouble:
+            raise self.trouble[item.key]
+        if item.key not in self.files or item != self._item(item.key):
+            raise Stale(f"{item.uri} changed")
+        self.fetched.append(item.key)
+        return Blob(self.files[item.key], item.key.rpartition("/")[2])
+
+
+class Journal:
+    """What a reconciler would know of the world's documents after each listing."""
+
+    def __init__(self, world: World, archives: bool = True) -> None:
+        self.world, self.archives = world, archives
+        self.items: dict[str, Item] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        self.containers = Containers(self.world.fetch, self.archives)
+        self.source = Source(
+            SourceName("s"), CollectionName("c"), self.world, None, expand=self.containers.expand,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def look(self, *dirty: str) -> tuple[set[str], set[str]]:
+        """List (all, or what is dirty) and take it over: what changed, and what vanished."""
+        self.world.fetched.clear()
+        scope = listing.scope_of(self.source, dirty) if dirty else Scope()
+        found = listing.take(self.source, scope, {key: item.version for key, item in self.items.items()})
+        self.trouble = found.trouble
+        self.items |= {item.key: item for item in found.changes.changed}
+        for key in found.changes.vanished:
+            del self.items[key]
+        return {item.key for item in found.changes.changed}, set(found.changes.vanished)
+
+    def read(self, key: str) -> bytes:
+        return self.containers.fetch(self.items[key]).data
+
+
+def test_members_are_documents_with_a_place() -> None:
+    world = World()
+    world.put("docs/a.zip", zipped({"docs/b.md": "# B", "c.txt": "C", "d/": ""}))
+    journal = Journal(world)
+    assert journal.look()[0] == {"docs/a.zip", "docs/a.zip/!/docs/b.md", "docs/a.zip/!/c.txt"}
+    item = journal.items["docs/a.zip/!/docs/b.md"]
+    assert (item.uri, item.size) == ("/root/docs/a.zip!/docs/b.md", 3)
+    blob = journal.containers.fetch(item)
+    assert (blob.data, blob.name) == (b"# B", "b.md")
+    assert journal.read("docs/a.zip") == b""  # the archive itself is an empty document
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.zip", zipped({"x/b.md": "B"})),
+        ("a.tar", tarred({"x/b.md": "B"})),
+        ("a.TGZ", tarred({"x/b.md": "B"}, "w:gz")),
+        ("a.tar.gz", gzip.compress(tarred({"x/b.md": "B"}))),
+        ("a.tar.bz2", bz2.compress(tarred({"x/b.md": "B"}))),
+        ("a.tar.xz", lzma.compress(tarred({"x/b.md": "B"}))),
+        ("a.eml", mailed({"b.md": "B"})),
+    ],
+)
+def test_every_kind_of_container(name: str, data: bytes) -> None:
+    world = World()
+    world.put(name, data)
+    journal = Journal(world)
+    journal.look()
+    (member,) = [key for key in journal.items if key != name]
+    assert member.endswith("b.md")
+    assert journal.read(member) == b"B"
+
+
+def test_an_unchanged_archive_is_not_opened_again() -> None:
+    world = World()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    journal = Journal(world)
+    journal.look()
+    journal.restart()
+    assert journal.look() == (set(), set())
+    assert world.fetched == []
+    assert journal.read("a.zip/!/b.md") == b"B"
+
+
+def test_only_what_changed_in_an_archive_is_due() -> None:
+    world = World()
+    world.put("a.zip", zipped({"same.md": "S", "edited.md": "E", "deleted.md": "D", "old.md": "R"}))
+    journal = Journal(world)
+    journal.look()
+    world.put("a.zip", zipped({"same.md": "S", "edited.md": "F", "new.md": "R"}))
+    changed, vanished = journal.look()
+    assert changed == {"a.zip", "a.zip/!/edited.md", "a.zip/!/new.md"}
+    assert vanished == {"a.zip/!/deleted.md", "a.zip/!/old.md"}
+    assert journal.read("a.zip/!/edited.md") == b"F"
+
+
+def test_a_member_of_another_time_is_another_version() -> None:
+    world = World()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    journal = Journal(world)
+    journal.look()
+    world.put("a.zip", zipped({"b.md": "B"}, (2025, 1, 1, 0, 0, 0)))
+    assert journal.look()[0] == {"a.zip", "a.zip/!/b.md"}
+
+
+@pytest.mark.parametrize("dirty", ["a.zip", "a.zip/!/b.md", ""])
+def test_hints_lead_to_the_whole_archive(dirty: str) -> None:
+    world = World()
+    world.put("a.zip", zipped({"b.md": "B", "c.md": "C"}))
+    world.put("other.md", b"O")
+    journal = Journal(world)
+    journal.look()
+    world.put("a.zip", zipped({"c.md": "D"}))
+    assert journal.look(dirty) == ({"a.zip", "a.zip/!/c.md"}, {"a.zip/!/b.md"})
+    del world.files["a.zip"]
+    assert journal.look(dirty) == (set(), {"a.zip", "a.zip/!/c.md"})
+
+
+def test_a_folder_called_like_the_mark_is_a_folder() -> None:
+    world = World()
+    world.put("x/!/b.md", b"B")
+    world.put("x/!/a.zip", zipped({"!/c.md": "C"}))
+    journal = Journal(world)
+    assert journal.look()[0] == {"x/!/b.md", "x/!/a.zip", "x/!/a.zip/!/!_/c.md"}
+    assert journal.read("x/!/b.md") == b"B"
+    assert journal.read("x/!/a.zip/!/!_/c.md") == b"C"
+    world.put("x/!/b.md", b"D")
+    assert journal.look("x/!/b.md")[0] == {"x/!/b.md"}
+
+
+def test_a_broken_archive_keeps_its_members_and_says_why() -> None:
+    world = World()
+    sound = zipped({"b.md": "B", "inner.zip": zipped({"c.md": "C"})})
+    world.put("a.zip", sound)
+    journal = Journal(world)
+    journal.look()
+    world.put("a.zip", sound[: len(sound) // 2])
+    assert journal.look() == ({"a.zip"}, set())
+    assert journal.look() == (set(), set())
+    with pytest.raises(BadDocument, match="damaged"):
+        journal.read("a.zip")
+    for key in ("a.zip/!/b.md", "a.zip/!/inner.zip/!/c.md"):
+        with pytest.raises(Transient, match="stays as it was"):
+            journal.read(key)
+    world.put("a.zip", zipped({"b.md": "B"}))
+    changed, vanished = journal.look()
+    assert (changed, vanished) == ({"a.zip"}, {"a.zip/!/inner.zip", "a.zip/!/inner.zip/!/c.md"})
+
+
+def test_an_archive_that_can_not_be_read_just_now_is_unknown() -> None:
+    world = World()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    world.put("b.md", b"B")
+    journal = Journal(world)
+    journal.look()
+    world.put("a.zip", zipped({"c.md": "C"}))
+    world.put("b.md", b"C")
+    world.trouble["a.zip"] = Transient("written to only just now")
+    world.partial = PartialScan("could not look at x", ["x"])
+    assert journal.look() == ({"b.md"}, set())
+    assert journal.trouble is not None
+    assert "could not look at x; a.zip can't be opened now (written to only just now)" in journal.trouble
+    world.trouble.clear()
+    assert journal.look() == ({"a.zip", "a.zip/!/c.md"}, {"a.zip/!/b.md"})
+
+
+def test_containers_in_containers() -> None:
+    world = World()
+    mail = mailed({"inner.zip": zipped({"b.md": "B"})})
+    world.put("a.tar", tarred({"m.eml": mail, "x.md": "X"}))
+    journal = Journal(world)
+    deep = "a.tar/!/m.eml/!/inner.zip/!/b.md"
+    assert deep in journal.look()[0]
+    assert journal.read(deep) == b"B"
+    assert journal.read("a.tar/!/m.eml") == mail
+    journal.restart()
+    assert journal.look() == (set(), set())
+    world.put("a.tar", tarred({"m.eml": mail, "x.md": "Y"}))
+    assert journal.look() == ({"a.tar", "a.tar/!/x.md"}, set())
+    assert journal.read(deep) == b"B"
+
+
+def test_nesting_ends() -> None:
+    data = zipped({"b.md": "B"})
+    for _ in range(10):
+        data = zipped({"n.zip": data})
+    world = World()
+    world.put("n.zip", data)
+    journal = Journal(world)
+    journal.look()
+    assert max(key.count("/!/") for key in journal.items) == 3
+
+
+def test_archives_are_opened_only_where_that_is_wished() -> None:
+    world = World()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    world.put("m.eml", mailed({"c.md": "C"}))
+    journal = Journal(world, archives=False)
+    assert journal.look()[0] == {"a.zip", "m.eml", "m.eml/!/c.md"}
+    assert journal.read("a.zip") == world.files["a.zip"]
+    journal.archives = True
+    journal.restart()
+    assert journal.look() == ({"a.zip", "a.zip/!/b.md"}, set())
+    journal.archives = False
+    journal.restart()
+    assert journal.look() == ({"a.zip"}, {"a.zip/!/b.md"})
+
+
+def test_a_mailbox_is_its_messages() -> None:
+    def message(number: int, text: str) -> bytes:
+        head = (
+            f"From ada@example.org Tue Jan  2 03:04:05 2024\nMessage-ID: <{number}@x>\nSubject: {number}\n\n"
+        )
+        return f"{head}{text}\n\n".encode()
+
+    world = World()
+    world.put("in.mbox", message(1, "one\n>From here") + message(2, "two") + message(3, "three"))
+    journal = Journal(world, archives=False)
+    assert journal.look()[0] == {"in.mbox", *(f"in.mbox/!/{n}@x.eml" for n in (1, 2, 3))}
+    assert journal.read("in.mbox/!/1@x.eml").endswith(b"one\nFrom here\n")
+    world.put("in.mbox", message(1, "one\n>From here") + message(3, "three") + message(4, "four"))
+    assert journal.look() == ({"in.mbox", "in.mbox/!/4@x.eml"}, {"in.mbox/!/2@x.eml"})
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("a.zip", b"PK\x03\x04" + b"rubbish" * 10, "damaged"),
+        ("a.tgz", gzip.compress(b"no tar at all" * 100), "damaged"),
+        ("a.tgz", tarred({"b.md": "B" * 9999}, "w:gz")[:-40], "damaged"),
+        ("a.tar", tarred({"b.md": "B" * 9999})[:5000], "damaged"),
+        ("a.zip", zipped({f"{n}.md": "" for n in range(20_001)}), "more than 20,000 files"),
+        ("a.zip", zipped({f"{n}.txt": bytes(20_000_000) for n in range(6)}), "too much"),
+        ("a.tgz", gzip.compress(tarred({f"{n}.txt": bytes(10_000_000) for n in range(11)})), "too much"),
+        ("a.tar", tarfile.TarInfo("x").tobuf()[:156] + b"L" + tarfile.TarInfo("x").tobuf()[157:], "damaged"),
+    ],
+    ids=range(8),
+)
+def test_bombs_and_wrecks_are_one_document_with_a_reason(name: str, data: bytes, reason: str) -> None:
+    world = World()
+    world.put(name, data)
+    journal = Journal(world)
+    assert journal.look()[0] == {name}
+    with pytest.raises(BadDocument, match=reason):
+        journal.read(name)
+
+
+def encrypted(data: bytes) -> bytes:
+    """With the flags of encryption set, in both headers of every member."""
+    marked = bytearray(data)
+    for magic, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = marked.find(magic)
+        while at >= 0:
+            marked[at + flags] |= 1
+            at = marked.find(magic, at + 1)
+    return bytes(marked)
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (encrypted(zipped({"b.md": "B"})), "encrypted"),
+        (zipped({"b.md": "word " * 99}).replace(b"\x00\x00b.md", b"\x00\x00b.md\xff\xff", 1), "damaged"),
+        (zipped({"b.md": bytes(51_000_000)}), "more than the 50,000,000"),
+    ],
+    ids=range(3),
+)
+def test_a_member_that_can_not_be_read_says_why(data: bytes, reason: str) -> None:
+    world = World()
+    world.put("a.zip", data)
+    journal = Journal(world)
+    assert "a.zip/!/b.md" in journal.look()[0]
+    with pytest.raises(BadDocument, match=reason):
+        journal.read("a.zip/!/b.md")
+
+
+@pytest.mark.parametrize(
+    ("name", "harmless"),
+    [
+        ("../../etc/passwd", "etc/passwd"),
+        ("/etc/passwd", "etc/passwd"),
+        ("a\\..\\b.md", "a/b.md"),
+        ("./a//b.md", "a/b.md"),
+        ("..", "_"),
+        ("a\nb\x7f.md", "a_b_.md"),
+        ("!/!", "!_/!_"),
+    ],
+)
+def test_names_are_harmless(name: str, harmless: str) -> None:
+    opened = unpack(Blob(tarred({name: "x"}), "a.tar"))
+    assert opened is not None
+    assert list(opened.members) == [harmless]
+
+
+def test_names_are_told_apart() -> None:
+    opened = unpack(Blob(tarred({"b.md": "1", "./b.md": "2", "/b.md": "3", "b~2.md": "4"}), "a.tar"))
+    assert opened is not None
+    assert list(opened.members) == ["b.md", "b~2.md", "b~3.md", "b~2~2.md"]
+
+
+def test_what_is_hidden_or_no_file_is_left_out() -> None:
+    buffer = io.BytesIO(tarred({".hidden": "x", "__MACOSX/a": "x", "d/.git/x": "x", "b.md": "B"}))
+    with tarfile.open(fileobj=buffer, mode="a") as archive:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE):
+            info = tarfile.TarInfo(f"odd{kind!r}")
+            info.type, info.linkname = kind, "b.md"
+            archive.addfile(info)
+    opened = unpack(Blob(buffer.getvalue(), "a.tar"))
+    assert opened is not None
+    assert list(opened.members) == ["b.md"]
+
+
+def test_what_only_looks_like_a_container_is_a_document() -> None:
+    world = World()
+    world.put("a.zip", b"just words")
+    journal = Journal(world)
+    assert journal.look()[0] == {"a.zip"}
+    assert journal.read("a.zip") == b"just words"
+
+
+@given(
+    st.binary(max_size=300),
+    st.sampled_from([b"", b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"BZh91AY&SY", b"\xfd7zXZ\0"]),
+)
+def test_any_bytes_are_a_document_or_have_a_reason(data: bytes, magic: bytes) -> None:
+    for name in ("a.zip", "a.tar.gz", "a.eml", "a.mbox"):
+        with suppress(BadDocument):
+            unpack(Blob(magic + data, name))
+
+
+@given(st.data())
+def test_a_zip_with_a_broken_byte_loses_no_other_member(data: st.DataObject) -> None:
+    sound = zipped({f"{n}.md": f"text {n} " * 5 for n in range(3)})
+    at = data.draw(st.integers(0, len(sound) - 1))
+    broken = sound[:at] + bytes([sound[at] ^ data.draw(st.integers(1, 255))]) + sound[at + 1 :]
+    try:
+        opened = unpack(Blob(broken, "a.zip"))
+    except BadDocument:
+        return
+    if opened is not None:
+        for member in opened.members.values():
+            if member.problem is None:
+                opened.read(member)
