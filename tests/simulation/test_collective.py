@@ -4,16 +4,14 @@ Whatever happened, documents are cut as a run from nothing would cut them, bit f
 only those are visited whose interval the collection's statistic has left.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from ingestor.journal import Journal
-from ingestor.model import Chunking, CollectionName, Document, Sums, Vectors
+from ingestor.model import Chunking, CollectionName, Document, Sums
 from ingestor.ports import Collective, Embed
 from ingestor.registry import find
 from ingestor.tokens import Tokens
@@ -36,8 +34,8 @@ SEEDS = range(10)
 DOCS = CollectionName("docs")
 
 
-class Unitary:
-    """A real chunker. The world's vectors are of any length, and it wants unit vectors."""
+class Noting:
+    """A real chunker."""
 
     asked: list[str] = []  # noqa: RUF012 - the texts of documents it was given, by all of them
 
@@ -48,20 +46,15 @@ class Unitary:
         self.statistic, self.value = self.chunker.statistic, self.chunker.value
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
-        def unit(texts: Sequence[str]) -> Vectors:
-            found = embed(texts)
-            lengths: Vectors = np.linalg.norm(found, axis=1, keepdims=True)
-            return found / lengths
-
         self.asked.append(document.text)
-        made: Chunking = self.chunker.chunk(document, unit, others)
+        made: Chunking = self.chunker.chunk(document, embed, others)
         return made
 
 
 @pytest.fixture(params=STRATEGIES)
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     name = str(request.param)
-    monkeypatch.setattr(worlds, "Fickle", lambda: Unitary(name))
+    monkeypatch.setattr(worlds, "Fickle", lambda: Noting(name))
     monkeypatch.setattr(playing, "LINES", LINES)
     return name
 
@@ -90,7 +83,7 @@ def test_an_engine_that_visits_nobody_is_found_out(
 
 def test_those_are_visited_whose_interval_was_crossed_and_no_others(tmp_path: Path, kind: str) -> None:
     random, world, visits = Random(5), World(tmp_path, 5, collective=True), 0
-    chunker = Unitary(kind)
+    chunker = Noting(kind)
     for number in range(60):
         changed = f"{random.randrange(20)}.txt"
         world.files.delete(changed)

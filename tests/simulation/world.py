@@ -23,7 +23,7 @@ from ingestor.fingerprint import text_digest
 from ingestor.indexes.memory import MemoryIndex
 from ingestor.journal import Journal
 from ingestor.listing import Source
-from ingestor.model import Blob, Chunk, Chunking, Document, Fingerprint, Item, Record, Sums, Vectors
+from ingestor.model import Blob, Chunk, Chunking, Document, Fingerprint, Hit, Item, Record, Sums, Vectors
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import Embed, Index, PartialScan, Stale, Torn, Transient
 from ingestor.prepare import Tools
@@ -110,6 +110,15 @@ class CrashingIndex:
 
     def drop(self, ids: Sequence) -> None:
         self._apply("drop", self.inner.drop, ids)
+
+    def read(self, ids: Sequence, *, vectors: bool = False) -> list[Record]:
+        return self.inner.read(ids, vectors=vectors)
+
+    def ids(self) -> Iterator[str]:
+        return self.inner.ids()
+
+    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
+        return self.inner.query(vectors, n, where)
 
 
 @dataclass
@@ -246,7 +255,8 @@ def line_spans(text: str, per_chunk: int) -> list[tuple[int, int]]:
 
 def vector(text: str, recipe: str) -> np.ndarray:
     seed = int(text_digest(recipe + text)[:8], 16)
-    return np.random.default_rng(seed).standard_normal(4).astype(np.float32)
+    found = np.random.default_rng(seed).standard_normal(4).astype(np.float32)
+    return found / np.linalg.norm(found)
 
 
 class Inline:
