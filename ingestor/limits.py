@@ -118,11 +118,12 @@ def _beyond(spans: list[Span]) -> list[Span]:
 
 
 def _cut(text: str, spans: list[Span], tokens: "Tokens", maximum: int) -> list[Span]:
+    """Spans that overlap may be cut into parts that do not follow each other, or lie in one another."""
     counts = tokens.counts([text[start:end] for start, end in spans])
     kept: list[Span] = []
     for span, size in zip(spans, counts, strict=True):
         kept.extend([span] if size <= maximum else windows(text, span, tokens, maximum, soft=True))
-    return kept
+    return _beyond(sorted(kept))
 
 
 def _joined(text: str, spans: list[Span], tokens: "Tokens", minimum: int, maximum: int | None) -> list[Span]:

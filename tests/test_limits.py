@@ -92,6 +92,19 @@ def test_the_maximum_holds_always_the_minimum_where_it_can(parts: list[str], mos
 
 
 @settings(deadline=None)
+@given(pieces, st.integers(5, 40), st.integers(1, 30), st.integers(SMALLEST, 12), st.integers(1, 12))
+def test_what_overlaps_stays_in_order(parts: list[str], step: int, back: int, most: int, least: int) -> None:
+    text = "".join(parts)
+    spans = [(max(at - back, 0), min(at + step, len(text))) for at in range(0, len(text), step)]
+    found = limit(text, spans, TOKENS, min(least, most), most)
+    assert [start for start, _ in found] == sorted(start for start, _ in found)
+    assert [end for _, end in found] == sorted({end for _, end in found})
+    assert all(size <= most for size in TOKENS.counts(shown(text, found)))
+    covered = {at for start, end in found for at in range(start, end)}
+    assert all(at in covered for at, character in enumerate(text) if character.strip())
+
+
+@settings(deadline=None)
 @given(pieces, st.integers(SMALLEST, 12), st.integers(0, 3), st.booleans())
 def test_windows_hold_the_size_and_cover_all(parts: list[str], size: int, overlap: int, soft: bool) -> None:
     text = "".join(parts)
