@@ -130,8 +130,8 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
     else:
         cut = holding(document.text, chunks, compress(parts, tools.beyond(list(parts))))
     if any(cut):
-        log.warning("%s (%s): the model does not read to the end of %d of its %d chunks; lower max_tokens",
-                    entry.key, entry.source, sum(cut), len(chunks))  # fmt: skip
+        log.info("%s (%s): %d of its %d chunks are longer than the embedding model reads; smaller ones help",
+                 entry.key, entry.source, sum(cut), len(chunks))  # fmt: skip
     return replace(chunking, chunks=tuple(map(_marked, chunks, cut)))
 
 

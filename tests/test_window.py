@@ -97,11 +97,11 @@ STRATEGIES: list[tuple[str, dict[str, Any]]] = [
 def test_what_is_cut_short_says_so(
     kind: str, options: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         found = prepared(kind, Words(), **options)
     assert [record.metadata.get("truncated") for record in found.records] == [None, True, None]
     assert [record.getMessage() for record in caplog.records] == [
-        "a.txt (notes): the model does not read to the end of 1 of its 3 chunks; lower max_tokens"
+        "a.txt (notes): 1 of its 3 chunks are longer than the embedding model reads; smaller ones help"
     ]
 
 
