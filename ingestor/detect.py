@@ -34,6 +34,13 @@ _PARSERS = {
     "text/org": "org",
     "text/x-tex": "latex",
     "message/rfc822": "mail",
+    "application/json": "json",
+    "application/jsonl": "json",
+    "application/xml": "xml",
+    "text/xml": "xml",
+    "application/yaml": "yaml",
+    "application/toml": "toml",
+    "text/x-ini": "toml",
     "text/csv": "csv",
     "text/tab-separated-values": "csv",
     "application/x-ipynb+json": "notebook",
@@ -58,9 +65,8 @@ _TEXTUAL = {
 }
 # Text that people write in sentences; all other text is code, configuration or data.
 _PROSE = {
-    *("text/plain", "text/markdown", "text/html", "text/x-rst", "text/asciidoc", "text/org", "text/x-tex"),
-    *("text/x-log", "text/vtt", "text/x-subrip", "text/x-diff", "text/csv", "text/tab-separated-values"),
-    *("message/rfc822", "application/xhtml+xml", "application/x-ipynb+json"),
+    *("text/plain", "text/markdown", "text/html", "text/x-log", "text/x-diff", "text/x-rst", "text/x-tex"),
+    *("text/asciidoc", "text/org", "text/vtt", "text/x-subrip", "text/csv", "text/tab-separated-values"),
 }
 
 _EXTENSIONS = {
@@ -244,7 +250,7 @@ def parser_kind(content_type: str) -> str:
     if content_type in _PARSERS:
         return _PARSERS[content_type]
     if is_text(content_type):
-        return "text"
+        return {"json": "json", "xml": "xml"}.get(content_type.rpartition("+")[2], "text")
     if content_type in _ARCHIVES:
         raise BadDocument(
             f"an archive ({content_type}), which is not opened: set `archives: true` on its source to read"
@@ -263,11 +269,9 @@ def is_text(content_type: str) -> bool:
 
 
 def code_language(content_type: str) -> str | None:
-    """``text/x-python`` -> ``python``, ``application/json`` -> ``json``; None for prose."""
-    if content_type in _PROSE or not is_text(content_type):
-        return None
-    subtype = content_type.partition("/")[2].removeprefix("x-")
-    return subtype if subtype == "c++" else subtype.rpartition("+")[2]
+    """``text/x-python`` -> ``python``; None for prose, and for data, whose parsers know their structure."""
+    code = is_text(content_type) and parser_kind(content_type) in ("text", "code")
+    return content_type.partition("/")[2].removeprefix("x-") if code and content_type not in _PROSE else None
 
 
 def _signed(head: bytes, signatures: tuple[tuple[int, bytes, str], ...]) -> str | None:

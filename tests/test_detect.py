@@ -98,12 +98,12 @@ def test_content_type(name: str, data: bytes, declared: str | None, expected: st
         ("text/plain", "text"),
         ("text/html", "html"),
         ("text/x-anything", "text"),
-        ("application/json", "text"),
+        ("application/json", "json"),
         ("application/pdf", "pdf"),
         ("application/epub+zip", "epub"),
         (f"{OFFICE}.wordprocessingml.document", "docx"),
         ("application/vnd.oasis.opendocument.spreadsheet-template", "odf"),
-        ("application/atom+xml", "text"),
+        ("application/atom+xml", "xml"),
     ],
 )
 def test_parser_kind(content_type: str, kind: str) -> None:
@@ -131,7 +131,7 @@ def test_what_no_parser_reads_is_named_with_advice(content_type: str, look: str)
         ("text/x-python", "python"),
         ("text/x-c++", "c++"),
         ("text/javascript", "javascript"),
-        ("application/yaml", "yaml"),
+        ("application/yaml", None),
         ("application/x-ipynb+json", None),
         ("text/x-rst", None),
         ("text/plain", None),
