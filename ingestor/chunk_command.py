@@ -24,11 +24,14 @@ from ingestor.preview import Cut, Reading, Setting, cut, read, setting
 def chunk(
     file: Annotated[Path, typer.Argument(help="Any file that a source could hold.")],
     strategy: Annotated[str | None, typer.Option(help="How to cut; else as the config says.")] = None,
-    option: Annotated[list[str], typer.Option(help="KEY=VALUE, an option of the strategy.")] = [],  # noqa: B006
-    compare: Annotated[
-        list[str], typer.Option(help="More strategies: NAME[:KEY=VALUE...],..., each with its own options.")
+    option: Annotated[
+        list[str], typer.Option(metavar="KEY=VALUE", help="An option of the strategy; may be repeated.")
     ] = [],  # noqa: B006
-    html: Annotated[Path | None, typer.Option(help="Write a page that shows it all.")] = None,
+    compare: Annotated[
+        list[str],
+        typer.Option(metavar="NAME[:KEY=VALUE...],...", help="More strategies, each with its own options."),
+    ] = [],  # noqa: B006
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page that shows it all.")] = None,
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="The config file; config.yaml if there is one.")
     ] = None,
