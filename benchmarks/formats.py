@@ -102,9 +102,9 @@ def _measure(row: Row, parser: Parser, path: Path, chunker: Recursive, embed) ->
 
 
 def _print(rows: dict[str, Row], reasons: Counter[tuple[str, str]]) -> None:
-    print(
-        "format     files     MB  Mchars   chunks headings  tables   lists    code   pages titles failed parse s chunk s"
-    )
+    names = ("headings", "tables", "lists", "code", "pages")
+    print(f"format     files     MB  Mchars   chunks{''.join(f'{name:>9}' for name in names)}", end="")
+    print(" titles failed parse s chunk s")
     for kind, row in rows.items():
         found = "".join(f"{row.blocks[name]:9}" for name in ("heading", "table", "list", "code"))
         print(

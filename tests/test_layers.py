@@ -27,7 +27,7 @@ HARMLESS = {
     "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum",
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
-    "numpy", "pydantic", "pydantic_core", "sentencex", "yaml",
+    "numpy", "pydantic", "pydantic_core", "sentencex", "xml", "yaml",
 }  # fmt: skip
 
 # Harmless to import, but not to call: files through a Path, the clock through datetime, the machine's ids.

@@ -61,7 +61,7 @@ class _Reader:
 
     def read(self) -> None:
         if _PAGE_BREAK in self._package.read(self._part):
-            self.flow.open(0)
+            self.flow.begin_page(0)
         for element in self._package.stream(self._part, lambda above: above.tag == f"{W}body"):
             self._block(element)
         self.flow.flush()

@@ -42,7 +42,7 @@ class Flow:
         self._notes: list[str] = []
         self._marks = 0
 
-    def open(self, page: int) -> None:
+    def begin_page(self, page: int) -> None:
         """The document knows its pages; this one (counted from 0) begins."""
         self.flush()
         self.composer.page, self.composer.page_label = page, str(page + 1)
@@ -50,7 +50,7 @@ class Flow:
     def turn(self, pages: int) -> None:
         """Go on by so many pages, if the document knows its pages."""
         if pages and self.composer.page is not None:
-            self.open(self.composer.page + pages)
+            self.begin_page(self.composer.page + pages)
 
     def cite(self, note: str) -> str:
         """The mark that stands for a footnote."""

@@ -52,7 +52,7 @@ class OdfParser:
 def _read(package: Package, *, sheets: bool) -> Flow:
     reader = Reader(Styles(_styles(package)))
     if b":soft-page-break" in package.read(_CONTENT):
-        reader.flow.open(0)
+        reader.flow.begin_page(0)
     pages = 0
     for element in package.stream(_CONTENT, lambda above: above.tag in _WHOLE):
         if element.tag in (f"{STYLE}style", f"{TEXT}list-style"):
@@ -76,7 +76,7 @@ def _styles(package: Package) -> Iterator[Element]:
 
 
 def _read_slide(reader: Reader, slide: Element, number: int) -> None:
-    reader.flow.open(number)
+    reader.flow.begin_page(number)
     shapes = [shape for shape in slide if shape.tag != f"{_PRESENTATION}notes"]
     for shape in shapes:
         if shape.get(f"{_PRESENTATION}class") == _TITLE:
