@@ -7,7 +7,7 @@ rather than a byte.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -83,6 +83,18 @@ def rules(patterns: Iterable[str]) -> Rules:
         _union(line.pattern.pattern for line in lines if not line.whole_path),
         _union(line.pattern.pattern for line in lines if line.whole_path),
     )
+
+
+def selects(include: Rules, exclude: Rules, names: Sequence[str]) -> bool:
+    """Whether a file is included, and neither it nor what holds it excluded; ``names``: its path."""
+    taken = False
+    for depth, name in enumerate(names, 1):
+        path, is_directory = "/".join(names[:depth]), depth < len(names)
+        if exclude.verdict(path, name, directory=is_directory):
+            return False
+        verdict = include.verdict(path, name, directory=is_directory)
+        taken = taken if verdict is None else verdict
+    return taken
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from connectors._beneath import directory, real_path, status
-from connectors._gitignore import Rules, rules_of_file
+from connectors._gitignore import Rules, rules_of_file, selects
 from connectors._names import escape
 
 Symlinks = Literal["skip", "inside", "follow"]
@@ -38,14 +38,7 @@ class Selection:
 
     def takes(self, names: Sequence[str]) -> bool:
         """Whether a file of that path would be listed, as far as ``include`` and ``exclude`` decide."""
-        taken = False
-        for depth, name in enumerate(names, 1):
-            path, is_directory = "/".join(names[:depth]), depth < len(names)
-            if self.exclude.verdict(path, name, directory=is_directory):
-                return False
-            verdict = self.include.verdict(path, name, directory=is_directory)
-            taken = taken if verdict is None else verdict
-        return taken
+        return selects(self.include, self.exclude, names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ subfolder that can't be read is named by the PartialScan that ends the scan.
 
 import errno
 import os
-import re
 import stat
 import time
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from connectors._gitignore import rules
 from connectors._inotify import Entered
 from connectors._mounts import identity
 from connectors._names import escape, key_of, names_of
+from connectors._patterns import NOT_DOCUMENTS, Pattern
 from connectors._walk import Selection, Symlinks, Walk
 from connectors._watching import Watched, observed, polled
 from ingestor.model import Blob, Hint, Item
@@ -32,12 +32,6 @@ from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Tr
 from ingestor.registry import Options, Plugin, tuning
 from ingestor.units import Duration, Size
 
-# Version control, and what editors, office programs, browsers and desktops leave while they work.
-NOT_DOCUMENTS = (
-    *(".git", ".hg", ".svn", ".DS_Store", "Thumbs.db", "desktop.ini", "lost+found/", "$RECYCLE.BIN/"),
-    *("*~", "*.tmp", ".*.sw[a-p]", "*.swp", ".#*", "\\#*#", "~$*", ".~lock.*", "*___jb_???___"),
-    *("*.part", "*.crdownload", ".goutputstream-*", ".nfs*", ".fuse_hidden*"),
-)
 _UNKNOWN = 100  # subtrees named by one PartialScan
 _TICK = 100_000_000  # ns: a second write so soon after the first may leave the same timestamps
 _COARSE_TICK = 2_000_000_000  # ns, on file systems that keep whole seconds
@@ -55,17 +49,10 @@ def _plain_name(name: str) -> str:
     return name
 
 
-def _pattern(pattern: str) -> str:
-    if re.fullmatch(r"\s*", pattern):
-        raise ValueError("must not be empty")
-    return pattern
-
-
 def _off(value: object) -> object:
     return "off" if value is False else value  # YAML reads a bare off as false
 
 
-Pattern = Annotated[str, AfterValidator(_pattern)]
 Watching = Annotated[Literal["auto", "events", "poll", "off"], BeforeValidator(_off)]
 
 

@@ -1,0 +1,162 @@
+"""A bare clone of our own, kept by the ``git`` program: fetch a commit, list it, read its blobs.
+
+Nothing here asks a person: no prompt, no pager, no agent's window. A password reaches git through the
+environment of that one process, never through arguments, the clone's config or its remotes.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ingestor.ports import NeedsHuman, Transient
+
+_LOCAL_SECONDS = 300.0  # for what needs no network
+_STALLED = "60"  # seconds without a byte until a transfer is given up
+_HELPER = (
+    '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" "$INGESTOR_GIT_USER" '
+    '"$INGESTOR_GIT_TOKEN"; }; f'
+)
+# Of the repository that this program may have been started in.
+_FOREIGN = re.compile(
+    r"GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|NAMESPACE|PREFIX"
+    r"|SHALLOW_FILE|CONFIG_COUNT|CONFIG_PARAMETERS|TRACE.*)"
+)
+_REFUSED = re.compile(
+    r"authentication failed|could not read (username|password)|permission denied|access denied|not authorized"
+    r"|host key verification failed|returned error: 40[13]|terminal prompts disabled|dubious ownership",
+    re.IGNORECASE,
+)
+_MISSING = re.compile(
+    r"couldn't find remote ref|not found|does not appear to be a git repository|does not exist", re.IGNORECASE
+)
+
+
+class Failed(Exception):
+    """Git said no; the message is its last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """For one remote; empty where git's own means are to be used."""
+
+    user: str = ""
+    token: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Clone:
+    """``folder`` is made when something is fetched. ``seconds``: the longest that a fetch may take."""
+
+    folder: Path
+    url: str
+    login: Login
+    seconds: float
+
+    def fetch(self, ref: str, local: str, *, shallow: bool) -> str:
+        """Make the local ref agree with the remote's, and give its commit. Raises NeedsHuman or Transient."""
+        depth = ["--depth=1"] if shallow else []
+        fetch = ["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", *depth]
+        with self._alone():
+            try:
+                _git(["init", "--quiet", "--bare", "--template=", str(self.folder)], {}, _LOCAL_SECONDS)
+                self._run([*fetch, "--", self.url, f"+{ref}:{local}"], self._remote(), self.seconds)
+                return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
+            except Failed as error:
+                raise self._unreachable(ref, str(error)) from error
+
+    def run(self, *arguments: str) -> bytes:
+        """What a command prints that only looks at the clone. Raises Failed."""
+        return self._run(arguments, {}, _LOCAL_SECONDS)
+
+    def discard(self) -> None:
+        """Remove a damaged clone; the next fetch makes another."""
+        with self._alone():
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _run(self, arguments: Sequence[str], more: Mapping[str, str], seconds: float) -> bytes:
+        return _git([f"--git-dir={self.folder}", *arguments], more, seconds)
+
+    def _remote(self) -> dict[str, str]:
+        """Settings for talking to the remote; the last helper alone answers for a password."""
+        settings = [("http.lowSpeedLimit", "1"), ("http.lowSpeedTime", _STALLED), ("gc.autoDetach", "false")]
+        if self.login.token:
+            parts = urlsplit(self.url)
+            helper = f"credential.{parts.scheme}://{parts.netloc}.helper"
+            settings += [("credential.helper", ""), (helper, ""), (helper, _HELPER)]
+        numbered = {f"GIT_CONFIG_KEY_{number}": key for number, (key, _) in enumerate(settings)}
+        numbered |= {f"GIT_CONFIG_VALUE_{number}": value for number, (_, value) in enumerate(settings)}
+        login = {"INGESTOR_GIT_USER": self.login.user, "INGESTOR_GIT_TOKEN": self.login.token}
+        return {**numbered, **login, "GIT_CONFIG_COUNT": str(len(settings))}
+
+    def _unreachable(self, ref: str, said: str) -> Exception:
+        if _REFUSED.search(said):
+            return NeedsHuman(f"{self.url} lets nobody in ({said}): check `token`, or the keys of this user")
+        if "remote ref" in said:
+            return NeedsHuman(f"{self.url} has no branch or tag {ref!r}: correct `ref`")
+        if _MISSING.search(said):
+            return NeedsHuman(
+                f"{self.url} is no git repository, or hidden ({said}): correct `url` or `token`"
+            )
+        return Transient(f"{self.url} can't be fetched just now: {said}")
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Several sources, and several programs, may share the clone."""
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            lock = os.open(f"{self.folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            reason = f"{error.strerror}: choose another folder with `cache`"
+            raise NeedsHuman(f"the clone {self.folder} can't be written: {reason}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float) -> bytes:
+    program = shutil.which("git")
+    if program is None:
+        raise NeedsHuman("git is not installed: install it (apt-get install git)")
+    process = subprocess.Popen(  # noqa: S603 - no shell; what the config says comes behind --
+        [program, *arguments],
+        env=_environment(more),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # so that its helpers end with it
+    )
+    try:
+        printed, said = process.communicate(timeout=seconds)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise Failed(f"it took longer than {seconds:g} s") from error
+        raise
+    if process.returncode:
+        raise Failed(_last_words(said.decode("utf-8", "replace")))
+    return printed
+
+
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not _FOREIGN.fullmatch(key)}
+    quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_ASKPASS": "", "LC_ALL": "C"}
+    return {"GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=30", **kept, **quiet, **more}
+
+
+def _last_words(said: str) -> str:
+    """The line that says why, and not the advice that follows it."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
+    telling = [line for line in fatal if _REFUSED.search(line) or _MISSING.search(line)]
+    return next(iter(telling or fatal[-1:] or lines[-1:]), "it says no more")

@@ -1,0 +1,153 @@
+"""A repository that tests commit to, and a server of it over HTTP that wants a password."""
+
+import base64
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from connectors.git import Git, GitOptions
+
+_AUTHOR = {"GIT_AUTHOR_NAME": "Ada Löwe", "GIT_AUTHOR_EMAIL": "ada@example.org"}
+_COMMITTER = {"GIT_COMMITTER_NAME": "Ada Löwe", "GIT_COMMITTER_EMAIL": "ada@example.org"}
+
+
+def git(folder: Path, *arguments: str, **more: str) -> str:
+    environment = {**os.environ, **_AUTHOR, **_COMMITTER, "GIT_CONFIG_GLOBAL": os.devnull, **more}
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+class Repository:
+    """A working tree in which every change is a commit, a minute after the one before."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._seconds = 1_700_000_000
+        root.mkdir(parents=True)
+        git(root, "init", "--quiet", "--initial-branch=main")
+        git(root, "config", "uploadpack.allowFilter", "true")
+        self.commit("begin")
+
+    def commit(self, message: str) -> str:
+        self._seconds += 60
+        date = f"{self._seconds} +0100"
+        git(self.root, "add", "--all", "--force")
+        given = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+        git(self.root, "commit", "--quiet", "--allow-empty", "--message", message, **given)
+        return git(self.root, "rev-parse", "HEAD")
+
+    def put(self, key: str, data: bytes) -> None:
+        path = self.root / key
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        self.commit(f"put {key}")
+
+    def delete(self, key: str) -> None:
+        (self.root / key).unlink()
+        self.commit(f"delete {key}")
+
+    def move(self, old: str, new: str) -> None:
+        (self.root / new).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / old).rename(self.root / new)
+        self.commit(f"move {old}")
+
+    def fail(self) -> None:
+        self.root.rename(self.root.with_name("aside"))
+
+
+class GitWorld(Repository):
+    """The ``World`` of the connector laws."""
+
+    def __init__(self, folder: Path, **options: object) -> None:
+        super().__init__(folder / "root")
+        given = {"url": str(self.root), "cache": folder / "cache", **options}
+        self.connector = Git(GitOptions.model_validate(given))
+
+
+class Server(ThreadingHTTPServer):
+    """``git http-backend`` behind a password; ``answer``, if set, is the status of every request."""
+
+    def __init__(self, root: Path, login: str) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.root = root
+        self.expected = "Basic " + base64.b64encode(login.encode()).decode()
+        self.answer = 0
+        self.cut = False
+        self.requests: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/.git"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self._serve(b"")
+
+    def do_POST(self) -> None:
+        self._serve(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+
+    def _serve(self, body: bytes) -> None:
+        server = self.server
+        if server.answer:
+            self.send_error(server.answer)
+        elif self.headers.get("Authorization") != server.expected:
+            self.send_response(401)
+            self.send_header("WWW-Authenticate", 'Basic realm="git"')
+            self.end_headers()
+        else:
+            server.requests.append(f"{self.command} {self.path.partition('?')[0].rpartition('/')[2]}")
+            self._answer(self._backend(body))
+
+    def _backend(self, body: bytes) -> bytes:
+        path, _, query = self.path.partition("?")
+        environment = {
+            **os.environ,
+            "GIT_PROJECT_ROOT": str(self.server.root),
+            "GIT_HTTP_EXPORT_ALL": "1",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "REQUEST_METHOD": self.command,
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            "REMOTE_USER": "ada",
+        }
+        return subprocess.run(
+            ["git", "http-backend"], env=environment, input=body, capture_output=True
+        ).stdout
+
+    def _answer(self, answer: bytes) -> None:
+        head, _, body = answer.partition(b"\r\n\r\n")
+        fields = dict(line.split(": ", 1) for line in head.decode().splitlines())
+        self.send_response(int(fields.pop("Status", "200 OK").split()[0]))
+        for name, value in fields.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[: len(body) // 2] if self.server.cut else body)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@contextmanager
+def served(root: Path, login: str) -> Iterator[Server]:
+    with Server(root, login) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,53 @@
+"""Sources other than folders, through the whole program: at rest it is as from scratch, whatever happened."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.connectors.laws import World
+from tests.connectors.repositories import GitWorld
+from tests.e2e.project import Project
+
+Make = Callable[[Path], tuple[World, dict[str, object]]]
+
+
+def _git(folder: Path) -> tuple[World, dict[str, object]]:
+    world = GitWorld(folder / "origin")
+    return world, {"kind": "git", "url": str(world.root), "cache": str(folder / "clone")}
+
+
+MAKES: dict[str, Make] = {"git": _git}
+
+
+def project_of(folder: Path, source: dict[str, object], name: str = "project") -> Project:
+    whole = {"name": "docs", "collection": "docs", **source}
+    return Project(folder / name, {"sources": [whole]})
+
+
+@pytest.mark.parametrize("kind", MAKES)
+def test_at_rest_it_is_as_from_scratch(kind: str, tmp_path: Path) -> None:
+    world, source = MAKES[kind](tmp_path)
+    project = project_of(tmp_path, source)
+    for number in range(4):
+        world.put(f"docs/{number}.md", f"# Title {number}\n\nA house by the river {number}.\n".encode())
+    assert project.json("sync")["documents"]["added"] == 4
+    unchanged = project.json("sync")
+    assert (unchanged["documents"]["unchanged"], unchanged["embedded"]["texts"]) == (4, 0)
+
+    world.put("docs/new.md", b"# New\n\nA bridge.\n")
+    world.put("docs/1.md", b"# Title 1\n\nA lantern in the harbour.\n")
+    world.delete("docs/2.md")
+    world.move("docs/3.md", "moved/3.md")
+    found = project.json("sync")["documents"]
+    assert {key: count for key, count in found.items() if count} == {
+        "added": 1, "changed": 1, "moved": 1, "removed": 1, "unchanged": 1,
+    }  # fmt: skip
+    fresh = project_of(tmp_path, source, "fresh")
+    fresh.json("sync")
+    assert project.essence() == fresh.essence()
+
+    before = project.essence()
+    world.fail()
+    assert project.call("sync").returncode != 0
+    assert project.essence() == before, "nothing is removed while the source can't be reached"
