@@ -1,0 +1,102 @@
+"""What ``verify`` calls unreachable: not what an approximate search misses, but what no search finds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingestor import verify
+from ingestor.cache import VectorCache
+from ingestor.editions import Editions
+from ingestor.embedders.hashing import PLUGIN
+from ingestor.indexes.chroma_client import embedded
+from ingestor.indexes.chroma_collections import find_collection, open_collection
+from ingestor.journal import Journal
+from ingestor.model import CollectionName, Fingerprint, Hit, Record, RecordId, Vectors
+from ingestor.ports import Index
+from ingestor.verify import DEEP, FEW, NEAR, PAGE, Findings, examine
+from tests.e2e.project import Project
+from tests.e2e.test_sync import long_document
+from tests.serving import client_of, server
+
+
+@dataclass
+class Approximate:
+    """An index that finds some records only among that many neighbours."""
+
+    index: Index
+    hidden: frozenset[RecordId]
+    depth: int
+
+    def ids(self) -> Iterator[RecordId]:
+        return self.index.ids()
+
+    def read(self, ids: list[RecordId], *, vectors: bool = False) -> list[Record]:
+        return self.index.read(ids, vectors=vectors)
+
+    def query(self, vectors: Vectors, n: int) -> list[list[Hit]]:
+        answers = self.index.query(vectors, n)
+        if n >= self.depth:
+            return answers
+        return [[hit for hit in hits if hit.id not in self.hidden] for hits in answers]
+
+
+def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, frozenset[RecordId]]:
+    """By an index that hides so many records from searches for fewer than ``depth`` neighbours."""
+    state = project.folder / "state"
+    journal, cache = Journal(state / "journal.sqlite3"), VectorCache(state / "cache.sqlite3", 10**9)
+    live = Editions(journal).live(CollectionName("docs"))
+    with embedded(project.folder / "chroma") as client:
+        index = find_collection(client, live.shown, owner=journal.owner)
+        assert index is not None
+        some = frozenset(sorted(index.ids())[:hidden])
+        recipe = Fingerprint(live.embedder or "")
+        found = examine(journal, Approximate(index, some, depth), live.name, cache, recipe)  # type: ignore[arg-type]
+    cache.close()
+    journal.close()
+    return found, some
+
+
+def test_what_a_deeper_search_finds_is_not_out_of_reach(project: Project) -> None:
+    (project.docs / "a.txt").write_text(long_document(240))
+    project.json("sync")
+    assert examined(project, hidden=2, depth=NEAR + 1)[0].clean
+    assert examined(project, hidden=FEW, depth=DEEP)[0].clean
+
+    found, hidden = examined(project, hidden=2, depth=DEEP + 1)
+    assert set(found.unreachable) == hidden
+    assert len(found.rows) == 1
+    found, hidden = examined(project, hidden=FEW + 1, depth=DEEP)
+    assert set(found.unreachable) == hidden, "so many are not missed by a whole graph"
+
+
+def test_vectors_that_chroma_reads_wrong_are_found_and_mended_without_embedding(project: Project) -> None:
+    for n in range(4):
+        (project.docs / f"{n}.txt").write_text(long_document(900, n))
+    records = project.json("sync")["records"]["added"]
+    assert records > 1000, "Chroma has files only beyond a thousand"
+    lengths = max((project.folder / "chroma").glob("*/length.bin"), key=lambda file: file.stat().st_size)
+    lengths.write_bytes(bytes(lengths.stat().st_size))  # it loads, and scales every vector to nothing
+
+    assert project.json("verify", code=4)["stale"] > 1000
+    mended = project.json("verify", "--repair")
+    assert (mended["repaired"], mended["checked"], mended["stale"]) == (True, records, 0)
+    assert project.json("sync")["embedded"]["texts"] == 0
+
+
+@pytest.mark.slow
+def test_none_of_many_records_is_out_of_reach(tmp_path: Path) -> None:
+    """Chroma misses one or two of these among the nearest ten of their own vector."""
+    embedder = PLUGIN.build(PLUGIN.options(dimensions=64))
+    texts = [f"Document {n} says hello to number {n * 7}." for n in range(17_000)]
+    vectors = embedder.embed(texts)
+    records = [Record(RecordId(f"{n}#0"), text, {"n": n}, vectors[n]) for n, text in enumerate(texts)]
+    model: dict[str, Any] = {"model": None, "dimensions": 64, "owner": "ours"}
+    with server(tmp_path) as running, client_of(running) as client:
+        index = open_collection(client, CollectionName("docs"), **model)
+        index.upsert(records)
+        for start in range(0, len(records), PAGE):
+            page = records[start : start + PAGE]
+            assert verify._reachable(index, page) == {record.id for record in page}
