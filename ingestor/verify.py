@@ -110,9 +110,8 @@ def _other_vector(
 def _reachable(index: Index, records: Sequence[Record]) -> set[RecordId]:
     """Those found by their own vector.
 
-    Chroma's search approximates: of 17,000 whole records it missed two among their own nearest hundred, found
-    them among two hundred, and missed as many when they were written again. Only what is not found by a
-    deeper search either is out of reach.
+    Chroma's search approximates: of 17,000 whole records it missed two among their own nearest hundred, and
+    found them among two hundred. Only what a deep search does not find either is out of reach.
     """
     if not records:
         return set()
