@@ -198,7 +198,8 @@ class Engine:
             return
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
         if found.scope.whole:
-            self.journal.scanned(source.name, self.clock(), found.identity, found.trouble)
+            if source.leads:
+                self.journal.scanned(source.name, self.clock(), found.identity, found.trouble)
             self.writer.check(source.collection)
             state.next_scan = self.clock() + source.scan_every
             state.attempts, state.whole = 0, True
@@ -367,8 +368,9 @@ class Engine:
         for (collection, statistic), chunker in chunkers.items():
             total = self.journal.total(collection, statistic)
             if total is not None:
-                found += self.journal.drifted(collection, statistic, chunker.value(total), limit)
-        return [entry for entry in found if entry.feed in ready][:limit]
+                sources = [name for name, fed in ready if fed == collection]
+                found += self.journal.drifted(sources, collection, statistic, chunker.value(total), limit)
+        return found[:limit]
 
     # --- writing -------------------------------------------------------------------------------------
 

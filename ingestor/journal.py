@@ -191,14 +191,23 @@ class Journal:
             (now, *sources, limit),
         )
 
-    def drifted(self, collection: CollectionName, statistic: str, value: int, limit: int) -> list[Entry]:
+    def drifted(
+        self,
+        sources: Sequence[SourceName],
+        collection: CollectionName,
+        statistic: str,
+        value: int,
+        limit: int,
+    ) -> list[Entry]:
         """Settled documents whose cuts are no longer optimal at this value of their statistic.
 
         Two indexed range look-ups; documents whose interval holds the value are not visited.
         """
-        same = "collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL"
-        low = self._entries(f"{same} AND lo > ? LIMIT ?", (collection, statistic, value, limit))
-        high = self._entries(f"{same} AND hi < ? LIMIT ?", (collection, statistic, value, limit))
+        same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
+                   AND source IN ({_marks(sources)})"""
+        known = (collection, statistic, *sources, value, limit)
+        low = self._entries(f"{same} AND lo > ? LIMIT ?", known)
+        high = self._entries(f"{same} AND hi < ? LIMIT ?", known)
         return (low + high)[:limit]
 
     def next_retry(self, feeds: Sequence[Feed]) -> float:

@@ -144,7 +144,7 @@ def test_only_documents_whose_interval_was_left_are_drifted(journal: Journal) ->
     for key, interval in (("a", (0, 5)), ("b", (5, 9)), ("c", (6, 6))):
         observe(journal, key)
         settle(journal, key, sums=[1], interval=interval)
-    found = {value: journal.drifted(C, "mean", value, 9) for value in (0, 5, 6, 9, 10)}
+    found = {value: journal.drifted([S], C, "mean", value, 9) for value in (0, 5, 6, 9, 10)}
     drifted = {value: sorted(entry.key for entry in entries) for value, entries in found.items()}
     assert drifted == {0: ["b", "c"], 5: ["c"], 6: ["a"], 9: ["a", "c"], 10: ["a", "b", "c"]}
 
@@ -155,7 +155,7 @@ def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
     journal._db.set_trace_callback(statements.append)
     journal.due([(S, C)], 1.0, 5)
     journal.gone([S], 1.0, 5)
-    journal.drifted(C, "mean", 3, 5)
+    journal.drifted([S], C, "mean", 3, 5)
     journal.next_retry([(S, C)])
     journal._db.set_trace_callback(None)
     selects = [s for s in statements if "FROM documents" in s]
