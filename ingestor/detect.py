@@ -220,6 +220,11 @@ _LOOKS = {
     "application/vnd.sqlite3": "an SQLite database",
     UNKNOWN: "binary data of no known format",
 }
+# A mail begins with a header, and has these two.
+_HEADER = re.compile(
+    rb"(?:return-path|received|delivered-to|from|to|date|subject|message-id|mime-version|x-[\w-]+): "
+)
+_MAIL = (re.compile(rb"^from: ", re.M), re.compile(rb"^(?:date|subject|message-id): ", re.M))
 # Both together show that a text is reStructuredText: a directive or a target, and a line of underlines.
 _REST = (re.compile(rb"^\.\. (?:[a-z-]+::|_[\w -]+:)", re.M), re.compile(rb"^([=~^*-])\1{3,}\s*$", re.M))
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")  # of UTF-16 and UTF-32
@@ -308,10 +313,17 @@ def _worded(head: bytes) -> str:
         return "text/html"
     if start.startswith(b"<?xml"):
         return "application/xml"
+    if _is_mail(head):
+        return "message/rfc822"
     first = start.partition(b"\n")[0]
     if first.startswith(b"#!"):
         return "text/x-python" if b"python" in first else "text/x-shellscript"
     return "text/plain"
+
+
+def _is_mail(head: bytes) -> bool:
+    header = head.replace(b"\r\n", b"\n").partition(b"\n\n")[0].lower()
+    return bool(_HEADER.match(header)) and all(mark.search(header) for mark in _MAIL)
 
 
 def _look(content_type: str) -> str:

@@ -41,6 +41,13 @@ OFFICE = "application/vnd.openxmlformats-officedocument"
         ("a.json", b"{}", None, "application/json"),
         ("Makefile", b"all:", None, "text/x-makefile"),
         ("notes", b"words", None, "text/plain"),
+        (
+            "1234.host:2,S",
+            b"Received: by x\n from y\r\nFrom: a@b\r\nDate: now\r\n\r\nText",
+            None,
+            "message/rfc822",
+        ),
+        ("notes", b"From: here\nto there\n\nDate: now", None, "text/plain"),
         ("a.txt", b".. _a:\n\nTitle\n=====\n", None, "text/x-rst"),
         ("a.txt", b"Title\n=====\n", None, "text/plain"),
         ("a.unknown", b"words", None, "text/plain"),

@@ -54,7 +54,7 @@ def decode(data: bytes, declared: str | None = None) -> str:
     wide = utf16_without_mark(data)
     if wide:
         return _checked(data.decode(wide, "replace"), wide)
-    named = _codec(declared)
+    named = codec(declared)
     try:
         if named in _SHIFTING and data.isascii():
             return _checked(data.decode(named, "replace"), named)
@@ -77,7 +77,7 @@ def utf16_without_mark(data: bytes) -> str | None:
     return None
 
 
-def _codec(name: str | None) -> str | None:
+def codec(name: str | None) -> str | None:
     """The codec for what people mean by a name; None where it names no character set."""
     try:
         encoding = codecs.lookup((name or "").strip()).name

@@ -13,7 +13,7 @@ from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 from mimetypes import guess_extension
 
-from ingestor.parsers.decode import decode
+from ingestor.parsers.decode import codec, decode
 from ingestor.ports import BadDocument
 
 _BOUNDARIES = 1000  # parts with parts; each makes reading all that follows slower
@@ -42,12 +42,22 @@ def read(data: bytes) -> "Message[str, str]":
 
 def header(message: "Message[str, str]", name: str) -> str:
     """In one line of readable text; "" where it is missing."""
-    value = str(message.get(name, ""))[:_LONGEST]
+    found = (str(value) for key, value in message.raw_items() if key.lower() == name.lower())
+    return " ".join(_decoded(next(found, "")[:_LONGEST]).split())
+
+
+def _decoded(value: str) -> str:
+    """Encoded words as text, and bare bytes as UTF-8; what can't be decoded becomes U+FFFD."""
+    value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
-        text = str(make_header(decode_header(value)))
+        words = [(_word(word, name), "utf-8" if name else None) for word, name in decode_header(value)]
+        return _SURROGATES.sub("\ufffd", str(make_header(words)))
     except (MessageError, LookupError, ValueError):
-        text = str(value)
-    return " ".join(_SURROGATES.sub("\ufffd", text).split())
+        return _SURROGATES.sub("\ufffd", value)
+
+
+def _word(word: str | bytes, name: str | None) -> str:
+    return word if isinstance(word, str) else word.decode(codec(name) or "utf-8", "replace")
 
 
 def addresses(message: "Message[str, str]", name: str) -> list[tuple[str, str]]:
@@ -105,9 +115,8 @@ def _is_attachment(part: "Message[str, str]") -> bool:
 
 def _name(part: "Message[str, str]") -> str:
     try:
-        name = part.get_filename() or ""
-        return " ".join(_SURROGATES.sub("", str(make_header(decode_header(name)))).split())
-    except (MessageError, LookupError, ValueError, TypeError):
+        return " ".join(_decoded(part.get_filename() or "").split())
+    except (LookupError, ValueError, TypeError):
         return ""
 
 

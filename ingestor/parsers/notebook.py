@@ -1,7 +1,8 @@
 """Jupyter notebooks: the prose of Markdown cells with its headings, code, and the text that code printed.
 
 Markdown cells are read by the Markdown parser and their blocks taken over, so headings and lists of a
-notebook are those of any other document. Outputs are cut, pictures and HTML left out.
+notebook are those of any other document; raw cells by that of reStructuredText, as nbsphinx has it.
+Outputs are cut, pictures and HTML left out.
 """
 
 import json
@@ -10,10 +11,12 @@ from typing import Any
 
 from pydantic import Field
 
-from ingestor.model import Blob, Document
+from ingestor.model import Blob, Block, Document
 from ingestor.parsers.compose import Composer
 from ingestor.parsers.decode import decode
 from ingestor.parsers.markdown import MarkdownParser
+from ingestor.parsers.rst import Styles
+from ingestor.parsers.rst import read as read_rst
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
@@ -35,6 +38,7 @@ class NotebookParser:
         about = _mapping(notebook.get("metadata"))
         language = _language(about)
         composer, title = Composer(), _text(about.get("title"))
+        styles: Styles = {}
         for cell in _cells(notebook):
             source = _text(cell.get("source", cell.get("input")))
             if cell.get("cell_type") == "code":
@@ -46,26 +50,36 @@ class NotebookParser:
                 level = cell.get("level")
                 composer.heading(source, level if isinstance(level, int) and 1 <= level <= 6 else 1)
             elif cell.get("cell_type") == "markdown":
-                prose = self._prose(composer, source)
-                title = title or prose or ""
+                cell_title = self._add_markdown(composer, source)
+                title = title or cell_title or ""
             else:
-                composer.add("paragraph", source)
+                _add_rst(composer, source, styles)
+        first = next((block.title for block in composer.blocks if block.kind == "heading"), None)
         return Document(
             text=composer.text,
             blocks=tuple(composer.blocks),
             content_type="application/x-ipynb+json",
-            title=title or None,
+            title=title or first,
             extra=_authors(about),
         )
 
-    def _prose(self, composer: Composer, source: str) -> str | None:
+    def _add_markdown(self, composer: Composer, source: str) -> str | None:
         cell = self._markdown.parse(Blob(source.encode("utf-8", "ignore"), "cell.md"))
-        for block in cell.blocks:
-            composer.add(
-                block.kind, cell.text[block.start : block.end],
-                level=block.level, title=block.title, number=block.number, language=block.language,
-            )  # fmt: skip
+        _add(composer, cell.text, cell.blocks)
         return cell.title
+
+
+def _add_rst(composer: Composer, source: str, styles: Styles) -> None:
+    text = source.encode("utf-8", "ignore").decode("utf-8")
+    _add(composer, text, read_rst(text, styles))
+
+
+def _add(composer: Composer, text: str, blocks: Sequence[Block]) -> None:
+    for block in blocks:
+        composer.add(
+            block.kind, text[block.start : block.end],
+            level=block.level, title=block.title, number=block.number, language=block.language,
+        )  # fmt: skip
 
 
 def _loaded(blob: Blob) -> Mapping[str, Any]:

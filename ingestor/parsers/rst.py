@@ -70,8 +70,7 @@ class RstParser:
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
-        lines = lines_of(text)
-        found = tuple(blocks(lines, _Rules(lines)))
+        found = read(text, {})
         about = _about(text, found)
         return Document(
             text=text,
@@ -83,12 +82,21 @@ class RstParser:
         )
 
 
-class _Rules:
-    """What begins at a line. Remembers the styles of underlines, and the language that was last set."""
+Styles = dict[tuple[str, bool], int]  # level by mark of the underline, and whether there is an overline
 
-    def __init__(self, lines: Lines) -> None:
+
+def read(text: str, styles: Styles) -> tuple[Block, ...]:
+    """``styles``: those that were seen in earlier parts of the same document; new ones are added."""
+    lines = lines_of(text)
+    return tuple(blocks(lines, _Rules(lines, styles)))
+
+
+class _Rules:
+    """What begins at a line. Remembers the language that was last set."""
+
+    def __init__(self, lines: Lines, styles: Styles) -> None:
         self._lines = lines
-        self._styles: dict[tuple[str, bool], int] = {}
+        self._styles = styles
         self._highlight: str | None = None
 
     def __call__(self, at: int) -> Found | None:

@@ -62,6 +62,21 @@ def test_a_plain_mail() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("written", "subject"),
+    [
+        ("=?gb2312?B?1tDO?= =?gb2312?B?xOZn?=", "中文鎔"),
+        ("=?utf-8?q?Gr=C3?= =?utf-8?q?=BC=C3=9Fe?=", "Grüße"),
+        ("a =?utf-8?q?=C3=BC?= b =?koi8-r?b?5Q==?= c", "a ü b Е c"),
+        ("Grüße", "Grüße"),
+        ("=?utf-8?b?A?=", "=?utf-8?b?A?="),
+        ("=?utf-8?q?=ff?=", "\ufffd"),
+    ],
+)
+def test_subjects(written: str, subject: str) -> None:
+    assert parse(f"Subject: {written}\n\nx".encode()).title == subject
+
+
 def made(**parts: str) -> EmailMessage:
     message = EmailMessage()
     message["Subject"] = "S"

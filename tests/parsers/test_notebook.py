@@ -26,7 +26,7 @@ NOTEBOOK = {
                 {"output_type": "stream", "text": "x" * 5000},
             ],
         },
-        {"cell_type": "raw", "source": "raw"},
+        {"cell_type": "raw", "source": "Under\n-----\nraw"},
         {"cell_type": "markdown", "source": "## Sub\n- a\n- b"},
     ],
 }
@@ -48,12 +48,14 @@ def test_cells_become_blocks() -> None:
         ("output", "3"),
         ("output", "ValueError: no"),
         ("output", "x" * 2000 + " …"),
+        ("heading", "Under\n-----"),
         ("paragraph", "raw"),
         ("heading", "## Sub"),
         ("list", "- a\n- b"),
     ]
     assert [(b.level, b.title, b.number) for b in document.blocks if b.kind == "heading"] == [
         (1, "1. Title", "1"),
+        (1, "Under", None),
         (2, "Sub", None),
     ]
     assert document.blocks[2].language == "python"
