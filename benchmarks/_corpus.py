@@ -17,7 +17,7 @@ DEBIAN = (
 )
 PYTHON = (
     *("python-docx", "python-pptx", "odfpy", "xlsx2csv", "tablib", "pyexcel-xlsx", "ezodf"),
-    *("seaborn", "mail-parser", "pysrt", "asciidoc", "orgparse", "PyYAML"),
+    *("seaborn", "mail-parser", "pysrt", "asciidoc", "orgparse"),
 )
 
 
@@ -70,4 +70,4 @@ def _python(name: str, folder: Path) -> None:
 
 
 def _run(*command: str, inside: Path) -> None:
-    subprocess.run(command, cwd=inside, check=True, timeout=300, capture_output=True)
+    subprocess.run(command, cwd=inside, check=True, timeout=120, capture_output=True)
