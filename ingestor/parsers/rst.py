@@ -21,9 +21,10 @@ _ITEM = re.compile(r"\s*(?:[-*+•‣⁃]|\(?(?:\d{1,4}|#|[a-zA-Z])\)|(?:\d{1,4}
 _FIELD = re.compile(r"\s*:(?![: ])([^:\n`]+):(?:[ \t]+(.*)|$)")
 _SIMPLE_TABLE = re.compile(r"\s*=+(?:[ \t]+=+)+")
 _GRID_TABLE = re.compile(r"\s*\+[-=+]+\+")
-_ROLE = re.compile(r":[\w:.+-]+:`([^`]*)`|`([^`]*)`_{0,2}")
+_ROLE = re.compile(r"``(?P<literal>[^`]+)``|(?::(?P<role>[\w:.+-]+):)?`(?P<text>[^`]+)`_{0,2}")
+_NUMBERED = {"pep": "PEP ", "rfc": "RFC "}
 _POINTER = re.compile(r"[ \t]*<[^<>]*>$")
-_MARKUP = re.compile(r"\*{1,2}(?=\S)|(?<=\S)\*{1,2}|``|\\(?=\W)")
+_MARKUP = re.compile(r"\*{1,2}(?=\S)|(?<=\S)\*{1,2}|\\(?=\W)")
 _CODE = {"code-block", "code", "sourcecode", "highlight", "parsed-literal", "productionlist", "raw", "math"}
 _CODE |= {
     "doctest",
@@ -202,8 +203,22 @@ class _Rules:
 
 def plain(markup: str) -> str:
     """A title as readers see it."""
-    text = _ROLE.sub(lambda role: _POINTER.sub("", (role[1] or role[2] or "").lstrip("~!")), markup)
-    return " ".join(_MARKUP.sub("", text).split())
+    done, at = [], 0
+    for role in _ROLE.finditer(markup):
+        done += [
+            _MARKUP.sub("", markup[at : role.start()]),
+            role["literal"] or _shown(role["role"], role["text"]),
+        ]
+        at = role.end()
+    return " ".join("".join([*done, _MARKUP.sub("", markup[at:])]).split())
+
+
+def _shown(role: str | None, text: str) -> str:
+    """What a role shows: a link's text, the last name of a dotted one after ``~``, a numbered paper."""
+    text = _POINTER.sub("", text)
+    if text.startswith("~"):
+        return text.rpartition(".")[2].lstrip("~")
+    return _NUMBERED.get(role or "", "") + text.lstrip("!")
 
 
 def _width(title: str) -> int:

@@ -208,7 +208,7 @@ EXPECTED = {
     ],
 }  # fmt: skip
 HEADINGS = {
-    "rst": [(1, "A study", None), (2, "1. Using a.B and text", "1"), (3, "Sub", None)],
+    "rst": [(1, "A study", None), (2, "1. Using B and text", "1"), (3, "Sub", None)],
     "asciidoc": [(1, "A study", None), (2, "First *part*", None), (3, "Older title", None)],
     "org": [(1, "First link", None), (2, "Sub", None)],
     "latex": [(3, "First part", None), (4, "A title of two lines", None)],
