@@ -17,7 +17,7 @@ from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, Plugin
 from ingestor.units import Duration, Size
 
-DEFAULT_STRATEGY = "recursive"
+DEFAULT_STRATEGY = "changepoint"
 DEFAULT_EMBEDDER = "sentence-transformers"
 
 

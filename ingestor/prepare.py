@@ -32,7 +32,7 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.pooling import mix
-from ingestor.ports import Chunker, Collective, Embed, Parser
+from ingestor.ports import BadDocument, Chunker, Collective, Embed, Parser
 from ingestor.rows import Entry, Intent, Receipt
 from ingestor.window import Beyond, endless, holding
 
@@ -104,7 +104,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     facts = combine(content, entry.item.uri, entry.item.size, entry.item.modified, entry.item.extra)
     if not job.force and _nothing_new(entry, facts, tools.recipe(parser)):
         return _unchanged(entry, entry.item.version)
-    document = tools.parsers[parser].parse(blob)
+    document = _reader(tools, parser).parse(blob)
     chunking = _chunked(entry, document, tools, job.others)
     owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
     receipt = Receipt(
@@ -113,6 +113,14 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         sums=chunking.sums, interval=chunking.interval,
     )  # fmt: skip
     return _compose(entry, owner, receipt, document, chunking, tools)
+
+
+def _reader(tools: Tools, parser: str) -> Parser:
+    if parser not in tools.parsers:
+        raise BadDocument(
+            f"its parser {parser!r} is not installed: install this version of ingestor again, whole"
+        )
+    return tools.parsers[parser]
 
 
 def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None) -> Chunking:

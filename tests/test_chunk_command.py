@@ -119,14 +119,34 @@ def test_what_the_config_says_of_a_file_is_the_default(
 
 MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"strategy": "fixd"}, ConfigError, "unknown strategy 'fixd'; did you mean 'fixed'? installed: auto, "),
-    ({"option": ["sise=3"]}, ConfigError, "unknown key 'sise'; did you mean 'size'? allowed: "),
+    (
+        {"strategy": "recursive", "option": ["sise=3"]},
+        ConfigError,
+        "unknown key 'sise'; did you mean 'size'? allowed: ",
+    ),
     ({"option": ["size"]}, BadRequest, "'size' is not KEY=VALUE, as in size=100"),
     ({"option": ["=3"]}, BadRequest, "'=3' is not KEY=VALUE"),
-    ({"option": ["size=big"]}, ConfigError, "size: must be a whole number, not 'big'"),
-    ({"option": ["size=true"]}, ConfigError, "size: must be a number, not true or false"),
-    ({"option": ["size=20", "overlap=30"]}, ConfigError, "overlap (30) must be smaller than size (20)"),
-    ({"option": ["separators=[a"]}, ConfigError, "separators: not valid YAML: "),
-    ({"option": ["context=${NOT_SET_HERE}"]}, ConfigError, "environment variable NOT_SET_HERE is not set"),
+    (
+        {"strategy": "recursive", "option": ["size=big"]},
+        ConfigError,
+        "size: must be a whole number, not 'big'",
+    ),
+    (
+        {"strategy": "recursive", "option": ["size=true"]},
+        ConfigError,
+        "size: must be a number, not true or false",
+    ),
+    (
+        {"strategy": "recursive", "option": ["size=20", "overlap=30"]},
+        ConfigError,
+        "overlap (30) must be smaller than size (20)",
+    ),
+    ({"strategy": "recursive", "option": ["separators=[a"]}, ConfigError, "separators: not valid YAML: "),
+    (
+        {"strategy": "recursive", "option": ["context=${NOT_SET_HERE}"]},
+        ConfigError,
+        "environment variable NOT_SET_HERE is not set",
+    ),
     ({"compare": ["fixed,nope"]}, ConfigError, "--compare nope: unknown strategy 'nope'"),
     ({"compare": ["fixed:size=0"]}, ConfigError, "--compare fixed: size: must be at least 4, not 0"),
     ({"compare": ["fixed:size"]}, BadRequest, "--compare fixed: 'size' is not KEY=VALUE"),

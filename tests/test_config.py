@@ -60,7 +60,7 @@ def test_only_sources_are_required() -> None:
     config = checked(SOURCE)
     assert (config.state, config.chroma) == (AT / ".ingestor", Supervised(path=AT / "chroma"))
     assert config.embedding.plugin.kind == "sentence-transformers"
-    assert config.chunking.plugin.kind == "recursive"
+    assert config.chunking.plugin.kind == "changepoint"
     assert (config.cache_size, config.workers, config.warnings) == (2 * 10**9, 16, ())
     (only,) = config.sources
     assert (only.name, only.collection, only.parsing) == ("a", "abc", ())

@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field, SecretStr
 
 from ingestor import registry
-from ingestor.config import Config, describe
+from ingestor.config import DEFAULT_STRATEGY, Config, describe
 from ingestor.config_check import check
 from ingestor.config_yaml import parse
 from ingestor.registry import Group, Options, Plugin, UnknownKind
@@ -35,7 +35,7 @@ def _fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     def find(group: Group, kind: str) -> Plugin:
         if kind == "heavy":
             raise ModuleNotFoundError("No module named 'heavy'")
-        if kind in ("fake", "recursive", "sentence-transformers"):
+        if kind in ("fake", DEFAULT_STRATEGY, "sentence-transformers"):
             return FAKE
         raise UnknownKind(kind)
 

@@ -101,7 +101,7 @@ class SentenceTransformersEmbedder:
 
     @property
     def _model(self) -> "TorchModel":
-        # Heard only before torch is loaded. Threads that spin while they wait are no faster on an idle machine,
+        # Heard only before torch is loaded. Threads that spin while they wait are no faster on an idle one,
         # and starve one another on a busy one: 3 s became 8 to 13 there.
         os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         from ingestor.embedders.torch_model import TorchModel
