@@ -13,13 +13,15 @@ from pathlib import Path
 
 from benchmarks._corpus import FOLDER, documents
 from ingestor.chunkers.recursive import Recursive, RecursiveOptions
+from ingestor.config import Choice
 from ingestor.detect import content_type, parser_kind
 from ingestor.embedders.hashing import PLUGIN as HASHING
-from ingestor.isolation import Isolated, Isolation, Limits
+from ingestor.isolation import Isolation, Limits
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Parser
 from ingestor.registry import find, kinds
 from ingestor.tokens import Tokens
+from ingestor.wiring import parser
 
 
 @dataclass
@@ -38,7 +40,7 @@ class Row:
 
 def main(files: int = 60) -> None:
     isolation = Isolation(Limits(processes=1))
-    parsers = {kind: _parser(kind, isolation) for kind in kinds("parsers")}
+    parsers = {kind: parser(_default(kind), isolation) for kind in kinds("parsers")}
     chunker = Recursive(RecursiveOptions(), Tokens())
     embedder = HASHING.build(HASHING.options())
     rows: dict[str, Row] = defaultdict(Row)
@@ -57,12 +59,9 @@ def main(files: int = 60) -> None:
     _print(rows, reasons)
 
 
-def _parser(kind: str, isolation: Isolation) -> Parser:
+def _default(kind: str) -> Choice:
     plugin = find("parsers", kind)
-    if getattr(plugin.build, "isolated", False):
-        return Isolated(kind, plugin.options(), isolation)
-    parser: Parser = plugin.build(plugin.options())
-    return parser
+    return Choice(plugin, plugin.options())
 
 
 def _by_kind(paths: Iterable[Path], most: int) -> dict[str, list[Path]]:
@@ -75,9 +74,9 @@ def _by_kind(paths: Iterable[Path], most: int) -> dict[str, list[Path]]:
         except BadDocument:
             continue  # pictures, fonts, programs
     chosen: dict[str, list[Path]] = defaultdict(list)
-    for (parser, _), found in by_type.items():
+    for (reader, _), found in by_type.items():
         step = max(len(found) / most, 1.0)
-        chosen[parser] += [found[int(at * step)] for at in range(min(most, len(found)))]
+        chosen[reader] += [found[int(at * step)] for at in range(min(most, len(found)))]
     return chosen
 
 

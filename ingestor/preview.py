@@ -5,6 +5,7 @@ have, less what only an index can name (ids, and what quotes them) and the recip
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from os.path import normpath
@@ -20,11 +21,12 @@ from ingestor.chunkers.seen import Seen, seen
 from ingestor.config import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
 from ingestor.config_check import Filtered
 from ingestor.fingerprint import text_digest
+from ingestor.isolation import Isolation, Limits
 from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, RecordId, Vectors
-from ingestor.ports import BadDocument, Chunker, Embedder, Parser
+from ingestor.ports import BadDocument, Chunker, Embedder
 from ingestor.registry import Group, find
 from ingestor.tokens import Tokens
-from ingestor.wiring import build
+from ingestor.wiring import build, parser
 
 Vector = npt.NDArray[np.float32]  # shape (dimensions,)
 
@@ -75,8 +77,8 @@ def read(file: Path, parsing: Iterable[Choice]) -> Document:
     try:
         kind = detect.parser_kind(detect.content_type(blob))
         chosen = {choice.plugin.kind: choice for choice in parsing}
-        parser: Parser = build(chosen.get(kind) or _default("parsers", kind))
-        return parser.parse(blob)
+        with closing(Isolation(Limits(processes=1))) as isolation:
+            return parser(chosen.get(kind) or _default("parsers", kind), isolation).parse(blob)
     except BadDocument as error:
         raise BadDocument(f"{file}: {error}") from error
 

@@ -140,7 +140,7 @@ class Parts:
             source=source.name,
             collection=source.collection,
             fetch=fetch,
-            parsers={kind: self._parser(choice) for kind, choice in parsers.items()},
+            parsers={kind: parser(choice, self.isolation) for kind, choice in parsers.items()},
             parser_recipes={kind: plugin_fingerprint(c.plugin, c.options) for kind, c in parsers.items()},
             chunker=self._chunker(chunking, answers),
             chunker_recipe=plugin_fingerprint(chunking.plugin, options),
@@ -152,12 +152,6 @@ class Parts:
             neighbours=shared.neighbours,
             beyond=partial(beyond, self.embedder),
         )
-
-    def _parser(self, choice: Choice) -> Parser:
-        if getattr(choice.plugin.build, "isolated", False):
-            return Isolated(choice.plugin.kind, choice.options, self.isolation)
-        parser: Parser = build(choice)
-        return parser
 
     def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
         chunker: Chunker = choice.plugin.build(choice.options, self.tokens)
@@ -233,6 +227,14 @@ def leaving(config: Config, journal: Journal) -> list[SourceName]:
 def build(choice: Choice):  # type: ignore[no-untyped-def]
     """The part that a plugin makes of its options."""
     return choice.plugin.build(choice.options)
+
+
+def parser(choice: Choice, isolation: Isolation) -> Parser:
+    """The parser itself, or what stands for it here while it works in another process."""
+    if getattr(choice.plugin.build, "isolated", False):
+        return Isolated(choice.plugin.kind, choice.options, isolation)
+    built: Parser = build(choice)
+    return built
 
 
 def journal_path(config: Config) -> Path:
