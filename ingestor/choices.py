@@ -12,12 +12,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ingestor import detect
 from ingestor.config import Choice, Config, SourceConfig
 from ingestor.fingerprint import meaningful, tuned
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.registry import Group, UnknownKind, find, kinds
 
-Choices = Mapping[str, Any]  # {"embedding": {..., "recipe"}, "sources": {NAME: {"chunking", "parsing"}}}
+Choices = Mapping[str, Any]  # {"detection", "embedding": {"recipe", ...}, "sources": {NAME: {...}}}
 
 
 class Lost(Exception):
@@ -28,6 +29,7 @@ def chosen(config: Config, collection: CollectionName, embedder: Fingerprint) ->
     """What today's config says. ``embedder``: the recipe of its embedder."""
     sources = [source for source in config.sources if source.collection == collection]
     return {
+        "detection": detect.rules(),
         "embedding": {**_stored(config.embedding), "recipe": embedder},
         "sources": {
             source.name: {
@@ -60,11 +62,13 @@ def merged(old: Choices, new: Choices) -> Choices:
     for name in old["sources"].keys() & new["sources"].keys():
         parsing = {**new["sources"][name]["parsing"], **old["sources"][name]["parsing"]}
         sources[name] = {**old["sources"][name], "parsing": parsing}
-    return {"embedding": old["embedding"], "sources": sources}
+    return {**old, "sources": sources}
 
 
 def as_chosen(config: Config, choices: Choices) -> Config:
     """The config as it would be with these choices. Raises Lost."""
+    if choices.get("detection") != detect.rules():
+        raise Lost("formats are told apart in another way now")
     embedding = _choice("embedders", choices["embedding"], config.embedding)
     return replace(
         config,
@@ -126,6 +130,8 @@ class Change:
 def changes(old: Choices, new: Choices) -> list[Change]:
     """What makes documents due that were settled; sources and parsers that are new or gone are not in it."""
     found = list(_changed("", "embedding", old["embedding"], new["embedding"]))
+    if old.get("detection") != new.get("detection"):
+        found.append(Change("", "how formats are told apart", "as before", "as this version does"))
     for name in sorted(old["sources"].keys() & new["sources"].keys()):
         before, after = old["sources"][name], new["sources"][name]
         found += _changed(name, "chunking", before["chunking"], after["chunking"])

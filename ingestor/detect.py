@@ -6,9 +6,11 @@ if it is a text format (binary ones are told by their signatures).
 """
 
 import re
+from functools import cache
 from pathlib import PurePosixPath
 
-from ingestor.model import Blob
+from ingestor.fingerprint import fingerprint
+from ingestor.model import Blob, Fingerprint
 from ingestor.parsers.decode import utf16_without_mark
 from ingestor.ports import BadDocument
 
@@ -67,6 +69,7 @@ _TEXTUAL = {
 _PROSE = {
     *("text/plain", "text/markdown", "text/html", "text/x-log", "text/x-diff", "text/x-rst", "text/x-tex"),
     *("text/asciidoc", "text/org", "text/vtt", "text/x-subrip", "text/csv", "text/tab-separated-values"),
+    *("message/rfc822", "application/xhtml+xml", "application/x-ipynb+json", "text/prs.fallenstein.rst"),
 }
 
 _EXTENSIONS = {
@@ -250,6 +253,13 @@ def content_type(blob: Blob) -> str:
     return named or _worded(head)
 
 
+@cache
+def rules() -> Fingerprint:
+    """What types are told by, and who reads them: where these change, documents are to be read again."""
+    tables = (_PARSERS, _EXTENSIONS, _FILE_NAMES, _SIGNATURES, _WEAK_SIGNATURES, _MEMBERS, _PROSE, _TEXTUAL)
+    return fingerprint([sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in tables])
+
+
 def parser_kind(content_type: str) -> str:
     """The kind of parser for a content type. Raises BadDocument when there is none."""
     if content_type in _PARSERS:
@@ -274,9 +284,11 @@ def is_text(content_type: str) -> bool:
 
 
 def code_language(content_type: str) -> str | None:
-    """``text/x-python`` -> ``python``; None for prose, and for data, whose parsers know their structure."""
-    code = is_text(content_type) and parser_kind(content_type) in ("text", "code")
-    return content_type.partition("/")[2].removeprefix("x-") if code and content_type not in _PROSE else None
+    """``text/x-python`` -> ``python``, ``application/json`` -> ``json``; None for prose."""
+    if content_type in _PROSE or not is_text(content_type):
+        return None
+    subtype = content_type.partition("/")[2].removeprefix("x-")
+    return subtype if subtype == "c++" else subtype.rpartition("+")[2]
 
 
 def _signed(head: bytes, signatures: tuple[tuple[int, bytes, str], ...]) -> str | None:

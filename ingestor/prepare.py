@@ -61,7 +61,7 @@ class Tools:
     def recipe(self, parser: str) -> str:
         """Of documents read by that parser; "" is a document that none could read."""
         reading = self.parser_recipes.get(parser) or combine(*sorted(self.parser_recipes.values()))
-        return combine(reading, self.chunker_recipe, self.embedder_recipe)
+        return combine(detect.rules(), reading, self.chunker_recipe, self.embedder_recipe)
 
     @property
     def statistic(self) -> str | None:

@@ -129,11 +129,21 @@ def test_the_three_forms_of_chroma(chroma: str, expected: object) -> None:
 @pytest.mark.parametrize(
     ("top", "own", "strategy", "changed"),
     [
-        ("{size: 300}", "{}", "recursive", {"size": 300}),
-        ("{size: 300, overlap: 7}", "{size: 400}", "recursive", {"size": 400, "overlap": 7}),
+        ("{strategy: recursive, size: 300}", "{}", "recursive", {"size": 300}),
+        (
+            "{strategy: recursive, size: 300, overlap: 7}",
+            "{size: 400}",
+            "recursive",
+            {"size": 400, "overlap": 7},
+        ),
         ("{strategy: fixed, size: 300}", "{unit: characters}", "fixed", {"size": 300, "unit": "characters"}),
-        ("{size: 300}", "{strategy: fixed}", "fixed", {"size": 200}),
-        ("{size: 300, overlap: 7}", "{strategy: recursive}", "recursive", {"size": 200, "overlap": 0}),
+        ("{strategy: recursive, size: 300}", "{strategy: fixed}", "fixed", {"size": 200}),
+        (
+            "{strategy: recursive, size: 300, overlap: 7}",
+            "{strategy: recursive}",
+            "recursive",
+            {"size": 200, "overlap": 0},
+        ),
         ("{strategy: sentence}", "{max_tokens: null}", "sentence", {"max_tokens": None}),
         ("{strategy: sentence, max_tokens: 99}", "{max_tokens: }", "sentence", {"max_tokens": 99}),
     ],
@@ -252,8 +262,8 @@ def test_the_configs_that_come_with_the_program(file: str) -> None:
 # --- bad ones ----------------------------------------------------------------------------------------------
 
 SOURCE_KEYS = (
-    "allowed: chunking, collection, exclude, hidden, ignore_files, include, kind, max_loss, max_size, name, "
-    "parsing, path, poll, scan_every, settle, symlinks, watch"
+    "allowed: archives, chunking, collection, exclude, hidden, ignore_files, include, kind, max_loss, max_size, "
+    "name, parsing, path, poll, scan_every, settle, symlinks, watch"
 )
 NAME = "must be letters, digits, '_', '.' and '-' only"
 COLLECTION = "must be 3 to 512 characters of a-z A-Z 0-9 . _ - that start and end with a letter or digit"
@@ -306,13 +316,16 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ),
         ("chunking: {strategy: 3}", "1: chunking.strategy: must be text, the name of a strategy"),
         (
-            "chunking: {sise: 3}",
+            "chunking: {strategy: recursive, sise: 3}",
             "1: chunking: unknown key 'sise'; did you mean 'size'? allowed: context, "
             "max_tokens, min_tokens, neighbours, overlap, separators, size, strategy",
         ),
-        ("chunking: {size: 20, overlap: 20}", "1: chunking: overlap (20) must be smaller than size (20)"),
         (
-            "chunking: {separators: [1]}",
+            "chunking: {strategy: recursive, size: 20, overlap: 20}",
+            "1: chunking: overlap (20) must be smaller than size (20)",
+        ),
+        (
+            "chunking: {strategy: recursive, separators: [1]}",
             "1: chunking.separators[0]: must be text, not a number (put it in quotes)",
         ),
         (
@@ -389,7 +402,7 @@ def test_a_bad_top_level(top: str, message: str) -> None:
         ({"max_size": "big"}, f"sources[0].max_size: {SIZE}, not 'big'"),
         ({"max_loss": 2}, "sources[0].max_loss: must be at most 1, not 2"),
         ({"scan_every": 0}, "sources[0].scan_every: must be more than 0, not 0"),
-        ({"chunking": {"size": 2}}, "sources[0].chunking.size: must be at least 4, not 2"),
+        ({"chunking": {"target": 2}}, "sources[0].chunking.target: must be at least 4, not 2"),
         (
             {"chunking": {"strategy": "fixed", "max_sentences": 2}},
             "sources[0].chunking: unknown key 'max_sentences'; did you mean 'max_tokens'? allowed: context, "
@@ -475,7 +488,7 @@ def test_what_a_source_must_have(key: str) -> None:
         ("[" * 5000, "0: is nested too deeply"),
         ("state: !!binary x\n" + SOURCE, "1: state: a tag such as !!binary has no meaning here"),
         (
-            "chunking: {separators: &a [*a]}\n" + SOURCE,
+            "chunking: {strategy: recursive, separators: &a [*a]}\n" + SOURCE,
             "1: chunking.separators[0]: an alias must not hold itself",
         ),
         ("? [a]\n: b\n" + SOURCE, "1: a key must be plain text"),
@@ -599,7 +612,7 @@ def test_all_that_is_wrong_is_said_at_once_by_line() -> None:
         wokers: 3
         chroma: {port: 0}
         embedding: {kind: hashing, dimensions: 1}
-        chunking: {size: 1}
+        chunking: {target: 1}
         sources:
           - name: a b
             kind: folder
@@ -616,7 +629,7 @@ def test_all_that_is_wrong_is_said_at_once_by_line() -> None:
         "2",
         "3: chroma.port",
         "4: embedding.dimensions",
-        "5: chunking.size",
+        "5: chunking.target",
         "7: sources[0].name",
         "9: sources[0].path: environment variable NOPE is not set; set it, or write ${NOPE:-some default}",
         "11: sources[0].chunking.size",
