@@ -138,7 +138,7 @@ def test_what_no_parser_reads_is_named_with_advice(content_type: str, look: str)
         ("text/x-python", "python"),
         ("text/x-c++", "c++"),
         ("text/javascript", "javascript"),
-        ("application/yaml", None),
+        ("application/yaml", "yaml"),
         ("application/x-ipynb+json", None),
         ("text/x-rst", None),
         ("text/plain", None),
