@@ -33,6 +33,7 @@ _LANGUAGE = re.compile(
     r"\\begin\{minted\}(?:\[[^\]]*\])?\{(\w+)|\\begin\{lstlisting\}\[.*?language=(?:\{?\[\w+\])?(\w+)"
 )
 _COMMENTED = re.compile(r"(?<!\\)%.*")
+_LABEL = re.compile(r"[ \t]*\\label[ \t]*\{[^{}\r\n]{0,200}\}")
 _ASIDE = re.compile(r"\\(?:thanks|footnote|inst|label|index)\s*\{[^{}]*\}")
 _COMMAND = re.compile(r"\\[a-zA-Z]+\*?\s*(?:\[[^\]]*\])?")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -83,8 +84,13 @@ class _Rules:
     def _section(self, at: int, section: re.Match[str]) -> Found:
         begin = self._lines.starts[at] + section.end()
         title, end = argument(self._lines.text, begin)
-        last = self._lines.line(end) + 1 if end else at + 1
-        return Found("heading", last, _LEVELS.index(section[1]) + 1, plain(title))
+        level, lines = _LEVELS.index(section[1]) + 1, self._lines
+        if not end:
+            return Found("heading", at + 1, level=level, title=plain(title))
+        label = _LABEL.match(lines.text, end + 1)
+        stop, last = label.end() if label else end + 1, lines.line(end) + 1
+        run_in = lines.text[stop : lines.starts[last]].strip()  # text on the line of the heading
+        return Found("heading", last, level, plain(title), stop=stop if run_in else None)
 
 
 def argument(text: str, at: int) -> tuple[str, int]:

@@ -56,7 +56,10 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A block that begins at the line asked about and ends before the line ``end``."""
+    """A block that begins at the line asked about and ends before the line ``end``.
+
+    ``stop``: where in its last line it ends, if a paragraph follows on the same line.
+    """
 
     kind: str
     end: int
@@ -64,6 +67,7 @@ class Found:
     title: str | None = None
     language: str | None = None
     symbol: str | None = None
+    stop: int | None = None
 
 
 Rule = Callable[[int], Found | None]
@@ -87,18 +91,23 @@ def blocks(lines: Lines, rule: Rule) -> Iterator[Block]:
             continue
         found = found or rule(at)
         following = None
-        if found is None:
-            end = at + 1
+        end = found.end if found else at + 1
+        if found is None or found.stop is not None:
             while lines.row(end) and (following := rule(end)) is None:
                 end += 1
-            found = Found("paragraph", end)
-        yield from _block(lines, at, found)
-        at, found = found.end, following
+        if found is not None:
+            yield from _block(lines, lines.starts[at], found)
+        begin = lines.starts[at] if found is None else found.stop
+        if begin is not None:
+            for start, stop in trimmed(lines.text, begin, lines.starts[end]):
+                yield Block("paragraph", start, stop)
+        at, found = end, following
 
 
-def _block(lines: Lines, at: int, found: Found) -> Iterator[Block]:
+def _block(lines: Lines, begin: int, found: Found) -> Iterator[Block]:
     number = heading_number(found.title) if found.title else None
-    for start, end in trimmed(lines.text, lines.starts[at], lines.starts[found.end]):
+    stop = lines.starts[found.end] if found.stop is None else found.stop
+    for start, end in trimmed(lines.text, begin, stop):
         yield Block(
             found.kind, start, end, found.level, found.title or None, number,
             language=found.language, symbol=found.symbol,

@@ -298,6 +298,17 @@ def test_titles_of_restructuredtext(source: str, titles: list[str]) -> None:
     assert [block.title for block in parse("rst", source).blocks if block.kind == "heading"] == titles
 
 
+def test_text_on_the_line_of_a_heading_is_a_paragraph() -> None:
+    document = parse("latex", "\\section{A}\\label{sec:a}\n\\paragraph{B} starts here\nand goes on.\n\nEnd")
+    assert texts(document) == [
+        "\\section{A}\\label{sec:a}",
+        "\\paragraph{B}",
+        " starts here\nand goes on.",
+        "End",
+    ]
+    assert [block.kind for block in document.blocks] == ["heading", "heading", "paragraph", "paragraph"]
+
+
 def test_symbols_of_restructuredtext() -> None:
     document = parse("rst", ".. py:method:: A.f(x)\n\n   Text\n")
     assert [block.symbol for block in document.blocks] == ["A.f", None]
