@@ -57,13 +57,17 @@ class Daemon:
 
 @dataclass
 class Project:
-    """A folder with ``docs`` and a config; ``settings`` overrides the config's top level."""
+    """A folder with ``docs`` and a config; ``settings`` overrides the config's top level.
+
+    ``under``: the start of a command line under which commands are to run.
+    """
 
     folder: Path
     settings: dict[str, Any] = field(default_factory=dict)
     source: dict[str, Any] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     runs: int = 0
+    under: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.docs = self.folder / "docs"
@@ -89,7 +93,7 @@ class Project:
 
     def call(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
-        command = [str(INGESTOR), words[0], "--config", str(self.config), *words[1:]]
+        command = [*self.under, str(INGESTOR), words[0], "--config", str(self.config), *words[1:]]
         full = {**os.environ, **(env or {})}
         return subprocess.run(command, capture_output=True, text=True, timeout=280, env=full, cwd=self.folder)
 
@@ -109,7 +113,7 @@ class Project:
     def start(self) -> Daemon:
         self.runs += 1
         log = self.folder / f"daemon-{self.runs}.log"
-        command = [str(INGESTOR), "run", "--config", str(self.config)]
+        command = [*self.under, str(INGESTOR), "run", "--config", str(self.config)]
         with log.open("wb") as stream:
             process = subprocess.Popen(command, stdout=stream, stderr=stream, cwd=self.folder)
         return Daemon(process, log)

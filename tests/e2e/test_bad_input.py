@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from connectors.folder import Folder
 from ingestor.cli import main
 from ingestor.journal import Journal
+from ingestor.model import Blob, Item
 from tests.e2e.in_chroma import in_chroma
-from tests.e2e.project import Project
+from tests.e2e.project import INGESTOR, Project
+from tests.serving import answering, client_of, server
 
 
 class Answer(NamedTuple):
@@ -282,3 +285,73 @@ def test_a_sudden_loss_is_held_until_it_is_accepted(project: Project, ask: Ask) 
     assert ask("accept", "docs").code == 0
     assert answered(ask("sync", "--json"))["documents"]["removed"] == 12
     assert answered(ask("verify", "--json"))["checked"] == 0
+
+
+def test_a_chroma_of_someone_else_on_the_port_is_not_taken_for_ours(
+    project: Project, ask: Ask, tmp_path: Path
+) -> None:
+    with server(tmp_path / "theirs", project.port) as theirs:
+        told = ask("run")
+        assert_told(told, 4, f"port {project.port} is taken by process {theirs.pid}", "chroma.port")
+        with client_of(theirs) as client:
+            assert client.api.count_collections() == 0
+
+
+def test_what_answers_at_chroma_s_address_may_be_no_chroma(project: Project, ask: Ask) -> None:
+    (project.docs / "a.txt").write_text("words")
+    with answering(200, b"<html>welcome</html>") as (port, _):
+        project.settings = {"chroma": {"host": "127.0.0.1", "port": port}}
+        project.configure()
+        told = ask("sync")
+    assert told.code == 4, told
+    assert "Traceback" not in told.err
+    assert "what answers at Chroma's address is not Chroma: check host, port and ssl" in told.err
+
+
+def test_files_that_vanish_or_change_between_listing_and_reading(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(project, ask)
+    for n in (3, 4):
+        (project.docs / f"{n}.txt").write_text("Edited.")
+    fetch, met = Folder.fetch, set[str]()
+
+    def meanwhile(self: Folder, item: Item) -> Blob:
+        if item.key not in met:
+            met.add(item.key)
+            path = project.docs / item.key
+            path.unlink() if item.key == "3.txt" else path.write_text("Edited once more.")
+        return fetch(self, item)
+
+    monkeypatch.setattr(Folder, "fetch", meanwhile)
+    done = answered(ask("sync", "--json"))
+    assert met == {"3.txt", "4.txt"}
+    assert done["documents"] | {"added": 0, "failed": 0, "quarantined": 0} == done["documents"]
+    assert (done["documents"]["changed"], done["documents"]["removed"]) == (1, 1)
+    assert answered(ask("verify", "--json"))["checked"] == 11
+    assert "Edited once more." in ask("show", "4.txt").out
+
+
+@pytest.mark.slow
+def test_a_text_of_thirty_megabytes_takes_a_few_times_its_size(project: Project) -> None:
+    """Against the same with a small text: the program itself takes its share."""
+    project.settings = {"chunking": {"strategy": "fixed", "size": 2000}}
+    project.configure()
+    (project.docs / "a.txt").write_text("A few words.")
+    usual = peak_memory(project, "sync")
+    sentence = "The harbour lies still, and nothing in it moves before {}. "
+    (project.docs / "large.txt").write_text("".join(map(sentence.format, range(520_000))))
+    assert 28_000_000 < (project.docs / "large.txt").stat().st_size < 50_000_000
+    large = peak_memory(project, "sync")
+    assert project.json("sync")["documents"]["unchanged"] == 2
+    assert large - usual < 20 * 30_000_000, (usual, large)
+
+
+def peak_memory(project: Project, command: str) -> int:
+    """Bytes of the process's largest resident set."""
+    words = [str(INGESTOR), command, "--config", str(project.config)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss * 1024
