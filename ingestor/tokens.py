@@ -56,12 +56,19 @@ class Tokens:
 
     def offsets(self, text: str) -> Offsets:
         """The code point at which each token starts; of a token that starts inside one, that code point."""
-        tokens = [token for piece in pieces(text) for token in self._encode(piece)]
+        found, start = [np.zeros(0, np.int64)], 0
+        for piece in pieces(text):  # one at a time: a long text would take thirty times its size
+            found.append(start + self._offsets(piece))
+            start += len(piece)
+        return np.concatenate(found)
+
+    def _offsets(self, piece: str) -> Offsets:
+        tokens = self._encode(piece)
         if not tokens:
             return np.zeros(0, np.int64)
         ends = np.cumsum(self._lengths[tokens])
         starts = np.concatenate(([0], ends[:-1]))
-        data = np.frombuffer(_SURROGATE.sub("\ufffd", text).encode(), np.uint8)
+        data = np.frombuffer(_SURROGATE.sub("\ufffd", piece).encode(), np.uint8)
         code_points: Offsets = np.cumsum((data & 0xC0) != 0x80) - 1
         return code_points[starts]
 
