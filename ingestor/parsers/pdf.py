@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ingestor.model import Blob, Document, Scalar
+from ingestor.parsers.pdf_drawn import tables, with_tables
 from ingestor.parsers.pdf_headings import cover_title
 from ingestor.parsers.pdf_layout import compose
 from ingestor.parsers.pdf_lines import Bookmark, Line, Page
@@ -90,7 +91,7 @@ def _pages(document: "PdfDocument") -> tuple[list[Page], int]:
             pages.append(Page(label, 0.0, ()))
             continue
         text = page.get_textpage()
-        lines = tuple(_lines(text))
+        lines = tuple(with_tables(list(_lines(text)), tables(page, text)))
         pages.append(Page(label, page.get_height(), lines))
         pictures += not lines and next(page.get_objects(max_depth=1), None) is not None
         text.close()

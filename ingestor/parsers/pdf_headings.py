@@ -98,7 +98,7 @@ def _set_apart(lines: Sequence[Line], levels: Mapping[float, int]) -> dict[int, 
 
 
 def _may_be_title(line: Line) -> bool:
-    return not line.mono and len(line.text) <= _LONGEST and any(map(str.isalpha, line.text))
+    return not line.mono and not line.rows and len(line.text) <= _LONGEST and any(map(str.isalpha, line.text))
 
 
 def _key(text: str) -> str:

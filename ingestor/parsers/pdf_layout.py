@@ -58,11 +58,16 @@ def _compose_text(composer: Composer, lines: Sequence[Line], leading: float) -> 
             continue
         composer.add("list", "\n".join(items))
         items = []
-        composer.add(kind, _code(group) if kind == "code" else prose(group))
+        if kind == "table":
+            composer.table(group[0].rows)
+        else:
+            composer.add(kind, _code(group) if kind == "code" else prose(group))
     composer.add("list", "\n".join(items))
 
 
 def _kind(group: Sequence[Line]) -> str:
+    if group[0].rows:
+        return "table"
     if all(line.mono for line in group):
         return "code"
     return "list" if _BULLET.match(group[0].text) else "paragraph"
@@ -136,6 +141,8 @@ def _groups(lines: Sequence[Line], leading: float) -> Iterator[list[Line]]:
 def _parts(group: Sequence[Line], line: Line, leading: float) -> bool:
     """Whether a new paragraph begins with ``line``."""
     above = group[-1]
+    if line.rows or above.rows:
+        return True
     step = above.baseline - line.baseline
     if abs(step) < 0.5 * above.size:
         return False

@@ -14,7 +14,10 @@ _WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60]")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Distances in points, from the page's left and bottom; ``hyphen``: its last word goes on below."""
+    """Distances in points, from the page's left and bottom; ``hyphen``: its last word goes on below.
+
+    ``rows``: those of a table that stands in the line's place.
+    """
 
     text: str
     left: float
@@ -24,6 +27,7 @@ class Line:
     bold: bool = False
     mono: bool = False
     hyphen: bool = False
+    rows: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,14 +168,19 @@ def epub(chapters: Mapping[str, str], order: Sequence[str], extra: Mapping[str, 
     )
 
 
-def pdf(pages: Sequence[Sequence[tuple[int, int, int, str]]], catalog: str = "", info: str = "") -> bytes:
-    """Pages of (left, baseline, size, text), in points. Object 3 + 2n is page n; ``catalog`` adds entries."""
+def pdf(
+    pages: Sequence[Sequence[tuple[int, int, int, str]]], catalog: str = "", info: str = "", lines: str = ""
+) -> bytes:
+    """Pages of (left, baseline, size, text), in points; ``lines``: what else is drawn on each.
+
+    Object 3 + 2n is page n; ``catalog`` adds entries.
+    """
     kids = " ".join(f"{3 + 2 * at} 0 R" for at in range(len(pages)))
     objects = [f"<</Type/Catalog/Pages 2 0 R{catalog}>>", f"<</Type/Pages/Kids[{kids}]/Count {len(pages)}>>"]
     fonts = "<</F1<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>>>"
-    for at, lines in enumerate(pages):
-        drawn = "\n".join(f"BT /F1 {size} Tf {x} {y} Td ({text}) Tj ET" for x, y, size, text in lines)
-        drawn = drawn or "0 0 10 10 re f"
+    for at, said in enumerate(pages):
+        drawn = "\n".join(f"BT /F1 {size} Tf {x} {y} Td ({text}) Tj ET" for x, y, size, text in said)
+        drawn = lines + drawn or "0 0 10 10 re f"
         content = f"/Contents {4 + 2 * at} 0 R/Resources<</Font{fonts}>>"
         objects.append(f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]{content}>>")
         objects.append(f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream")

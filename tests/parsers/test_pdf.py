@@ -79,6 +79,38 @@ def test_pages_without_text_are_counted_and_nothing_but_such_is_refused() -> Non
         PARSER.parse(Blob(pdf([[], []]), "a.pdf"))
 
 
+CELLS = [(60, 680, 10, "Weights of all"), (60, 650, 10, "stone"), (260, 650, 10, "12 kg"),
+         (60, 630, 10, "feather"), (260, 630, 10, "1 g"), (60, 600, 10, "Text below.")]  # fmt: skip
+ACROSS = "".join(f"50 {y} m 450 {y} l S " for y in (700, 670, 645, 620))
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        f"{ACROSS} 50 620 m 50 700 l S 450 620 m 450 700 l S 250 620 m 250 670 l S ",
+        f"{ACROSS} 250 620 m 250 700 l S ",  # open at its sides
+        "50 670 400 30 re S " + "".join(f"{x} {y} 200 25 re S " for x in (50, 250) for y in (620, 645)),
+        f"{ACROSS} 250 620 1 80 re f ",  # a line that is a thin area
+    ],
+)
+def test_tables_that_are_drawn(drawn: str) -> None:
+    document = parse(pdf([[(50, 740, 10, "Text above."), *CELLS]], lines=drawn))
+    assert texts(document) == [
+        "Text above.",
+        "| Weights of all |  |\n| --- | --- |\n| stone | 12 kg |\n| feather | 1 g |",
+        "Text below.",
+    ]
+    assert [block.kind for block in document.blocks] == ["paragraph", "table", "paragraph"]
+
+
+def test_a_net_without_text_is_no_table_and_a_table_loses_no_words() -> None:
+    empty = "".join(f"50 {y} m 450 {y} l S {y - 450} 300 m {y - 450} 400 l S " for y in range(300, 400, 20))
+    assert "table" not in {block.kind for block in parse(pdf([CELLS], lines=empty)).blocks}
+    cut = "".join(f"{x} 690 m {x} 720 l S " for x in (50, 90, 250)) + ACROSS
+    words = " ".join(texts(parse(pdf([CELLS], lines=cut)))).split()
+    assert {"Weights", "stone", "feather", "below."} <= set(words)
+
+
 def test_damaged_and_encrypted_ones_are_told() -> None:
     with pytest.raises(BadDocument, match="is a damaged or cut-off PDF"):
         PARSER.parse(Blob(b"%PDF-1.7\ngarbage", "a.pdf"))

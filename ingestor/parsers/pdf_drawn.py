@@ -1,0 +1,102 @@
+"""What is drawn on a PDF's page: the lines of tables, and the text in their cells."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from ctypes import byref, c_float
+from typing import TYPE_CHECKING
+
+from ingestor.parsers.pdf_lines import Line
+from ingestor.parsers.pdf_tables import Box, Point, edges, grids
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfPage, PdfTextPage
+
+_MOST_PATHS = 3000  # a page with more is a drawing
+_MOST_SEGMENTS = 5000  # of them all
+_KEPT = 0.97  # share of the letters in its place that a table must have
+_FILLED = 0.3  # share of the cells; a net with fewer is no table, but a chart
+
+Table = tuple[Box, tuple[tuple[str, ...], ...]]
+
+
+def tables(page: "PdfPage", text: "PdfTextPage") -> list[Table]:
+    """Those that are drawn with lines: where, and their rows."""
+    found = []
+    for grid in grids(*edges(_segments(page))):
+        rows = tuple(tuple(_text(text, cell) for cell in row) for row in grid.rows)
+        filled = sum(bool(cell) for row in rows for cell in row)
+        if filled >= max(4, _FILLED * len(rows) * len(rows[0])):
+            found.append((grid.box, rows))
+    return found
+
+
+def with_tables(lines: Sequence[Line], found: Sequence[Table]) -> Iterator[Line]:
+    """The lines, those inside of a table replaced by it, unless it says less than they do."""
+    inside = [next((at for at, (box, _) in enumerate(found) if _inside(line, box)), None) for line in lines]
+    told = {
+        at for at, (_, rows) in enumerate(found)
+        if _letters(cell for row in rows for cell in row)
+        >= _KEPT * _letters(line.text for line, where in zip(lines, inside, strict=True) if where == at)
+    }  # fmt: skip
+    first = dict(reversed(list(zip(inside, lines, strict=True))))
+    for line, at in zip(lines, inside, strict=True):
+        if at is None or at not in told:
+            yield line
+        elif first[at] is line:
+            yield Line(line.text, line.left, line.right, line.baseline, line.size, rows=found[at][1])
+
+
+def _letters(texts: Iterable[str]) -> int:
+    return sum(character.isalnum() for text in texts for character in text)
+
+
+def _inside(line: Line, box: Box) -> bool:
+    left, bottom, right, top = box
+    return left <= (line.left + line.right) / 2 <= right and bottom <= line.baseline <= top
+
+
+def _text(text: "PdfTextPage", cell: Box | None) -> str:
+    if cell is None:
+        return ""
+    left, bottom, right, top = cell
+    return " ".join(str(text.get_text_bounded(left, bottom, right, top)).replace("\x02", "").split())
+
+
+def _segments(page: "PdfPage") -> Iterator[tuple[Point, Point]]:
+    """Straight lines that are drawn or that border an area."""
+    from pypdfium2 import raw
+
+    count = raw.FPDFPage_CountObjects(page)
+    objects = (raw.FPDFPage_GetObject(page, at) for at in range(count))
+    paths = [found for found in objects if raw.FPDFPageObj_GetType(found) == raw.FPDF_PAGEOBJ_PATH]
+    left = _MOST_SEGMENTS
+    for path in paths if len(paths) <= _MOST_PATHS else ():
+        number = raw.FPDFPath_CountSegments(path)
+        left -= number
+        if left < 0:
+            return
+        yield from _of_path(path, number)
+
+
+def _of_path(path: object, count: int) -> Iterator[tuple[Point, Point]]:
+    from pypdfium2 import raw
+
+    matrix = raw.FS_MATRIX()
+    raw.FPDFPageObj_GetMatrix(path, byref(matrix))
+    begin: Point = (0.0, 0.0)
+    last = begin
+    for at in range(count):
+        segment = raw.FPDFPath_GetPathSegment(path, at)
+        x, y = c_float(), c_float()
+        raw.FPDFPathSegment_GetPoint(segment, byref(x), byref(y))
+        point = (
+            matrix.a * x.value + matrix.c * y.value + matrix.e,
+            matrix.b * x.value + matrix.d * y.value + matrix.f,
+        )
+        kind = raw.FPDFPathSegment_GetType(segment)
+        if kind == raw.FPDF_SEGMENT_MOVETO:
+            begin = point
+        elif kind == raw.FPDF_SEGMENT_LINETO:
+            yield last, point
+        if raw.FPDFPathSegment_GetClose(segment):
+            yield point, begin
+        last = point
