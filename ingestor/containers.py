@@ -17,7 +17,9 @@ from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.unpack import Member, Unpacked, is_document, may_hold, unpack
 
 INSIDE = "/!/"
-_OPENED = " opened"  # marks the version of what was looked into; another mark, and all is opened again
+# Marks the version of what was looked into. Raise the number when a container's members are others than
+# before, be it in name only: everything is opened again then.
+_OPENED = " opened 1"
 _DEEPEST = 3  # containers in each other
 _KEPT = 2  # unpacked containers kept at hand
 

@@ -87,8 +87,7 @@ def attachments(message: "Message[str, str]") -> Iterator[Attachment]:
     """What is attached, messages included; not the pictures of a signature, nor its cryptography."""
     for number, part in enumerate(filter(_is_attachment, _leaves(message)), 1):
         kind = part.get_content_type()
-        inline = part.get_content_maintype() in _MEDIA and part.get_content_disposition() != "attachment"
-        if kind in _SIGNATURES or inline:
+        if kind in _SIGNATURES or _is_inline(part):
             continue
         data = _inner(part) if kind == "message/rfc822" else _payload(part)
         extension = ".eml" if kind == "message/rfc822" else guess_extension(kind) or ""
@@ -111,6 +110,12 @@ def _is_attachment(part: "Message[str, str]") -> bool:
     if part.get_content_disposition() == "attachment" or part.get_content_type() == "message/rfc822":
         return True
     return part.get_content_maintype() not in ("text", "multipart") or bool(_name(part))
+
+
+def _is_inline(part: "Message[str, str]") -> bool:
+    """A picture that the text shows."""
+    shown = part.get_content_disposition() != "attachment" or part.get("Content-ID") is not None
+    return part.get_content_maintype() in _MEDIA and shown
 
 
 def _name(part: "Message[str, str]") -> str:

@@ -129,6 +129,7 @@ def test_attachments() -> None:
     message.add_attachment(made(plain="forwarded"))
     message.add_attachment(b"sig", maintype="application", subtype="pgp-signature", filename="s.asc")
     message.add_attachment(b"GIF8", maintype="image", subtype="gif", cid="1", disposition="inline")
+    message.add_attachment(b"GIF8", maintype="image", subtype="gif", cid="2", filename="image001.gif")
     found = {a.name: (a.data, a.content_type) for a in attachments(read(message.as_bytes()))}
     assert found.keys() == {"größe.pdf", "notes.txt", "attachment-3.eml"}
     assert found["größe.pdf"] == (b"%PDF-", "application/pdf")
