@@ -40,6 +40,12 @@ def _source_name(name: str) -> str:
     return name
 
 
+def _enough_memory(size: int) -> int:
+    if size < 256 * 10**6:
+        raise ValueError("must be at least 256MB")
+    return size
+
+
 def _host(host: str) -> str:
     if not host or re.search(r"[/\s]", host):
         raise ValueError("must be a host name or an address alone, without http:// or a path")
@@ -124,7 +130,9 @@ class Cache(Options):
 class Parsing(Options):
     """Limits of the processes in which binary formats are read: what exceeds them is quarantined."""
 
-    memory: Size = Field(default=2 * 10**9, ge=256 * 10**6, description="most that a process may take")
+    memory: Annotated[Size, AfterValidator(_enough_memory)] = Field(
+        default=2 * 10**9, description="most that a process may take; 256MB or more"
+    )
     seconds: Duration = Field(
         default=60.0,
         gt=0,
