@@ -54,6 +54,7 @@ MAY_THREAD = {
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
     "ingestor.isolation": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.chroma_child": "its own process, with a thread that ends it when its parent dies",
+    "connectors.files": "a Lock: most remote file systems serve one caller at a time",
     "connectors._watchdog": "watchdog calls back on its own threads",
 }
 

@@ -1,23 +1,42 @@
 """Sources other than folders, through the whole program: at rest it is as from scratch, whatever happened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.connectors.laws import World
 from tests.connectors.repositories import GitWorld
+from tests.connectors.stores import ServedWorld, in_s3, s3_server
 from tests.e2e.project import Project
 
-Make = Callable[[Path], tuple[World, dict[str, object]]]
+Made = tuple[World, dict[str, object]]
 
 
-def _git(folder: Path) -> tuple[World, dict[str, object]]:
+@contextmanager
+def _git(folder: Path) -> Iterator[Made]:
     world = GitWorld(folder / "origin")
-    return world, {"kind": "git", "url": str(world.root), "cache": str(folder / "clone")}
+    yield world, {"kind": "git", "url": str(world.root), "cache": str(folder / "clone")}
 
 
-MAKES: dict[str, Make] = {"git": _git}
+@contextmanager
+def _files(folder: Path) -> Iterator[Made]:
+    source: dict[str, object] = {"url": f"file://{folder}/served/root"}
+    yield ServedWorld(folder / "served", **source), {"kind": "files", **source}
+
+
+@contextmanager
+def _s3(folder: Path) -> Iterator[Made]:
+    pytest.importorskip("s3fs")
+    pytest.importorskip("moto")
+    with s3_server() as server:
+        world = in_s3(server)
+        yield world, {"kind": "files", **world.source}
+
+
+MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {"git": _git, "files": _files, "s3": _s3}
+KINDS = ["git", "files", pytest.param("s3", marks=pytest.mark.slow)]
 
 
 def project_of(folder: Path, source: dict[str, object], name: str = "project") -> Project:
@@ -25,9 +44,13 @@ def project_of(folder: Path, source: dict[str, object], name: str = "project") -
     return Project(folder / name, {"sources": [whole]})
 
 
-@pytest.mark.parametrize("kind", MAKES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_at_rest_it_is_as_from_scratch(kind: str, tmp_path: Path) -> None:
-    world, source = MAKES[kind](tmp_path)
+    with MAKES[kind](tmp_path) as (world, source):
+        _follow(world, source, tmp_path)
+
+
+def _follow(world: World, source: dict[str, object], tmp_path: Path) -> None:
     project = project_of(tmp_path, source)
     for number in range(4):
         world.put(f"docs/{number}.md", f"# Title {number}\n\nA house by the river {number}.\n".encode())

@@ -1,0 +1,74 @@
+"""What file systems of every kind say of a file, in one form. Pure.
+
+They call the same thing by many names, and some give a time as text: what is taken from a listing must equal
+what is taken from a question about the single file.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+# The first that is there decides; each changes with the content.
+_MARKS = ("ETag", "etag", "e_tag", "generation", "sha", "md5Hash", "Content-MD5", "Digest", "checksum")
+_TIMES = (
+    "LastModified",
+    "last_modified",
+    "modified",
+    "mtime",
+    "updated",
+    "Last-Modified",
+    "modify",
+    "created",
+)
+
+
+def version(info: Mapping[str, Any]) -> str | None:
+    """Differs whenever the content may differ; None where nothing but a size is known."""
+    mark = next((str(info[name]) for name in _MARKS if info.get(name)), None)
+    changed = modified(info)
+    if mark is None and changed is None:
+        return None
+    if mark is None:
+        return f"{size(info)} {changed}"
+    return f"{size(info)} {mark} {'' if changed is None else int(changed)}"  # some round in one answer alone
+
+
+def is_marked(info: Mapping[str, Any]) -> bool:
+    """Whether more than size and time tells one content from another."""
+    return any(info.get(name) for name in _MARKS)
+
+
+def size(info: Mapping[str, Any]) -> int | None:
+    found = info.get("size")
+    return int(found) if found is not None else None
+
+
+def modified(info: Mapping[str, Any]) -> float | None:
+    """POSIX seconds."""
+    return next((time for name in _TIMES if (time := _seconds(info.get(name))) is not None), None)
+
+
+def _seconds(value: object) -> float | None:
+    if isinstance(value, str):
+        value = _parsed(value)
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _parsed(text: str) -> datetime | None:
+    """ISO 8601, as HTTP has it, or as FTP does: 20231114221320. In UTC where no zone is given."""
+    for parse in (datetime.fromisoformat, _http_date, _ftp_date):
+        try:
+            return parse(text)
+        except ValueError:
+            continue
+    return None
+
+
+def _http_date(text: str) -> datetime:
+    return datetime.strptime(text, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC)
+
+
+def _ftp_date(text: str) -> datetime:
+    return datetime.strptime(text[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)

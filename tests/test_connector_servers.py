@@ -1,0 +1,54 @@
+"""Connectors against servers whose packages are no dependencies, in an environment made for that."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ENVIRONMENT = ROOT / ".cache" / "servers-venv"
+PACKAGES = (
+    "s3fs==2026.9.0",
+    "moto[server]==5.2.5",
+    "webdav4[fsspec]==0.11.0",
+    "wsgidav==4.4.0",
+    "cheroot==11.1.2",
+    "pyftpdlib==2.2.0",
+)
+TESTS = (
+    "tests/connectors/test_files_s3.py",
+    "tests/connectors/test_files_servers.py",
+    "tests/e2e/test_connectors.py",
+)
+SCRIPT = "#!{}\nfrom ingestor.cli import main\nmain()\n"
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """Its interpreter; our own environment stands behind what is added. Made once for a list of packages."""
+    interpreter, made_for = ENVIRONMENT / "bin/python", ENVIRONMENT / "made-for"
+    wanted = "\n".join((*PACKAGES, sys.prefix))
+    if not made_for.exists() or made_for.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", ENVIRONMENT], check=True)
+        subprocess.run([interpreter, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+        own = ENVIRONMENT / f"lib/python{sysconfig.get_python_version()}/site-packages"
+        (own / "ours.pth").write_text(sysconfig.get_path("purelib"))
+        script = ENVIRONMENT / "bin/ingestor"
+        script.write_text(SCRIPT.format(interpreter))
+        script.chmod(0o755)
+        made_for.write_text(wanted)
+    return interpreter
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("test", TESTS)
+def test_against_real_servers(python: Path, test: str) -> None:
+    command = [python, "-m", "pytest", "-v", "-m", "slow", "-p", "no:cacheprovider", "-W", "default", test]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert " passed" in done.stdout, "all were skipped"
