@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
+from ingestor.members import Member
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
-from ingestor.unpack import Member, Unpacked, is_document, may_hold, unpack
+from ingestor.unpack import Unpacked, is_document, may_hold, unpack
 
 INSIDE = "/!/"
 # Marks the version of what was looked into. Raise the number when a container's members are others than

@@ -14,26 +14,19 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from tempfile import TemporaryFile
 from typing import IO, Protocol
 from weakref import finalize
 
 from ingestor import detect
 from ingestor.fingerprint import digest
+from ingestor.members import Member, is_wanted, named_apart, refusal, within_limits
 from ingestor.model import Blob
 from ingestor.parsers import message as mail
 from ingestor.ports import BadDocument
 
-MOST_MEMBERS = 20_000
-MOST_BYTES = 10**9  # unpacked, of all members together
-LARGEST = 50 * 10**6  # bytes of a member
-_RATIO = 200  # times its own size, to which an archive may unpack beyond _FREE
-_FREE = 100 * 10**6
 _HEADER = 2**20  # bytes that tarfile may read at once
 _CHUNK = 2**20
 _XZ_MEMORY = 2**27
@@ -49,20 +42,6 @@ _FROM = re.compile(rb"^From [^\r\n]*\d\d:\d\d[^\r\n]*\r?\n", re.MULTILINE)
 _ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _MESSAGE_ID = re.compile(rb"^message-id:\s*<?([^>\s]+)", re.MULTILINE | re.IGNORECASE)
 _PARTS = re.compile(rb"boundary=", re.IGNORECASE)
-_ODD = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """``version`` differs whenever content or time does; ``problem``: why it can't be read, if so."""
-
-    name: str
-    version: str
-    size: int
-    modified: float | None = None  # POSIX seconds
-    content_type: str | None = None
-    start: int = 0  # in the spool
-    problem: str | None = None
 
 
 class Unpacked:
@@ -72,7 +51,7 @@ class Unpacked:
         spool.flush()
         self._spool = spool
         finalize(self, spool.close)
-        self.members = {member.name: member for member in _named_apart(members)}
+        self.members = {member.name: member for member in named_apart(members)}
 
     def read(self, member: Member) -> bytes:
         """Raises BadDocument when the member has a problem."""
@@ -122,10 +101,10 @@ def _spooled(source: _Source, data: bytes) -> Unpacked:
 def _of_zip(data: bytes, spool: IO[bytes]) -> Iterator[Member]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         files = [info for info in archive.infolist() if not info.is_dir()]
-        _within_limits(len(files), sum(info.file_size for info in files), len(data))
+        within_limits(len(files), sum(info.file_size for info in files), len(data))
         for info in files:
             name = _zip_name(info)
-            if not _is_wanted(name):
+            if not is_wanted(name):
                 continue
             problem = _zip_refusal(info)
             try:
@@ -152,7 +131,7 @@ def _decompress(data: bytes, kind: str, spool: IO[bytes]) -> None:
     total = 0
     for chunk in _chunks(data, kind):
         total += len(chunk)
-        _within_limits(0, total, len(data))
+        within_limits(0, total, len(data))
         spool.write(chunk)
 
 
@@ -200,10 +179,10 @@ def _tar_members(spool: IO[bytes]) -> Iterator[Member]:
     with tarfile.open(fileobj=_Careful(spool), mode="r:") as archive:  # type: ignore[call-overload]
         for info in archive:
             count += 1
-            _within_limits(count, 0, 1)
-            if not info.isreg() or info.sparse is not None or not _is_wanted(info.name):
+            within_limits(count, 0, 1)
+            if not info.isreg() or info.sparse is not None or not is_wanted(info.name):
                 continue
-            problem = _refusal(info.size)
+            problem = refusal(info.size)
             content = b"" if problem else os.pread(spool.fileno(), info.size, info.offset_data)
             if len(content) < info.size and not problem:
                 raise tarfile.ReadError("it is cut off")
@@ -219,18 +198,18 @@ def _of_mail(data: bytes, spool: IO[bytes]) -> Iterator[Member]:
         name = found.name.replace("/", "_")
         if kind and not name.lower().endswith(".eml"):
             name += ".eml"
-        yield _member(spool, name, found.data, None, kind, _refusal(len(found.data)))
+        yield _member(spool, name, found.data, None, kind, refusal(len(found.data)))
 
 
 def _of_mbox(data: bytes, spool: IO[bytes]) -> Iterator[Member]:
     begins = [match.span() for match in _FROM.finditer(data)]
-    _within_limits(len(begins), len(data), len(data))
+    within_limits(len(begins), len(data), len(data))
     for (_, start), (end, _) in zip(begins, [*begins[1:], (len(data), 0)], strict=True) if begins else ():
         content = _ESCAPED_FROM.sub(rb"\1", data[start:end].rstrip(b"\r\n") + b"\n")
         head = re.split(rb"\r?\n\r?\n", content, maxsplit=1)[0]
         found = _MESSAGE_ID.search(head)
         name = found[1][:200].decode("ascii", "replace").replace("/", "_") if found else digest(content)
-        yield _member(spool, f"{name}.eml", content, None, "message/rfc822", _refusal(len(content)))
+        yield _member(spool, f"{name}.eml", content, None, "message/rfc822", refusal(len(content)))
 
 
 def _member(
@@ -250,40 +229,18 @@ def _member(
     return Member(name, version, len(content), modified, content_type, start, problem)
 
 
-def _within_limits(members: int, unpacked: int, packed: int) -> None:
-    if members > MOST_MEMBERS:
-        raise BadDocument(
-            f"it holds more than {MOST_MEMBERS:,} files; unpack it into the folder, or exclude it"
-        )
-    if unpacked > MOST_BYTES or unpacked > max(_FREE, _RATIO * packed):
-        raise BadDocument(
-            f"it would unpack to {unpacked:,} bytes or more, which is too much for its {packed:,};"
-            " unpack it into the folder, or exclude it"
-        )
-
-
-def _refusal(size: int) -> str | None:
-    return f"{size:,} bytes, more than the {LARGEST:,} that are read of a member" if size > LARGEST else None
-
-
 def _zip_refusal(info: zipfile.ZipInfo) -> str | None:
     if info.flag_bits & 1:
         return "encrypted in its archive; put it there without a password, or beside it"
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return "compressed in a way that is not read; zip it in the usual way (deflate)"
-    return _refusal(info.file_size)
+    return refusal(info.file_size)
 
 
 def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     """In small steps: one that is larger may inflate to anything before zipfile cuts it to size."""
     with archive.open(info) as stream:
         return b"".join(iter(lambda: stream.read(_STEP), b""))
-
-
-def _is_wanted(name: str) -> bool:
-    """Hidden files are no documents, nor is what macOS adds to archives."""
-    parts = PurePosixPath(name.replace("\\", "/")).parts
-    return not any(part == "__MACOSX" or (part.startswith(".") and part.strip(".")) for part in parts)
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
@@ -301,24 +258,3 @@ def _zip_time(info: zipfile.ZipInfo) -> float | None:
         return datetime(*info.date_time, tzinfo=UTC).timestamp()
     except ValueError:
         return None
-
-
-def _named_apart(members: Iterable[Member]) -> Iterator[Member]:
-    """Under harmless names, no two of which are the same."""
-    seen: set[str] = set()
-    counts = Counter[str]()
-    for member in members:
-        name = unique = _harmless(member.name)
-        while unique in seen:
-            counts[name] += 1
-            path = PurePosixPath(name)
-            unique = str(path.with_name(f"{path.stem}~{counts[name] + 1}{path.suffix}"))
-        seen.add(unique)
-        yield replace(member, name=unique)
-
-
-def _harmless(name: str) -> str:
-    """Relative, without steps upwards, control characters, or parts that mean something to us."""
-    parts = [_ODD.sub("_", part) for part in name.replace("\\", "/").split("/")]
-    kept = [f"{part}_" if part == "!" else part for part in parts if part not in ("", ".", "..")]
-    return "/".join(kept) or "_"
