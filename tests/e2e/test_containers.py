@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.project import Project
 from tests.test_containers import mailed, tarred, zipped
 
@@ -12,6 +14,7 @@ def places(project: Project) -> list[str]:
     )
 
 
+@pytest.mark.slow
 def test_members_are_kept_exactly_in_step(project: Project) -> None:
     project.source["archives"] = True
     project.configure()

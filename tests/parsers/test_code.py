@@ -93,7 +93,7 @@ def test_symbols_of_every_language(name: str, source: str, symbol: str) -> None:
         "{[" * 5_000,
         "if x:\n" * 5_000,
         "a = " + "1 + " * 20_000,
-        "x = '" + "a" * 10**6,
+        "x = '" + "a" * 10**5,
     ],
     ids=range(8),
 )
