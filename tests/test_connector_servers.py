@@ -12,6 +12,7 @@ ROOT = Path(__file__).parent.parent
 ENVIRONMENT = ROOT / ".cache" / "servers-venv"
 PACKAGES = (
     "s3fs==2026.9.0",
+    "sqlalchemy==2.1.9",
     "moto[server]==5.2.5",
     "webdav4[fsspec]==0.11.0",
     "wsgidav==4.4.0",
@@ -21,6 +22,7 @@ PACKAGES = (
 TESTS = (
     "tests/connectors/test_files_s3.py",
     "tests/connectors/test_files_servers.py",
+    "tests/connectors/test_sql.py",
     "tests/e2e/test_connectors.py",
 )
 SCRIPT = "#!{}\nfrom ingestor.cli import main\nmain()\n"

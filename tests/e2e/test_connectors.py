@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.connectors.databases import DatabaseWorld
 from tests.connectors.laws import World
 from tests.connectors.repositories import GitWorld
 from tests.connectors.stores import ServedWorld, in_s3, s3_server
@@ -35,8 +36,20 @@ def _s3(folder: Path) -> Iterator[Made]:
         yield world, {"kind": "files", **world.source}
 
 
-MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {"git": _git, "files": _files, "s3": _s3}
-KINDS = ["git", "files", pytest.param("s3", marks=pytest.mark.slow)]
+@contextmanager
+def _sql(folder: Path) -> Iterator[Made]:
+    pytest.importorskip("sqlalchemy")
+    world = DatabaseWorld(folder / "database")
+    yield world, {"kind": "sql", **world.source}
+
+
+MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
+    "git": _git,
+    "files": _files,
+    "s3": _s3,
+    "sql": _sql,
+}
+KINDS = ["git", "files", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("s3", "sql"))]
 
 
 def project_of(folder: Path, source: dict[str, object], name: str = "project") -> Project:
