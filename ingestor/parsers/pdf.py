@@ -10,7 +10,7 @@ Read with pdfium, which is not safe to use from several threads: hence, too, the
 import math
 import re
 from collections.abc import Iterator
-from ctypes import byref, c_double, c_int, create_string_buffer
+from ctypes import POINTER, byref, c_double, c_int, cast, create_string_buffer
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,7 @@ class PdfParser:
                 )
             composed = compose(pages, list(_outline(document)))
             about = document.get_metadata_dict(skip_empty=True)
+            language = _language(document)
         finally:
             document.close()
         return Document(
@@ -60,6 +61,7 @@ class PdfParser:
             blocks=tuple(composed.blocks),
             content_type="application/pdf",
             title=_title(about) or cover_title(pages) or composed.title,
+            language=language,
             extra=tuple(_extra(about, len(pages), pictures)),
         )
 
@@ -176,6 +178,15 @@ def _outline(document: "PdfDocument") -> Iterator[Bookmark]:
         title = " ".join(entry.get_title().split())
         if title and page is not None:
             yield Bookmark(title, entry.level + 1, page)
+
+
+def _language(document: "PdfDocument") -> str | None:
+    from pypdfium2 import raw
+
+    size = raw.FPDFCatalog_GetLanguage(document, None, 0)
+    told = create_string_buffer(size)
+    raw.FPDFCatalog_GetLanguage(document, cast(told, POINTER(raw.FPDF_WCHAR)), size)
+    return told.raw.decode("utf-16-le", "replace").strip("\0 ") or None
 
 
 def _title(about: dict[str, str]) -> str | None:

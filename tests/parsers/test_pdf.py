@@ -33,7 +33,7 @@ BODY = [
     page(4, (50, 700, 10, "The end.")),
 ]  # fmt: skip
 OUTLINE = (
-    "/PageLabels<</Nums[0<</S/r>>1<</S/D>>]>>"
+    "/Lang(de-CH)/PageLabels<</Nums[0<</S/r>>1<</S/D>>]>>"
     "/Outlines<</First<</Title(Methods)/Dest[5 0 R/Fit]/Next<</Title(Nowhere said)/Dest[7 0 R/Fit]"
     "/First<</Title(RESULTS)/Dest[7 0 R/Fit]>>>>>>>>"
 )
@@ -70,7 +70,7 @@ def test_the_outline_goes_before_sizes() -> None:
         ("2 Results", 2, 2, "2", "2"),
     ]
     assert document.blocks[0].page_label == "i"
-    assert document.title == "Report"
+    assert (document.title, document.language) == ("Report", "de-CH")
 
 
 def test_pages_without_text_are_counted_and_nothing_but_such_is_refused() -> None:
