@@ -111,7 +111,7 @@ class Isolation:
         except _Killed as killed:
             raise Defect(str(killed)) from None
         except _Died as died:
-            raise BadDocument(f"{died}; exclude it") from None
+            raise BadDocument(str(died)) from None
 
 
 class Isolated:
@@ -192,16 +192,17 @@ class _Process:
         said = _last_line(self._said)
         self.end()
         if status == OUT_OF_MEMORY:
-            return _Died(f"needed more than {self._limits.memory / 1e9:g} GB of memory")
+            most = f"{self._limits.memory / 1e9:g} GB of memory"
+            return _Died(f"needed more than {most}; raise parsing.memory, or exclude it")
         if status in (-signal.SIGXCPU, -signal.SIGALRM):
             return self._too_slow()
         if status == -signal.SIGKILL:
             return _Killed("the parser was killed: the machine may be short of memory")
         what = signal.Signals(-status).name if status < 0 else f"exit status {status}"
-        return _Died(f"the parser crashed ({what}{f': {said}' if said else ''})")
+        return _Died(f"the parser crashed ({what}{f': {said}' if said else ''}); exclude it")
 
     def _too_slow(self) -> _TooSlow:
-        return _TooSlow(f"took more than {self._limits.seconds:g} s")
+        return _TooSlow(f"took more than {self._limits.seconds:g} s; raise parsing.seconds, or exclude it")
 
 
 def _document(answer: dict[str, object]) -> Document:

@@ -70,4 +70,5 @@ def decode(encoded: dict[str, object]) -> Document:
 
 
 def pack(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    """JSON; file names may hold bytes that are no text, which Python shows as lone surrogates."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
