@@ -7,7 +7,6 @@ import time
 from secrets import token_hex
 
 from ingestor import rechunk
-from ingestor.choices import chosen
 from ingestor.config import Config
 from ingestor.editions import Editions
 from ingestor.inspection import BadRequest, is_running, journal_of
@@ -26,7 +25,7 @@ def approve(config: Config) -> list[str]:
     with journal_of(config) as journal:
         for found in outlook(parts, journal):
             if found.waits:
-                wanted = chosen(config, found.serves, parts.embedder_recipe)
+                wanted = parts.wanted(found.serves)
                 journal.set(f"approved:{found.serves}", rechunk.named(wanted))
                 journal.set(f"refused:{found.serves}", "")
                 said.append(f"{found.serves}: {', '.join(map(str, found.decision.changes))}")

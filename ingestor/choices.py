@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ingestor import detect
 from ingestor.config import Choice, Config, SourceConfig
 from ingestor.fingerprint import meaningful, tuned
 from ingestor.model import CollectionName, Fingerprint
@@ -25,11 +24,13 @@ class Lost(Exception):
     """It can't be made that way any more: the plugin is gone, or is of another version."""
 
 
-def chosen(config: Config, collection: CollectionName, embedder: Fingerprint) -> Choices:
-    """What today's config says. ``embedder``: the recipe of its embedder."""
+def chosen(
+    config: Config, collection: CollectionName, embedder: Fingerprint, detection: Fingerprint
+) -> Choices:
+    """What today's config says. ``embedder``: the recipe of its embedder; ``detection``: detect.rules()."""
     sources = [source for source in config.sources if source.collection == collection]
     return {
-        "detection": detect.rules(),
+        "detection": detection,
         "embedding": {**_stored(config.embedding), "recipe": embedder},
         "sources": {
             source.name: {
@@ -65,9 +66,9 @@ def merged(old: Choices, new: Choices) -> Choices:
     return {**old, "sources": sources}
 
 
-def as_chosen(config: Config, choices: Choices) -> Config:
+def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Config:
     """The config as it would be with these choices. Raises Lost."""
-    if choices.get("detection") != detect.rules():
+    if choices.get("detection") != detection:
         raise Lost("formats are told apart in another way now")
     embedding = _choice("embedders", choices["embedding"], config.embedding)
     return replace(

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingestor import rechunk
-from ingestor.choices import chosen
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.model import CollectionName
@@ -35,7 +34,7 @@ def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
 
 
 def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
-    wanted, settings = chosen(parts.config, serves, parts.embedder_recipe), parts.config.rechunk
+    wanted, settings = parts.wanted(serves), parts.config.rechunk
     now, editions = situation(journal, serves, wanted), Editions(journal)
     decision = rechunk.decide(replace(now, approved=rechunk.named(wanted), refused=None), settings)
     edition = {

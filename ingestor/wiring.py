@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
+from ingestor import detect
 from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
 from ingestor.choices import Choices, Lost, as_chosen, chosen, parsing
@@ -71,12 +72,16 @@ class Parts:
         vectors: Vectors = embed_queries(texts)
         return vectors
 
+    def wanted(self, serves: CollectionName) -> Choices:
+        """What the config says a collection is made by."""
+        return chosen(self.config, serves, self.embedder_recipe, detect.rules())
+
     def by(self, choices: Choices | None) -> "Parts | None":
         """These parts as they were chosen before; None where that can't be had any more."""
         if choices is None:
             return None
         try:
-            found = self.under(as_chosen(self.config, choices))
+            found = self.under(as_chosen(self.config, choices, detect.rules()))
         except Lost:
             return None
         return found if found.embedder_recipe == choices["embedding"]["recipe"] else None
@@ -185,9 +190,7 @@ class Running:
         standings = [
             standing
             for serves in config.collections
-            for standing in self.transitions.arrange(
-                serves, chosen(config, serves, self.parts.embedder_recipe), config.rechunk
-            )
+            for standing in self.transitions.arrange(serves, self.parts.wanted(serves), config.rechunk)
         ]
         sources = [source for standing in standings for source in self._sources(standing)]
         self.embedding.keep({source.tools.embedder_recipe for source in sources})

@@ -262,8 +262,8 @@ def test_the_configs_that_come_with_the_program(file: str) -> None:
 # --- bad ones ----------------------------------------------------------------------------------------------
 
 SOURCE_KEYS = (
-    "allowed: archives, chunking, collection, exclude, hidden, ignore_files, include, kind, max_loss, max_size, "
-    "name, parsing, path, poll, scan_every, settle, symlinks, watch"
+    "allowed: archives, chunking, collection, exclude, hidden, ignore_files, include, kind, max_loss, "
+    "max_size, name, parsing, path, poll, scan_every, settle, symlinks, watch"
 )
 NAME = "must be letters, digits, '_', '.' and '-' only"
 COLLECTION = "must be 3 to 512 characters of a-z A-Z 0-9 . _ - that start and end with a letter or digit"

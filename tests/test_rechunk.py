@@ -12,7 +12,7 @@ from ingestor.config_file import load
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.rechunk import Situation, decide, named
 
-C = CollectionName("docs")
+C, RULES = CollectionName("docs"), Fingerprint("rules")
 
 
 def wants(size: int = 100, embedder: str = "e", **more: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def config(folder: Path, chunking: str = "{strategy: recursive, size: 200}", **o
 
 
 def choose(found: Config) -> Any:
-    return chosen(found, C, Fingerprint("e"))
+    return chosen(found, C, Fingerprint("e"), RULES)
 
 
 def test_what_only_tunes_changes_nothing(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_old_choices_are_had_again_from_the_journal(tmp_path: Path) -> None:
     old = config(tmp_path, "{strategy: cluster, max_tokens: 300}")
     kept = packed(choose(old))
     today = config(tmp_path, dimensions=32, workers=9)
-    again = as_chosen(today, unpacked(kept))
+    again = as_chosen(today, unpacked(kept), RULES)
     assert (again.embedding, again.sources[0].chunking) == (old.embedding, old.sources[0].chunking)
     assert again.workers == 9
     assert choose(again) == choose(old)
@@ -128,4 +128,4 @@ def test_what_can_not_be_had_again_is_said(tmp_path: Path, key: str, value: obje
     kept = dict(choose(today))
     kept["embedding"] = {**kept["embedding"], key: value}
     with pytest.raises(Lost):
-        as_chosen(replace(today, workers=1), kept)
+        as_chosen(replace(today, workers=1), kept, RULES)
