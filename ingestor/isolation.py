@@ -143,7 +143,8 @@ class _Process:
         try:
             self._receive(_START, stopped)
         except _Died as died:
-            raise Transient(f"the process that reads binary formats does not start: {died}") from None
+            why = str(died).removesuffix("; exclude it")
+            raise Transient(f"the process that reads binary formats does not start: {why}") from None
 
     def ask(self, request: bytes, data: bytes, stopped: Event) -> "tuple[_Process | None, dict[str, object]]":
         """This process, if it can be asked again, and the answer. Raises _Died, Stopped."""
