@@ -186,7 +186,7 @@ class Journal:
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
         """Documents to remove: their source has them no more."""
         return self._entries(
-            f"""wanted_version IS NULL AND retry_at <= ? AND source IN ({_marks(sources)}) AND {_IN_FORCE}
+            f"""wanted_version IS NULL AND retry_at <= ? AND +source IN ({_marks(sources)}) AND {_IN_FORCE}
                 ORDER BY retry_at, id LIMIT ?""",
             (now, *sources, limit),
         )
@@ -212,10 +212,13 @@ class Journal:
 
     def next_retry(self, feeds: Sequence[Feed]) -> float:
         """When the next document that waits is due; NEVER when none does."""
-        query = f"""SELECT MIN(retry_at) FROM documents WHERE {_UNSETTLED} AND quarantined = 0
-                    AND {_fed_by(feeds)}"""
-        value = self._db.execute(query, tuple(chain(*feeds))).fetchone()[0]
-        return NEVER if value is None else float(value)
+        first = f"SELECT MIN(retry_at) FROM documents WHERE quarantined = 0 AND {_fed_by(feeds)} AND"
+        queries = (
+            f"{first} {_UNSETTLED} AND wanted_version IS NOT NULL",
+            f"{first} wanted_version IS NULL",
+        )
+        values = [self._db.execute(query, tuple(chain(*feeds))).fetchone()[0] for query in queries]
+        return min((float(value) for value in values if value is not None), default=NEVER)
 
     def predecessor(self, collection: CollectionName, digest: str) -> Entry | None:
         """A document with this content whose source has it no more. Any thread."""
@@ -497,8 +500,9 @@ def _accumulate(db: sqlite3.Connection, collection: str, statistic: str, sums: S
     )
 
 
+# The plus keeps SQLite from the index of all documents of a source: what is due is a small part of them.
 def _fed_by(feeds: Sequence[Feed]) -> str:
-    return f"(source, collection) IN (VALUES {', '.join(['(?, ?)'] * len(feeds))})" if feeds else "FALSE"
+    return f"(+source, +collection) IN (VALUES {', '.join(['(?, ?)'] * len(feeds))})" if feeds else "FALSE"
 
 
 def _marks(values: Sequence[object]) -> str:
