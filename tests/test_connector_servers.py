@@ -13,6 +13,8 @@ ENVIRONMENT = ROOT / ".cache" / "servers-venv"
 PACKAGES = (
     "s3fs==2026.9.0",
     "sqlalchemy==2.1.9",
+    "langchain-community==0.4.2",
+    "llama-index-core==0.14.25",
     "moto[server]==5.2.5",
     "webdav4[fsspec]==0.11.0",
     "wsgidav==4.4.0",
@@ -23,6 +25,7 @@ TESTS = (
     "tests/connectors/test_files_s3.py",
     "tests/connectors/test_files_servers.py",
     "tests/connectors/test_sql.py",
+    "tests/connectors/test_python_bridges.py",
     "tests/e2e/test_connectors.py",
 )
 SCRIPT = "#!{}\nfrom ingestor.cli import main\nmain()\n"

@@ -9,6 +9,7 @@ import pytest
 from tests.connectors.databases import DatabaseWorld
 from tests.connectors.laws import World
 from tests.connectors.repositories import GitWorld
+from tests.connectors.shelves import ShelfWorld
 from tests.connectors.stores import ServedWorld, in_s3, s3_server
 from tests.e2e.project import Project
 
@@ -43,13 +44,20 @@ def _sql(folder: Path) -> Iterator[Made]:
     yield world, {"kind": "sql", **world.source}
 
 
+@contextmanager
+def _python(folder: Path) -> Iterator[Made]:
+    world = ShelfWorld(folder / "shelf")
+    yield world, {"kind": "python", **world.source, "folder": str(world.source["folder"])}
+
+
 MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "git": _git,
     "files": _files,
     "s3": _s3,
     "sql": _sql,
+    "python": _python,
 }
-KINDS = ["git", "files", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("s3", "sql"))]
+KINDS = ["git", "files", "python", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("s3", "sql"))]
 
 
 def project_of(folder: Path, source: dict[str, object], name: str = "project") -> Project:
@@ -87,3 +95,29 @@ def _follow(world: World, source: dict[str, object], tmp_path: Path) -> None:
     world.fail()
     assert project.call("sync").returncode != 0
     assert project.essence() == before, "nothing is removed while the source can't be reached"
+
+
+BREAKS_OFF = """
+from pathlib import Path
+
+def pages():
+    for number in range(20):
+        if number == 3 and Path(__file__).with_name("broken").exists():
+            raise ConnectionResetError("cut off")
+        yield {"key": str(number), "text": f"# Page {number}\\n\\nA garden in winter {number}.\\n"}
+"""
+
+
+def test_a_listing_that_is_cut_off_removes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "pages.py").write_text(BREAKS_OFF)
+    source: dict[str, object] = {"kind": "python", "call": "pages:pages", "folder": str(tmp_path)}
+    project = project_of(tmp_path, source)
+    assert project.json("sync")["documents"]["added"] == 20
+    before = project.essence()
+    (tmp_path / "broken").touch()
+    done = project.call("sync")
+    assert done.returncode != 0
+    assert "cut off" in done.stderr
+    assert project.essence() == before
+    (tmp_path / "broken").unlink()
+    assert project.json("sync")["documents"]["unchanged"] == 20
