@@ -75,22 +75,18 @@ class Editions:
                 db.execute(f"DELETE FROM {table} WHERE collection = ?", (name,))
             db.execute("DELETE FROM collections WHERE name = ?", (name,))
 
-    def unbuilt(self, building: CollectionName, live: CollectionName) -> int:
-        """How many documents readers would miss, or find outdated, if the one took the other's place now."""
-        query = """
-            SELECT (SELECT COUNT(*) FROM documents WHERE collection = :building AND NOT quarantined
-                        AND (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe))
-                 + (SELECT COUNT(*) FROM documents AS old WHERE old.collection = :live
-                        AND old.wanted_version IS NOT NULL AND NOT EXISTS (
-                            SELECT 1 FROM documents AS new WHERE new.collection = :building
-                            AND new.source = old.source AND new.key = old.key
-                            AND new.wanted_version IS NOT NULL))"""
-        return int(self._journal.select(query, {"building": building, "live": live})[0][0])
-
-    def feeding(self, name: CollectionName) -> list[str]:
-        """The sources that have documents in it."""
-        query = "SELECT DISTINCT source FROM documents WHERE collection = ? ORDER BY 1"
-        return [row[0] for row in self._journal.select(query, (name,))]
+    def complete(self, building: CollectionName, live: CollectionName) -> bool:
+        """Whether readers would miss nothing, and find nothing outdated, if the one took the other's place."""
+        due = """
+            SELECT 1 FROM documents WHERE +collection = ? AND NOT quarantined AND wanted_version IS NOT NULL
+                AND (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe) LIMIT 1"""
+        missing = """
+            SELECT 1 FROM documents AS old WHERE old.collection = ? AND old.wanted_version IS NOT NULL
+                AND NOT EXISTS (
+                    SELECT 1 FROM documents AS new WHERE new.source = old.source AND new.key = old.key
+                        AND new.collection = ? AND new.wanted_version IS NOT NULL) LIMIT 1"""
+        select = self._journal.select
+        return not select(due, (building,)) and not select(missing, (live, building))
 
     def records_of(self, name: CollectionName, sources: Sequence[str]) -> int:
         """How many records those sources have in it."""

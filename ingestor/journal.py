@@ -422,12 +422,14 @@ class Journal:
 
 _IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'building'))"
 _LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
-# A document bears one id in all editions of a collection, so far as history allows.
+# A document bears one id in all editions of a collection, so far as history allows. CROSS JOIN keeps the order
+# of the tables, in which each step is one look-up.
 _DOCUMENT_ID = """COALESCE((
-    SELECT other.document_id FROM documents AS other
-    JOIN collections AS theirs ON theirs.name = other.collection AND theirs.role = 'live'
-    JOIN collections AS ours ON ours.serves = theirs.serves AND ours.name != theirs.name
-    WHERE other.source = ?1 AND other.key = ?3 AND ours.name = ?2 AND NOT EXISTS (
+    SELECT other.document_id FROM collections AS ours
+    CROSS JOIN collections AS theirs ON theirs.serves = ours.serves AND theirs.role = 'live'
+    CROSS JOIN documents AS other
+        ON other.source = ?1 AND other.collection = theirs.name AND other.key = ?3
+    WHERE ours.name = ?2 AND ours.name != theirs.name AND NOT EXISTS (
         SELECT 1 FROM documents AS same
         WHERE same.collection = ?2 AND same.document_id = other.document_id)), ?9)"""
 _UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"

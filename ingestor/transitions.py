@@ -138,7 +138,7 @@ class Transitions:
     def _promote(self, building: Edition) -> bool:
         """It takes the live one's place, once no reader would miss anything."""
         live = self._editions.live(building.serves)
-        if self._editions.unbuilt(building.name, live.name):
+        if not self._editions.complete(building.name, live.name):
             return False
         self._verify(building.name)
         log.info("%s: the new collection takes the old one's place", building.serves)
