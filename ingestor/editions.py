@@ -76,7 +76,7 @@ class Editions:
             db.execute("DELETE FROM collections WHERE name = ?", (name,))
 
     def complete(self, building: CollectionName, live: CollectionName) -> bool:
-        """Whether readers would miss nothing, and find nothing outdated, if the one took the other's place."""
+        """Whether readers would miss nothing, and see nothing old, if the one took the other's place now."""
         due = """
             SELECT 1 FROM documents WHERE +collection = ? AND NOT quarantined AND wanted_version IS NOT NULL
                 AND (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe) LIMIT 1"""

@@ -422,8 +422,8 @@ class Journal:
 
 _IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'building'))"
 _LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
-# A document bears one id in all editions of a collection, so far as history allows. CROSS JOIN keeps the order
-# of the tables, in which each step is one look-up.
+# A document bears one id in all editions of a collection, so far as history allows. CROSS JOIN keeps the
+# order of the tables, in which each step is one look-up.
 _DOCUMENT_ID = """COALESCE((
     SELECT other.document_id FROM collections AS ours
     CROSS JOIN collections AS theirs ON theirs.serves = ours.serves AND theirs.role = 'live'
