@@ -174,6 +174,14 @@ class ChromaServer:
             process.stdin.close()
 
 
+def free_port(host: str) -> int:
+    """One that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
 def _status(status: int) -> str:
     if status >= 0:
         return f"with status {status}"

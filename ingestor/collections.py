@@ -8,8 +8,8 @@ from pathlib import Path
 from time import monotonic
 from types import TracebackType
 
-from ingestor.chroma_server import ChromaServer
-from ingestor.config import Chroma, Remote, Supervised
+from ingestor.chroma_server import ChromaServer, free_port
+from ingestor.config import Chroma, Embedded, Remote, Supervised
 from ingestor.indexes.chroma import ChromaIndex, probe
 from ingestor.indexes.chroma_client import Client, Full, Unanswered, connect, embedded
 from ingestor.indexes.chroma_collections import (
@@ -27,6 +27,7 @@ from ingestor.shelf import Model
 
 log = logging.getLogger("ingestor")
 
+LOCAL = "127.0.0.1"
 LOOK_EVERY = 5.0  # seconds between two looks at our server
 LAST_WORD = 15.0  # seconds that it has for a small question, after it left another unanswered
 DEATHS = 4  # of the server over one collection, after which its files are taken to be torn
@@ -36,7 +37,9 @@ FORGIVEN = 600.0  # seconds without a restart, after which deaths no longer coun
 class Collections:
     """The collections of one state, as ``shelf.Backend``. Use as a context.
 
-    ``attach``: a daemon runs and serves, so its server is used; ``serve``: be that daemon.
+    ``attach``: a daemon runs and serves, so its server is used; ``serve``: be that daemon. Neither: a server
+    for this command alone, on any port. In this process Chroma would hold up every thread while it writes,
+    and a torn segment would take the program with it.
     """
 
     def __init__(
@@ -135,7 +138,7 @@ class Collections:
         then never returns, and holds up every thread.
         """
         if self._server is None:
-            if isinstance(error, Full) and not self.address:
+            if isinstance(error, Full) and isinstance(self._chroma, Embedded):
                 self._client.close()
                 self._client = self._connected()
             return
@@ -147,6 +150,13 @@ class Collections:
             reason = "it does not answer"
         if reason is not None:
             self._restart(self._server, reason)
+
+    def revived(self) -> str | None:
+        """Why our server ended, if it did over what was just asked; it is started again."""
+        reason = self._server.poll() if self._server is not None else None
+        if self._server is not None and reason is not None:
+            self._restart(self._server, reason)
+        return reason
 
     def tick(self) -> bool:
         """Now and then: start our server again if it died or hangs. True where that was done."""
@@ -181,20 +191,18 @@ class Collections:
         if isinstance(chroma, Remote):
             token = chroma.token.get_secret_value() if chroma.token else None
             return connect(chroma.host, chroma.port, token=token, ssl=chroma.ssl)
-        if isinstance(chroma, Supervised) and self._serve:
-            self._server = ChromaServer(
-                chroma.path, host=chroma.host, port=chroma.port, log_path=self._log_path
-            )
+        if isinstance(chroma, Embedded):
+            return embedded(chroma.path)
+        if not self._attach:
+            host, port = (chroma.host, chroma.port) if self._serve else (LOCAL, free_port(LOCAL))
+            self._server = ChromaServer(chroma.path, host, port, self._log_path)
             self._stack.callback(self._server.stop)
             self._server.start()
-        if isinstance(chroma, Supervised) and (self._serve or self._attach):
-            return self._ours(chroma)
-        return embedded(chroma.path)
+        return self._ours()
 
     def _answers(self, name: CollectionName) -> bool:
         """Whether our server has an answer, of whatever kind, when it is asked for this collection's size."""
-        assert isinstance(self._chroma, Supervised)
-        with self._ours(self._chroma, timeout=LAST_WORD) as client:
+        with self._ours(timeout=LAST_WORD) as client:
             try:
                 index = find_collection(client, name, owner=self._owner)
                 if index is not None:
@@ -205,8 +213,10 @@ class Collections:
                 pass
         return True
 
-    def _ours(self, chroma: Supervised, timeout: float = 60.0) -> Client:
-        return connect(_reachable(chroma.host), chroma.port, timeout=timeout, folder=chroma.path)
+    def _ours(self, timeout: float = 60.0) -> Client:
+        assert isinstance(self._chroma, Supervised)
+        at = self._server or self._chroma
+        return connect(_reachable(at.host), at.port, timeout=timeout, folder=self._chroma.path)
 
 
 def _reachable(host: str) -> str:

@@ -134,10 +134,10 @@ class Loop:
             log.error("the state folder %s can't be written, trying again until it can: %s", folder, error)
 
     def _show(self) -> None:
-        now = self.live()
-        before, self._shown = self._shown, now
+        before, now = self._shown, self.live()
         if (before.waiting, before.texts, before.tally, before.in_flight) != (
             now.waiting, now.texts, now.tally, now.in_flight,
         ):  # fmt: skip
             live.write(self.running.parts.config.state, now)
             self.watcher(now)
+        self._shown = now  # last: what could not be written is tried again

@@ -280,12 +280,19 @@ def _examine(
 ) -> verify.Findings:
     try:
         index = collections.edition(edition)
+        if index is None:
+            records = journal.record_count(edition.name)
+            return verify.Findings(
+                broken=f"it does not exist, {records} records are lost" if records else None
+            )
+        return verify.examine(journal, index, edition.name, cache, Fingerprint(edition.embedder or ""))
     except Torn as error:
         return verify.Findings(broken=str(error))
-    if index is None:
-        records = journal.record_count(edition.name)
-        return verify.Findings(broken=f"it does not exist, {records} records are lost" if records else None)
-    return verify.examine(journal, index, edition.name, cache, Fingerprint(edition.embedder or ""))
+    except Transient:
+        reason = collections.revived()
+        if reason is None:
+            raise
+        return verify.Findings(broken=f"Chroma can't read it: {reason}")
 
 
 def _count(report: Verification, name: CollectionName, found: verify.Findings) -> None:

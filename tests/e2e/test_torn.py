@@ -52,3 +52,20 @@ def test_a_torn_collection_is_written_anew(project: Project, daemon: Daemon, dam
     assert daemon.said().count("is rebuilt") == 1
     assert daemon.stop() == 0
     assert project.json("verify")["checked"] == before["collections"]["docs"]["records"]
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize("mended_by", [("sync",), ("verify", "--repair")])
+def test_one_command_survives_a_segment_that_crashes_chroma(
+    project: Project, mended_by: tuple[str, ...]
+) -> None:
+    for n in range(4):
+        (project.docs / f"{n}.txt").write_text(long_document(900, n))
+    records = project.json("sync")["records"]["added"]
+    _garble(max((project.folder / "chroma").glob("*/data_level0.bin"), key=lambda file: file.stat().st_size))
+
+    broken = project.json("verify", code=4)["broken"]["docs"]
+    assert broken == "Chroma can't read it: it ended by SIGSEGV"
+    assert project.call(*mended_by).returncode == 0
+    assert project.json("verify")["checked"] == records
+    assert project.json("sync")["embedded"]["texts"] == 0
