@@ -136,7 +136,9 @@ class ChromaServer:
         while time.monotonic() < until:
             if (status := self._process.poll()) is not None:
                 self._check_port()  # the likeliest reason
-                raise Transient(f"Chroma ended {_status(status)} while starting{self._last_error()}")
+                raise Transient(
+                    f"Chroma ended {_status(status)} while starting in {self.path}{self._last_error()}"
+                )
             if procfs.listens(self._process.pid, self.port) is not False and self._answers():
                 self._answered = time.monotonic()
                 return

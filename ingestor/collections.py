@@ -62,8 +62,7 @@ class Collections:
 
     def __enter__(self) -> "Collections":
         try:
-            self._client = self._connected()
-            self._stack.callback(lambda: self._client.close())
+            self._client = self._stack.enter_context(self._connected())
         except BaseException:
             self._stack.close()
             raise
@@ -133,14 +132,10 @@ class Collections:
     def trouble(self, name: CollectionName, error: Exception) -> None:
         """Start our server again if it died over a request, met a full disk, or answers nothing more.
 
-        Measured on 1.5.9: some torn files crash it at every load. A few writes after SQLite told it that the
-        disk is full it answers heartbeats only, for ever, though there be space again; in this process it
-        then never returns, and holds up every thread.
+        Measured on 1.5.9: some torn files crash it at every load. A few writes after it found the disk full
+        it answers heartbeats only, for ever, though there be space again.
         """
         if self._server is None:
-            if isinstance(error, Full) and isinstance(self._chroma, Embedded):
-                self._client.close()
-                self._client = self._connected()
             return
         reason = self._server.poll()
         self._deaths[name] += reason is not None

@@ -12,7 +12,7 @@ import pytest
 
 from ingestor import chroma_path, chroma_server, collections
 from ingestor.collections import Collections
-from ingestor.config import Embedded, Supervised
+from ingestor.config import Supervised
 from ingestor.indexes.chroma_client import Full, Unanswered
 from ingestor.model import Fingerprint, Record
 from ingestor.ports import NeedsHuman, Torn, Transient
@@ -26,10 +26,9 @@ _serial = count()
 
 
 @contextmanager
-def chroma(folder: Path, *, served: bool = True) -> Iterator[Collections]:
-    config = Supervised(path=folder / "chroma", port=free_port()) if served else Embedded(path=folder / "in")
-    log = folder.parent / "chroma.log"
-    with Collections(config, "ours", log_path=log, serve=served) as backend:
+def chroma(folder: Path) -> Iterator[Collections]:
+    config = Supervised(path=folder / "chroma", port=free_port())
+    with Collections(config, "ours", log_path=folder.parent / "chroma.log", serve=True) as backend:
         yield backend
 
 
@@ -83,12 +82,9 @@ def test_nothing_is_added_to_a_disk_that_is_nearly_full(disk: Path) -> None:
         assert backend.probe("docs") is None
 
 
-@pytest.mark.parametrize("served", [True, False])
-def test_chroma_is_well_again_when_a_full_disk_has_space(
-    disk: Path, monkeypatch: pytest.MonkeyPatch, served: bool
-) -> None:
+def test_chroma_is_well_again_when_a_full_disk_has_space(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let alone, it would answer nobody after a few writes that found the disk full."""
-    with chroma(disk, served=served) as backend:
+    with chroma(disk) as backend:
         for _ in range(2):
             assert written(backend, fat()) is None
         ballast = fill(disk, leave=2_000_000)

@@ -15,9 +15,11 @@ from typing import Any
 from ingestor.chroma_path import claim, require_room
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 
-# Seen when files of an HNSW segment were cut, emptied, removed or half written on a full disk. "Failed to
-# apply logs to the metadata segment" and "Error purging logs" are a full disk too, but heal with space.
+# Seen when files of an HNSW segment were cut, emptied, removed or half written on a full disk.
 _TORN = ("hnsw segment", "Error finding id", "Error getting embedding")
+
+# Seen on a full disk; they heal with space.
+_FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error purging logs")
 
 _CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
 
@@ -94,6 +96,9 @@ def connect(
 def embedded(path: Path) -> Client:
     """Chroma in this process; nobody else may use ``path`` until the client is closed.
 
+    It holds up every thread while it works. On a disk that gets full all the same (see require_room) it may
+    never return, and a torn segment can crash it: a server of one's own is the better choice.
+
     Raises NeedsHuman when someone does, Transient when Chroma can't begin, as on a full disk.
     """
     from chromadb.api import ServerAPI
@@ -154,8 +159,8 @@ def _meaning(error: Exception) -> Exception | None:
         return Unanswered("Chroma does not answer in time")
     if isinstance(error, httpx.TransportError):
         return Transient(f"Chroma can't be reached: {error}")
-    if "disk is full" in text:
-        return Full(f"{text}; free some space where Chroma keeps its data")
+    if any(symptom in text for symptom in _FULL):
+        return Full(f"{text}; see that there is space where Chroma keeps its data")
     if any(symptom in text for symptom in _TORN):
         return Torn(text)
     if isinstance(error, NotFoundError):
