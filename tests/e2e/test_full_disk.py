@@ -12,7 +12,7 @@ from tests.small_disk import fill, small_disk
 FIRST, THEN = 2, 12  # documents before the disk is full, and meanwhile
 
 
-@pytest.fixture(params=["chroma", "state"])
+@pytest.fixture(params=["chroma", pytest.param("state", marks=pytest.mark.slow)])
 def cramped(request: pytest.FixtureRequest, project: Project, tmp_path: Path) -> Iterator[tuple[str, Path]]:
     """A project of which this folder lies on a small disk."""
     with small_disk(tmp_path / "disk", {"chroma": 110, "state": 8}[request.param]) as disk:

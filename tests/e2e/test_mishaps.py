@@ -85,6 +85,7 @@ def test_a_file_that_grows_is_read_whole_when_it_rests(project: Project, daemon:
     assert sum(len(text.replace(" ", "")) for text in texts) == len(whole)
 
 
+@pytest.mark.slow
 def test_a_chroma_that_stands_still_for_a_while(project: Project, daemon: Daemon) -> None:
     (project.docs / "0.txt").write_text(long_document(30))
     wait(lambda: project.settled(1))
@@ -120,7 +121,7 @@ def test_a_chroma_that_stands_still_for_ever_is_replaced(project: Project, daemo
     assert project.json("verify")["checked"] == 20
 
 
-@pytest.mark.parametrize("ready", [False, True])
+@pytest.mark.parametrize("ready", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_state_folder_that_can_not_be_written(project: Project, ready: bool) -> None:
     as_others(project)
     (project.docs / "a.txt").write_text("Some words.")

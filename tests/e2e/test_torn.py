@@ -29,7 +29,9 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
 
 
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize(
+    "damage", ["which counting shows", *(pytest.param(d, marks=pytest.mark.slow) for d in list(DAMAGES)[1:])]
+)
 def test_a_torn_collection_is_written_anew(project: Project, daemon: Daemon, damage: str) -> None:
     """Nobody writes meanwhile: that Chroma died is all that the daemon has to go by."""
     name, harm = DAMAGES[damage]
@@ -55,7 +57,9 @@ def test_a_torn_collection_is_written_anew(project: Project, daemon: Daemon, dam
 
 
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize("mended_by", [("sync",), ("verify", "--repair")])
+@pytest.mark.parametrize(
+    "mended_by", [("sync",), pytest.param(("verify", "--repair"), marks=pytest.mark.slow)]
+)
 def test_one_command_survives_a_segment_that_crashes_chroma(
     project: Project, mended_by: tuple[str, ...]
 ) -> None:
