@@ -29,7 +29,7 @@ FROM ${BASE}
 # The base's own package index decides the version of tini.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install --yes --no-install-recommends tini \
+    && apt-get install --yes --no-install-recommends git tini \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --uid 10001 --user-group --create-home --shell /usr/sbin/nologin ingestor \
     && install --directory --owner=ingestor --group=ingestor /data /documents
