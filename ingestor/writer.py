@@ -161,7 +161,12 @@ class Writer:
 
     def _write_valid(self, collection: CollectionName, prepared: Sequence[Prepared]) -> None:
         self._shelf.open(collection)  # first: opening may find that nothing known of it holds any more
-        self._write_batch(collection, [one for one in prepared if apply.valid(self._journal, one)])
+        self._write_batch(collection, [one for one in prepared if self._wanted(one)])
+
+    def _wanted(self, prepared: Prepared) -> bool:
+        """Nothing is written by a recipe that a changed config has put out of force meanwhile."""
+        valid = apply.valid(self._journal, prepared)
+        return valid and self._wanted_recipe(prepared) == prepared.receipt.recipe
 
     def _write_batch(self, collection: CollectionName, batch: Sequence[Prepared]) -> None:
         """One bad document never stops the others: a batch that fails for no known reason is taken apart."""
