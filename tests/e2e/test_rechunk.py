@@ -33,6 +33,15 @@ def reading(project: Project, into: Path) -> Iterator[None]:
             reader.wait(60)
 
 
+@contextmanager
+def serving(project: Project) -> Iterator[Daemon]:
+    daemon = project.start()
+    try:
+        yield daemon
+    finally:
+        daemon.kill()
+
+
 def seen(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
 
@@ -66,14 +75,14 @@ def in_step(project: Project, size: int) -> bool:
 def test_a_changed_config_is_taken_over_while_it_runs(project: Project, mode: str, tmp_path: Path) -> None:
     write_documents(project, Random(1), range(DOCUMENTS))
     reconfigure(project, rechunk=mode)
-    daemon = project.start()
-    wait(lambda: project.settled(DOCUMENTS))
-    with reading(project, tmp_path / "seen"):
-        for size in (30, 90):
-            reconfigure(project, chunking={"strategy": "recursive", "size": size})
-            wait(lambda size=size: in_step(project, size))
-    answers = seen(tmp_path / "seen")
-    daemon.stop()
+    with serving(project) as daemon:
+        wait(lambda: project.settled(DOCUMENTS), 200)
+        with reading(project, tmp_path / "seen"):
+            for size in (30, 90):
+                reconfigure(project, chunking={"strategy": "recursive", "size": size})
+                wait(lambda size=size: in_step(project, size), 200)
+        answers = seen(tmp_path / "seen")
+        assert daemon.stop() == 0
     by_name = [answer for answer in answers if answer["by"] == "name"]
     assert len(by_name) > 5
     assert all(answer["documents"] == DOCUMENTS and answer["hits"] for answer in by_name)
@@ -86,13 +95,14 @@ def test_another_embedder_never_mixes_and_changing_back_embeds_nothing(
     project: Project, tmp_path: Path
 ) -> None:
     write_documents(project, Random(2), range(DOCUMENTS))
-    daemon = project.start()
-    wait(lambda: project.settled(DOCUMENTS))
-    with reading(project, tmp_path / "seen"):
-        reconfigure(project, embedding={"kind": "hashing", "dimensions": 32})
-        wait(lambda: dimensions(tmp_path / "seen") == 32)
-    assert {len(answer["recipes"]) for answer in seen(tmp_path / "seen") if answer["by"] != "error"} == {1}
-    assert daemon.stop() == 0
+    with serving(project) as daemon:
+        wait(lambda: project.settled(DOCUMENTS), 200)
+        with reading(project, tmp_path / "seen"):
+            reconfigure(project, embedding={"kind": "hashing", "dimensions": 32})
+            wait(lambda: dimensions(tmp_path / "seen") == 32, 200)
+        answers = [answer for answer in seen(tmp_path / "seen") if answer["by"] != "error"]
+        assert {len(answer["recipes"]) for answer in answers} == {1}
+        assert daemon.stop() == 0
     assert project.essence() == project.fresh().essence()
     reconfigure(project, embedding={"kind": "hashing", "dimensions": 64})
     assert project.json("sync")["embedded"]["texts"] == 0
