@@ -180,7 +180,10 @@ class Engine:
     def _hinted(self, feed: Feed, outcome: Outcome) -> None:
         if outcome.error is not None:
             log.warning("watching %s failed: %s; full scans go on", feed[0], outcome.error)
-        self._watches[feed].dirty.add(outcome.value.under if isinstance(outcome.value, Hint) else "")
+        hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
+        for other, state in self._watches.items():
+            if other == feed if hint.source is None else other[0] == hint.source:
+                state.dirty.add(hint.under)
 
     def _scanned(self, scan: _Scan, outcome: Outcome) -> None:
         source, state = self.sources.get(scan.feed), scan.state

@@ -140,9 +140,13 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """Something may have changed at or below ``under`` ("" is everywhere). Never the truth itself."""
+    """Something may have changed at or below ``under`` ("" is everywhere). Never the truth itself.
+
+    ``source``: whose key ``under`` is; None: of the source that gives the hint.
+    """
 
     under: str = ""
+    source: SourceName | None = None
 
 
 @dataclass(frozen=True, slots=True)
