@@ -6,14 +6,20 @@ from collections.abc import Iterator
 import pytest
 
 
+def _loggers() -> list[logging.Logger]:
+    named = list(logging.root.manager.loggerDict.values())
+    return [logging.root, *(one for one in named if isinstance(one, logging.Logger))]
+
+
 @pytest.fixture(autouse=True)
 def _logging_as_before() -> Iterator[None]:
-    """A test that sets up the program's log must not silence it for the tests that follow."""
-    root, ours = logging.getLogger(), logging.getLogger("ingestor")
-    before = [(one, one.level, one.propagate, one.disabled) for one in (root, ours)]
-    handlers = list(root.handlers)
+    """A test that sets up the program's log must not silence any log for the tests that follow."""
+    before = {one: (one.level, one.propagate, one.disabled) for one in _loggers()}
+    handlers = list(logging.root.handlers)
     yield
-    for one, level, propagate, disabled in before:
-        one.setLevel(level)
+    for one in _loggers():
+        level, propagate, disabled = before.get(one, (logging.NOTSET, one.propagate, False))
+        if one.level != level:
+            one.setLevel(level)
         one.propagate, one.disabled = propagate, disabled
-    root.handlers[:] = handlers
+    logging.root.handlers[:] = handlers

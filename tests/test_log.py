@@ -2,7 +2,6 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 from pydantic import SecretStr
@@ -10,19 +9,6 @@ from pydantic import SecretStr
 from ingestor.log import set_up
 
 LOG = logging.getLogger("ingestor.test")
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    """Logging is the process's: leave it as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    others = {name: logging.getLogger(name).level for name in ("httpx", "chromadb", "watchdog", "urllib3")}
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name, before in others.items():
-        logging.getLogger(name).setLevel(before)
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:
