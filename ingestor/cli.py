@@ -19,6 +19,7 @@ from ingestor.config import Config, ConfigError
 from ingestor.config_file import load
 from ingestor.daemon import Loop
 from ingestor.editions import Editions
+from ingestor.estimate import make_plan
 from ingestor.inspection import (
     BadRequest,
     current_status,
@@ -26,10 +27,8 @@ from ingestor.inspection import (
     is_running,
     journal_of,
     listed,
-    make_plan,
     search,
     shown,
-    verified,
 )
 from ingestor.invocation import DEFAULT_CONFIG, command
 from ingestor.live import Live
@@ -38,6 +37,7 @@ from ingestor.model import SourceName
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
 from ingestor.printable import spelt
 from ingestor.reload import Reloader
+from ingestor.verification import verified
 from ingestor.wiring import opened
 from ingestor.wishes import Wishes
 

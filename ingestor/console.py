@@ -15,11 +15,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ingestor.inspection import Estimate, Listed, Verification
+from ingestor.estimate import Estimate
+from ingestor.inspection import Listed
 from ingestor.invocation import command
 from ingestor.outlook import Outlook
 from ingestor.plan import Plan
 from ingestor.printable import line
+from ingestor.verification import Verification
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)

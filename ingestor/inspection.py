@@ -1,35 +1,23 @@
-"""What the commands that look ask for. They read the journal beside a running daemon, and change nothing
-of it but by ``verify --repair``, which takes the daemon's place.
-"""
+"""What the commands that look ask for. They read the journal beside a running daemon, and change nothing."""
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from ingestor import live, rechunk, verify
-from ingestor import plan as planning
-from ingestor.answers import Reckoned
-from ingestor.cache import VectorCache
-from ingestor.choices import unpacked
+from ingestor import live
 from ingestor.collections import Collections
 from ingestor.config import Config
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
 from ingestor.lock import held
-from ingestor.model import CollectionName, Fingerprint, Hit, Record, SourceName
-from ingestor.outlook import Outlook, bytes_a_record, outlook
-from ingestor.plan import Plan, Recorder
-from ingestor.ports import NeedsHuman, Torn, Transient
+from ingestor.model import CollectionName, Hit, Record, SourceName
+from ingestor.ports import NeedsHuman, Transient
 from ingestor.prepare import record_id
 from ingestor.rows import Edition, Entry
 from ingestor.status import Status, gather
-from ingestor.wiring import Parts, cache_path, gone_sources, journal_path, lock_path, opened
-from ingestor.wishes import Wishes
-
-SAMPLE = 64  # texts embedded to measure the rate where none is known
+from ingestor.wiring import Parts, journal_path, lock_path
 
 
 class BadRequest(Exception):
@@ -85,8 +73,13 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
             raise BadRequest(str(error)) from error
 
 
+def live_editions(journal: Journal) -> list[Edition]:
+    """What readers see."""
+    return [edition for edition in Editions(journal).all() if edition.role == "live"]
+
+
 def _no_collection(journal: Journal, wanted: str) -> Exception:
-    known = [edition.serves for edition in _live(journal)]
+    known = [edition.serves for edition in live_editions(journal)]
     if wanted in known:
         return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it anew")
     return BadRequest(f"there is no collection {wanted!r}; known: {', '.join(known) or 'none yet'}")
@@ -151,186 +144,3 @@ def _listed(entry: Entry, failed: str | None) -> Listed:
         entry.source, entry.key, entry.document_id, entry.collection, len(entry.known),
         state == "settled", state,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A plan with what it would take; ``seconds`` is None where no rate is known."""
-
-    plan: Plan
-    tokens_per_second: float | None
-    seconds: float | None
-    changes: tuple[Outlook, ...] = ()
-    cost: float = 0.0  # of embedding, where the config has a price
-    disk: int = 0  # bytes that the new records take, about
-    leaving: tuple[SourceName, ...] = ()  # sources that are configured no more, whose documents are there
-
-
-def make_plan(config: Config) -> Estimate:
-    """Reads the sources; writes nothing, not even a journal where there is none."""
-    parts = Parts(config)
-    cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
-    with _journal_or_blank(config) as journal:
-        recorder = Recorder(cache, parts.embedder_recipe, parts.embedder.dimensions)
-        reckoned = Reckoned(cache, parts.tokens.counts)
-        expected = outlook(parts, journal)
-        sources = [
-            source
-            for each in expected
-            for source in parts.sources(each.serves, each.edition, recorder, reckoned)
-        ]
-        rebuilt = {each.edition for each in expected if each.another}
-        plan = planning.make(journal, sources, recorder, reckoned, parts.tokens.counts, rebuilt)
-        rate = journal.get("tokens_per_second")
-        kept = sum(journal.record_count(edition.name) for edition in Editions(journal).all())
-        leaving = tuple(gone_sources(config, journal))
-    if plan.texts and rate is None:
-        rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
-    speed = float(rate) if rate else None
-    a_record = bytes_a_record(getattr(config.chroma, "path", None), kept, parts.embedder.dimensions)
-    return Estimate(
-        plan,
-        speed,
-        plan.tokens / speed if speed else None if plan.tokens else 0.0,
-        tuple(each for each in expected if each.decision.changes or each.another),
-        rechunk.cost(plan.tokens, config.rechunk),
-        plan.records["added"] * a_record,
-        leaving,
-    )
-
-
-def _measure(parts: Parts, sample: list[str]) -> float:
-    parts.embedder.embed(sample[:2])  # loads the model
-    begun = time.monotonic()
-    parts.embedder.embed(sample)
-    return sum(parts.tokens.counts(sample)) / max(1e-6, time.monotonic() - begun)
-
-
-@contextmanager
-def _journal_or_blank(config: Config) -> Iterator[Journal]:
-    if journal_path(config).exists():
-        with journal_of(config) as journal:
-            yield journal
-        return
-    journal = Journal.blank()
-    try:
-        yield journal
-    finally:
-        journal.close()
-
-
-@dataclass(slots=True)
-class Verification:
-    """``unsettled``: documents that sources and journal disagree about; a sync is due, nothing is broken.
-
-    ``unseen``: sources that could not be compared, or not whole, and why.
-    """
-
-    checked: int = 0
-    missing: int = 0
-    orphaned: int = 0
-    stale: int = 0
-    wrong_metadata: int = 0
-    unreachable: int = 0
-    unsettled: int = 0
-    repaired: bool = False
-    broken: dict[str, str] = field(default_factory=dict)
-    unseen: dict[str, str] = field(default_factory=dict)
-    examples: list[str] = field(default_factory=list)
-
-    @property
-    def clean(self) -> bool:
-        return not (self.damaged or self.unsettled or self.unseen)
-
-    @property
-    def damaged(self) -> bool:
-        """Whether ``--repair`` would help."""
-        counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable)
-        return any(counts) or bool(self.broken)
-
-
-def verified(config: Config, repair: bool) -> Verification:
-    """With ``repair`` what is off is written again, then all is looked at once more."""
-    if not repair:
-        return _verify(config)
-    before = _mend(config)
-    after = _verify(config)
-    after.repaired = not before.clean
-    return after
-
-
-def _verify(config: Config) -> Verification:
-    parts, report = Parts(config), Verification()
-    with journal_of(config) as journal, collections_of(config, journal) as collections:
-        cache = VectorCache(cache_path(config), config.cache_size)
-        for edition in _live(journal):
-            found = _examine(journal, collections, edition, cache)
-            _count(report, edition.serves, found)
-        _compare_sources(report, parts, journal)
-        cache.close()
-    return report
-
-
-def _live(journal: Journal) -> list[Edition]:
-    return [edition for edition in Editions(journal).all() if edition.role == "live"]
-
-
-def _examine(
-    journal: Journal, collections: Collections, edition: Edition, cache: VectorCache
-) -> verify.Findings:
-    try:
-        index = collections.edition(edition)
-        if index is None:
-            records = journal.record_count(edition.name)
-            return verify.Findings(
-                broken=f"it does not exist, {records} records are lost" if records else None
-            )
-        return verify.examine(journal, index, edition.name, cache, Fingerprint(edition.embedder or ""))
-    except Torn as error:
-        return verify.Findings(broken=str(error))
-    except Transient:
-        reason = collections.revived()
-        if reason is None:
-            raise
-        return verify.Findings(broken=f"Chroma can't read it: {reason}")
-
-
-def _count(report: Verification, name: CollectionName, found: verify.Findings) -> None:
-    report.checked += found.checked
-    for kind in ("missing", "orphaned", "stale", "wrong_metadata", "unreachable"):
-        ids = getattr(found, kind)
-        setattr(report, kind, getattr(report, kind) + len(ids))
-        report.examples += [f"{name}: {kind}: {id_}" for id_ in ids[:5]]
-    if found.broken is not None:
-        report.broken[name] = found.broken
-
-
-def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> None:
-    for serves in parts.config.collections:
-        live = Editions(journal).live(serves)
-        made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts
-        for source in made_by.sources(serves, live.name, parts.embedder.embed):
-            unsettled, trouble = planning.unsettled(journal, source)
-            report.unsettled += unsettled
-            if trouble is not None:
-                report.unseen[source.name] = trouble
-
-
-def _mend(config: Config) -> Verification:
-    """Under the lock: doubt what is off, drop what nobody owns, and let one pass write it again."""
-    from ingestor.daemon import Loop
-
-    report = Verification()
-    with opened(config, serve=False) as running:
-        for edition in _live(running.journal):
-            found = _examine(running.journal, running.collections, edition, running.cache)
-            _count(report, edition.serves, found)
-            if found.broken is not None:
-                running.journal.doubt(edition.name)
-                running.collections.delete(edition.shown)
-            elif not found.clean:
-                index = running.collections.edition(edition)
-                assert index is not None
-                verify.mend(running.journal, index, edition.name, found)
-        Loop(running, Wishes(), lambda live: None).sync()
-    return report

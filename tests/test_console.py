@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from ingestor.console import counted, duration, print_table, show_documents, show_plan, show_verify
-from ingestor.inspection import Estimate, Listed, Verification
+from ingestor.estimate import Estimate
+from ingestor.inspection import Listed
 from ingestor.invocation import DEFAULT_CONFIG
 from ingestor.plan import Plan
+from ingestor.verification import Verification
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:

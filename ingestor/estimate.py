@@ -1,0 +1,87 @@
+"""What a sync would do and take, here and now."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from ingestor import plan as planning
+from ingestor import rechunk
+from ingestor.answers import Reckoned
+from ingestor.cache import VectorCache
+from ingestor.config import Config
+from ingestor.editions import Editions
+from ingestor.inspection import journal_of
+from ingestor.journal import Journal
+from ingestor.model import SourceName
+from ingestor.outlook import Outlook, bytes_a_record, outlook
+from ingestor.plan import Plan, Recorder
+from ingestor.wiring import Parts, cache_path, gone_sources, journal_path
+
+SAMPLE = 64  # texts embedded to measure the rate where none is known
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A plan with what it would take; ``seconds`` is None where no rate is known."""
+
+    plan: Plan
+    tokens_per_second: float | None
+    seconds: float | None
+    changes: tuple[Outlook, ...] = ()
+    cost: float = 0.0  # of embedding, where the config has a price
+    disk: int = 0  # bytes that the new records take, about
+    leaving: tuple[SourceName, ...] = ()  # sources that are configured no more, whose documents are there
+
+
+def make_plan(config: Config) -> Estimate:
+    """Reads the sources; writes nothing, not even a journal where there is none."""
+    parts = Parts(config)
+    cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
+    with _journal_or_blank(config) as journal:
+        recorder = Recorder(cache, parts.embedder_recipe, parts.embedder.dimensions)
+        reckoned = Reckoned(cache, parts.tokens.counts)
+        expected = outlook(parts, journal)
+        sources = [
+            source
+            for each in expected
+            for source in parts.sources(each.serves, each.edition, recorder, reckoned)
+        ]
+        rebuilt = {each.edition for each in expected if each.another}
+        plan = planning.make(journal, sources, recorder, reckoned, parts.tokens.counts, rebuilt)
+        rate = journal.get("tokens_per_second")
+        kept = sum(journal.record_count(edition.name) for edition in Editions(journal).all())
+        leaving = tuple(gone_sources(config, journal))
+    if plan.texts and rate is None:
+        rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
+    speed = float(rate) if rate else None
+    a_record = bytes_a_record(getattr(config.chroma, "path", None), kept, parts.embedder.dimensions)
+    return Estimate(
+        plan,
+        speed,
+        plan.tokens / speed if speed else None if plan.tokens else 0.0,
+        tuple(each for each in expected if each.decision.changes or each.another),
+        rechunk.cost(plan.tokens, config.rechunk),
+        plan.records["added"] * a_record,
+        leaving,
+    )
+
+
+def _measure(parts: Parts, sample: list[str]) -> float:
+    parts.embedder.embed(sample[:2])  # loads the model
+    begun = time.monotonic()
+    parts.embedder.embed(sample)
+    return sum(parts.tokens.counts(sample)) / max(1e-6, time.monotonic() - begun)
+
+
+@contextmanager
+def _journal_or_blank(config: Config) -> Iterator[Journal]:
+    if journal_path(config).exists():
+        with journal_of(config) as journal:
+            yield journal
+        return
+    journal = Journal.blank()
+    try:
+        yield journal
+    finally:
+        journal.close()

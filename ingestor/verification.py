@@ -1,0 +1,130 @@
+"""The command ``verify``. It changes nothing but with ``--repair``, which takes the daemon's place."""
+
+from dataclasses import dataclass, field
+
+from ingestor import plan as planning
+from ingestor import verify
+from ingestor.cache import VectorCache
+from ingestor.choices import unpacked
+from ingestor.collections import Collections
+from ingestor.config import Config
+from ingestor.daemon import Loop
+from ingestor.editions import Editions
+from ingestor.inspection import collections_of, journal_of, live_editions
+from ingestor.journal import Journal
+from ingestor.model import CollectionName, Fingerprint
+from ingestor.ports import Torn, Transient
+from ingestor.rows import Edition
+from ingestor.wiring import Parts, cache_path, opened
+from ingestor.wishes import Wishes
+
+
+@dataclass(slots=True)
+class Verification:
+    """``unsettled``: documents that sources and journal disagree about; a sync is due, nothing is broken.
+
+    ``unseen``: sources that could not be compared, or not whole, and why.
+    """
+
+    checked: int = 0
+    missing: int = 0
+    orphaned: int = 0
+    stale: int = 0
+    wrong_metadata: int = 0
+    unreachable: int = 0
+    unsettled: int = 0
+    repaired: bool = False
+    broken: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not (self.damaged or self.unsettled or self.unseen)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether ``--repair`` would help."""
+        counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable)
+        return any(counts) or bool(self.broken)
+
+
+def verified(config: Config, repair: bool) -> Verification:
+    """With ``repair`` what is off is written again, then all is looked at once more."""
+    if not repair:
+        return _verify(config)
+    before = _mend(config)
+    after = _verify(config)
+    after.repaired = not before.clean
+    return after
+
+
+def _verify(config: Config) -> Verification:
+    parts, report = Parts(config), Verification()
+    with journal_of(config) as journal, collections_of(config, journal) as collections:
+        cache = VectorCache(cache_path(config), config.cache_size)
+        for edition in live_editions(journal):
+            found = _examine(journal, collections, edition, cache)
+            _count(report, edition.serves, found)
+        _compare_sources(report, parts, journal)
+        cache.close()
+    return report
+
+
+def _examine(
+    journal: Journal, collections: Collections, edition: Edition, cache: VectorCache
+) -> verify.Findings:
+    try:
+        index = collections.edition(edition)
+        if index is None:
+            records = journal.record_count(edition.name)
+            return verify.Findings(
+                broken=f"it does not exist, {records} records are lost" if records else None
+            )
+        return verify.examine(journal, index, edition.name, cache, Fingerprint(edition.embedder or ""))
+    except Torn as error:
+        return verify.Findings(broken=str(error))
+    except Transient:
+        reason = collections.revived()
+        if reason is None:
+            raise
+        return verify.Findings(broken=f"Chroma can't read it: {reason}")
+
+
+def _count(report: Verification, name: CollectionName, found: verify.Findings) -> None:
+    report.checked += found.checked
+    for kind in ("missing", "orphaned", "stale", "wrong_metadata", "unreachable"):
+        ids = getattr(found, kind)
+        setattr(report, kind, getattr(report, kind) + len(ids))
+        report.examples += [f"{name}: {kind}: {id_}" for id_ in ids[:5]]
+    if found.broken is not None:
+        report.broken[name] = found.broken
+
+
+def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> None:
+    for serves in parts.config.collections:
+        live = Editions(journal).live(serves)
+        made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts
+        for source in made_by.sources(serves, live.name, parts.embedder.embed):
+            unsettled, trouble = planning.unsettled(journal, source)
+            report.unsettled += unsettled
+            if trouble is not None:
+                report.unseen[source.name] = trouble
+
+
+def _mend(config: Config) -> Verification:
+    """Under the lock: doubt what is off, drop what nobody owns, and let one pass write it again."""
+    report = Verification()
+    with opened(config, serve=False) as running:
+        for edition in live_editions(running.journal):
+            found = _examine(running.journal, running.collections, edition, running.cache)
+            _count(report, edition.serves, found)
+            if found.broken is not None:
+                running.journal.doubt(edition.name)
+                running.collections.delete(edition.shown)
+            elif not found.clean:
+                index = running.collections.edition(edition)
+                assert index is not None
+                verify.mend(running.journal, index, edition.name, found)
+        Loop(running, Wishes(), lambda live: None).sync()
+    return report
