@@ -6,9 +6,9 @@ All workers' wishes for vectors meet in one place, so that batches form across d
 
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
-from queue import Empty, Queue
+from queue import Empty, Queue, SimpleQueue
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any
@@ -16,10 +16,43 @@ from typing import Any
 import numpy as np
 
 from ingestor.cache import VectorCache
-from ingestor.engine import Outcome, Stopped
 from ingestor.fingerprint import text_digest
 from ingestor.model import Digest, Fingerprint, Vectors
 from ingestor.ports import Embedder, Stop
+from ingestor.work import Outcome, Stopped
+
+PATIENCE = 5.0  # seconds that the end of the program waits for work under way
+
+
+class _Workers:
+    """Threads that take work in turn. Unlike an executor's they do not keep the program from ending."""
+
+    def __init__(self, number: int, name: str) -> None:
+        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._closed = Event()
+        self._threads = [Thread(target=self._serve, name=f"{name} {n}", daemon=True) for n in range(number)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """``work`` raises nothing."""
+        self._work.put(work)
+
+    def close(self) -> None:
+        """What was not begun is dropped."""
+        self._closed.set()
+        for _ in self._threads:
+            self._work.put(lambda: None)
+
+    def join(self, deadline: float) -> None:
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - monotonic()))
+
+    def _serve(self) -> None:
+        while not self._closed.is_set():
+            work = self._work.get()
+            if not self._closed.is_set():
+                work()
 
 
 class Pool:
@@ -27,13 +60,13 @@ class Pool:
 
     def __init__(self, workers: int) -> None:
         self._inbox: Queue[Outcome] = Queue()
-        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="worker")
-        self._scanners = ThreadPoolExecutor(4, thread_name_prefix="scan")
+        self._documents = _Workers(workers, "worker")
+        self._scans = _Workers(4, "scan")
         self._listeners: list[tuple[Thread, Event]] = []
 
     def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
         """Run on a worker; scans have threads of their own, lest they wait behind documents."""
-        (self._scanners if scan else self._executor).submit(self._run, tag, work)
+        (self._scans if scan else self._documents).submit(lambda: self._run(tag, work))
 
     def post(self, tag: object, value: object = None) -> None:
         """Put something into the inbox from any thread or signal handler."""
@@ -55,13 +88,17 @@ class Pool:
             return None
 
     def close(self) -> None:
-        """Waits for what runs; what was not begun is dropped."""
+        """What was not begun is dropped. What runs is waited for a while, and then left to its fate: work
+        only reads, and a server that never answers must not hold up the end."""
+        deadline = monotonic() + PATIENCE
         for _, stop in self._listeners:
             stop.set()
-        for executor in (self._executor, self._scanners):
-            executor.shutdown(wait=True, cancel_futures=True)
+        for workers in (self._documents, self._scans):
+            workers.close()
+        for workers in (self._documents, self._scans):
+            workers.join(deadline)
         for thread, _ in self._listeners:
-            thread.join(timeout=5)
+            thread.join(max(0.0, deadline - monotonic()))
 
     def _run(self, tag: object, work: Callable[[], object]) -> None:
         try:
