@@ -5,8 +5,8 @@ from collections.abc import Callable
 from threading import Event, Lock
 
 from ingestor.cache import VectorCache
-from ingestor.engine import Stopped
 from ingestor.language_model import Answer, Question
+from ingestor.work import Stopped
 
 _log = logging.getLogger(__name__)
 _TURNS = 256

@@ -58,7 +58,7 @@ class Loop:
             if self._step() and self._advance():
                 self._configure(watch=True)
             if self.running.collections.tick():  # how it ended, and what that did, nobody knows
-                engine.look_again()
+                engine.scanner.look_again()
             if not rested and engine.resting():
                 rested = True
                 self._remember_rate()
@@ -80,7 +80,7 @@ class Loop:
     def _advance(self) -> bool:
         running = self.running
         return running.transitions.advance(
-            running.parts.config.rechunk, running.engine.listed, running.engine.busy()
+            running.parts.config.rechunk, running.engine.scanner.listed, running.engine.busy()
         )
 
     def live(self) -> Live:

@@ -20,12 +20,12 @@ from queue import LifoQueue
 from threading import Event
 from typing import IO
 
-from ingestor.engine import Stopped
 from ingestor.isolation_child import OUT_OF_MEMORY, PATIENCE
 from ingestor.isolation_wire import decode, pack, receive, send
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Transient
 from ingestor.registry import Options
+from ingestor.work import Stopped
 
 _START = 120.0  # seconds in which a process must have started
 _TICK = 0.5  # seconds: how soon a wait notices that all is to stop

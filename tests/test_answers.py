@@ -10,10 +10,10 @@ import pytest
 
 from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
-from ingestor.engine import Stopped
 from ingestor.fingerprint import text_digest
 from ingestor.language_model import Answer, Question
 from ingestor.ports import Transient
+from ingestor.work import Stopped
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.engine import Stopped
 from ingestor.isolation import Defect, Isolated, Isolation, Limits
 from ingestor.isolation_wire import decode, encode, pack
 from ingestor.model import Blob, Block, Document
 from ingestor.ports import BadDocument, Transient
 from ingestor.registry import Options
+from ingestor.work import Stopped
 from tests.bad_parser import installed
 from tests.e2e.project import wait
 

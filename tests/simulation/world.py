@@ -18,7 +18,7 @@ import numpy as np
 from ingestor.choices import Choices
 from ingestor.config import Rechunk
 from ingestor.editions import Editions
-from ingestor.engine import Engine, Outcome
+from ingestor.engine import Engine
 from ingestor.fingerprint import text_digest
 from ingestor.indexes.memory import MemoryIndex
 from ingestor.journal import Journal
@@ -29,6 +29,7 @@ from ingestor.ports import Embed, Index, PartialScan, Stale, Torn, Transient
 from ingestor.prepare import Tools
 from ingestor.shelf import Model, Shelf
 from ingestor.transitions import Transitions
+from ingestor.work import Outcome
 
 EMBEDDERS = ("embedder", "other")
 GRACE = 200.0  # seconds
@@ -347,7 +348,7 @@ class World:
         """What daemon.Loop does in a round."""
         self.engine.step(0)
         settings = Rechunk(mode=self.mode, grace=GRACE)
-        if self.transitions.advance(settings, self.engine.listed, self.engine.busy()):
+        if self.transitions.advance(settings, self.engine.scanner.listed, self.engine.busy()):
             self.configure()
 
     def embed(self, texts: Sequence[str], recipe: str) -> Vectors:
@@ -377,7 +378,7 @@ class World:
     def settle(self) -> None:
         """No more faults: run until there is nothing left to do."""
         self.files.hidden = None
-        self.engine.look_again()
+        self.engine.scanner.look_again()
         for _ in range(2000):
             self.now += 1.0
             self.engine_step()

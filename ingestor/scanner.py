@@ -1,0 +1,200 @@
+"""When each source is listed, and what becomes of the listing. Belongs to the engine's thread."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ingestor import decide, listing
+from ingestor.backoff import delay
+from ingestor.decide import Scope
+from ingestor.journal import Journal
+from ingestor.listing import Listing, Source
+from ingestor.model import CollectionName, Hint, SourceName
+from ingestor.ports import NeedsHuman, Transient, Watchable
+from ingestor.rows import Feed
+from ingestor.work import Outcome, Work
+
+log = logging.getLogger("ingestor")
+
+GRACE = 60.0  # seconds a vanished document waits to be found again under another name
+
+
+@dataclass(slots=True)
+class _Watch:
+    """How one source stands."""
+
+    dirty: set[str] = field(default_factory=lambda: {""})
+    scanning: bool = False
+    whole: bool = False  # a whole listing was taken over
+    next_scan: float = 0.0
+    attempts: int = 0  # listings in a row that failed; hints don't hasten the next
+    partial: int = 0  # whole listings in a row that could not see everything
+    said: str | None = None  # of its listings' trouble, lest it be said at every one
+    end: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """The tag of a listing that is under way."""
+
+    feed: Feed
+    scope: Scope
+    state: _Watch
+
+
+class Scanner:
+    """``clock`` gives POSIX seconds; ``random`` numbers in [0, 1).
+
+    ``whole`` is called with a collection whenever a source of it was listed whole.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        pool: Work,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        whole: Callable[[CollectionName], None],
+    ) -> None:
+        self.journal, self.pool, self.clock, self.random, self._whole = journal, pool, clock, random, whole
+        self._sources: dict[Feed, Source] = {}
+        self._watches: dict[Feed, _Watch] = {}
+
+    def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
+        """List these from now on; whoever was watched is so no more."""
+        for state in self._watches.values():
+            state.end()
+        self._sources = {source.feed: source for source in sources}
+        self._watches = {feed: _Watch() for feed in self._sources}
+        for feed, source in self._sources.items():
+            if watch and isinstance(source.connector, Watchable):
+                self._watches[feed].end = self.pool.listen(feed, source.connector.watch)
+
+    def start(self) -> None:
+        """Begin every listing that is due."""
+        for feed, state in self._watches.items():
+            if self.clock() >= state.next_scan or self.journal.source(feed[0]).accepted:
+                state.dirty.add("")
+            if state.scanning or not self._may_list(state):
+                continue
+            source = self._sources[feed]
+            scope = listing.scope_of(source, state.dirty)
+            state.dirty, state.scanning = set(), True
+            self.pool.submit(Scan(feed, scope, state), self._listing(source, scope), scan=True)
+
+    def look_again(self, feed: Feed | None = None, under: str = "") -> None:
+        """List that part of a source soon; without ``feed`` every source whole."""
+        for other, state in self._watches.items():
+            if feed in (None, other):
+                state.dirty.add(under)
+
+    # --- how it stands -------------------------------------------------------------------------------
+
+    def busy(self) -> bool:
+        """Whether a listing runs or could."""
+        return any(state.scanning or self._may_list(state) for state in self._watches.values())
+
+    def quiet(self) -> bool:
+        """Whether all that is known to have changed was listed."""
+        return not any(state.scanning or state.dirty for state in self._watches.values())
+
+    def listed(self, collection: CollectionName) -> bool:
+        """Whether every source that feeds it was listed whole since the config was taken over."""
+        return all(state.whole for feed, state in self._watches.items() if feed[1] == collection)
+
+    def wake_at(self, *, routine: bool) -> float:
+        """When the next listing is due; ``routine``: the regular ones, too."""
+        times = [
+            state.next_scan
+            for feed, state in self._watches.items()
+            if not state.scanning and (routine or self._may_recover(feed[0], state))
+        ]
+        return min(times, default=decide.NEVER)
+
+    def _may_recover(self, name: SourceName, state: _Watch) -> bool:
+        """Whether its last listing failed in a way that may pass without a person's doing."""
+        return bool(state.attempts or state.partial) and self.journal.source(name).held is None
+
+    def _may_list(self, state: _Watch) -> bool:
+        """After a failure hints don't hasten a listing: its time is set."""
+        return bool(state.dirty) and (not state.attempts or self.clock() >= state.next_scan)
+
+    def _listing(self, source: Source, scope: Scope) -> Callable[[], Listing]:
+        known = self.journal.wanted_versions
+        return lambda: listing.take(source, scope, known(source.name, source.collection))
+
+    # --- what comes in -------------------------------------------------------------------------------
+
+    def hinted(self, feed: Feed, outcome: Outcome) -> None:
+        """A watch gave a hint, or ended with an error."""
+        if feed not in self._watches:
+            return  # of a config that is no longer in force
+        if outcome.error is not None:
+            log.warning("watching %s failed: %s; full scans go on", feed[0], outcome.error)
+        hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
+        for other in self._watches:
+            if other == feed if hint.source is None else other[0] == hint.source:
+                self.look_again(other, hint.under)
+
+    def scanned(self, scan: Scan, outcome: Outcome) -> None:
+        """A listing ended."""
+        source, state = self._sources.get(scan.feed), scan.state
+        if source is None or state is not self._watches.get(scan.feed):
+            return  # of a config that is no longer in force
+        if isinstance(outcome.value, Listing):
+            self._observe(source, state, outcome.value)
+        else:
+            self._failed(source, state, outcome)
+        state.scanning = False
+
+    def _observe(self, source: Source, state: _Watch, found: Listing) -> None:
+        if self._held(source, state, found):
+            state.next_scan = self.clock() + source.scan_every
+            return
+        self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
+        if found.scope.whole:
+            if source.leads:
+                self.journal.scanned(source.name, self.clock(), found.identity, found.trouble)
+            self._whole(source.collection)
+            state.next_scan = self.clock() + source.scan_every
+            state.attempts, state.whole = 0, True
+            self._say(source, state, found.trouble)
+        if found.trouble is None:
+            state.partial = 0 if found.scope.whole else state.partial
+        elif found.scope.whole or not state.partial:
+            state.next_scan = self._later(source, state.partial)
+            state.partial += 1
+
+    def _held(self, source: Source, state: _Watch, found: Listing) -> bool:
+        row = self.journal.source(source.name)
+        moved_root = row.identity not in (None, found.identity)
+        reason = decide.sudden_loss(found.changes, found.known, source.max_loss, moved_root)
+        if reason is None or row.accepted:
+            return False
+        held = f"{reason}; nothing is removed; if that is right, run: ingestor accept {source.name}"
+        self._say(source, state, held)
+        self.journal.hold(source.name, held, loss=True)
+        return True
+
+    def _failed(self, source: Source, state: _Watch, outcome: Outcome) -> None:
+        reason = str(outcome.error)
+        self._say(source, state, reason)
+        if isinstance(outcome.error, NeedsHuman):
+            self.journal.hold(source.name, reason)
+        else:
+            self.journal.troubled(source.name, reason)
+            if not isinstance(outcome.error, Transient):
+                log.error("%s", outcome.trace)
+        state.next_scan = self._later(source, state.attempts)
+        state.attempts += 1
+
+    def _say(self, source: Source, state: _Watch, trouble: str | None) -> None:
+        if trouble is None and state.said is not None:
+            log.info("source %s: it was listed whole again", source.name)
+        elif trouble != state.said:
+            log.warning("source %s: %s", source.name, trouble)
+        state.said = trouble
+
+    def _later(self, source: Source, attempts: int) -> float:
+        """When a listing is repeated whole: soon at first, then ever later."""
+        return self.clock() + min(delay(attempts, self.random()), source.scan_every)
