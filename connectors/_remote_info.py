@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 # The first that is there decides; each changes with the content.
-_MARKS = ("ETag", "etag", "e_tag", "generation", "sha", "md5Hash", "Content-MD5", "Digest", "checksum")
+_MARKS = ("ETag", "etag", "e_tag", "generation", "sha", "md5Hash", "Content-MD5", "Digest", "checksum", "CRC")
 _TIMES = (
     "LastModified",
     "last_modified",
@@ -24,7 +24,7 @@ _TIMES = (
 
 def version(info: Mapping[str, Any]) -> str | None:
     """Differs whenever the content may differ; None where nothing but a size is known."""
-    mark = next((str(info[name]) for name in _MARKS if info.get(name)), None)
+    mark = next((str(info[name]) for name in _MARKS if _says(info, name)), None)
     changed = modified(info)
     if mark is None and changed is None:
         return None
@@ -35,7 +35,11 @@ def version(info: Mapping[str, Any]) -> str | None:
 
 def is_marked(info: Mapping[str, Any]) -> bool:
     """Whether more than size and time tells one content from another."""
-    return any(info.get(name) for name in _MARKS)
+    return any(_says(info, name) for name in _MARKS)
+
+
+def _says(info: Mapping[str, Any], name: str) -> bool:
+    return info.get(name) not in (None, "")
 
 
 def size(info: Mapping[str, Any]) -> int | None:

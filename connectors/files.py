@@ -6,29 +6,35 @@ listed is named by the PartialScan that ends the scan, though it was said to be 
 say that of every failure. Links are not followed.
 """
 
+import errno
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Annotated, Any, TypeVar
 
-from fsspec.core import url_to_fs
-from fsspec.registry import available_protocols, known_implementations
+from fsspec.registry import available_protocols
 from pydantic import AfterValidator, Field, SecretStr
 
+from connectors import _http_index
 from connectors._cover import cover
 from connectors._names import escape, unescape
 from connectors._patterns import Exclude, Hidden, Include, MaxSize, chosen
 from connectors._remote_info import is_marked, modified, size, version
+from connectors._remote_open import missing, opened
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
 from ingestor.registry import Options, Plugin
 
 _FLAT = ("s3", "s3a")  # where one question lists all that is below
+_ARCHIVES = ("zip", "tar")  # read as they were when opened
+_OF_INDEXES = ("http", "https")
+_WHOLE = (*_ARCHIVES, "github")  # where the root has no name, or `options` say what it is
 _UNKNOWN = 100  # subtrees named by one PartialScan
 _COARSE = 3.0  # seconds in which a second change may leave the same time, where that is whole seconds
-_REFUSED = re.compile(r"Auth|Credential|Permission|Forbidden|AccessDenied", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"Auth|Credential|Permission|Forbidden|AccessDenied|Logon|WrongPassword|PasswordExpired", re.IGNORECASE
+)
 _STATUSES = ("status", "status_code", "code")  # what HTTP clients call it
 _Info = dict[str, Any]
 T = TypeVar("T")
@@ -36,13 +42,13 @@ T = TypeVar("T")
 
 def _address(url: str) -> str:
     protocol, separator, rest = url.partition("://")
-    if not separator or not rest or "::" in url:
+    if not separator or not (rest or protocol in _WHOLE) or "::" in url:
         raise ValueError("must be a URL such as s3://bucket/folder or sftp://host/folder")
     if protocol not in available_protocols():
         raise ValueError(f"no file system is known for {protocol}://")
-    if re.match(r"[^/@]*:[^/@]*@", rest):
+    if re.match(r"[^/@]*:[^/@]*@", rest) and protocol != "github":
         raise ValueError("must hold no password: put it into `secrets`")
-    return url.rstrip("/")
+    return f"{protocol}://{rest.rstrip('/')}"
 
 
 class FilesOptions(Options):
@@ -78,6 +84,8 @@ class Files:
     def scan(self) -> Iterator[Item]:
         """Raises NeedsHuman or Transient when the address itself can't be listed, else PartialScan."""
         unknown: dict[str, str] = {}
+        if self._protocol in _ARCHIVES:
+            self._opened = None
         self._ask(lambda system, root: system.invalidate_cache())
         for path, info in self._below(unknown):
             key = "/".join(map(escape, path.split("/")))
@@ -97,7 +105,7 @@ class Files:
         path = "/".join(map(unescape, item.key.split("/")))
 
         def read(system: Any, root: str) -> tuple[bytes, _Info]:
-            full = _join(root, path)
+            full = self._place(root, path)
             data = bytes(system.cat_file(full))
             system.invalidate_cache()
             return data, system.info(full)
@@ -134,7 +142,20 @@ class Files:
         return Item(key, found, self._uri(key), size(info), changed)
 
     def _uri(self, key: str) -> str:
-        return f"{self._options.url}/{key}"
+        url = self._options.url
+        return f"{url}{key}" if url.endswith("://") else f"{url}/{key}"
+
+    def _place(self, root: str, path: str) -> str:
+        """What the file system calls a path below the address."""
+        return _http_index.address(root, path) if self._protocol in _OF_INDEXES else _join(root, path)
+
+    def _list(self, system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
+        if self._protocol in _OF_INDEXES:
+            return _indexed(system, root, above)
+        entries = system.ls(_join(root, above), detail=True)
+        return [
+            (path, info) for info in entries if (path := _beneath(root, info["name"]).strip("/")) != above
+        ]
 
     def _below(self, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
         """The files that are selected, with their paths below the address."""
@@ -147,7 +168,7 @@ class Files:
         while pending:
             above = pending.pop()
             try:
-                entries = self._ask(lambda system, root, above=above: _list(system, root, above))  # type: ignore[misc]
+                entries = self._ask(lambda system, root, above=above: self._list(system, root, above))  # type: ignore[misc]
             except NeedsHuman as error:
                 if not above:
                     raise
@@ -179,31 +200,24 @@ class Files:
         except (NeedsHuman, Transient):
             raise
         except Exception as error:  # every file system has errors of its own
-            if not isinstance(error, FileNotFoundError):
+            if not _is_missing(error):
                 self._opened = None
             raise self._trouble(error) from error
 
     def _open(self) -> tuple[Any, str]:
         options = self._options
         secrets = {name: secret.get_secret_value() for name, secret in options.secrets.items()}
-        given = {**options.options, **secrets}
-        if self._protocol == "webdav" and "password" in given:  # it wants a pair, which YAML has none of
-            given["auth"] = (given.pop("username", ""), given.pop("password"))
-        system, root = url_to_fs(options.url, skip_instance_cache=True, **given)
-        return system, root.rstrip("/")
+        return opened(options.url, {**options.options, **secrets})
 
     def _trouble(self, error: Exception) -> Exception:
         url, said = self._options.url, f"{type(error).__name__}: {error}"
         if isinstance(error, ImportError):
-            wanted = known_implementations.get(self._protocol, {}).get("err", str(error))
-            return NeedsHuman(
-                f"{wanted}: {sys.executable} -m pip install {_PACKAGES.get(self._protocol, '...')}"
-            )
-        if isinstance(error, FileNotFoundError):
+            return NeedsHuman(missing(self._protocol, error))
+        if _is_missing(error):
             return _Missing(f"{url} is not there, or can't be read: create it, or correct `url` ({said})")
         status = next((found for name in _STATUSES if (found := getattr(error, name, None))), None)
         said_no = _REFUSED.search(type(error).__name__) or re.match("(530|401|403) ", str(error))
-        if status in (401, 403) or said_no:
+        if status in (401, 403) or said_no or getattr(error, "errno", None) in (errno.EACCES, errno.EPERM):
             return NeedsHuman(f"{url} lets nobody in ({said}): check `secrets` and `options`")
         if isinstance(error, TypeError | ValueError):
             return NeedsHuman(
@@ -216,25 +230,22 @@ class _Missing(NeedsHuman):
     """Of an address it needs a person; of a file below it, another listing."""
 
 
-_PACKAGES = {  # by protocol: what pip is to install
-    "s3": "s3fs",
-    "s3a": "s3fs",
-    "gs": "gcsfs",
-    "gcs": "gcsfs",
-    "abfs": "adlfs",
-    "az": "adlfs",
-    "sftp": "paramiko",
-    "ssh": "paramiko",
-    "smb": "smbprotocol",
-    "webdav": "'webdav4[fsspec]'",
-    "http": "aiohttp",
-    "https": "aiohttp",
-}
+def _is_missing(error: Exception) -> bool:
+    """Some file systems have errors of their own for it, with the same number."""
+    return isinstance(error, OSError) and (
+        isinstance(error, FileNotFoundError) or error.errno in (errno.ENOENT, errno.ENOTDIR)
+    )
 
 
-def _list(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
-    entries = system.ls(_join(root, above), detail=True)
-    return [(path, info) for info in entries if (path := _beneath(root, info["name"]).strip("/")) != above]
+def _indexed(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
+    """What the page of a folder shows; of its files nothing is known yet."""
+    url = f"{_http_index.address(root, above)}/" if above else f"{root}/"
+    found = _http_index.entries(system.cat_file(url), url)
+    paths = {(f"{above}/{name}" if above else name): is_folder for name, is_folder in found.items()}
+    return [
+        (path, {"name": _http_index.address(root, path), "type": "directory" if is_folder else "file"})
+        for path, is_folder in paths.items()
+    ]
 
 
 def _beneath(root: str, name: str) -> str:

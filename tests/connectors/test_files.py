@@ -43,7 +43,7 @@ class Broken:
 
         monkeypatch.setattr(system, "ls", lambda path, **more: (asked(path), ls(path, **more))[1])
         monkeypatch.setattr(system, "cat_file", lambda path, **more: (asked(path), cat(path, **more))[1])
-        monkeypatch.setattr(files, "url_to_fs", lambda *given, **more: (system, world.root))
+        monkeypatch.setattr(files, "opened", lambda *given: (system, world.root))
 
 
 @pytest.fixture

@@ -1,0 +1,56 @@
+"""The pages with which an HTTP server shows its folders, read as listings. Pure.
+
+An entry of a folder is what its page links to directly beneath itself; a link that ends in a slash leads to
+a folder. Links elsewhere, and those with a query (columns to sort by), are none.
+"""
+
+import re
+from html.parser import HTMLParser
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+_HTML = re.compile(rb"<(!doctype html|html|title|pre|ul|table|a\s)", re.IGNORECASE)
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for name, value in attrs if (tag, name) == ("a", "href") and value]
+
+
+def entries(page: bytes, url: str) -> dict[str, bool]:
+    """Names in the folder, and whether each is a folder; ``url``: the page's, which ends in a slash.
+
+    Raises ValueError where the page is no HTML.
+    """
+    if not _HTML.search(page):
+        raise ValueError("it is no page of links")
+    links = _Links()
+    links.feed(page.decode("utf-8", "replace"))
+    found: dict[str, bool] = {}
+    for link in links.found:
+        name = _beneath(link, url)
+        if name:
+            found[name.rstrip("/")] = name.endswith("/")
+    return found
+
+
+def address(root: str, path: str) -> str:
+    """Of a path beneath a folder, percent-encoded; names may hold bytes as ``os.fsdecode`` gives them."""
+    return f"{root}/{quote(path, errors='surrogateescape')}"
+
+
+def _beneath(link: str, url: str) -> str | None:
+    """The name of what is linked to, if it lies directly beneath ``url``."""
+    try:
+        there, here = urlsplit(urljoin(url, link.strip())), urlsplit(url)
+    except ValueError:
+        return None
+    path, above = (unquote(parts.path, errors="surrogateescape") for parts in (there, here))
+    if there[:2] != here[:2] or there.query or not path.startswith(above):
+        return None
+    name = path[len(above) :]
+    plain = name.removesuffix("/")
+    return None if plain in ("", ".", "..") or re.search(r"[/\0]", plain) else name

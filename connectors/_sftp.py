@@ -1,0 +1,48 @@
+"""A server's files over SFTP: fsspec's file system, but that it knows whom it talks to.
+
+The server's key must be among the known hosts, as ``ssh`` itself demands: a login is told to nobody else.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import paramiko
+from fsspec.implementations.sftp import SFTPFileSystem
+
+from ingestor.ports import NeedsHuman
+
+_SECONDS = 30.0  # without a word from the server until it is given up
+
+
+class Sftp(SFTPFileSystem):  # type: ignore[misc]
+    def __init__(self, host: str, known_hosts: str = "~/.ssh/known_hosts", **login: Any) -> None:
+        """``login``: arguments of paramiko's SSHClient.connect. Raises NeedsHuman of an unknown host."""
+        self._known_hosts = Path(known_hosts).expanduser()
+        super().__init__(host, **login)
+
+    def _connect(self) -> None:
+        self.client = paramiko.SSHClient()
+        if self._known_hosts.exists():
+            self.client.load_system_host_keys(str(self._known_hosts))
+        self.client.set_missing_host_key_policy(_Unknown(self._known_hosts))
+        waits = dict.fromkeys(("timeout", "banner_timeout", "auth_timeout", "channel_timeout"), _SECONDS)
+        try:
+            self.client.connect(self.host, **{**waits, **self.ssh_kwargs})
+        except paramiko.BadHostKeyException as error:
+            raise NeedsHuman(
+                f"{self.host} has another key than {self._known_hosts} says: somebody may pose as it; "
+                "if it was set up anew, correct that file"
+            ) from error
+        self.ftp = self.client.open_sftp()
+        self.ftp.get_channel().settimeout(self.ssh_kwargs.get("timeout", _SECONDS))
+
+
+class _Unknown(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
+    def __init__(self, known_hosts: Path) -> None:
+        self._known_hosts = known_hosts
+
+    def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
+        raise NeedsHuman(
+            f"the key of {hostname} ({key.fingerprint}) is not in {self._known_hosts}: if it is the right "
+            "one, add what `ssh-keyscan` prints of it, or name another file with `known_hosts` in `options`"
+        )

@@ -1,0 +1,72 @@
+"""A share of an SMB server (Samba, Windows) as an fsspec file system that is read.
+
+fsspec's own asks about each file of a listing by itself, locks what it reads against everybody else, and
+keeps one pool of connections for the whole program, in which one source would read by another's login.
+"""
+
+from typing import Any
+from weakref import finalize
+
+import smbclient
+from fsspec import AbstractFileSystem
+from fsspec.utils import infer_storage_options
+
+_SECONDS = 30  # until a server that does not answer a login is given up
+_Info = dict[str, Any]
+
+
+class Smb(AbstractFileSystem):  # type: ignore[misc]
+    """Paths begin with the share: ``/share/folder/file``."""
+
+    protocol = "smb"
+
+    def __init__(self, host: str, port: int = 445, **login: Any) -> None:
+        """``login``: username, password, encrypt and connection_timeout of smbclient.register_session."""
+        super().__init__()
+        self._host = host
+        self._asking: _Info = {"port": port, "connection_cache": {}}
+        finalize(self, _close, self._asking["connection_cache"]).atexit = False
+        smbclient.register_session(host, **{"connection_timeout": _SECONDS, **login}, **self._asking)
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(infer_storage_options(path)["path"])
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> _Info:
+        told = infer_storage_options(path)
+        return {key: told[key] for key in ("host", "port", "username") if key in told}
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
+        with smbclient.scandir(self._unc(path), **self._asking) as entries:
+            found = [_entry(f"{path.rstrip('/')}/{entry.name}", entry) for entry in entries]
+        return found if detail else [info["name"] for info in found]
+
+    def info(self, path: str, **_: Any) -> _Info:
+        """Of a file; equal to what a listing tells."""
+        found = smbclient.stat(self._unc(path), **self._asking)
+        return _info(path, "file", found.st_size, found.st_mtime_ns // 1000)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        with smbclient.open_file(self._unc(path), mode="rb", share_access="rwd", **self._asking) as file:
+            return bytes(file.read()[start:end])
+
+    def _unc(self, path: str) -> str:
+        below = path.replace("/", "\\")
+        return f"\\\\{self._host}{below}"
+
+
+def _entry(path: str, entry: Any) -> _Info:
+    told = entry.smb_info
+    kind = "link" if entry.is_symlink() else "directory" if entry.is_dir() else "file"
+    return _info(path, kind, told.end_of_file, int(told.last_write_time.timestamp() * 1e6 + 0.5))
+
+
+def _info(path: str, kind: str, size: int, microseconds: int) -> _Info:
+    return {"name": path, "type": kind, "size": size, "mtime": microseconds / 1e6}
+
+
+def _close(connections: dict[str, Any]) -> None:
+    """Without a word to the server, which may be gone."""
+    for connection in connections.values():
+        connection.disconnect(close=False)
