@@ -37,6 +37,8 @@ from ingestor.model import SourceName
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
 from ingestor.printable import spelt
 from ingestor.reload import Reloader
+from ingestor.reports import Reports
+from ingestor.standing import Standing
 from ingestor.verification import verified
 from ingestor.wiring import opened
 from ingestor.wishes import Wishes
@@ -130,9 +132,9 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 
 def _ready(live: Live, loop: Loop, config: Path, as_json: bool) -> None:
     names = sorted({source.collection for source in loop.running.parts.config.sources})
-    editions = Editions(loop.running.journal)
-    records = sum(loop.running.journal.record_count(editions.live(name).name) for name in names)
-    failed = len(loop.running.journal.failures())
+    editions, reports = Editions(loop.running.journal), Reports(loop.running.journal)
+    records = sum(reports.records(editions.live(name).name) for name in names)
+    failed = len(reports.failures())
     if as_json:
         logging.getLogger("ingestor").info("in step", extra={"records": records, "failed": failed})
         return
@@ -313,7 +315,7 @@ def accept(
     """
 
     with journal_of(read_config(config)) as journal:
-        done = journal.accept(SourceName(source))
+        done = Standing(journal).accept(SourceName(source))
     if not done:
         fail(f"source {source!r} is not held for a loss of documents; see: ingestor status", USAGE)
     words = f"the loss in {source} is believed: its documents are removed at the next pass"

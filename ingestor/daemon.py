@@ -11,6 +11,7 @@ from ingestor.config import Config
 from ingestor.decide import NEVER
 from ingestor.live import Live
 from ingestor.ports import NeedsHuman
+from ingestor.reports import Reports
 from ingestor.wiring import Running
 from ingestor.wishes import Wishes
 
@@ -91,7 +92,7 @@ class Loop:
             started=self.started,
             at=time.time(),
             in_flight={str(source): sources.count(source) for source in set(sources)},
-            waiting=engine.journal.due_count(),
+            waiting=Reports(engine.journal).due(),
             tally=asdict(engine.writer.tally),
             texts=embedding.texts,
             tokens=embedding.tokens,

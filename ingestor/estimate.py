@@ -16,6 +16,7 @@ from ingestor.journal import Journal
 from ingestor.model import SourceName
 from ingestor.outlook import Outlook, bytes_a_record, outlook
 from ingestor.plan import Plan, Recorder
+from ingestor.reports import Reports
 from ingestor.wiring import Parts, cache_path, gone_sources, journal_path
 
 SAMPLE = 64  # texts embedded to measure the rate where none is known
@@ -50,7 +51,7 @@ def make_plan(config: Config) -> Estimate:
         rebuilt = {each.edition for each in expected if each.another}
         plan = planning.make(journal, sources, recorder, reckoned, parts.tokens.counts, rebuilt)
         rate = journal.get("tokens_per_second")
-        kept = sum(journal.record_count(edition.name) for edition in Editions(journal).all())
+        kept = sum(Reports(journal).records(edition.name) for edition in Editions(journal).all())
         leaving = tuple(gone_sources(config, journal))
     if plan.texts and rate is None:
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))

@@ -15,6 +15,7 @@ from ingestor.lock import held
 from ingestor.model import CollectionName, Hit, Record, SourceName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.prepare import record_id
+from ingestor.reports import Reports
 from ingestor.rows import Edition, Entry
 from ingestor.status import Status, gather
 from ingestor.wiring import Parts, journal_path, lock_path
@@ -128,7 +129,7 @@ def listed(journal: Journal, source: str | None) -> list[Listed]:
     names = journal.sources()
     if source is not None and source not in names:
         raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
-    failed = {(f[0], f[1]): "quarantined" if f[5] else "waiting" for f in journal.failures()}
+    failed = {(f[0], f[1]): "quarantined" if f[5] else "waiting" for f in Reports(journal).failures()}
     return [
         _listed(entry, failed.get((entry.source, entry.key)))
         for name in names

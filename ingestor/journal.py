@@ -17,18 +17,20 @@ from secrets import token_hex
 from typing import Any
 
 from ingestor.decide import NEVER, Changes, Failure
-from ingestor.model import CollectionName, Known, SourceName, Sums
+from ingestor.model import CollectionName, SourceName, Sums
 from ingestor.ports import NeedsHuman
+from ingestor.receipts import add_sums, adopt, known_of, write_receipt
 from ingestor.rows import (
     COLUMNS,
+    IN_FORCE,
+    LIVE,
+    UNSETTLED,
     CollectionRow,
     Entry,
     Feed,
     Intent,
     Receipt,
-    SourceRow,
     item_columns,
-    pack,
     to_entry,
     unpack,
 )
@@ -153,7 +155,7 @@ class Journal:
         with self.transaction() as db:
             db.execute(
                 f"""UPDATE documents SET wanted_version = NULL, retry_at = 0
-                    WHERE source = ? AND collection NOT IN ({_marks(collections)}) AND {_IN_FORCE}
+                    WHERE source = ? AND collection NOT IN ({_marks(collections)}) AND {IN_FORCE}
                       AND wanted_version IS NOT NULL""",
                 (source, *collections),
             )
@@ -177,7 +179,7 @@ class Journal:
 
     def due(self, feeds: Sequence[Feed], now: float, limit: int, but: Collection[int] = ()) -> list[Entry]:
         """Documents to ingest, those that have waited longest first, without the rows ``but``."""
-        query = f"""SELECT id FROM documents WHERE {_UNSETTLED} AND wanted_version IS NOT NULL
+        query = f"""SELECT id FROM documents WHERE {UNSETTLED} AND wanted_version IS NOT NULL
                     AND retry_at <= ? AND {_fed_by(feeds)} ORDER BY retry_at, id LIMIT ?"""
         rows = self._db.execute(query, (now, *chain(*feeds), limit + len(but)))
         chosen = [row[0] for row in rows if row[0] not in but][:limit]
@@ -186,7 +188,7 @@ class Journal:
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
         """Documents to remove: their source has them no more."""
         return self._entries(
-            f"""wanted_version IS NULL AND retry_at <= ? AND +source IN ({_marks(sources)}) AND {_IN_FORCE}
+            f"""wanted_version IS NULL AND retry_at <= ? AND +source IN ({_marks(sources)}) AND {IN_FORCE}
                 ORDER BY retry_at, id LIMIT ?""",
             (now, *sources, limit),
         )
@@ -214,7 +216,7 @@ class Journal:
         """When the next document that waits is due; NEVER when none does."""
         first = f"SELECT MIN(retry_at) FROM documents WHERE quarantined = 0 AND {_fed_by(feeds)} AND"
         queries = (
-            f"{first} {_UNSETTLED} AND wanted_version IS NOT NULL",
+            f"{first} {UNSETTLED} AND wanted_version IS NOT NULL",
             f"{first} wanted_version IS NULL",
         )
         values = [self._db.execute(query, tuple(chain(*feeds))).fetchone()[0] for query in queries]
@@ -232,11 +234,11 @@ class Journal:
 
     def of_source(self, source: SourceName) -> list[Entry]:
         """Every document of a source as readers see it, those that it has no more included."""
-        return self._entries(f"source = ? AND {_LIVE} ORDER BY key", (source,))
+        return self._entries(f"source = ? AND {LIVE} ORDER BY key", (source,))
 
     def named(self, wanted: str) -> list[Entry]:
         """By key, URI or id, as readers see them."""
-        return self._entries(f"(key = ? OR uri = ? OR document_id = ?) AND {_LIVE}", (wanted, wanted, wanted))
+        return self._entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))
 
     def sources(self) -> list[SourceName]:
         """Every source that ever had documents here."""
@@ -256,7 +258,7 @@ class Journal:
     ) -> list[Entry]:
         db = db or self._db
         rows = db.execute(f"SELECT {COLUMNS} FROM documents WHERE {where}", values).fetchall()
-        return [to_entry(row, _known(db, row[0])) for row in rows]
+        return [to_entry(row, known_of(db, row[0])) for row in rows]
 
     # --- what is done --------------------------------------------------------------------------------
 
@@ -265,7 +267,7 @@ class Journal:
         with self.transaction() as db:
             for intent in intents:
                 if intent.predecessor is not None:
-                    _adopt(db, intent.row, intent.predecessor)
+                    adopt(db, intent.row, intent.predecessor)
                 row = intent.row if intent.predecessor is None else intent.predecessor
                 db.execute("UPDATE documents SET done_version = NULL WHERE id = ?", (row,))
                 db.executemany(
@@ -281,13 +283,13 @@ class Journal:
         """
         with self.transaction() as db:
             for receipt, wanted in zip(receipts, wanted_recipes, strict=True):
-                _write_receipt(db, receipt, wanted)
+                write_receipt(db, receipt, wanted)
 
     def remove(self, rows: Sequence[int]) -> None:
         """Their records are dropped: forget the documents."""
         with self.transaction() as db:
             for row in rows:
-                _add_sums(db, row, None, None)
+                add_sums(db, row, None, None)
                 db.execute("DELETE FROM records WHERE document = ?", (row,))
                 db.execute("DELETE FROM documents WHERE id = ? AND wanted_version IS NULL", (row,))
                 db.execute("UPDATE documents SET done_version = NULL WHERE id = ?", (row,))
@@ -336,46 +338,7 @@ class Journal:
         rows = self._db.execute("SELECT collection, statistic FROM statistics WHERE documents > 0")
         return [(CollectionName(row[0]), row[1]) for row in rows]
 
-    # --- sources and collections ---------------------------------------------------------------------
-
-    def scanned(self, source: SourceName, at: float, identity: str, trouble: str | None = None) -> None:
-        """A whole listing was taken over: any hold on the source is lifted. ``trouble``: what it missed."""
-        with self.transaction() as db:
-            db.execute(
-                """INSERT INTO sources (name, last_scan, identity, trouble) VALUES (?, ?, ?, ?)
-                   ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
-                       trouble = excluded.trouble, held = NULL, loss = 0, accepted = 0""",
-                (source, at, identity, trouble),
-            )
-
-    def troubled(self, source: SourceName, trouble: str) -> None:
-        """It could not be listed."""
-        with self.transaction() as db:
-            db.execute(
-                """INSERT INTO sources (name, trouble) VALUES (?, ?)
-                   ON CONFLICT DO UPDATE SET trouble = excluded.trouble""",
-                (source, trouble),
-            )
-
-    def hold(self, source: SourceName, reason: str, *, loss: bool = False) -> None:
-        """Touch nothing of this source until the reason is gone. ``loss``: someone may accept it."""
-        with self.transaction() as db:
-            db.execute(
-                """INSERT INTO sources (name, held, loss) VALUES (?, ?, ?)
-                   ON CONFLICT DO UPDATE SET held = excluded.held, loss = excluded.loss""",
-                (source, reason, loss),
-            )
-
-    def accept(self, source: SourceName) -> bool:
-        """Someone says that the loss is real: believe the next listing. False if it is not held for one."""
-        with self.transaction() as db:
-            query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
-            return db.execute(query, (source,)).rowcount > 0
-
-    def source(self, source: SourceName) -> SourceRow:
-        query = "SELECT last_scan, identity, held, accepted, trouble FROM sources WHERE name = ?"
-        row = self._db.execute(query, (source,)).fetchone()
-        return SourceRow(row[0], row[1], row[2], bool(row[3]), row[4]) if row else SourceRow()
+    # --- collections ----------------------------------------------------------------------------------
 
     def collection(self, name: CollectionName) -> CollectionRow:
         query = "SELECT uuid, embedder, extra_keys FROM collections WHERE name = ?"
@@ -391,37 +354,7 @@ class Journal:
                 (name, name, row.uuid, row.embedder, json.dumps(sorted(row.extra_keys))),
             )
 
-    # --- reports -------------------------------------------------------------------------------------
 
-    def counts(self) -> list[tuple[str, str, str, int]]:
-        """(source, collection, state, documents) with state settled, due, waiting, quarantined or gone."""
-        query = f"""SELECT source, collection, CASE WHEN wanted_version IS NULL THEN 'gone'
-                        WHEN quarantined THEN 'quarantined'
-                        WHEN NOT ({_UNSETTLED}) THEN 'settled'
-                        WHEN attempts > 0 THEN 'waiting' ELSE 'due' END AS state, COUNT(*)
-                    FROM documents WHERE {_IN_FORCE} GROUP BY source, collection, state"""
-        return self._db.execute(query).fetchall()
-
-    def failures(self) -> list[tuple[str, str, str, int, float, bool, str | None]]:
-        """(source, key, reason, attempts, retry_at, quarantined, detail) of what failed."""
-        query = f"""SELECT source, key, reason, attempts, retry_at, quarantined, detail FROM documents
-                    WHERE reason IS NOT NULL AND {_LIVE} ORDER BY source, key"""
-        return [(*row[:5], bool(row[5]), row[6]) for row in self._db.execute(query)]
-
-    def due_count(self) -> int:
-        """Documents that are not as they shall be, quarantined ones left out."""
-        query = f"""SELECT (SELECT COUNT(*) FROM documents
-                            WHERE {_UNSETTLED} AND wanted_version IS NOT NULL AND {_IN_FORCE})
-                         + (SELECT COUNT(*) FROM documents WHERE wanted_version IS NULL AND {_IN_FORCE})"""
-        return int(self._db.execute(query).fetchone()[0])
-
-    def record_count(self, collection: CollectionName) -> int:
-        query = "SELECT COUNT(*) FROM records JOIN documents ON id = document WHERE collection = ?"
-        return int(self._db.execute(query, (collection,)).fetchone()[0])
-
-
-_IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'building'))"
-_LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
 # A document bears one id in all editions of a collection, so far as history allows. CROSS JOIN keeps the
 # order of the tables, in which each step is one look-up.
 _DOCUMENT_ID = """COALESCE((
@@ -432,74 +365,11 @@ _DOCUMENT_ID = """COALESCE((
     WHERE ours.name = ?2 AND ours.name != theirs.name AND NOT EXISTS (
         SELECT 1 FROM documents AS same
         WHERE same.collection = ?2 AND same.document_id = other.document_id)), ?9)"""
-_UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     uri = str(path).startswith("file:")
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30, uri=uri)
-
-
-def _known(db: sqlite3.Connection, document: int) -> tuple[Known, ...]:
-    query = (
-        "SELECT slot, text_key, vector_key, meta_key, unsure FROM records WHERE document = ? ORDER BY slot"
-    )
-    return tuple(
-        Known(row[0], row[1], row[2], row[3], bool(row[4])) for row in db.execute(query, (document,))
-    )
-
-
-def _adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
-    """The new document is the vanished one under another name: one row, the old id, the new wishes."""
-    columns = "source, key, wanted_version, uri, size, modified, extra, attempts, retry_at, quarantined"
-    wishes = db.execute(f"SELECT {columns} FROM documents WHERE id = ?", (row,)).fetchone()
-    db.execute("DELETE FROM documents WHERE id = ?", (row,))
-    assigned = ", ".join(f"{column.strip()} = ?" for column in columns.split(","))
-    db.execute(f"UPDATE documents SET {assigned} WHERE id = ?", (*wishes, predecessor))
-
-
-def _write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None:
-    _add_sums(db, receipt.row, receipt.statistic, receipt.sums)
-    lo, hi = receipt.interval or (None, None)
-    failure = receipt.failure or Failure("", 0, 0, quarantined=False)
-    db.execute(
-        """UPDATE documents SET done_version = ?, done_recipe = ?, wanted_recipe = ?, facts = ?, digest = ?,
-               parser = ?, lo = ?, hi = ?, attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
-           WHERE id = ?""",
-        (receipt.version, receipt.recipe, wanted_recipe, receipt.facts, receipt.digest, receipt.parser,
-         lo, hi, failure.attempts, failure.retry_at, failure.reason or None, failure.detail,
-         failure.quarantined, receipt.row),
-    )  # fmt: skip
-    db.execute("DELETE FROM records WHERE document = ?", (receipt.row,))
-    db.executemany(
-        "INSERT INTO records VALUES (?, ?, ?, ?, ?, 0)",
-        ((receipt.row, k.slot, k.text_key, k.vector_key, k.meta_key) for k in receipt.records),
-    )
-
-
-def _add_sums(db: sqlite3.Connection, row: int, statistic: str | None, sums: Sums | None) -> None:
-    """Replace the document's contribution to its collection's statistic; integers, so order is nothing."""
-    found = db.execute("SELECT collection, statistic, sums FROM documents WHERE id = ?", (row,)).fetchone()
-    if found is None:
-        return
-    collection, old_statistic, old_sums = found
-    if old_sums is not None:
-        _accumulate(db, collection, old_statistic, -unpack(old_sums), -1)
-    if statistic is not None and sums is not None:
-        _accumulate(db, collection, statistic, sums, 1)
-    packed = None if sums is None else pack(sums)
-    db.execute("UPDATE documents SET statistic = ?, sums = ? WHERE id = ?", (statistic, packed, row))
-
-
-def _accumulate(db: sqlite3.Connection, collection: str, statistic: str, sums: Sums, documents: int) -> None:
-    query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ?"
-    found = db.execute(query, (collection, statistic)).fetchone()
-    total = sums if found is None else unpack(found[0]) + sums
-    db.execute(
-        """INSERT INTO statistics (collection, statistic, documents, sums) VALUES (?, ?, ?, ?)
-           ON CONFLICT DO UPDATE SET documents = documents + excluded.documents, sums = excluded.sums""",
-        (collection, statistic, documents, pack(total)),
-    )
 
 
 # The plus keeps SQLite from the index of all documents of a source: what is due is a small part of them.

@@ -121,6 +121,11 @@ _NAMES = (
 )
 COLUMNS = "id AS " + ", ".join(_NAMES)
 
+# Conditions on ``documents``: in an edition that is kept up to date; in one that readers see; not done.
+IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'building'))"
+LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
+UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
+
 
 def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
     """``row``: the values of COLUMNS."""

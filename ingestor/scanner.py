@@ -12,6 +12,7 @@ from ingestor.listing import Listing, Source
 from ingestor.model import CollectionName, Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.rows import Feed
+from ingestor.standing import Standing
 from ingestor.work import Outcome, Work
 
 log = logging.getLogger("ingestor")
@@ -57,6 +58,7 @@ class Scanner:
         whole: Callable[[CollectionName], None],
     ) -> None:
         self.journal, self.pool, self.clock, self.random, self._whole = journal, pool, clock, random, whole
+        self.standing = Standing(journal)
         self._sources: dict[Feed, Source] = {}
         self._watches: dict[Feed, _Watch] = {}
 
@@ -73,7 +75,7 @@ class Scanner:
     def start(self) -> None:
         """Begin every listing that is due."""
         for feed, state in self._watches.items():
-            if self.clock() >= state.next_scan or self.journal.source(feed[0]).accepted:
+            if self.clock() >= state.next_scan or self.standing.of(feed[0]).accepted:
                 state.dirty.add("")
             if state.scanning or not self._may_list(state):
                 continue
@@ -113,7 +115,7 @@ class Scanner:
 
     def _may_recover(self, name: SourceName, state: _Watch) -> bool:
         """Whether its last listing failed in a way that may pass without a person's doing."""
-        return bool(state.attempts or state.partial) and self.journal.source(name).held is None
+        return bool(state.attempts or state.partial) and self.standing.of(name).held is None
 
     def _may_list(self, state: _Watch) -> bool:
         """After a failure hints don't hasten a listing: its time is set."""
@@ -154,7 +156,7 @@ class Scanner:
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
         if found.scope.whole:
             if source.leads:
-                self.journal.scanned(source.name, self.clock(), found.identity, found.trouble)
+                self.standing.scanned(source.name, self.clock(), found.identity, found.trouble)
             self._whole(source.collection)
             state.next_scan = self.clock() + source.scan_every
             state.attempts, state.whole = 0, True
@@ -166,23 +168,23 @@ class Scanner:
             state.partial += 1
 
     def _held(self, source: Source, state: _Watch, found: Listing) -> bool:
-        row = self.journal.source(source.name)
+        row = self.standing.of(source.name)
         moved_root = row.identity not in (None, found.identity)
         reason = decide.sudden_loss(found.changes, found.known, source.max_loss, moved_root)
         if reason is None or row.accepted:
             return False
         held = f"{reason}; nothing is removed; if that is right, run: ingestor accept {source.name}"
         self._say(source, state, held)
-        self.journal.hold(source.name, held, loss=True)
+        self.standing.hold(source.name, held, loss=True)
         return True
 
     def _failed(self, source: Source, state: _Watch, outcome: Outcome) -> None:
         reason = str(outcome.error)
         self._say(source, state, reason)
         if isinstance(outcome.error, NeedsHuman):
-            self.journal.hold(source.name, reason)
+            self.standing.hold(source.name, reason)
         else:
-            self.journal.troubled(source.name, reason)
+            self.standing.troubled(source.name, reason)
             if not isinstance(outcome.error, Transient):
                 log.error("%s", outcome.trace)
         state.next_scan = self._later(source, state.attempts)

@@ -9,7 +9,9 @@ from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.live import Live
 from ingestor.model import CollectionName, SourceName
+from ingestor.reports import Reports
 from ingestor.rows import Edition
+from ingestor.standing import Standing
 
 
 @dataclass(slots=True)
@@ -96,7 +98,7 @@ def gather(
 
 def _add_sources(status: Status, journal: Journal, live: Live) -> None:
     live_ones = {edition.name for edition in Editions(journal).all() if edition.role == "live"}
-    for name, collection, state, documents in journal.counts():
+    for name, collection, state, documents in Reports(journal).counts():
         if collection not in live_ones:
             continue
         source = status.sources.setdefault(name, SourceStatus(configured=False))
@@ -104,12 +106,12 @@ def _add_sources(status: Status, journal: Journal, live: Live) -> None:
         setattr(source, shown, getattr(source, shown) + documents)
         source.waiting += documents if state == "waiting" else 0
     for name, source in status.sources.items():
-        row = journal.source(SourceName(name))
+        row = Standing(journal).of(SourceName(name))
         source.last_scan, source.held, source.trouble = row.last_scan, row.held, row.trouble
         source.in_flight = live.in_flight.get(name, 0)
     status.failures = [
         Failed(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)
-        for source, key, reason, attempts, retry_at, quarantined, _ in journal.failures()
+        for source, key, reason, attempts, retry_at, quarantined, _ in Reports(journal).failures()
     ]
 
 
@@ -117,7 +119,7 @@ def _add_collections(
     status: Status, journal: Journal, probe: Callable[[CollectionName], str | None] | None, grace: float
 ) -> None:
     for edition in Editions(journal).all():
-        name, records = edition.serves, journal.record_count(edition.name)
+        name, records = edition.serves, Reports(journal).records(edition.name)
         if edition.role != "live":
             _add_edition(status, journal, edition, grace)
             continue
@@ -135,7 +137,9 @@ def _add_edition(status: Status, journal: Journal, edition: Edition, grace: floa
     """One that is to take the place of the live one, or that had it before."""
     collection = status.collections.setdefault(edition.serves, CollectionStatus())
     if edition.role == "building":
-        counts = [(state, number) for _, name, state, number in journal.counts() if name == edition.name]
+        counts = [
+            (state, number) for _, name, state, number in Reports(journal).counts() if name == edition.name
+        ]
         done = sum(number for state, number in counts if state in ("settled", "quarantined"))
         collection.built = done, sum(number for _, number in counts)
     elif edition.role == "retired":

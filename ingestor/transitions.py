@@ -19,6 +19,7 @@ from ingestor.journal import Journal
 from ingestor.model import CollectionName
 from ingestor.ports import Gone, Torn, Transient
 from ingestor.rechunk import Decision, Situation
+from ingestor.reports import Reports
 from ingestor.rows import Edition
 from ingestor.shelf import Shelf
 
@@ -158,7 +159,7 @@ class Transitions:
     def _verify(self, name: CollectionName) -> None:
         """Raises Torn when it does not hold what the journal says, or does not find it."""
         index = self._shelf.open(name)
-        found, known = index.count(), self._journal.record_count(name)
+        found, known = index.count(), Reports(self._journal).records(name)
         if found != known:
             raise Torn(f"the new collection has {found} records instead of {known}")
         for record in index.read(list(islice(index.ids(), SAMPLE)), vectors=True):
@@ -191,7 +192,7 @@ def situation(journal: Journal, serves: CollectionName, wanted: Choices) -> Situ
         None if building is None else _choices(building),
         live.embedder,
         wanted,
-        journal.record_count(live.name) == 0,
+        Reports(journal).records(live.name) == 0,
         editions.records_of(live.name, touched),
         editions.bytes_of(live.name, touched) // CHARACTERS,
         journal.get(f"approved:{serves}"),

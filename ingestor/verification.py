@@ -14,6 +14,7 @@ from ingestor.inspection import collections_of, journal_of, live_editions
 from ingestor.journal import Journal
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import Torn, Transient
+from ingestor.reports import Reports
 from ingestor.rows import Edition
 from ingestor.wiring import Parts, cache_path, opened
 from ingestor.wishes import Wishes
@@ -77,7 +78,7 @@ def _examine(
     try:
         index = collections.edition(edition)
         if index is None:
-            records = journal.record_count(edition.name)
+            records = Reports(journal).records(edition.name)
             return verify.Findings(
                 broken=f"it does not exist, {records} records are lost" if records else None
             )

@@ -12,8 +12,10 @@ import pytest
 from ingestor.decide import NEVER, Changes, Failure
 from ingestor.journal import Journal
 from ingestor.model import CollectionName, Item, Known, SourceName
+from ingestor.reports import Reports
 from ingestor.rows import CollectionRow, Entry, Intent, Receipt, SourceRow, pack, unpack
 from ingestor.schema import NewerJournal
+from ingestor.standing import Standing
 
 S, C = SourceName("s"), CollectionName("docs")
 
@@ -109,7 +111,7 @@ def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Jo
     assert due(journal, 49.0) == []
     assert due(journal, 50.0) == ["a"]
     assert journal.next_retry([(S, C)]) == 50.0
-    assert [(f[1], f[5]) for f in journal.failures()] == [("a", False), ("b", True)]
+    assert [(f[1], f[5]) for f in Reports(journal).failures()] == [("a", False), ("b", True)]
     observe(journal, "b", version="2")
     assert due(journal, 49.0) == ["b"]
     assert journal.retry() == 1
@@ -178,28 +180,28 @@ def test_doubt_makes_everything_due_again(journal: Journal) -> None:
 
 
 def test_a_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
-    assert not journal.accept(S)
-    journal.hold(S, "too many", loss=True)
-    assert journal.source(S).held == "too many"
-    assert journal.accept(S)
-    assert journal.source(S).accepted
-    journal.scanned(S, 7.0, "disk")
-    assert journal.source(S) == SourceRow(7.0, "disk", held=None, accepted=False)
+    assert not Standing(journal).accept(S)
+    Standing(journal).hold(S, "too many", loss=True)
+    assert Standing(journal).of(S).held == "too many"
+    assert Standing(journal).accept(S)
+    assert Standing(journal).of(S).accepted
+    Standing(journal).scanned(S, 7.0, "disk")
+    assert Standing(journal).of(S) == SourceRow(7.0, "disk", held=None, accepted=False)
 
 
 def test_only_a_loss_can_be_accepted(journal: Journal) -> None:
-    journal.hold(S, "too many", loss=True)
-    journal.hold(S, "the folder is missing")
-    assert not journal.accept(S)
+    Standing(journal).hold(S, "too many", loss=True)
+    Standing(journal).hold(S, "the folder is missing")
+    assert not Standing(journal).accept(S)
 
 
 def test_a_listing_that_missed_something_is_remembered_until_one_misses_nothing(journal: Journal) -> None:
-    journal.scanned(S, 7.0, "disk", "a/b can't be read")
-    assert journal.source(S) == SourceRow(7.0, "disk", trouble="a/b can't be read")
-    journal.scanned(S, 8.0, "disk")
-    assert journal.source(S).trouble is None
-    journal.troubled(S, "no answer")
-    assert journal.source(S) == SourceRow(8.0, "disk", trouble="no answer")
+    Standing(journal).scanned(S, 7.0, "disk", "a/b can't be read")
+    assert Standing(journal).of(S) == SourceRow(7.0, "disk", trouble="a/b can't be read")
+    Standing(journal).scanned(S, 8.0, "disk")
+    assert Standing(journal).of(S).trouble is None
+    Standing(journal).troubled(S, "no answer")
+    assert Standing(journal).of(S) == SourceRow(8.0, "disk", trouble="no answer")
 
 
 def test_collections_are_remembered(journal: Journal) -> None:

@@ -27,6 +27,7 @@ from ingestor.model import Blob, Chunk, Chunking, Document, Fingerprint, Hit, It
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import Embed, Index, PartialScan, Stale, Torn, Transient
 from ingestor.prepare import Tools
+from ingestor.reports import Reports
 from ingestor.shelf import Model, Shelf
 from ingestor.transitions import Transitions
 from ingestor.work import Outcome
@@ -445,12 +446,12 @@ class World:
         fresh.settle()
         expected, found = fresh.essence(), self.essence()
         fresh.journal.close()
-        assert not self.journal.failures()
+        assert not Reports(self.journal).failures()
         assert bool(expected) == any(text.strip() for text in self.files.contents.values())
         assert found == expected, f"surplus: {found - expected}\nmissing: {expected - found}"
         self.check_superset()
         live = Editions(self.journal).live("docs").name
-        assert self.journal.record_count(live) == len(self.shelves.records("docs"))
+        assert Reports(self.journal).records(live) == len(self.shelves.records("docs"))
         assert not [k for e in self.journal.of_collection(live) for k in e.known if k.unsure]
         ours = {edition.shown for edition in Editions(self.journal).all()}
         assert set(self.shelves.collections) <= ours, "a collection was left behind"

@@ -1,0 +1,51 @@
+"""The journal's table of sources: how each stands, and what a person said of it."""
+
+from ingestor.journal import Journal
+from ingestor.model import SourceName
+from ingestor.rows import SourceRow
+
+
+class Standing:
+    """Every method is one transaction."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def scanned(self, source: SourceName, at: float, identity: str, trouble: str | None = None) -> None:
+        """A whole listing was taken over: any hold on the source is lifted. ``trouble``: what it missed."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, last_scan, identity, trouble) VALUES (?, ?, ?, ?)
+                   ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
+                       trouble = excluded.trouble, held = NULL, loss = 0, accepted = 0""",
+                (source, at, identity, trouble),
+            )
+
+    def troubled(self, source: SourceName, trouble: str) -> None:
+        """It could not be listed."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, trouble) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET trouble = excluded.trouble""",
+                (source, trouble),
+            )
+
+    def hold(self, source: SourceName, reason: str, *, loss: bool = False) -> None:
+        """Touch nothing of this source until the reason is gone. ``loss``: someone may accept it."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, held, loss) VALUES (?, ?, ?)
+                   ON CONFLICT DO UPDATE SET held = excluded.held, loss = excluded.loss""",
+                (source, reason, loss),
+            )
+
+    def accept(self, source: SourceName) -> bool:
+        """Someone says that the loss is real: believe the next listing. False if it is not held for one."""
+        with self._journal.transaction() as db:
+            query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
+            return db.execute(query, (source,)).rowcount > 0
+
+    def of(self, source: SourceName) -> SourceRow:
+        query = "SELECT last_scan, identity, held, accepted, trouble FROM sources WHERE name = ?"
+        found = self._journal.select(query, (source,))
+        return next((SourceRow(a, b, c, bool(d), e) for a, b, c, d, e in found), SourceRow())
