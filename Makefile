@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 READY := $(VENV)/.ready
 CONFIG ?= config.yaml
+# Processes that run the tests: much of their time is waiting for servers and programs.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: setup run test test-all lint bench clean
 
@@ -28,10 +31,10 @@ run: $(READY)
 	$(BIN)/ingestor run --config $(CONFIG)
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -m "slow or not slow"
+	$(PYTEST) -m "slow or not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check .
