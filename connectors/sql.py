@@ -17,6 +17,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from connectors._template import Template, as_text, columns, filled, written
 from ingestor.model import Blob, Item, Scalar
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from ingestor.registry import Options, Plugin
@@ -25,7 +26,6 @@ from ingestor.units import Size
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
-_COLUMN = re.compile(r"\{(\w+)\}")
 _BY_NAME = {"int": int, "str": str, "UUID": UUID}  # what a key may be; a version begins with its name
 _HUMAN = re.compile(
     r"authentication failed|access denied|permission denied|no such (table|column|function)|does not exist"
@@ -48,15 +48,6 @@ def _select(query: str) -> str:
     if not re.match(r"(select|with)\b", query, re.IGNORECASE):
         raise ValueError("must be a SELECT")
     return query
-
-
-def _template(text: str) -> str:
-    if not _COLUMN.search(text):
-        raise ValueError("must name a column in braces, as in {title}")
-    return text
-
-
-Template = Annotated[str, AfterValidator(_template)]
 
 
 class SqlOptions(Options):
@@ -91,7 +82,7 @@ class Sql:
     def __init__(self, options: SqlOptions) -> None:
         self._options = options
         self._engine: Engine | None = None
-        shown = [*options.metadata, *_COLUMN.findall(options.uri or "")]
+        shown = [*options.metadata, *columns(options.uri or "")]
         versioned = [options.key, *([options.version] if options.version else []), *shown]
         self._listed = list(dict.fromkeys(versioned)) if options.version else None  # None: all columns
 
@@ -116,11 +107,11 @@ class Sql:
             raise Stale(f"{item.uri} vanished since it was listed")
         if self._item(rows[0]).version != item.version:
             raise Stale(f"{item.uri} changed since it was listed")
-        data = _filled(self._options.text, rows[0])
+        data = filled(self._options.text, rows[0].__getitem__)
         limit = self._options.max_size
         if len(data) > limit:
             raise BadDocument(f"{item.uri} has {len(data):,} bytes; max_size is {limit:,}: raise it")
-        name = _filled(self._options.file_name, {"key": item.key, **rows[0]}).decode()
+        name = written(self._options.file_name, {"key": item.key, **rows[0]}.__getitem__)
         return Blob(data, name.rpartition("/")[2])
 
     def _rows(self, connection: "Connection") -> Iterator[_Row]:
@@ -145,7 +136,7 @@ class Sql:
             raise NeedsHuman(f"{options.key} is {key!r} in a row: a key is a whole number, text or a UUID")
         changed = row[options.version] if options.version else None
         shown = {name: row[name] for name in self._listed or row}
-        uri = _filled(options.uri, row).decode() if options.uri else f"{options.url}/{key}"
+        uri = written(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
         extra = tuple((name, _scalar(row[name])) for name in options.metadata)
         return Item(str(key), f"{type(key).__name__} {_digest(shown)}", uri, None, _seconds(changed), extra)
 
@@ -195,20 +186,6 @@ def _plain(row: _Row) -> dict[str, Any]:
     return {name: bytes(value) if isinstance(value, memoryview) else value for name, value in row.items()}
 
 
-def _filled(template: str, row: _Row) -> bytes:
-    """A template that is one column alone gives that column's bytes, if it holds bytes."""
-    alone = _COLUMN.fullmatch(template)
-    if alone and isinstance(row[alone[1]], bytes):
-        return bytes(row[alone[1]])
-    return _COLUMN.sub(lambda column: _text(row[column[1]]), template).encode("utf-8", "replace")
-
-
-def _text(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return "" if value is None else str(value)
-
-
 def _digest(row: _Row) -> str:
     whole = repr([(name, row[name]) for name in sorted(row)])
     return blake2b(whole.encode("utf-8", "replace"), digest_size=16).hexdigest()
@@ -217,7 +194,7 @@ def _digest(row: _Row) -> str:
 def _scalar(value: object) -> Scalar:
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    return value.isoformat() if isinstance(value, date) else _text(value)
+    return value.isoformat() if isinstance(value, date) else as_text(value)
 
 
 def _seconds(value: object) -> float | None:

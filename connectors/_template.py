@@ -1,0 +1,46 @@
+"""Texts with names of columns in braces, as in ``# {title}``. Pure.
+
+A name may hold dots, ``{user.name}``: what that means is up to whoever is asked for the value.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+_COLUMN = re.compile(r"\{(\w+(?:\.\w+)*)\}")
+Lookup = Callable[[str], object]
+
+
+def columns(template: str) -> list[str]:
+    """The names in it, in order."""
+    return _COLUMN.findall(template)
+
+
+def filled(template: str, value: Lookup) -> bytes:
+    """UTF-8. A template that is one column alone gives that column's bytes, if it holds bytes."""
+    alone = _COLUMN.fullmatch(template)
+    content = value(alone[1]) if alone else None
+    return content if isinstance(content, bytes) else written(template, value).encode()
+
+
+def written(template: str, value: Lookup) -> str:
+    """The same as text, without lone surrogates."""
+    text = _COLUMN.sub(lambda column: as_text(value(column[1])), template)
+    return text.encode("utf-8", "replace").decode()
+
+
+def as_text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
+
+
+def _template(text: str) -> str:
+    if not columns(text):
+        raise ValueError("must name a column in braces, as in {title}")
+    return text
+
+
+Template = Annotated[str, AfterValidator(_template)]
