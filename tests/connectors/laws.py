@@ -4,7 +4,8 @@
         @pytest.fixture
         def world(self, tmp_path): return FolderWorld(tmp_path)
 
-Laws about abilities that a connector does not have (Scoped, Watchable) skip themselves.
+Laws about abilities that a connector does not have (Scoped, Watchable), or its world (Refusing, Busy,
+Cutting, Counting), skip themselves.
 """
 
 import random
@@ -12,12 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pytest
 
 from ingestor.model import Blob, Hint, Item
-from ingestor.ports import Connector, NeedsHuman, Scoped, Stale, Transient, Watchable
+from ingestor.ports import Connector, NeedsHuman, PartialScan, Scoped, Stale, Transient, Watchable
 
 PATIENCE = 20.0  # seconds until a hint must have come; far more than it takes
 
@@ -35,6 +36,41 @@ class World(Protocol):
 
     def fail(self) -> None:
         """From now on the source can't be reached."""
+
+
+@runtime_checkable
+class Refusing(Protocol):
+    """A world with a login; ``secret`` is what no error may tell."""
+
+    secret: str
+
+    def deny(self) -> None:
+        """From now on nobody is let in."""
+
+    def relent(self) -> None:
+        """All is well again."""
+
+
+@runtime_checkable
+class Busy(Protocol):
+    def throttle(self) -> None:
+        """From now on the source says that it has no time."""
+
+    def relent(self) -> None: ...
+
+
+@runtime_checkable
+class Cutting(Protocol):
+    def cut(self, after: int) -> None:
+        """From now on connections break off after so many bytes."""
+
+    def relent(self) -> None: ...
+
+
+@runtime_checkable
+class Counting(Protocol):
+    def reads(self) -> int:
+        """How often contents were taken from the source."""
 
 
 def listed(connector: Connector) -> dict[str, Item]:
@@ -216,6 +252,68 @@ class ConnectorLaws:
         with pytest.raises((Transient, NeedsHuman)):
             list(world.connector.scan())
 
+    def test_whom_nobody_lets_in_needs_a_human(self, world: World) -> None:
+        if not isinstance(world, Refusing):
+            pytest.skip("has no login")
+        world.put("a.md", b"one")
+        item = listed(world.connector)["a.md"]
+        world.deny()
+        with pytest.raises(NeedsHuman) as held:
+            list(world.connector.scan())
+        assert world.secret not in _told(held.value)
+        _fetch_or_fail(world, item, b"one")
+        world.relent()
+        assert fetched(world.connector, listed(world.connector)["a.md"]).data == b"one"
+
+    def test_who_has_no_time_is_asked_later(self, world: World) -> None:
+        if not isinstance(world, Busy):
+            pytest.skip("is never busy")
+        world.put("a.md", b"one")
+        item = listed(world.connector)["a.md"]
+        world.throttle()
+        with pytest.raises(Transient) as caught:
+            list(world.connector.scan())
+        assert not isinstance(caught.value, PartialScan)
+        _fetch_or_fail(world, item, b"one")
+        world.relent()
+        assert fetched(world.connector, listed(world.connector)["a.md"]).data == b"one"
+
+    def test_what_is_cut_off_is_never_taken_for_the_whole(self, world: World) -> None:
+        if not isinstance(world, Cutting):
+            pytest.skip("comes whole")
+        contents = {f"{number}/{number}.md": random.Random(number).randbytes(30_000) for number in range(10)}
+        for key, data in contents.items():
+            world.put(key, data)
+        failures = 0
+        for after in (100, 1000, 5000, 20_000):
+            world.cut(after)
+            try:
+                assert listed(world.connector).keys() == contents.keys(), f"after {after} bytes"
+            except (Transient, NeedsHuman):
+                failures += 1
+            world.relent()
+        assert failures, "no listing was cut"
+        items = listed(world.connector)
+        world.cut(20_000)
+        for key, data in contents.items():
+            _fetch_or_fail(world, items[key], data)
+        world.relent()
+        found = {key: fetched(world.connector, item).data for key, item in listed(world.connector).items()}
+        assert found == contents
+
+    def test_what_did_not_change_is_not_read_again(self, world: World) -> None:
+        if not isinstance(world, Counting):
+            pytest.skip("does not count")
+        for key in ("a.md", "sub/b.md"):
+            world.put(key, key.encode())
+        before = world.reads()
+        for item in listed(world.connector).values():
+            fetched(world.connector, item)
+        after = world.reads()
+        assert after > before, "nothing is counted"
+        listed(world.connector)
+        assert world.reads() == after
+
     @pytest.mark.parametrize("seed", range(3))
     def test_after_any_history_it_lists_what_is_there(self, world: World, seed: int) -> None:
         expected = _random_history(world, random.Random(seed))
@@ -263,6 +361,19 @@ class ConnectorLaws:
         world.fail()
         with watching(world.connector):
             pass
+
+
+def _fetch_or_fail(world: World, item: Item, data: bytes) -> None:
+    """The bytes as they are, or an error that names what to wait for; what was fetched before may be kept."""
+    try:
+        assert world.connector.fetch(item).data == data
+    except (Transient, NeedsHuman):
+        pass
+
+
+def _told(error: BaseException | None) -> str:
+    """All that a log would have of it."""
+    return "" if error is None else f"{error!r} {error} {_told(error.__cause__)}"
 
 
 def _random_history(world: World, chance: random.Random) -> dict[str, bytes]:
