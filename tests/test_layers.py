@@ -55,6 +55,7 @@ MAY_THREAD = {
     "ingestor.isolation": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.chroma_child": "its own process, with a thread that ends it when its parent dies",
     "connectors.files": "a Lock: most remote file systems serve one caller at a time",
+    "connectors._imap_sessions": "a Lock: workers share connections; a Timer closes what is idle",
     "connectors._watchdog": "watchdog calls back on its own threads",
 }
 

@@ -1,0 +1,233 @@
+"""A mail server (dovecot) that tests start, and a world of messages in it."""
+
+import grp
+import imaplib
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+
+from connectors._imap_text import raw_name
+from connectors.imap import Imap, ImapOptions
+from ingestor.model import Blob, Item
+from tests.connectors.servers import HOST, Running, answers, free_port, program, running
+
+PASSWORD = "s3cret-ünd-long"
+_CONFIG = """
+base_dir = {folder}/run
+state_dir = {folder}/state
+log_path = {folder}/log
+protocols = imap
+listen = 127.0.0.1
+ssl = yes
+ssl_cert = <{folder}/certificate.pem
+ssl_key = <{folder}/key.pem
+ssl_dh =
+disable_plaintext_auth = no
+auth_failure_delay = 0
+mail_max_userip_connections = 6
+default_internal_user = {user}
+default_login_user = {user}
+default_internal_group = {group}
+first_valid_uid = 1
+mail_fsync = never
+mail_location = maildir:{folder}/mail/%u:LAYOUT=fs
+namespace inbox {{
+  inbox = yes
+  separator = /
+}}
+passdb {{
+  driver = passwd-file
+  args = scheme=PLAIN {folder}/users
+}}
+userdb {{
+  driver = static
+  args = uid={user} gid={group} home={folder}/home
+}}
+service imap-login {{
+  chroot =
+  inet_listener imap {{
+    port = {port}
+  }}
+  inet_listener imaps {{
+    port = {tls_port}
+  }}
+}}
+service anvil {{
+  chroot =
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Dovecot:
+    """``port`` takes plain connections and STARTTLS."""
+
+    folder: Path
+    port: int
+    tls_port: int
+    server: Running
+
+    @property
+    def certificate(self) -> Path:
+        return self.folder / "certificate.pem"
+
+    def admits(self, *users: str) -> None:
+        """These and no others, from now on."""
+        (self.folder / "users").write_text("".join(f"{user}:{PASSWORD}\n" for user in users))
+
+    def said(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
+
+
+@contextmanager
+def dovecot() -> Iterator[Dovecot]:
+    """It runs as somebody without rights. Its sockets want short paths, so it has a folder of its own."""
+    dovecot = program("dovecot")
+    folder = Path(mkdtemp(prefix="imap-", dir="/tmp"))
+    somebody, as_whom = _somebody(folder)
+    port, tls_port = free_port(), free_port()
+    settings = {"folder": folder, "port": port, "tls_port": tls_port, **somebody}
+    (folder / "config").write_text(_CONFIG.format_map(settings))
+    _make_certificate(folder)
+    command = [*as_whom, dovecot, "-F", "-c", str(folder / "config")]
+    try:
+        with running(command, folder, port, lambda: answers(port) and answers(tls_port)) as server:
+            made = Dovecot(folder, port, tls_port, server)
+            made.admits("ada")
+            yield made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _somebody(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """Names for the config, and the start of a command line that runs as them."""
+    root = os.getuid() == 0
+    user = pwd.getpwnam("nobody") if root else pwd.getpwuid(os.getuid())
+    names = {"user": user.pw_name, "group": grp.getgrgid(user.pw_gid).gr_name}
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    ids = [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
+    return names, [program("setpriv"), *ids] if root else []
+
+
+def _make_certificate(folder: Path) -> None:
+    out = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "certificate.pem"), "-days", "2"]
+    of = ["-subj", "/CN=tests", "-addext", f"subjectAltName=IP:{HOST}"]
+    make = [program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", *of, *out]
+    subprocess.run(make, check=True, capture_output=True)
+    (folder / "key.pem").chmod(0o644)
+
+
+class MailWorld:
+    """The ``World`` of the connector laws: ``folder/name`` is a message in a folder, which is made for it.
+
+    Messages have numbers, not names, and never change: ``connector`` lists them by the names that the world
+    gave them, and an edit is a new message in place of the old one. ``bare`` is the connector without that.
+    """
+
+    def __init__(self, server: Dovecot, **options: object) -> None:
+        self.server = server
+        login = {"host": HOST, "port": server.port, "username": "ada", "password": PASSWORD, "tls": False}
+        self.source: dict[str, object] = {**login, "folders": ["*"], **options}
+        self.bare = Imap(ImapOptions.model_validate(self.source))
+        self.connector = _Named(self)
+        self.names: dict[str, str] = {}  # what the laws call it, by the connector's key
+        self.client = imaplib.IMAP4(HOST, server.port, timeout=30)
+        self.client.authenticate("PLAIN", lambda _: f"\0ada\0{PASSWORD}".encode())
+
+    def put(self, key: str, data: bytes) -> None:
+        old = self._key(key)
+        folder = key.rpartition("/")[0] or "INBOX"
+        self.client.create(_quoted(folder))
+        if data:
+            done = _fine(self.client.append(_quoted(folder), "", "", data))
+            validity, uid = done.partition("APPENDUID ")[2].partition("]")[0].split()
+        else:
+            validity, uid = self._put_empty(folder)
+        self._delete(old)
+        self.names[f"{folder}/{validity}/{uid}.eml"] = key
+
+    def delete(self, key: str) -> None:
+        self._delete(self._key(key))
+
+    def move(self, old: str, new: str) -> None:
+        there = self._key(old)
+        assert there
+        folder = new.rpartition("/")[0] or "INBOX"
+        self.client.create(_quoted(folder))
+        uid = self._select(there)
+        _fine(self.client.uid("COPY", uid, _quoted(folder)))
+        copied = self.client.response("COPYUID")[1][-1]
+        validity, _, number = copied.decode().split()
+        self._delete(there)
+        self.names[f"{folder}/{validity}/{number}.eml"] = new
+
+    def flag(self, key: str, *flags: str) -> None:
+        there = self._key(key)
+        assert there
+        _fine(self.client.uid("STORE", self._select(there), "+FLAGS", f"({' '.join(flags)})"))
+
+    def flags(self, key: str) -> str:
+        there = self._key(key)
+        assert there
+        return _fine(self.client.uid("FETCH", self._select(there), "(FLAGS)"))
+
+    def fail(self) -> None:
+        self.server.server.kill()
+
+    def close(self) -> None:
+        self.client.shutdown()
+
+    def _put_empty(self, folder: str) -> tuple[str, str]:
+        """It comes as delivered mail does: the server takes none over IMAP."""
+        root = self.server.folder / "mail/ada"
+        below = root if folder == "INBOX" else root / raw_name(folder).decode()
+        (below / "tmp/empty").write_bytes(b"")
+        (below / "tmp/empty").rename(below / f"new/{len(self.names)}.empty")
+        self.client.select(_quoted(folder))
+        validity = self.client.response("UIDVALIDITY")[1][-1].decode()
+        return validity, _fine(self.client.uid("SEARCH", "ALL")).split()[-1]
+
+    def _delete(self, there: str | None) -> None:
+        if there:
+            _fine(self.client.uid("STORE", self._select(there), "+FLAGS", r"(\Deleted)"))
+            _fine(self.client.expunge())
+            del self.names[there]
+
+    def _select(self, there: str) -> str:
+        """The UID, its folder being open."""
+        folder, _, name = there.rsplit("/", 2)
+        _fine(self.client.select(_quoted(folder)))
+        return name.removesuffix(".eml")
+
+    def _key(self, name: str) -> str | None:
+        return next((key for key, known in self.names.items() if known == name), None)
+
+
+class _Named:
+    def __init__(self, world: MailWorld) -> None:
+        self._world = world
+
+    def scan(self) -> Iterator[Item]:
+        for item in self._world.bare.scan():
+            yield replace(item, key=self._world.names[item.key])
+
+    def fetch(self, item: Item) -> Blob:
+        folder = dict(item.extra)["folder"]
+        return self._world.bare.fetch(replace(item, key=f"{folder}/{item.version}.eml"))
+
+
+def _quoted(folder: str) -> str:
+    raw = raw_name(folder).decode().replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{raw}"'
+
+
+def _fine(answer: tuple[str, list[bytes | None]]) -> str:
+    kind, lines = answer
+    assert kind == "OK", lines
+    return (lines[-1] or b"").decode()
