@@ -37,6 +37,13 @@ class Filtered(Protocol):
     def takes(self, path: Path) -> bool: ...
 
 
+@runtime_checkable
+class Listening(Protocol):
+    """Options of a connector that opens a port."""
+
+    def listens(self) -> tuple[str, int]: ...
+
+
 def check(tree: Tree, folder: Path) -> Config | tuple[Problem, ...]:
     """The config that the tree means, or its problems by line. ``folder``: where relative paths begin."""
     found = Check(tree, folder, list(tree.problems))
@@ -70,6 +77,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
         return None
     for index, source in sources.items():
         _own_files(found, ("sources", index, "path"), source, settings.state, chroma)
+    _ports(found, sources, chroma)
     return Config(
         state=settings.state,
         chroma=chroma,
@@ -192,3 +200,17 @@ def _own_files(found: Check, at: Where, source: SourceConfig, state: Path, chrom
             exclude = "" if inside == "." else f"exclude it (exclude: ['/{inside}/']) or "
             written = f"holds {folder} ({key}), whose files would become documents and change for ever"
             found.fault(at, f"{written}: {exclude}move it out of source {source.name!r}")
+
+
+def _ports(found: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) -> None:
+    """No two listen on one port; a source that feeds two collections is one."""
+    taken: dict[int, tuple[str, Choice | None]] = {}
+    if isinstance(chroma, Supervised) and not chroma.embedded:
+        taken[chroma.port] = "chroma", None
+    for index, source in sources.items():
+        options = source.connector.options
+        if isinstance(options, Listening):
+            _, port = options.listens()
+            who, other = taken.setdefault(port, (f"sources[{index}]", source.connector))
+            if other != source.connector:
+                found.fault(("sources", index, "port"), f"{port} is also the port of {who}: choose another")

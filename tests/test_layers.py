@@ -56,6 +56,7 @@ MAY_THREAD = {
     "ingestor.chroma_child": "its own process, with a thread that ends it when its parent dies",
     "connectors.files": "a Lock: most remote file systems serve one caller at a time",
     "connectors._imap_sessions": "a Lock: workers share connections; a Timer closes what is idle",
+    "connectors._push_http": "a few workers answer requests, each at the speed of its caller",
     "connectors._watchdog": "watchdog calls back on its own threads",
 }
 
@@ -67,7 +68,14 @@ CONFINED = {
     "sentence_transformers": ("ingestor.embedders",),
     "transformers": ("ingestor.embedders",),
     "watchdog": ("connectors",),
-    "typer": ("ingestor.cli", "ingestor.chunk_command"),
+    "typer": (
+        "ingestor.cli",
+        "ingestor.cli_look",
+        "ingestor.cli_tell",
+        "ingestor.cli_work",
+        "ingestor.chunk_command",
+        "ingestor.usage",
+    ),
     "rich": (
         "ingestor.chunk_show",
         "ingestor.console",
