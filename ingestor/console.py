@@ -72,7 +72,8 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
     print(f"time        {duration(result['seconds'])}")
     for problem in result["problems"]:
         _complain(f"{problem['source']}: {problem['document']}", problem["reason"])
-    for source, reason in {**result["unseen"], **result["held"]}.items():
+    paused = dict.fromkeys(result["paused"], "it is paused: nothing is done for it")
+    for source, reason in {**result["unseen"], **result["held"], **paused}.items():
         _complain(f"source {source}", reason)
 
 

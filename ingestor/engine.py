@@ -18,7 +18,7 @@ from ingestor.prepare import Job, Prepared, prepare, withdraw
 from ingestor.rows import Entry, Feed, Receipt
 from ingestor.scanner import Scan, Scanner
 from ingestor.shelf import Shelf
-from ingestor.standing import Standing
+from ingestor.source_rows import SourceRows
 from ingestor.work import Outcome, Stopped, Work
 from ingestor.writer import BATCH, Writer
 
@@ -40,7 +40,7 @@ class Engine:
         workers: int = 16,
     ) -> None:
         self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
-        self.standing = Standing(journal)
+        self.source_rows = SourceRows(journal)
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # in no config any more, and their documents shall go
         self.in_flight: dict[int, Entry] = {}
@@ -129,7 +129,7 @@ class Engine:
             return
         if isinstance(error, NeedsHuman):
             log.error("source %s is held: %s", entry.source, error)
-            self.standing.hold(entry.source, str(error))
+            self.source_rows.hold(entry.source, str(error))
         if isinstance(error, Stale) and source is not None:
             self.scanner.look_again(entry.feed, entry.key)
         self.journal.fail(entry.row, version, failure)
@@ -140,12 +140,12 @@ class Engine:
     # --- dispatching ---------------------------------------------------------------------------------
 
     def _ready(self) -> list[Feed]:
-        """What may be worked on: the source is not held, and the collection can be written."""
+        """What may be worked on: the source is neither held nor paused, and the collection can be written."""
         paused = self.writer.paused()
         return [
             (name, collection)
             for name, collection in self.sources
-            if collection not in paused and self.standing.of(name).held is None
+            if collection not in paused and self.source_rows.of(name).ready
         ]
 
     def _gone(self, ready: Sequence[Feed], now: float, limit: int) -> list[Entry]:
@@ -229,7 +229,7 @@ class Engine:
     def _hold_collection(self, collection: CollectionName, error: Exception) -> None:
         for source in self.sources.values():
             if source.collection == collection:
-                self.standing.hold(source.name, str(error))
+                self.source_rows.hold(source.name, str(error))
 
 
 def _size(entry: Entry) -> int:

@@ -54,6 +54,9 @@ def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
     for name, source in status.sources.items():
         if source.held:
             yield Text.assemble((f"source {name} is held: ", "red"), line(source.held))
+        if source.paused is not None:
+            words = f" is paused since {duration(max(0.0, now - source.paused))}; to go on: "
+            yield Text.assemble((f"source {name}", "yellow"), words, command(f"resume {name}", config))
         if source.trouble:
             yield Text.assemble((f"source {name}: ", "yellow"), line(source.trouble))
         if not source.configured:

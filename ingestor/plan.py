@@ -17,6 +17,7 @@ from ingestor.model import CollectionName, DocumentId, Fingerprint, Item, Vector
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.prepare import Job, Prepared, prepare
 from ingestor.rows import Entry
+from ingestor.source_rows import SourceRows
 
 
 @dataclass(slots=True)
@@ -71,6 +72,9 @@ def make(
     """
     plan = Plan()
     for source in sources:
+        if SourceRows(journal).of(source.name).paused is not None:
+            plan.problems.append((source.name, "it is paused: nothing is done for it"))
+            continue
         try:
             _plan_source(plan, journal, source, source.collection in rebuilt, progress)
         except (NeedsHuman, Transient, OSError) as error:

@@ -68,7 +68,8 @@ class Receipt:
 class SourceRow:
     """``held``: why nothing of this source is touched; ``trouble``: why its last listing did not see all.
 
-    ``accepted``: someone said that the loss for which it is held is real.
+    ``accepted``: someone said that the loss for which it is held is real. ``paused``: since when someone
+    wants nothing done for it, POSIX seconds.
     """
 
     last_scan: float | None = None
@@ -76,6 +77,12 @@ class SourceRow:
     held: str | None = None
     accepted: bool = False
     trouble: str | None = None
+    paused: float | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether its documents may be touched."""
+        return self.held is None and self.paused is None
 
 
 @dataclass(frozen=True, slots=True)

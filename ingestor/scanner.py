@@ -12,7 +12,7 @@ from ingestor.listing import Listing, Source
 from ingestor.model import CollectionName, Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.rows import Feed
-from ingestor.standing import Standing
+from ingestor.source_rows import SourceRows
 from ingestor.work import Outcome, Work
 
 log = logging.getLogger("ingestor")
@@ -58,7 +58,7 @@ class Scanner:
         whole: Callable[[CollectionName], None],
     ) -> None:
         self.journal, self.pool, self.clock, self.random, self._whole = journal, pool, clock, random, whole
-        self.standing = Standing(journal)
+        self.source_rows = SourceRows(journal)
         self._sources: dict[Feed, Source] = {}
         self._watches: dict[Feed, _Watch] = {}
 
@@ -75,9 +75,9 @@ class Scanner:
     def start(self) -> None:
         """Begin every listing that is due."""
         for feed, state in self._watches.items():
-            if self.clock() >= state.next_scan or self.standing.of(feed[0]).accepted:
+            if self.clock() >= state.next_scan or self.source_rows.of(feed[0]).accepted:
                 state.dirty.add("")
-            if state.scanning or not self._may_list(state):
+            if state.scanning or not self._may_list(feed, state):
                 continue
             source = self._sources[feed]
             scope = listing.scope_of(source, state.dirty)
@@ -94,11 +94,14 @@ class Scanner:
 
     def busy(self) -> bool:
         """Whether a listing runs or could."""
-        return any(state.scanning or self._may_list(state) for state in self._watches.values())
+        return any(state.scanning or self._may_list(feed, state) for feed, state in self._watches.items())
 
     def quiet(self) -> bool:
         """Whether all that is known to have changed was listed."""
-        return not any(state.scanning or state.dirty for state in self._watches.values())
+        return not any(
+            state.scanning or (state.dirty and not self._paused(feed))
+            for feed, state in self._watches.items()
+        )
 
     def listed(self, collection: CollectionName) -> bool:
         """Whether every source that feeds it was listed whole since the config was taken over."""
@@ -109,17 +112,21 @@ class Scanner:
         times = [
             state.next_scan
             for feed, state in self._watches.items()
-            if not state.scanning and (routine or self._may_recover(feed[0], state))
+            if not (state.scanning or self._paused(feed)) and (routine or self._may_recover(feed[0], state))
         ]
         return min(times, default=decide.NEVER)
 
     def _may_recover(self, name: SourceName, state: _Watch) -> bool:
         """Whether its last listing failed in a way that may pass without a person's doing."""
-        return bool(state.attempts or state.partial) and self.standing.of(name).held is None
+        return bool(state.attempts or state.partial) and self.source_rows.of(name).held is None
 
-    def _may_list(self, state: _Watch) -> bool:
+    def _may_list(self, feed: Feed, state: _Watch) -> bool:
         """After a failure hints don't hasten a listing: its time is set."""
-        return bool(state.dirty) and (not state.attempts or self.clock() >= state.next_scan)
+        due = bool(state.dirty) and (not state.attempts or self.clock() >= state.next_scan)
+        return due and not self._paused(feed)
+
+    def _paused(self, feed: Feed) -> bool:
+        return self.source_rows.of(feed[0]).paused is not None
 
     def _listing(self, source: Source, scope: Scope) -> Callable[[], Listing]:
         known = self.journal.wanted_versions
@@ -156,7 +163,7 @@ class Scanner:
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
         if found.scope.whole:
             if source.leads:
-                self.standing.scanned(source.name, self.clock(), found.identity, found.trouble)
+                self.source_rows.scanned(source.name, self.clock(), found.identity, found.trouble)
             self._whole(source.collection)
             state.next_scan = self.clock() + source.scan_every
             state.attempts, state.whole = 0, True
@@ -168,23 +175,23 @@ class Scanner:
             state.partial += 1
 
     def _held(self, source: Source, state: _Watch, found: Listing) -> bool:
-        row = self.standing.of(source.name)
+        row = self.source_rows.of(source.name)
         moved_root = row.identity not in (None, found.identity)
         reason = decide.sudden_loss(found.changes, found.known, source.max_loss, moved_root)
         if reason is None or row.accepted:
             return False
         held = f"{reason}; nothing is removed; if that is right, run: ingestor accept {source.name}"
         self._say(source, state, held)
-        self.standing.hold(source.name, held, loss=True)
+        self.source_rows.hold(source.name, held, loss=True)
         return True
 
     def _failed(self, source: Source, state: _Watch, outcome: Outcome) -> None:
         reason = str(outcome.error)
         self._say(source, state, reason)
         if isinstance(outcome.error, NeedsHuman):
-            self.standing.hold(source.name, reason)
+            self.source_rows.hold(source.name, reason)
         else:
-            self.standing.troubled(source.name, reason)
+            self.source_rows.troubled(source.name, reason)
             if not isinstance(outcome.error, Transient):
                 log.error("%s", outcome.trace)
         state.next_scan = self._later(source, state.attempts)

@@ -76,6 +76,9 @@ _MIGRATIONS = (
     CREATE INDEX high ON documents (collection, statistic, hi) WHERE hi IS NOT NULL;
     CREATE INDEX failed ON documents (source, key) WHERE reason IS NOT NULL;
     """,
+    """
+    ALTER TABLE sources ADD COLUMN paused REAL;
+    """,
 )
 
 

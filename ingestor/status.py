@@ -11,7 +11,7 @@ from ingestor.live import Live
 from ingestor.model import CollectionName, SourceName
 from ingestor.reports import Reports
 from ingestor.rows import Edition
-from ingestor.standing import Standing
+from ingestor.source_rows import SourceRows
 
 
 @dataclass(slots=True)
@@ -25,6 +25,7 @@ class SourceStatus:
     quarantined: int = 0
     last_scan: float | None = None
     held: str | None = None
+    paused: float | None = None  # since when
     trouble: str | None = None  # why not everything could be listed
     configured: bool = True
 
@@ -106,8 +107,9 @@ def _add_sources(status: Status, journal: Journal, live: Live) -> None:
         setattr(source, shown, getattr(source, shown) + documents)
         source.waiting += documents if state == "waiting" else 0
     for name, source in status.sources.items():
-        row = Standing(journal).of(SourceName(name))
+        row = SourceRows(journal).of(SourceName(name))
         source.last_scan, source.held, source.trouble = row.last_scan, row.held, row.trouble
+        source.paused = row.paused
         source.in_flight = live.in_flight.get(name, 0)
     status.failures = [
         Failed(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)

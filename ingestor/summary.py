@@ -4,14 +4,14 @@ from collections import Counter
 from typing import Any
 
 from ingestor.reports import Reports
-from ingestor.standing import Standing
+from ingestor.source_rows import SourceRows
 from ingestor.wiring import Running
 
 
 def of_sync(running: Running, seconds: float) -> dict[str, Any]:
     """The stable keys of ``sync --json``."""
     tally, journal, embedding = running.engine.writer.tally, running.journal, running.embedding
-    rows = {source.name: Standing(journal).of(source.name) for source in running.parts.config.sources}
+    rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
     states = Counter[str]()
     for source, _, state, documents in Reports(journal).counts():
         states[state] += documents if source in rows else 0
@@ -38,5 +38,6 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in Reports(journal).failures()],
         "held": {name: row.held for name, row in rows.items() if row.held is not None},
+        "paused": [name for name, row in rows.items() if row.paused is not None],
         "unseen": {name: row.trouble for name, row in rows.items() if row.trouble is not None},
     }

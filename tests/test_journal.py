@@ -15,7 +15,7 @@ from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.reports import Reports
 from ingestor.rows import CollectionRow, Entry, Intent, Receipt, SourceRow, pack, unpack
 from ingestor.schema import NewerJournal
-from ingestor.standing import Standing
+from ingestor.source_rows import SourceRows
 
 S, C = SourceName("s"), CollectionName("docs")
 
@@ -180,28 +180,28 @@ def test_doubt_makes_everything_due_again(journal: Journal) -> None:
 
 
 def test_a_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
-    assert not Standing(journal).accept(S)
-    Standing(journal).hold(S, "too many", loss=True)
-    assert Standing(journal).of(S).held == "too many"
-    assert Standing(journal).accept(S)
-    assert Standing(journal).of(S).accepted
-    Standing(journal).scanned(S, 7.0, "disk")
-    assert Standing(journal).of(S) == SourceRow(7.0, "disk", held=None, accepted=False)
+    assert not SourceRows(journal).accept(S)
+    SourceRows(journal).hold(S, "too many", loss=True)
+    assert SourceRows(journal).of(S).held == "too many"
+    assert SourceRows(journal).accept(S)
+    assert SourceRows(journal).of(S).accepted
+    SourceRows(journal).scanned(S, 7.0, "disk")
+    assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", held=None, accepted=False)
 
 
 def test_only_a_loss_can_be_accepted(journal: Journal) -> None:
-    Standing(journal).hold(S, "too many", loss=True)
-    Standing(journal).hold(S, "the folder is missing")
-    assert not Standing(journal).accept(S)
+    SourceRows(journal).hold(S, "too many", loss=True)
+    SourceRows(journal).hold(S, "the folder is missing")
+    assert not SourceRows(journal).accept(S)
 
 
 def test_a_listing_that_missed_something_is_remembered_until_one_misses_nothing(journal: Journal) -> None:
-    Standing(journal).scanned(S, 7.0, "disk", "a/b can't be read")
-    assert Standing(journal).of(S) == SourceRow(7.0, "disk", trouble="a/b can't be read")
-    Standing(journal).scanned(S, 8.0, "disk")
-    assert Standing(journal).of(S).trouble is None
-    Standing(journal).troubled(S, "no answer")
-    assert Standing(journal).of(S) == SourceRow(8.0, "disk", trouble="no answer")
+    SourceRows(journal).scanned(S, 7.0, "disk", "a/b can't be read")
+    assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", trouble="a/b can't be read")
+    SourceRows(journal).scanned(S, 8.0, "disk")
+    assert SourceRows(journal).of(S).trouble is None
+    SourceRows(journal).troubled(S, "no answer")
+    assert SourceRows(journal).of(S) == SourceRow(8.0, "disk", trouble="no answer")
 
 
 def test_collections_are_remembered(journal: Journal) -> None:

@@ -5,7 +5,7 @@ from ingestor.model import SourceName
 from ingestor.rows import SourceRow
 
 
-class Standing:
+class SourceRows:
     """Every method is one transaction."""
 
     def __init__(self, journal: Journal) -> None:
@@ -45,7 +45,22 @@ class Standing:
             query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
             return db.execute(query, (source,)).rowcount > 0
 
+    def pause(self, source: SourceName, since: float) -> None:
+        """Someone wants nothing done for it until ``resume``."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, paused) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET paused = COALESCE(paused, excluded.paused)""",
+                (source, since),
+            )
+
+    def resume(self, source: SourceName) -> bool:
+        """False if it was not paused."""
+        with self._journal.transaction() as db:
+            query = "UPDATE sources SET paused = NULL WHERE name = ? AND paused IS NOT NULL"
+            return db.execute(query, (source,)).rowcount > 0
+
     def of(self, source: SourceName) -> SourceRow:
-        query = "SELECT last_scan, identity, held, accepted, trouble FROM sources WHERE name = ?"
+        query = "SELECT last_scan, identity, held, accepted, trouble, paused FROM sources WHERE name = ?"
         found = self._journal.select(query, (source,))
-        return next((SourceRow(a, b, c, bool(d), e) for a, b, c, d, e in found), SourceRow())
+        return next((SourceRow(a, b, c, bool(d), e, f) for a, b, c, d, e, f in found), SourceRow())

@@ -1,0 +1,103 @@
+"""The commands that keep collections in step."""
+
+import logging
+import time
+from importlib.resources import files
+from os import environ
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ingestor import console, greeting, progress, summary
+from ingestor.daemon import Loop
+from ingestor.editions import Editions
+from ingestor.invocation import command
+from ingestor.live import Live
+from ingestor.log import set_up
+from ingestor.reload import Reloader
+from ingestor.reports import Reports
+from ingestor.usage import (
+    CONFIG,
+    FAILED,
+    QUARANTINED,
+    SETTLED,
+    USAGE,
+    ConfigOption,
+    JsonOption,
+    fail,
+    read_config,
+)
+from ingestor.wiring import opened
+from ingestor.wishes import Wishes
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = CONFIG, as_json: JsonOption = False
+) -> None:
+    """Write a commented config to begin with.
+
+    The folder of documents that it names is made, too, where there is none.
+    """
+
+    if path.exists():
+        fail(f"{path} exists already; name another file, or move it away", USAGE)
+    path.write_text(files("ingestor").joinpath("templates/config.yaml").read_text())
+    documents = path.parent / "documents"
+    documents.mkdir(exist_ok=True)
+    words = f"Wrote {path}. Put documents into {documents}, or name other sources there; then: "
+    console.say({"config": str(path), "documents": str(documents)}, words + command("run", path), as_json)
+
+
+def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
+    """Keep Chroma in step with the sources, until stopped.
+
+    It serves Chroma, watches the sources, and ends at SIGTERM, Ctrl-C or with its terminal. A changed config
+    file is taken over while it runs.
+    """
+
+    checked = read_config(config)
+    set_up(checked.log.level, "json" if as_json else checked.log.format)
+    wishes = Wishes()
+    with wishes.heard(), opened(checked, serve=True) as running, progress.shown(as_json) as watcher:
+        logging.getLogger("ingestor").info("Chroma listens at %s", running.collections.address)
+        loop = Loop(running, wishes, watcher)
+        reloader = Reloader(config, environ, wishes)
+        loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
+        if not as_json:
+            greeting.take_leave()
+
+
+def _ready(live: Live, loop: Loop, config: Path, as_json: bool) -> None:
+    names = sorted({source.collection for source in loop.running.parts.config.sources})
+    editions, reports = Editions(loop.running.journal), Reports(loop.running.journal)
+    records = sum(reports.records(editions.live(name).name) for name in names)
+    failed = len(reports.failures())
+    if as_json:
+        logging.getLogger("ingestor").info("in step", extra={"records": records, "failed": failed})
+        return
+    question = greeting.question(loop.running.collections, names[0])
+    greeting.greet(live, names, records, failed, question, config)
+
+
+def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
+    """Bring Chroma in step once.
+
+    Exits with 0 when all is settled, 3 when some documents are quarantined, 4 when something failed.
+    """
+
+    checked = read_config(config)
+    set_up("warning" if as_json else checked.log.level, checked.log.format)
+    begun, wishes = time.monotonic(), Wishes()
+    with wishes.heard(), opened(checked, serve=False) as running, progress.shown(as_json) as watcher:
+        loop = Loop(running, wishes, watcher)
+        loop.sync()
+        result = summary.of_sync(running, time.monotonic() - begun)
+    console.show_sync(result, as_json)
+    raise typer.Exit(_sync_code(result))
+
+
+def _sync_code(result: dict[str, Any]) -> int:
+    if result["held"] or result["unseen"] or result["documents"]["failed"]:
+        return FAILED
+    return QUARANTINED if result["documents"]["quarantined"] else SETTLED

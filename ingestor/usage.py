@@ -1,0 +1,39 @@
+"""What the commands share: their common options, the config that they read, their exit codes."""
+
+import sys
+from os import environ
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from ingestor.config import Config
+from ingestor.config_file import load
+from ingestor.invocation import DEFAULT_CONFIG
+from ingestor.printable import spelt
+
+ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+CONFIG = DEFAULT_CONFIG
+
+SETTLED, USAGE, QUARANTINED, FAILED = 0, 2, 3, 4
+
+
+def fail(message: str, code: int) -> NoReturn:
+    print(spelt(message), file=sys.stderr)
+    raise SystemExit(code)
+
+
+def read_config(path: Path) -> Config:
+    config = load(path, environ)
+    for warning in config.warnings:
+        print(f"{path}: warning: {warning}", file=sys.stderr)
+    return config
+
+
+def chosen(config: Config, wanted: str | None) -> str:
+    """The collection that is meant: the one named, or the only one."""
+    names = sorted({str(source.collection) for source in config.sources})
+    if wanted is None and len(names) > 1:
+        fail(f"say which with --collection: {', '.join(names)}", USAGE)
+    return wanted or names[0]
