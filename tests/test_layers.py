@@ -27,7 +27,8 @@ HARMLESS = {
     "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum",
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
-    "numpy", "pydantic", "pydantic_core", "sentencex", "urllib.parse", "xml", "yaml",
+    "idna", "ipaddress", "numpy", "protego", "pydantic", "pydantic_core", "sentencex",
+    "urllib.parse", "xml", "yaml",
 }  # fmt: skip
 
 # Harmless to import, but not to call: files through a Path, the clock through datetime, the machine's ids.
@@ -43,6 +44,7 @@ EXCUSED = {
     ("ingestor.ports", "threading"): "Event, as the type of the flag that stops a watcher",
     ("connectors._names", "os"): "fsencode and fsdecode: text in, text out",
     ("connectors._imap_text", "email.utils"): "dates as mail has them: text in, numbers out",
+    ("connectors._web_headers", "email.utils"): "dates as HTTP has them: text in, numbers out",
 }
 
 THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "asyncio"}

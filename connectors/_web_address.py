@@ -1,0 +1,95 @@
+"""Which network addresses may be asked. Pure.
+
+A page on the web can name any host, and any name can resolve to any address: that of a router's settings, of
+a database without a password, of a cloud's secrets (169.254.169.254). So whatever is not public is refused
+unless the config allows it, whichever way the address is written: forms of IPv6 that carry an IPv4 address
+are judged by that one. The ranges are those of IANA's special-purpose registries (RFC 6890), kept here
+because what Python calls global differs between its versions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+def _networks(*texts: str) -> tuple[Network, ...]:
+    return tuple(map(ip_network, texts))
+
+
+# What people have at home and at work: here a name in ``allow_private`` suffices.
+_INSIDE = _networks(
+    *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8"),
+    *("::1/128", "fc00::/7"),
+)
+# Besides: this network, link-local, protocols' own, documentation, relays, benchmarks, multicast, reserved.
+_CLOSED = _INSIDE + _networks(
+    *("0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15"),
+    *("198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"),
+    *("2001::/23", "2001:db8::/32", "3fff::/20"),
+)
+_PUBLIC_6 = IPv6Network("2000::/3")  # all of IPv6 that is global unicast
+_LAST_FOUR = _networks(
+    "::ffff:0:0/96", "64:ff9b::/96", "::ffff:0:0:0/96", "::/96"
+)  # mapped, NAT64, SIIT, old
+_6TO4 = IPv6Network("2002::/16")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What the config allows beyond public addresses. Names are lower-case."""
+
+    names: frozenset[str] = frozenset()
+    networks: tuple[Network, ...] = ()
+
+
+def allowed(entries: Sequence[str]) -> Allowed:
+    """Of host names, addresses and networks such as ``10.1.0.0/16``. Raises ValueError."""
+    names, networks = set[str](), list[Network]()
+    for entry in entries:
+        try:
+            networks.append(ip_network(entry))
+        except ValueError:
+            if not entry or "/" in entry or ":" in entry or entry.replace(".", "").isdigit():
+                raise ValueError(
+                    f"{entry!r} is neither a host's name nor a network such as 10.1.0.0/16"
+                ) from None
+            names.add(entry.lower().rstrip("."))
+    return Allowed(frozenset(names), tuple(networks))
+
+
+def may_ask(host: str, address: str, allowed: Allowed) -> bool:
+    """Whether that address, which ``host`` resolved to, may be connected to."""
+    given = ip_address(address)
+    meant = _within(given)
+    if any(_lies_in(each, network) for network in allowed.networks for each in (given, meant)):
+        return True
+    if host in allowed.names and any(_lies_in(meant, network) for network in _INSIDE):
+        return True
+    return is_public(address)
+
+
+def is_public(address: str) -> bool:
+    """Whether anybody on the internet may be found there."""
+    meant = _within(ip_address(address))
+    if isinstance(meant, IPv6Address) and meant not in _PUBLIC_6:
+        return False
+    return not any(_lies_in(meant, network) for network in _CLOSED)
+
+
+def _within(address: Address) -> Address:
+    """The IPv4 address that a form of IPv6 carries, else the address."""
+    if not isinstance(address, IPv6Address) or address == IPv6Address("::1"):
+        return address
+    number = int(address)
+    if any(_lies_in(address, network) for network in _LAST_FOUR):
+        return IPv4Address(number & 0xFFFF_FFFF)
+    if address in _6TO4:
+        return IPv4Address(number >> 80 & 0xFFFF_FFFF)
+    return address
+
+
+def _lies_in(address: Address, network: Network) -> bool:
+    return address.version == network.version and address in network

@@ -1,0 +1,86 @@
+"""What was sent, unpacked, within a limit. Pure.
+
+A few kilobytes can unpack to gigabytes, so unpacking goes piece by piece and ends at the limit.
+"""
+
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+ACCEPTED = "gzip, deflate"  # what servers are told that we unpack
+_GZIP, _ZLIB, _RAW = 31, 15, -15  # zlib's window bits for each
+
+
+class TooLarge(Exception):
+    """More than the limit, packed or unpacked."""
+
+
+class Broken(Exception):
+    """Not what it is said to be, or cut off."""
+
+
+@dataclass(slots=True)
+class Body:
+    """Gathers a body that comes in pieces. ``encoding`` as in the header Content-Encoding."""
+
+    encoding: str
+    limit: int  # bytes, before and after
+    _kept: bytearray = field(default_factory=bytearray)
+    _taken: int = 0
+    _unpack: Any = None
+
+    def __post_init__(self) -> None:
+        self.encoding = self.encoding.strip().lower()
+        if self.encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise Broken(f"packed with {self.encoding!r}, which it was not asked for")
+
+    def add(self, piece: bytes) -> None:
+        """Raises TooLarge or Broken."""
+        self._taken += len(piece)
+        if self._taken > self.limit:
+            raise TooLarge
+        if self.encoding in ("", "identity"):
+            self._kept += piece
+            return
+        while piece:
+            piece = self._added(piece)
+
+    def done(self) -> bytes:
+        """Raises Broken when the end is missing."""
+        if self._unpack is not None and not self._unpack.eof:
+            raise Broken("cut off: it can't be unpacked to its end")
+        return bytes(self._kept)
+
+    def _added(self, piece: bytes) -> bytes:
+        """What of the piece lies behind the end of a packed part: another part, or padding."""
+        if self._unpack is None or self._unpack.eof:
+            if self._kept and not piece.strip(b"\0"):
+                return b""
+            self._unpack = zlib.decompressobj(self._window(piece))
+        try:
+            self._kept += self._unpack.decompress(piece, self.limit + 1 - len(self._kept))
+        except zlib.error as error:
+            raise Broken(f"it can't be unpacked: {error}") from error
+        if len(self._kept) > self.limit:
+            raise TooLarge
+        rest: bytes = self._unpack.unconsumed_tail or self._unpack.unused_data
+        return rest
+
+    def _window(self, piece: bytes) -> int:
+        """Deflate is sent with zlib's two bytes in front, as it should be, and without."""
+        if self.encoding != "deflate":
+            return _GZIP
+        return (
+            _ZLIB
+            if piece[0] & 0x0F == 8 and (piece[0] >> 4) <= 7 and int.from_bytes(piece[:2]) % 31 == 0
+            else _RAW
+        )
+
+
+def gunzipped(data: bytes, limit: int) -> bytes:
+    """A gzip file's content; of any other the bytes as they are. Raises TooLarge or Broken."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    body = Body("gzip", limit)
+    body.add(data)
+    return body.done()

@@ -1,0 +1,309 @@
+"""One request over HTTP, to an address that was judged first (decision 0013).
+
+A name is resolved here, every address it has is judged, and the connection goes to those very addresses:
+what the name resolves to a moment later is of no interest. That happens wherever a connection is opened, so
+that there is no way around it; certificates are checked against the name. Redirects are not followed but
+told, so that each is judged anew. Secrets go to the origins that they are meant for and nowhere else, there
+are no cookies and no proxies. A request ends at its deadline, however slowly it drips, and at its size limit.
+"""
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from types import TracebackType
+from urllib.parse import urlsplit
+
+import httpcore
+
+from connectors._web_address import Allowed, may_ask
+from connectors._web_body import ACCEPTED, Body, Broken, TooLarge
+from connectors._web_headers import Headers, Validators, retry_after
+from connectors._web_robots import AGENT
+from connectors._web_url import normal, origin, port_of
+from connectors._web_words import Answer
+from ingestor.ports import Transient
+
+_CONNECT = 15.0  # seconds, for one address
+_LONGEST_WAIT = 30.0  # seconds that a busy server is waited for within a request; else the source waits
+_UNSAID_WAIT = 5.0  # seconds, where a busy server does not say how long
+_TRIES = 3
+_BUSY = (429, 503)
+_SHORT = 100_000  # bytes
+MOST_HOPS = 10  # redirects one after another
+
+
+class Refused(Exception):
+    """We won't ask there; the message says why."""
+
+
+def resolve(host: str, port: int) -> list[str]:
+    """All addresses of a name, as the system finds them. Raises OSError."""
+    return list(
+        dict.fromkeys(str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a client needs of the world. ``ssl_context``: None is that of the system."""
+
+    resolve: Callable[[str, int], list[str]] = resolve
+    sleep: Callable[[float], object] = time.sleep
+    now: Callable[[], float] = time.time
+    ssl_context: ssl.SSLContext | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Under which a client asks. ``secrets``: headers, for ``origins`` only; ``timeout``: seconds a request;
+    ``delay``: seconds between requests to one host; ``max_size``: bytes."""
+
+    origins: frozenset[str]
+    secrets: tuple[tuple[str, str], ...] = ()
+    allowed: Allowed = field(default_factory=Allowed)
+    contact: str = ""
+    timeout: float = 60.0
+    delay: float = 0.0
+    max_size: int = 50 * 10**6
+
+
+class Client:
+    """For one pass over a source, in one thread. ``busy``: until when hosts are left alone (POSIX)."""
+
+    def __init__(self, terms: Terms, outside: Outside, busy: dict[str, float]) -> None:
+        self._terms, self._outside, self._busy = terms, outside, busy
+        self._ports = {80, 443, *map(port_of, terms.origins)}
+        self._asked: dict[str, float] = {}  # by host: when it was asked last
+        self.delays: dict[str, float] = {}  # by host: what its robots.txt asks for
+        self._backend = _Judging(terms.allowed, outside)
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=outside.ssl_context,
+            max_connections=8,
+            keepalive_expiry=60,
+            network_backend=self._backend,
+        )
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._pool.close()
+
+    def get(self, url: str, known: Validators = Validators(), limit: int | None = None) -> Answer:  # noqa: B008
+        """Whatever the server answers. Raises Refused, or Transient where it gives no answer, or is busy."""
+        host = urlsplit(url).netloc
+        for attempt in range(1, _TRIES + 1):
+            self._pace(host)
+            answer = self._once(url, known, limit or self._terms.max_size)
+            wait = self._to_wait(answer)
+            if wait is None:
+                break
+            if attempt == _TRIES or wait > _LONGEST_WAIT:
+                self._busy[host] = self._outside.now() + wait
+                raise Transient(f"{url} is not to be asked for {wait:.0f} s (HTTP {answer.status})")
+            self._outside.sleep(wait)
+        return answer
+
+    def follow(self, url: str, known: Validators = Validators(), limit: int | None = None) -> Answer:  # noqa: B008
+        """The same, at the end of all redirects. What is ``known`` is known of ``url`` itself."""
+        seen = {url}
+        answer = self.get(url, known, limit)
+        while answer.location is not None and answer.location not in seen and len(seen) <= MOST_HOPS:
+            seen.add(answer.location)
+            answer = self.get(answer.location, known, limit)
+        if answer.location is not None:
+            raise Refused(f"{url} redirects without end")
+        return answer
+
+    def _to_wait(self, answer: Answer) -> float | None:
+        """Seconds; None: the answer counts. A 503 that does not say how long is one page's trouble."""
+        if answer.status not in _BUSY:
+            return None
+        said = retry_after(answer.headers.get("retry-after"), self._outside.now())
+        return said if said is not None or answer.status == 503 else _UNSAID_WAIT
+
+    def _pace(self, host: str) -> None:
+        wait = self._busy.get(host, 0.0) - self._outside.now()
+        if wait > 0:
+            raise Transient(f"{host} is not to be asked for {wait:.0f} s: it said so")
+        delay = max(self._terms.delay, self.delays.get(host, 0.0))
+        early = self._asked.get(host, 0.0) + delay - self._outside.now()
+        if 0 < early <= delay:
+            self._outside.sleep(early)
+        self._asked[host] = self._outside.now()
+
+    def _once(self, url: str, known: Validators, limit: int) -> Answer:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or port_of(url) not in self._ports:
+            raise Refused(f"{url} is not asked: neither its port nor its scheme is that of a website")
+        target = httpcore.URL(
+            scheme=parts.scheme.encode(),
+            host=(parts.hostname or "").encode(),
+            port=parts.port,
+            target=(parts.path + (f"?{parts.query}" if parts.query else "")).encode(),
+        )
+        self._backend.begin(self._terms.timeout)
+        headers, timeouts = (
+            self._headers(url, known),
+            {"connect": _CONNECT, "read": 60.0, "write": 60.0, "pool": 60.0},
+        )
+        try:
+            with self._pool.stream(
+                "GET", target, headers=headers, extensions={"timeout": timeouts}
+            ) as response:
+                return self._answer(url, response, limit)
+        except (
+            httpcore.TimeoutException,
+            httpcore.NetworkError,
+            httpcore.ProtocolError,
+            OSError,
+            Broken,
+        ) as error:
+            said = str(error) or type(error).__name__
+            raise Transient(f"{url} can't be read just now: {said}") from error
+
+    def _headers(self, url: str, known: Validators) -> list[tuple[str, str]]:
+        contact = f" (+{self._terms.contact})" if self._terms.contact else ""
+        secrets = dict(self._terms.secrets) if origin(url) in self._terms.origins else {}
+        headers = {
+            "Host": urlsplit(url).netloc,
+            "User-Agent": f"{AGENT}/{version('ingestor')}{contact}",
+            "Accept": "*/*",
+            "Accept-Encoding": ACCEPTED,
+            **known.headers(),
+            **secrets,
+        }
+        return list(headers.items())
+
+    def _answer(self, url: str, response: httpcore.Response, limit: int) -> Answer:
+        headers = _joined(response.headers)
+        location = self._location(url, headers) if response.status in (301, 302, 303, 307, 308) else None
+        if response.status != 200:
+            _drain(response.iter_stream())
+            return Answer(url, response.status, headers, location=location)
+        try:
+            return Answer(url, 200, headers, _read(response.iter_stream(), headers, limit))
+        except TooLarge:
+            problem = (
+                f"{url} has more than {limit:,} bytes, or unpacks to more: raise max_size, or exclude it"
+            )
+            return Answer(url, 200, headers, problem=problem)
+
+    def _location(self, url: str, headers: Headers) -> str | None:
+        location = normal(headers.get("location", ""), url) if "location" in headers else None
+        if location and self._terms.secrets and url.startswith("https:") and location.startswith("http:"):
+            raise Refused(
+                f"{url} redirects to {location}, which is not encrypted: it is not asked with secrets"
+            )
+        return location
+
+
+def _joined(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    joined: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("ascii", "replace").lower(), raw_value.decode("utf-8", "replace")
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def _read(pieces: Iterable[bytes], headers: Headers, limit: int) -> bytes:
+    """Raises TooLarge before reading what is said to be."""
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limit:
+        raise TooLarge
+    body = Body(headers.get("content-encoding", ""), limit)
+    for piece in pieces:
+        body.add(piece)
+    return body.done()
+
+
+def _drain(pieces: Iterable[bytes]) -> None:
+    """A short body is read, so that the connection can be used again."""
+    taken = 0
+    for piece in pieces:
+        taken += len(piece)
+        if taken > _SHORT:
+            return
+
+
+class _Judging(httpcore.NetworkBackend):
+    """Opens connections to addresses that were judged. ``begin`` sets the deadline for what follows."""
+
+    def __init__(self, allowed: Allowed, outside: Outside) -> None:
+        self._allowed, self._outside = allowed, outside
+        self._system = httpcore.SyncBackend()
+        self._deadline = 0.0
+
+    def begin(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+
+    def left(self, timeout: float | None) -> float:
+        """Seconds. Raises httpcore.ReadTimeout at the deadline."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise httpcore.ReadTimeout("it takes too long")
+        return left if timeout is None else min(timeout, left)
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        failure: Exception = httpcore.ConnectError(f"{host} has no address")
+        for address in self._judged(host, port):
+            try:
+                stream = self._system.connect_tcp(
+                    address, port, self.left(timeout), local_address, socket_options
+                )
+                return _Timed(stream, self)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: object = None
+    ) -> httpcore.NetworkStream:
+        raise Refused(f"{path} is no website")
+
+    def _judged(self, host: str, port: int) -> list[str]:
+        """All addresses of the name, if all may be asked: a name with one that may not is a trick."""
+        addresses = self._outside.resolve(host, port)
+        for address in addresses:
+            if not may_ask(host, address, self._allowed):
+                shown = "" if address == host else f" (it resolves to {address})"
+                raise Refused(
+                    f"{host}{shown} is not a public address: if it is meant, name it in `allow_private`"
+                )
+        return addresses
+
+
+class _Timed(httpcore.NetworkStream):
+    """A connection whose reads and writes end at the deadline."""
+
+    def __init__(self, stream: httpcore.NetworkStream, clock: _Judging) -> None:
+        self._stream, self._clock = stream, clock
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, self._clock.left(timeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._clock.left(timeout))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _Timed(
+            self._stream.start_tls(ssl_context, server_hostname, self._clock.left(timeout)), self._clock
+        )
+
+    def get_extra_info(self, info: str) -> object:
+        return self._stream.get_extra_info(info)

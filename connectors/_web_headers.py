@@ -1,0 +1,95 @@
+"""What headers of an answer say. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+Headers = Mapping[str, str]  # by lower-case name; several of one name are joined by ", "
+
+_SAME_MOMENT = 3.0  # seconds in which a page may change again without another Last-Modified
+_DAY = 86400.0
+_LINK = re.compile(r"<([^<>]*)>([^<]*)")
+_CANONICAL = re.compile(r";\s*rel\s*=\s*\"?canonical\b", re.IGNORECASE)
+_CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)[\"']?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Validators:
+    """What a server tells versions apart by, as it wrote it; sent back to ask for a page if it changed."""
+
+    etag: str | None = None
+    changed: str | None = None  # Last-Modified
+
+    def headers(self) -> dict[str, str]:
+        asked = {"If-None-Match": self.etag, "If-Modified-Since": self.changed}
+        return {name: value for name, value in asked.items() if value}
+
+
+def validators(headers: Headers) -> Validators:
+    """A time of change without an ETag counts only when it was some seconds ago by the server's own clock."""
+    etag, changed = headers.get("etag"), headers.get("last-modified")
+    at, now = time_of(changed), time_of(headers.get("date"))
+    if etag is None and (at is None or now is None or now - at < _SAME_MOMENT):
+        changed = None
+    return Validators(etag, changed)
+
+
+def day_of_change(headers: Headers) -> float | None:
+    """POSIX seconds at which the day began. Some servers give the present as each page's time of change:
+    by the day it tells pages apart well enough, and does not change at every look."""
+    at = time_of(headers.get("last-modified"))
+    return None if at is None else at - at % _DAY
+
+
+def time_of(text: str | None) -> float | None:
+    """POSIX seconds of an HTTP date."""
+    try:
+        return parsedate_to_datetime(text).timestamp() if text else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def retry_after(text: str | None, now: float) -> float | None:
+    """Seconds to wait as the header Retry-After says; ``now``: POSIX seconds."""
+    if text is None:
+        return None
+    if text.strip().isdecimal() and len(text.strip()) < 10:
+        return float(text)
+    at = time_of(text)
+    return None if at is None else max(0.0, at - now)
+
+
+def robots_words(headers: Headers, agent: str) -> set[str]:
+    """Of X-Robots-Tag: ``noindex``, ``nofollow``, ... meant for everybody or for ``agent``."""
+    words, meant = set[str](), True
+    for part in headers.get("x-robots-tag", "").lower().split(","):
+        name, colon, rest = part.partition(":")
+        if colon and not name.strip().startswith(("max-", "unavailable_after")):
+            meant, part = name.strip() == agent, rest
+        if meant:
+            words.add(part.strip())
+    return words
+
+
+def canonical_link(headers: Headers) -> str | None:
+    """The address in ``Link: <address>; rel="canonical"``."""
+    links = _LINK.findall(headers.get("link", ""))
+    return next((address for address, about in links if _CANONICAL.match(about.strip())), None)
+
+
+def honest_type(declared: str | None, data: bytes) -> str | None:
+    """The content type, without a charset that the bytes are not in: the page, or a guess, is better."""
+    found = _CHARSET.search(declared or "")
+    if declared is None or found is None:
+        return declared
+    try:
+        data.decode(found[1])
+    except (ValueError, LookupError):
+        return _CHARSET.sub("", declared).strip()
+    return declared
+
+
+def essence(content_type: str | None) -> str:
+    """``text/html`` of ``Text/HTML; charset=utf-8``; "" of none."""
+    return (content_type or "").partition(";")[0].strip().lower()

@@ -1,0 +1,262 @@
+"""A website that tests change: a real HTTP server, whose every request is noted."""
+
+import base64
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+from connectors._web_client import Outside
+from connectors.web import Web, WebOptions
+from ingestor.model import Blob, Item
+from ingestor.ports import Connector
+
+TYPES = {"html": "text/html", "md": "text/markdown", "pdf": "application/pdf", "txt": "text/plain"}
+LONG_AGO = "Sat, 01 Feb 2025 10:00:00 GMT"
+
+
+@dataclass
+class Reply:
+    """What a path answers. ``raw``: written as it is, in place of everything else."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    etag: bool = True
+    raw: bytes | None = None
+
+
+class Site(ThreadingHTTPServer):
+    """``replies`` by path with query; ``fallback`` for any other. ``asked``: (path, headers), in order."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        super().__init__((address, 0), _Handler)
+        self.replies: dict[str, Reply] = {}
+        self.fallback: Callable[[str], Reply | None] = lambda path: None
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.connections = 0
+        self.refuses = False
+        self.login: str | None = None  # user:password, where one is needed
+        self.busy = False
+        self.cut: int | None = None  # bytes after which each answer ends
+        self.bodies = 0  # sent
+        self.lock = threading.Lock()
+
+    @property
+    def port(self) -> int:
+        return int(self.server_address[1])
+
+    def url(self, path: str = "/") -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def say(self, path: str, body: bytes | str = b"", status: int = 200, **headers: str) -> None:
+        data = body.encode() if isinstance(body, str) else body
+        self.replies[path] = Reply(
+            data, status, {name.replace("_", "-"): text for name, text in headers.items()}
+        )
+
+    def html(self, path: str, *links: str, head: str = "", text: str = "A page.") -> None:
+        anchors = "".join(f'<p><a href="{link}">{link}</a></p>' for link in links)
+        page = f"<html><head>{head}</head><body><h1>{path}</h1><p>{text}</p>{anchors}</body></html>"
+        self.say(path, page, Content_Type="text/html; charset=utf-8")
+
+    def redirect(self, path: str, to: str, status: int = 302) -> None:
+        self.say(path, status=status, Location=to)
+
+    def paths(self) -> list[str]:
+        """What was asked since the last time, without robots.txt."""
+        with self.lock:
+            asked, self.asked = self.asked, []
+        return [path for path, _ in asked if path != "/robots.txt"]
+
+    def process_request(self, request: object, client_address: object) -> None:
+        self.connections += 1
+        super().process_request(request, client_address)  # type: ignore[arg-type]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients go away in the middle, as they should."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Site
+    timeout = 30
+    wbufsize = -1
+
+    def do_GET(self) -> None:
+        site = self.server
+        with site.lock:
+            site.asked.append((self.path, {name.lower(): text for name, text in self.headers.items()}))
+        if site.refuses:
+            self.close_connection = True
+            return
+        reply = site.replies.get(self.path) or site.fallback(self.path) or Reply(b"nothing", 404)
+        if site.login and self.headers.get("Authorization") != f"Basic {_base64(site.login)}":
+            reply = Reply(b"who are you?", 401)
+        elif site.busy:
+            reply = Reply(b"later", 429, {"Retry-After": "120"})
+        if reply.raw is not None:
+            self.wfile.write(reply.raw)
+            self.close_connection = True
+            return
+        self._send(reply)
+
+    def _send(self, reply: Reply) -> None:
+        headers = dict(reply.headers)
+        if reply.etag and reply.status == 200:
+            headers.setdefault("ETag", f'"{sha256(reply.body + repr(headers).encode()).hexdigest()[:16]}"')
+        asked = self.headers
+        if reply.status == 200 and (
+            ("ETag" in headers and asked.get("If-None-Match") == headers["ETag"])
+            or ("ETag" not in headers and asked.get("If-Modified-Since", "") == headers.get("Last-Modified"))
+        ):
+            reply, headers = Reply(status=304), {"ETag": headers.get("ETag", "")}
+        self.send_response(reply.status)
+        for name, text in headers.items():
+            self.send_header(name, text)
+        if reply.status != 304:
+            self.send_header("Content-Length", str(len(reply.body)))
+        self.end_headers()
+        self.server.bodies += bool(reply.status == 200 and self.path.startswith("/files/"))
+        self.wfile.write(reply.body[: self.server.cut])
+        self.close_connection = self.close_connection or self.server.cut is not None
+
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@contextmanager
+def site(address: str = "127.0.0.1") -> Iterator[Site]:
+    server = Site(address)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+@dataclass
+class Clock:
+    """Time that passes only while somebody sleeps; ``slept``: how long, each time."""
+
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> float:
+        return time.time() + sum(self.slept)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+
+
+def outside(clock: Clock | None = None, **names: list[str]) -> Outside:
+    """``names``: what they resolve to, one after another; the last for good. ``_`` stands for a dot."""
+    left = {name.replace("_", "."): list(addresses) for name, addresses in names.items()}
+
+    def resolve(host: str, port: int) -> list[str]:
+        if host in left:
+            found = left[host].pop(0) if len(left[host]) > 1 else left[host][0]
+            return found.split()
+        return Outside().resolve(host, port)
+
+    clock = clock or Clock()
+    return Outside(resolve, clock.sleep, clock.now)
+
+
+class ByPath:
+    """A connector of a site, with paths below ``root`` for keys."""
+
+    def __init__(self, connector: Connector, root: str) -> None:
+        self._connector, self._root = connector, root
+
+    def scan(self) -> Iterator[Item]:
+        for item in self._connector.scan():
+            yield replace(item, key=unquote(item.key.removeprefix(self._root)))
+
+    def fetch(self, item: Item) -> Blob:
+        return self._connector.fetch(replace(item, key=item.uri))
+
+
+class SiteWorld:
+    """The ``World`` of the connector laws. What is there is named by a sitemap, or by a page of links."""
+
+    secret = "s3cret"
+
+    def __init__(self, site: Site, cache: Path, follow: str = "sitemap") -> None:
+        self._site, self._follow, self._clock = site, follow, Clock()
+        site.login = f"ada:{self.secret}"
+        self.source: dict[str, object] = {
+            "start": [site.url("/map/sitemap.xml" if follow == "sitemap" else "/files/")],
+            "follow": follow,
+            "allow_private": ["127.0.0.1"],
+            "user": "ada",
+            "password": self.secret,
+            "delay": 0,
+            "cache": str(cache),
+        }
+        web = Web(WebOptions.model_validate(self.source), outside(self._clock))
+        self.connector: Connector = ByPath(web, site.url("/files/"))
+        self._keys: list[str] = []
+        self._tell()
+
+    def put(self, key: str, data: bytes) -> None:
+        kind = TYPES.get(key.rpartition(".")[2], "application/octet-stream")
+        self._site.say(self._path(key), data, Content_Type=kind)
+        self._keys = [*dict.fromkeys((*self._keys, key))]
+        self._tell()
+
+    def delete(self, key: str) -> None:
+        del self._site.replies[self._path(key)]
+        self._keys.remove(key)
+        self._tell()
+
+    def move(self, old: str, new: str) -> None:
+        self._site.replies[self._path(new)] = self._site.replies[self._path(old)]
+        self._keys.append(new)
+        self.delete(old)
+
+    def fail(self) -> None:
+        self._site.refuses = True
+
+    def deny(self) -> None:
+        self._site.login = "eve:other"
+
+    def throttle(self) -> None:
+        self._site.busy = True
+
+    def cut(self, after: int) -> None:
+        self._site.cut = after
+
+    def relent(self) -> None:
+        self._site.login, self._site.busy, self._site.cut = f"ada:{self.secret}", False, None
+        self._clock.sleep(3600)
+
+    def reads(self) -> int:
+        return self._site.bodies
+
+    def _path(self, key: str) -> str:
+        return "/files/" + quote(key, safe="/!$&'()*+,;=:@")
+
+    def _tell(self) -> None:
+        urls = [self._site.url(self._path(key)) for key in self._keys]
+        if self._follow == "sitemap":
+            locations = "".join(f"<url><loc>{url.replace('&', '&amp;')}</loc></url>" for url in urls)
+            text = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{locations}</urlset>'
+            self._site.say("/map/sitemap.xml", text, Content_Type="application/xml")
+        else:
+            links = [urlsplit(url).path.replace("&", "&amp;").replace("'", "&#39;") for url in urls]
+            self._site.html("/files/", *links, head='<meta name="robots" content="noindex">')
