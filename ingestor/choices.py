@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from ingestor.config import Choice, Config, SourceConfig
 from ingestor.fingerprint import meaningful, tuned
-from ingestor.model import CollectionName, Fingerprint
+from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.registry import Group, UnknownKind, find, kinds
 
 Choices = Mapping[str, Any]  # {"detection", "embedding": {"recipe", ...}, "sources": {NAME: {...}}}
@@ -46,6 +46,19 @@ def parsing(source: SourceConfig) -> list[Choice]:
     """Every installed parser, with the options that the source sets or its own defaults."""
     chosen = {choice.plugin.kind: choice for choice in source.parsing}
     return [chosen.get(kind) or _default(kind) for kind in kinds("parsers")]
+
+
+def asking_prices(config: Config, collection: CollectionName) -> dict[SourceName, float]:
+    """Of a million tokens of a source's text, where a language model cuts it: to be read and written once."""
+    sources = [source for source in config.sources if source.collection == collection]
+    return {source.name: _asking_price(source.chunking.options) for source in sources}
+
+
+def _asking_price(options: object) -> float:
+    """Of the dearest strategy in it."""
+    inner = [value.options for value in vars(options).values() if hasattr(value, "options")]
+    own: float = getattr(options, "prompt_price", 0.0) + getattr(options, "answer_price", 0.0)
+    return max([own, *map(_asking_price, inner)])
 
 
 def packed(choices: Choices) -> str:

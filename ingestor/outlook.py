@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingestor import rechunk
+from ingestor.choices import asking_prices
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.model import CollectionName
@@ -35,7 +36,7 @@ def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
 
 def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     wanted, settings = parts.wanted(serves), parts.config.rechunk
-    now, editions = situation(journal, serves, wanted), Editions(journal)
+    now, editions = situation(journal, serves, wanted, asking_prices(parts.config, serves)), Editions(journal)
     decision = rechunk.decide(replace(now, approved=rechunk.named(wanted), refused=None), settings)
     edition = {
         "build": f"{serves}--new",

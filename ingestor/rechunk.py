@@ -25,6 +25,7 @@ class Situation:
     empty: bool = False  # it has no records
     chunks: int = 0  # records of the sources that change
     tokens: int = 0  # about; of those sources
+    asking: float = 0.0  # about: what language models take for cutting them
     approved: str | None = None  # what someone said yes to
     refused: str | None = None  # what someone rolled back from
 
@@ -79,7 +80,7 @@ def _asks(now: Situation, rechunk: Rechunk) -> str:
     bound = rechunk.approve
     if bound is not None and bound.chunks is not None and now.chunks > bound.chunks:
         return f"{now.chunks} chunks are more than the {bound.chunks} that need no approval"
-    if bound is not None and bound.cost is not None and cost(now.tokens, rechunk) > bound.cost:
-        about = f"it costs about {cost(now.tokens, rechunk):.2f}"
-        return f"{about}, more than the {bound.cost:g} that need no approval"
+    price = cost(now.tokens, rechunk) + now.asking
+    if bound is not None and bound.cost is not None and price > bound.cost:
+        return f"it costs about {price:.2f}, more than the {bound.cost:g} that need no approval"
     return ""

@@ -5,7 +5,7 @@ point is mended by simply going on. Its calls belong to the engine's thread.
 """
 
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -16,7 +16,7 @@ from ingestor.choices import Choices, changes, packed, unpacked
 from ingestor.config import Rechunk
 from ingestor.editions import Editions
 from ingestor.journal import Journal
-from ingestor.model import CollectionName
+from ingestor.model import CollectionName, SourceName
 from ingestor.ports import Gone, Torn, Transient
 from ingestor.rechunk import Decision, Situation
 from ingestor.reports import Reports
@@ -26,6 +26,8 @@ from ingestor.shelf import Shelf
 log = logging.getLogger("ingestor")
 
 CHARACTERS = 4  # a token, about
+Prices = Mapping[SourceName, float]  # of a million tokens, see choices.asking_prices
+NO_PRICES: Prices = {}
 SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
 
 
@@ -46,10 +48,12 @@ class Transitions:
         self._editions = Editions(journal)
         self._heard = journal.get("asked")
 
-    def arrange(self, serves: CollectionName, wanted: Choices, settings: Rechunk) -> list[Standing]:
+    def arrange(
+        self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
+    ) -> list[Standing]:
         """Decide about one collection and note it down; returns what is to be kept in step."""
         live, building = self._editions.live(serves), self._building(serves)
-        decision = rechunk.decide(situation(self._journal, serves, wanted), settings)
+        decision = rechunk.decide(situation(self._journal, serves, wanted, prices), settings)
         self._journal.set(f"waits:{serves}", decision.why and f"{decision.why}; {_listed(decision)}")
         if building is not None and decision.act in ("follow", "build", "keep"):
             log.info("%s: what was being built is dropped", serves)
@@ -180,7 +184,7 @@ class Transitions:
         return next(iter(self._editions.of(serves, "building")), None)
 
 
-def situation(journal: Journal, serves: CollectionName, wanted: Choices) -> Situation:
+def situation(journal: Journal, serves: CollectionName, wanted: Choices, prices: Prices) -> Situation:
     """How a collection stands, for ``rechunk.decide``. Reads only."""
     editions = Editions(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "building")), None)
@@ -195,6 +199,9 @@ def situation(journal: Journal, serves: CollectionName, wanted: Choices) -> Situ
         Reports(journal).records(live.name) == 0,
         editions.records_of(live.name, touched),
         editions.bytes_of(live.name, touched) // CHARACTERS,
+        sum(
+            editions.bytes_of(live.name, [name]) / CHARACTERS / 1e6 * prices.get(name, 0) for name in touched
+        ),
         journal.get(f"approved:{serves}"),
         journal.get(f"refused:{serves}"),
     )

@@ -16,7 +16,7 @@ from pathlib import Path
 from ingestor import detect
 from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
-from ingestor.choices import Choices, Lost, as_chosen, chosen, parsing
+from ingestor.choices import Choices, Lost, as_chosen, asking_prices, chosen, parsing
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.collections import Collections
 from ingestor.config import Choice, Config, SourceConfig
@@ -190,7 +190,9 @@ class Running:
         standings = [
             standing
             for serves in config.collections
-            for standing in self.transitions.arrange(serves, self.parts.wanted(serves), config.rechunk)
+            for standing in self.transitions.arrange(
+                serves, self.parts.wanted(serves), config.rechunk, asking_prices(config, serves)
+            )
         ]
         sources = [source for standing in standings for source in self._sources(standing)]
         self.embedding.keep({source.tools.embedder_recipe for source in sources})

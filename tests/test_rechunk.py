@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.choices import Lost, as_chosen, changes, chosen, merged, packed, unpacked
+from ingestor.choices import Lost, as_chosen, asking_prices, changes, chosen, merged, packed, unpacked
 from ingestor.config import Config, Rechunk
 from ingestor.config_file import load
 from ingestor.model import CollectionName, Fingerprint
@@ -54,6 +54,7 @@ TABLE = [
     ("approved was another config", now(chunks=11, approved=named(OTHER)), ASKING, "keep"),
     ("the cost of so many tokens is allowed", now(tokens=500_000), PAYING, "follow"),
     ("more wait", now(tokens=500_001), PAYING, "keep"),
+    ("what language models take counts", now(tokens=500_000, asking=0.01), PAYING, "keep"),
     ("what was rolled back stays so", now(refused=named(NEW)), SWAP, "keep"),
     ("but not the next config", now(refused=named(NEW), wanted=wants(70)), SWAP, "build"),
 ]  # fmt: skip
@@ -110,6 +111,21 @@ def test_what_only_tunes_changes_nothing(tmp_path: Path) -> None:
 def test_changes_are_said_by_source_and_key(tmp_path: Path, chunking: str, said: str) -> None:
     found = changes(choose(config(tmp_path)), choose(config(tmp_path, chunking)))
     assert [str(one) for one in found] == [said]
+
+
+ASKED = "base_url: http://m/v1, model: m, prompt_price: 2, answer_price: 3"
+
+
+@pytest.mark.parametrize(
+    ("chunking", "price"),
+    [
+        ("{strategy: recursive}", 0.0),
+        (f"{{strategy: llm, {ASKED}}}", 5.0),
+        (f"{{strategy: auto, prose: {{strategy: proposition, {ASKED}}}}}", 5.0),
+    ],
+)
+def test_what_a_language_model_takes_for_a_source(tmp_path: Path, chunking: str, price: float) -> None:
+    assert asking_prices(config(tmp_path, chunking), C) == {"a": price}
 
 
 def test_old_choices_are_had_again_from_the_journal(tmp_path: Path) -> None:
