@@ -44,6 +44,9 @@ def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
         given = _http(given)
     elif protocol == "webdav" and "password" in given:  # it wants a pair, which YAML has none of
         given["auth"] = (given.pop("username", ""), given.pop("password"))
+    elif protocol in ("s3", "s3a"):  # s3fs itself tries five times
+        once = {"retries": {"mode": "standard", "total_max_attempts": 1}}
+        given["config_kwargs"] = {**once, **given.get("config_kwargs", {})}
     elif protocol in ("gs", "gcs"):
         given = {"requests_timeout": _SECONDS, **given}
     elif protocol in ("az", "abfs"):

@@ -24,9 +24,9 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
         """``login``: username, password, encrypt and connection_timeout of smbclient.register_session."""
         super().__init__()
         self._host = host
-        self._asking: _Info = {"port": port, "connection_cache": {}}
-        finalize(self, _close, self._asking["connection_cache"]).atexit = False
-        smbclient.register_session(host, **{"connection_timeout": _SECONDS, **login}, **self._asking)
+        own: _Info = {"port": port, "connection_cache": {}}
+        finalize(self, _close, own["connection_cache"]).atexit = False
+        self._asking = {"connection_timeout": _SECONDS, **login, **own}
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:

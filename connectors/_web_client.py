@@ -107,15 +107,17 @@ class Client:
             self._outside.sleep(wait)
         return answer
 
-    def follow(self, url: str, known: Validators = Validators(), limit: int | None = None) -> Answer:  # noqa: B008
-        """The same, at the end of all redirects. What is ``known`` is known of ``url`` itself."""
-        seen = {url}
-        answer = self.get(url, known, limit)
-        while answer.location is not None and answer.location not in seen and len(seen) <= MOST_HOPS:
-            seen.add(answer.location)
-            answer = self.get(answer.location, known, limit)
+    def follow(self, url: str, known: Answer | None = None, limit: int | None = None) -> Answer:
+        """The same, at the end of all redirects. ``known``: what came the last time, wherever it was found."""
+        seen: list[str] = []
+        answer = None
+        while answer is None or (answer.location is not None and len(seen) <= MOST_HOPS):
+            url = answer.location or url if answer else url
+            seen.append(url)
+            unless = validators(known.headers) if known and known.url == url else Validators()
+            answer = self.get(url, unless, limit)
         if answer.location is not None:
-            raise Refused(f"{url} redirects without end")
+            raise Refused(f"{seen[0]} redirects without end")
         return answer
 
     def _to_wait(self, answer: Answer) -> float | None:

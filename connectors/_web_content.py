@@ -18,6 +18,7 @@ from connectors._web_robots import AGENT
 from connectors._web_sitemap import Sitemap
 from connectors._web_url import file_name, normal, origin
 from connectors._web_words import Answer, Page
+from ingestor.model import Item
 
 _HTML = ("text/html", "application/xhtml+xml")
 _NO_DOCUMENTS = re.compile(r"(image|audio|video|font)/|text/css$|(text|application)/(x-)?javascript$")
@@ -103,7 +104,11 @@ def documents(pages: Mapping[str, Page]) -> list[Page]:
 
 def blob_name(page: Page) -> str:
     """The name of the file, with an ending that its type has."""
-    name, endings = file_name(page.url) or "index", _ENDINGS.get(essence(page.content_type), ())
+    name, endings = file_name(page.uri or page.url) or "index", _ENDINGS.get(essence(page.content_type), ())
     if endings and PurePosixPath(name).suffix.lower() not in endings:
         return name + endings[0]
     return name
+
+
+def item_of(page: Page) -> Item:
+    return Item(page.url, page.version, page.uri or page.url, page.size, page.modified, page.extra)

@@ -10,16 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
-from urllib.parse import urlsplit
 
 from connectors._gitignore import Rules, rules, selects
 from connectors._web_body import Broken, TooLarge
 from connectors._web_client import MOST_HOPS, Client, Refused
 from connectors._web_content import NO_DOCUMENTS, page_of, sitemap_page
 from connectors._web_headers import Validators
+from connectors._web_manners import Manners
 from connectors._web_mirror import Mirror
-from connectors._web_robots import Rules as Robots
-from connectors._web_robots import rules as robots_rules
 from connectors._web_sitemap import Sitemap, sitemap
 from connectors._web_url import file_name, lies_below, looks_endless, normal, origin, path_names
 from connectors._web_words import Answer, Page
@@ -31,7 +29,6 @@ _QUERIES = 100  # of one path
 _IN_A_ROW = 5  # pages that can't be read before the site is given up for now
 _SITEMAPS_DEEP = 3
 _LARGEST_SITEMAP = 50 * 10**6  # bytes, as the protocol has it
-_LARGEST_ROBOTS = 5 * 10**6
 _ALL = rules(["**/*"])
 
 
@@ -86,7 +83,7 @@ class Crawl:
         self._queue: deque[Step] = deque()
         self._seen: set[str] = set()
         self._queries: Counter[str] = Counter()
-        self._robots: dict[str, Robots | Transient] = {}  # by origin
+        self._manners = Manners(client)
         self._failed: Counter[str] = Counter()  # by origin: pages one after another
         self._started = False
         self._start_errors: list[Exception] = []
@@ -117,7 +114,7 @@ class Crawl:
             yield Step(start, "sitemap", start=True)
         else:
             try:
-                named = self._rules(origin(start)).sitemaps
+                named = self._manners.rules(start).sitemaps
             except Transient as error:
                 self.unread[start] = error
                 self._start_errors.append(error)
@@ -191,7 +188,7 @@ class Crawl:
             raise Transient(
                 f"{place} seems to be down: {_IN_A_ROW} pages one after another could not be read"
             )
-        if step.role == "page" and self._bounds.robots and not self._rules(place).allow(url):
+        if step.role == "page" and self._bounds.robots and not self._manners.rules(url).allow(url):
             if step.start:
                 raise _No(
                     f"{place}/robots.txt does not let us read {url}: if the site is yours, `robots: false`"
@@ -242,29 +239,6 @@ class Crawl:
         if answer.status >= 500 or answer.status == 408:
             raise Transient(f"{said}: it is tried again")
         raise _No(said)
-
-    def _rules(self, place: str) -> Robots:
-        """Raises Refused, or Transient where robots.txt can't be read: the site is left alone (RFC 9309)."""
-        found = self._robots.get(place)
-        if found is None:
-            try:
-                found = self._robots[place] = self._read_rules(place)
-            except Transient as error:
-                found = self._robots[place] = error
-        if isinstance(found, Transient):
-            raise found
-        return found
-
-    def _read_rules(self, place: str) -> Robots:
-        url = f"{place}/robots.txt"
-        answer = self._client.follow(url, limit=_LARGEST_ROBOTS)
-        if answer.status >= 500 or answer.problem:
-            raise Transient(
-                f"{url} can't be read (HTTP {answer.status}): the site is left alone until it can be"
-            )
-        found = robots_rules(answer.data if answer.status == 200 else b"")
-        self._client.delays[urlsplit(url).netloc] = found.delay
-        return found
 
 
 def _read_sitemap(answer: Answer) -> Sitemap:

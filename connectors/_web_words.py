@@ -36,3 +36,4 @@ class Page:
     problem: str | None = None  # why its content can't be indexed
     uri: str | None = None  # what people call it, if not its address
     extra: tuple[tuple[str, Scalar], ...] = ()
+    made_of: str | None = None  # a digest of what it was made from, if that is not its content

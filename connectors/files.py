@@ -119,6 +119,8 @@ class Files:
         if version(after) != item.version.partition(" seen ")[0]:
             raise Stale(f"{item.uri} changed since it was listed")
         self._check_size(item, len(data))
+        if len(data) < (size(after) or 0):
+            raise Transient(f"{item.uri} broke off after {len(data):,} bytes")
         return Blob(data, path.rpartition("/")[2], after.get("mimetype") or after.get("ContentType"))
 
     def _check_size(self, item: Item, found: int | None) -> None:
@@ -190,6 +192,16 @@ class Files:
         ]
 
     def _ask(self, question: Callable[[Any, str], T]) -> T:
+        """A connection that was kept may have ended meanwhile: then once more, with another."""
+        kept = self._opened
+        try:
+            return self._answer(question)
+        except Transient:
+            if kept is None or kept[0].async_impl:
+                raise
+        return self._answer(question)
+
+    def _answer(self, question: Callable[[Any, str], T]) -> T:
         """One at a time, unless the file system takes many. After an error the next one connects anew."""
         try:
             with self._lock:
@@ -219,7 +231,7 @@ class Files:
         said_no = _REFUSED.search(type(error).__name__) or re.match("(530|401|403) ", str(error))
         if status in (401, 403) or said_no or getattr(error, "errno", None) in (errno.EACCES, errno.EPERM):
             return NeedsHuman(f"{url} lets nobody in ({said}): check `secrets` and `options`")
-        if isinstance(error, TypeError | ValueError):
+        if isinstance(error, TypeError | ValueError) and not isinstance(error.__cause__, OSError):
             return NeedsHuman(
                 f"{url} can't be opened as the config says ({said}): check `options` and `secrets`"
             )

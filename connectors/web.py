@@ -17,12 +17,11 @@ from pydantic import AfterValidator, Field, model_validator
 from connectors._gitignore import rules
 from connectors._patterns import Pattern
 from connectors._web_client import Client, Outside
-from connectors._web_content import blob_name, documents
+from connectors._web_content import blob_name, documents, item_of
 from connectors._web_crawl import Bounds, Crawl, Follow
 from connectors._web_mirror import Mirror, short
 from connectors._web_options import HttpOptions, Url
 from connectors._web_url import file_name, folder, origin
-from connectors._web_words import Page
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale
 from ingestor.registry import Plugin, tuning
@@ -110,7 +109,7 @@ class Web:
                 self._options.start[0],
                 self._options.max_pages,
             )
-        yield from map(_item, documents(crawl.pages))
+        yield from map(item_of, documents(crawl.pages))
         if crawl.unread:
             raise _partial(crawl.unread, whole)
 
@@ -123,10 +122,6 @@ class Web:
         if page.problem:
             raise BadDocument(page.problem)
         return Blob(data, blob_name(page), page.content_type)
-
-
-def _item(page: Page) -> Item:
-    return Item(page.url, page.version, page.uri or page.url, page.size, page.modified, page.extra)
 
 
 def _partial(unread: dict[str, Exception], whole: bool) -> PartialScan:
