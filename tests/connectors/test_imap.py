@@ -238,8 +238,9 @@ def test_a_message_that_is_cut_off_anywhere_is_none() -> None:
     item = Item(KEY, "17/7", "imap://x", 9)
     whole = _said_in_all(lambda connector: connector.fetch(item))
     for cut in range(whole):
-        with scripted(cut=cut) as server, pytest.raises(Transient):
+        with scripted(cut=cut) as server, pytest.raises(Transient) as raised:
             server.connector().fetch(item)
+        assert not isinstance(raised.value, Stale)
     with scripted(cut=whole) as server:
         assert server.connector().fetch(item).data == MAIL
 
