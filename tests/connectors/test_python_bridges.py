@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.python import Python, PythonOptions
+from connectors.python import PythonOptions, build
 from tests.connectors.laws import listed
 
 pytestmark = pytest.mark.slow
@@ -16,7 +16,7 @@ def test_a_loader_of_langchain(tmp_path: Path) -> None:
     table.write_text("name,town\nAda,London\nEmmy,Erlangen\n")
     loader = "langchain_community.document_loaders:CSVLoader"
     options = {"call": loader, "arguments": {"file_path": str(table)}, "ending": ".txt"}
-    connector = Python(PythonOptions.model_validate(options))
+    connector = build(PythonOptions.model_validate(options))
     first = listed(connector)
     assert first.keys() == {str(table), f"{table}#2"}
     assert dict(first[f"{table}#2"].extra) == {"row": 1, "source": str(table)}
@@ -32,7 +32,7 @@ def test_a_reader_of_llama_index(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"# {name}\n")
     reader = "llama_index.core:SimpleDirectoryReader"
     options = {"call": reader, "arguments": {"input_dir": str(tmp_path)}, "key": ["file_path"]}
-    connector = Python(PythonOptions.model_validate(options))
+    connector = build(PythonOptions.model_validate(options))
     first = listed(connector)
     assert first.keys() == {str(tmp_path / "a.md"), str(tmp_path / "b.md")}
     assert connector.fetch(first[str(tmp_path / "a.md")]).data.strip() == b"# a.md"

@@ -1,0 +1,182 @@
+"""A program that prints one message a line: run it, read it, and end it with all that it has begun.
+
+It has a process group of its own, which is ended when the reader goes away, when time is up, and when this
+program ends. What it says on standard error is read, too, lest it block; the last of it explains failures.
+"""
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO
+from weakref import finalize
+
+_TICK = 0.5  # seconds: how soon it is noticed that the program ended while others hold its output open
+_GRACE = 3.0  # seconds that it has to end by itself
+_PART = 1 << 16  # bytes read at once
+_SAID = 20_000  # bytes of standard error that are remembered
+_TELLING = re.compile(r"error|critical|fatal|exception|denied|invalid|failed", re.IGNORECASE)
+
+
+class Failed(Exception):
+    """The program did not do what it was to do; the message is why, without secrets."""
+
+
+class Missing(Exception):
+    """There is no such program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``environment``: all that it gets. ``longest``: bytes a line may have. ``secrets``: not to be shown."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: str | None = None
+    seconds: float = 3600.0
+    longest: int = 10**8
+    secrets: Sequence[str] = ()
+
+    def lines(self, given: bytes = b"") -> Iterator[bytes]:
+        """What it prints, a line at a time, without line ends; ``given`` is its standard input.
+
+        Raises Missing, or Failed: exit status, time, a line without end. Only after the last line is it
+        known that all went well.
+        """
+        with tempfile.TemporaryFile() as stdin:
+            stdin.write(given)
+            stdin.seek(0)
+            process = self._started(stdin)
+        reader = _Reader(process, self.longest, time.monotonic() + self.seconds)
+        ending = finalize(process, _end, process.pid)
+        try:
+            yield from reader.lines()
+            reader.await_end()
+        except Failed as failed:
+            raise self._failed(str(failed), reader) from None
+        finally:
+            ending()
+            status = process.wait()
+            reader.close()
+        if status:
+            raise self._failed(_ended(status), reader)
+
+    def _started(self, stdin: IO[bytes]) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(  # noqa: S603 - the command is the config's
+                self.command,
+                env=self.environment,
+                cwd=self.folder,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise Missing(getattr(error, "strerror", None) or str(error)) from error
+
+    def _failed(self, why: str, reader: "_Reader") -> Failed:
+        said = last_words(reader.said.decode("utf-8", "replace"))
+        return Failed(self.without_secrets(f"{why}: {said}" if said else why))
+
+    def without_secrets(self, text: str) -> str:
+        for secret in sorted(filter(None, self.secrets), key=len, reverse=True):
+            text = text.replace(secret, "…")
+        return text
+
+
+@dataclass(slots=True)
+class _Reader:
+    """The two streams of a process; ``until`` by the monotonic clock."""
+
+    process: subprocess.Popen[bytes]
+    longest: int
+    until: float
+    said: bytes = b""
+
+    def left(self) -> float:
+        return self.until - time.monotonic()
+
+    def close(self) -> None:
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream
+            stream.close()
+
+    def await_end(self) -> None:
+        """It has said all that it has to say. It is not reaped yet: the group's number must stay its own."""
+        until = time.monotonic() + _GRACE
+        while _runs(self.process.pid):
+            if time.monotonic() > until:
+                raise Failed("it has closed its output and does not end")
+            time.sleep(0.005)
+
+    def lines(self) -> Iterator[bytes]:
+        begun = bytearray()
+        for part in self._parts():
+            *whole, rest = part.split(b"\n")
+            for end in whole:
+                yield bytes(begun + end)
+                begun.clear()
+            begun += rest
+            if len(begun) > self.longest:
+                raise Failed(f"a line of what it prints has more than {self.longest:,} bytes")
+        if begun:
+            yield bytes(begun)
+
+    def _parts(self) -> Iterator[bytes]:
+        """What comes on standard output; what comes on standard error is put aside."""
+        assert self.process.stdout and self.process.stderr
+        stdout, stderr = self.process.stdout.fileno(), self.process.stderr.fileno()
+        with selectors.DefaultSelector() as selector:
+            for stream in (stdout, stderr):
+                selector.register(stream, selectors.EVENT_READ)
+            while stdout in selector.get_map():
+                over = not _runs(self.process.pid)
+                ready = selector.select(0 if over else min(_TICK, max(self.left(), 0)))
+                for key, _ in ready:
+                    part = os.read(key.fd, _PART)
+                    if not part:
+                        selector.unregister(key.fd)
+                    elif key.fd == stdout:
+                        yield part
+                    else:
+                        self.said = (self.said + part)[-_SAID:]
+                if over and not ready:
+                    return  # something that it has begun holds its output open
+                if self.left() <= 0:
+                    raise Failed("it took too long and was ended; `timeout` says how long it may take")
+
+
+def _end(group: int) -> None:
+    """Ask, wait, insist."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGTERM)
+        until = time.monotonic() + _GRACE
+        while time.monotonic() < until and _runs(group):
+            time.sleep(0.02)
+        os.killpg(group, signal.SIGKILL)
+
+
+def _runs(process: int) -> bool:
+    """Whether it does; its status stays for who asks later."""
+    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+
+
+def _ended(status: int) -> str:
+    if status < 0:
+        return f"it was ended by {signal.Signals(-status).name}"
+    return f"it ended with exit status {status}"
+
+
+def last_words(said: str) -> str:
+    """The lines that say why: the last three that sound like it, else the last one."""
+    lines = [line.strip()[:500] for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if _TELLING.search(line)]
+    return " / ".join(telling[-3:] or lines[-1:])
