@@ -4,14 +4,24 @@ fsspec's own asks about each file of a listing by itself, locks what it reads ag
 keeps one pool of connections for the whole program, in which one source would read by another's login.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import finalize
 
 import smbclient
 from fsspec import AbstractFileSystem
 from fsspec.utils import infer_storage_options
+from smbprotocol.exceptions import SMBOSError, SMBResponseException
 
 _SECONDS = 30  # until a server that does not answer a login is given up
+# [MS-ERREF] 2.3.1: wrong password, account restricted, hours, workstation, password expired, disabled, logon
+# type, account expired, password must change, locked out.
+_NO_LOGIN = {
+    *(0xC000006D, 0xC000006E, 0xC000006F, 0xC0000070, 0xC0000071, 0xC0000072),
+    *(0xC000015B, 0xC0000193, 0xC0000224, 0xC0000234),
+}
+_NO_SHARE = 0xC00000CC
 _Info = dict[str, Any]
 
 
@@ -38,22 +48,38 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
         return {key: told[key] for key in ("host", "port", "username") if key in told}
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        with smbclient.scandir(self._unc(path), **self._asking) as entries:
+        with _understood(), smbclient.scandir(self._unc(path), **self._asking) as entries:
             found = [_entry(f"{path.rstrip('/')}/{entry.name}", entry) for entry in entries]
         return found if detail else [info["name"] for info in found]
 
     def info(self, path: str, **_: Any) -> _Info:
         """Of a file; equal to what a listing tells."""
-        found = smbclient.stat(self._unc(path), **self._asking)
+        with _understood():
+            found = smbclient.stat(self._unc(path), **self._asking)
         return _info(path, "file", found.st_size, found.st_mtime_ns // 1000)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        with smbclient.open_file(self._unc(path), mode="rb", share_access="rwd", **self._asking) as file:
+        how = {"mode": "rb", "share_access": "rwd", **self._asking}
+        with _understood(), smbclient.open_file(self._unc(path), **how) as file:
             return bytes(file.read()[start:end])
 
     def _unc(self, path: str) -> str:
         below = path.replace("/", "\\")
         return f"\\\\{self._host}{below}"
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """Errors of the login, which come from whatever is asked first, by Python's names."""
+    try:
+        yield
+    except (SMBResponseException, SMBOSError) as error:
+        status = getattr(error, "ntstatus", getattr(error, "status", None))
+        if status in _NO_LOGIN:
+            raise PermissionError(str(error)) from error
+        if status == _NO_SHARE:
+            raise FileNotFoundError(str(error)) from error
+        raise
 
 
 def _entry(path: str, entry: Any) -> _Info:

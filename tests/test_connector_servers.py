@@ -20,6 +20,10 @@ PACKAGES = (
     "wsgidav==4.4.0",
     "cheroot==11.1.2",
     "pyftpdlib==2.2.0",
+    "aiohttp==3.14.5",
+    "paramiko==5.1.0",
+    "smbprotocol==1.17.0",
+    "psycopg[binary]==3.3.9",
 )
 TESTS = (
     "tests/connectors/test_files_s3.py",

@@ -98,14 +98,14 @@ class Proxy:
         for end in (client, server):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-                end.close()
+            end.close()
 
 
 def _reset(end: socket.socket) -> None:
     with suppress(OSError):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        end.shutdown(socket.SHUT_RDWR)
-        end.close()
+        end.shutdown(socket.SHUT_RDWR)  # it may be read from in another thread
+    end.close()
 
 
 def http(status: str, body: str = "", **fields: str) -> bytes:

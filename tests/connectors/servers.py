@@ -21,6 +21,8 @@ HOST = "127.0.0.1"
 PASSWORD = "s3cret-of-ada"
 _PLACES = ("/usr/sbin", "/usr/lib/postgresql/*/bin")  # where Debian puts what is in nobody's path
 
+_SFTP = "/usr/lib/openssh/sftp-server"
+
 
 def free_port() -> int:
     with socket.socket() as probe:
@@ -112,8 +114,10 @@ def sftp_server(folder: Path) -> Iterator[tuple[Running, dict[str, object]]]:
     settings = {
         "Port": port, "ListenAddress": HOST, "HostKey": folder / "host_key", "PidFile": folder / "pid",
         "AuthorizedKeysFile": folder / "authorized", "PasswordAuthentication": "no", "UsePAM": "no",
-        "StrictModes": "no", "PermitRootLogin": "yes", "Subsystem": "sftp internal-sftp -l INFO",
+        "StrictModes": "no", "PermitRootLogin": "yes",
+        "Subsystem": f"sftp {_SFTP} -e -l INFO 2>> {folder}/sftp.log",
     }  # fmt: skip
+    (folder / "sftp.log").touch()
     (folder / "config").write_text("".join(f"{key} {value}\n" for key, value in settings.items()))
     Path("/run/sshd").mkdir(exist_ok=True)  # where it gives up its rights
     user = pwd.getpwuid(os.getuid()).pw_name
@@ -144,7 +148,8 @@ def smb_server(folder: Path, share: Path) -> Iterator[tuple[Running, dict[str, o
         "bind interfaces only": "no", "private dir": folder / "private", "lock directory": folder / "lock",
         "state directory": folder / "state", "cache directory": folder / "cache",
         "pid directory": folder / "pids", "ncalrpc dir": folder / "rpc", "load printers": "no",
-        "disable spoolss": "yes", "log file": folder / "log", "log level": 2, "passdb backend": f"tdbsam:{folder}/users",
+        "disable spoolss": "yes", "log file": folder / "log", "log level": 2,
+        "passdb backend": f"tdbsam:{folder}/users",
     }  # fmt: skip
     shared = {"path": share, "read only": "yes", "follow symlinks": "no"}
     lines = ["[global]", *_lines(settings), "[docs]", *_lines(shared)]
@@ -155,6 +160,12 @@ def smb_server(folder: Path, share: Path) -> Iterator[tuple[Running, dict[str, o
     command = [smbd, "--foreground", "--no-process-group", "--configfile", str(folder / "config")]
     with running(command, folder, port) as server:
         yield server, {"port": port, "username": user}
+
+
+def smb_let_in(folder: Path, yes: bool) -> None:
+    user = pwd.getpwuid(os.getuid()).pw_name
+    command = [program("smbpasswd"), "-c", str(folder / "config"), "-e" if yes else "-d", user]
+    subprocess.run(command, check=True, capture_output=True)
 
 
 def _lines(settings: Mapping[str, object]) -> list[str]:

@@ -3,8 +3,10 @@
 import os
 import threading
 import uuid
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,41 @@ def in_memory(**more: object) -> StoreWorld:
     return world
 
 
+class ZipWorld(FolderWorld):
+    """A folder that is packed anew after each change."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "root")
+        self.root.mkdir(parents=True)
+        self._archive = folder / "all.zip"
+        self.source = {"url": "zip://docs", "options": {"fo": str(self._archive)}}
+        self.connector = Files(FilesOptions.model_validate(self.source))  # type: ignore[assignment]
+        self._pack()
+
+    def put(self, key: str, data: bytes) -> None:
+        super().put(key, data)
+        self._pack()
+
+    def delete(self, key: str) -> None:
+        super().delete(key)
+        self._pack()
+
+    def move(self, old: str, new: str) -> None:
+        super().move(old, new)
+        self._pack()
+
+    def fail(self) -> None:
+        self._archive.write_bytes(self._archive.read_bytes()[:-30])
+
+    def _pack(self) -> None:
+        fresh = self._archive.with_name("fresh")
+        with zipfile.ZipFile(fresh, "w") as archive:
+            archive.mkdir("docs")
+            for path in self.root.rglob("*"):
+                archive.write(path, Path("docs") / path.relative_to(self.root))
+        fresh.replace(self._archive)
+
+
 @contextmanager
 def s3_server() -> Iterator[dict[str, Any]]:
     """What its clients are to be told."""
@@ -71,6 +108,7 @@ class ServedWorld(FolderWorld):
         super().__init__(folder / "root")
         self.root.mkdir(parents=True)
         self._seconds = 1_700_000_000
+        self.source = source
         self.connector = Files(FilesOptions.model_validate(source))  # type: ignore[assignment]
 
     def put(self, key: str, data: bytes) -> None:
@@ -97,16 +135,36 @@ def webdav_server(folder: Path) -> Iterator[int]:
         yield server.bind_addr[1]
 
 
+@dataclass
+class FtpServer:
+    port: int
+    let_in: Callable[[bool], None]
+    sent: int = 0  # files
+
+
 @contextmanager
-def ftp_server(folder: Path) -> Iterator[int]:
+def ftp_server(folder: Path) -> Iterator[FtpServer]:
     from pyftpdlib.authorizers import DummyAuthorizer
     from pyftpdlib.handlers import FTPHandler
     from pyftpdlib.servers import ThreadedFTPServer
 
     authorizer = DummyAuthorizer()
-    authorizer.add_user("ada", "s3cret", str(folder))
-    handler = type("Handler", (FTPHandler,), {"authorizer": authorizer})
-    server = ThreadedFTPServer(("127.0.0.1", 0), handler)
+
+    def let_in(yes: bool) -> None:
+        if authorizer.has_user("ada"):
+            authorizer.remove_user("ada")
+        if yes:
+            authorizer.add_user("ada", "s3cret", str(folder))
+
+    class Handler(FTPHandler):
+        def on_file_sent(self, file: str) -> None:
+            told.sent += 1
+
+    let_in(True)
+    Handler.authorizer = authorizer
+    Handler.auth_failed_timeout = 0
+    server = ThreadedFTPServer(("127.0.0.1", 0), Handler)
+    told = FtpServer(server.address[1], let_in)
     stopped = threading.Event()
 
     def serve() -> None:
@@ -114,7 +172,7 @@ def ftp_server(folder: Path) -> Iterator[int]:
             server.serve_forever(timeout=0.05, blocking=False)
 
     with _running(serve, stopped.set):
-        yield server.address[1]
+        yield told
     server.close_all()
 
 

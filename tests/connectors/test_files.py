@@ -12,13 +12,19 @@ from connectors.files import Files, FilesOptions
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, listed
-from tests.connectors.stores import StoreWorld, in_memory
+from tests.connectors.stores import StoreWorld, ZipWorld, in_memory
 
 
 class TestLaws(ConnectorLaws):
     @pytest.fixture
     def world(self) -> StoreWorld:
         return in_memory()
+
+
+class TestLawsInAnArchive(ConnectorLaws):
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> ZipWorld:
+        return ZipWorld(tmp_path)
 
 
 @pytest.fixture
@@ -112,6 +118,35 @@ def test_an_address_that_cant_be_listed(
     assert listed(world.connector) == {}
 
 
+def test_a_connection_that_ended_while_it_was_kept_is_made_anew(world: StoreWorld, broken: Broken) -> None:
+    """Servers end those that nothing comes over, and a listing comes every few minutes."""
+    world.put("a.md", b"x")
+    assert listed(world.connector)
+    opened = files.opened
+    ended = OSError("Socket is closed")
+    broken.errors[world.root] = ended
+
+    def reopened(*given: object) -> object:
+        broken.errors.clear()
+        return opened("", {})
+
+    files.opened = reopened  # type: ignore[assignment]
+    try:
+        assert listed(world.connector).keys() == {"a.md"}
+    finally:
+        files.opened = opened
+
+
+def test_fewer_bytes_than_there_are_are_no_document(
+    world: StoreWorld, broken: Broken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put("a.md", b"whole")
+    item = listed(world.connector)["a.md"]
+    monkeypatch.setattr(world.system, "cat_file", lambda path: b"who")
+    with pytest.raises(Transient, match="broke off after 3 bytes"):
+        world.connector.fetch(item)
+
+
 def test_a_cut_in_the_middle_ends_the_scan(world: StoreWorld, broken: Broken) -> None:
     for key in ("a.md", "one/b.md", "two/c.md"):
         world.put(key, b"x")
@@ -167,6 +202,7 @@ def test_a_change_within_the_same_second_is_not_missed(tmp_path: Path) -> None:
         ({"size": "3", "modify": "20231114221320"}, "3 1700000000.0", 1700000000.0),
         ({"size": 3, "mtime": 1.5}, "3 1.5", 1.5),
         ({"size": None, "mtime": "nonsense"}, None, None),
+        ({"size": 0, "CRC": 0}, "0 0 ", None),
     ],
 )
 def test_what_servers_say(info: dict[str, object], version: str | None, modified: float | None) -> None:

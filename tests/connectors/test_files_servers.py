@@ -1,46 +1,78 @@
-"""Against WebDAV and FTP servers: they run where webdav4, wsgidav, cheroot and pyftpdlib are installed."""
+"""Against real servers of every protocol: each runs where its program and packages are installed."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from connectors.files import Files, FilesOptions
-from ingestor.ports import NeedsHuman
-from tests.connectors.laws import ConnectorLaws, listed
-from tests.connectors.stores import ServedWorld, ftp_server, webdav_server
+from ingestor.ports import NeedsHuman, Transient
+from tests.connectors.laws import ConnectorLaws, World, listed
+from tests.connectors.served import SERVED, over_sftp, over_smb
+from tests.connectors.servers import PASSWORD
 
-for package in ("webdav4", "wsgidav", "cheroot", "pyftpdlib"):
-    pytest.importorskip(package)
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["webdav", "ftp"])
-def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    (tmp_path / "served").mkdir()
-    login, secrets = {"username": "ada"}, {"password": "s3cret"}
-    if request.param == "webdav":
-        with webdav_server(tmp_path / "served") as port:
-            options = {**login, "base_url": f"http://127.0.0.1:{port}"}
-            yield {"url": "webdav://root", "options": options, "secrets": secrets}
-    else:
-        with ftp_server(tmp_path / "served") as port:
-            options = {**login, "port": port}
-            yield {"url": "ftp://127.0.0.1/root", "options": options, "secrets": secrets}
-
-
-@pytest.fixture
-def world(tmp_path: Path, source: dict[str, Any]) -> ServedWorld:
-    return ServedWorld(tmp_path / "served", **source)
+@pytest.fixture(params=SERVED)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    make, packages = SERVED[request.param]
+    for package in packages:
+        pytest.importorskip(package)
+    with make(tmp_path) as world:
+        yield world
 
 
 class TestLaws(ConnectorLaws):
     pass
 
 
-def test_a_wrong_password(world: ServedWorld, source: dict[str, Any]) -> None:
+@pytest.mark.parametrize("protocol", ["webdav", "ftp", "smb"])
+def test_a_wrong_password(protocol: str, tmp_path: Path) -> None:
+    make, packages = SERVED[protocol]
+    for package in packages:
+        pytest.importorskip(package)
+    with make(tmp_path) as world:
+        world.put("a.md", b"x")
+        wrong = {**world.source, "secrets": {"password": "wrong-one"}}
+        with pytest.raises(NeedsHuman, match="lets nobody in") as caught:
+            listed(Files(FilesOptions.model_validate(wrong)))
+        assert "wrong-one" not in str(caught.value)
+
+
+def test_a_login_is_told_to_known_hosts_alone(tmp_path: Path) -> None:
+    pytest.importorskip("paramiko")
+    with over_sftp(tmp_path) as world:
+        world.put("a.md", b"x")
+        known = Path(world.source["options"]["known_hosts"])
+        right = known.read_text()
+        for text, message in (("", "ssh-keyscan"), (right[:-4] + "AAA\n", "somebody may pose as it")):
+            known.write_text(text)
+            with pytest.raises(NeedsHuman, match=message):
+                listed(Files(FilesOptions.model_validate(world.source)))
+        known.unlink()
+        with pytest.raises(NeedsHuman, match="ssh-keyscan"):
+            listed(Files(FilesOptions.model_validate(world.source)))
+
+
+def test_a_share_is_read_by_the_login_of_its_own_source(tmp_path: Path) -> None:
+    pytest.importorskip("smbclient")
+    with over_smb(tmp_path) as world:
+        world.put("a.md", b"x")
+        assert listed(world.connector)
+        for options in ({"username": "nobody-known"}, {}):
+            given = {**world.source["options"], **options}
+            other = {**world.source, "options": given, "secrets": {"password": PASSWORD + "x"}}
+            with pytest.raises(NeedsHuman, match="lets nobody in"):
+                listed(Files(FilesOptions.model_validate(other)))
+
+
+def test_a_server_that_is_away_is_asked_later_and_found_again(tmp_path: Path, world: World) -> None:
     world.put("a.md", b"x")
-    wrong = {**source, "secrets": {"password": "wrong"}}
-    with pytest.raises(NeedsHuman, match="lets nobody in"):
-        listed(Files(FilesOptions.model_validate(wrong)))
+    before = listed(world.connector)
+    port, world.proxy.target = world.proxy.target, 1  # type: ignore[attr-defined]
+    world.proxy.drop()  # type: ignore[attr-defined]
+    with pytest.raises(Transient):
+        list(world.connector.scan())
+    world.proxy.target = port  # type: ignore[attr-defined]
+    assert listed(world.connector) == before
