@@ -24,7 +24,7 @@ def approve(config: Config) -> list[str]:
     parts, said = Parts(config), []
     with journal_of(config) as journal:
         for found in outlook(parts, journal):
-            if found.waits:
+            if found.waits or journal.get(f"waits:{found.serves}"):
                 wanted = parts.wanted(found.serves)
                 journal.set(f"approved:{found.serves}", rechunk.named(wanted))
                 journal.set(f"refused:{found.serves}", "")

@@ -88,6 +88,16 @@ class Editions:
         select = self._journal.select
         return not select(due, (building,)) and not select(missing, (live, building))
 
+    def lost(self, building: CollectionName, live: CollectionName) -> tuple[int, int, str]:
+        """Documents that readers have in ``live`` and can't in ``building``; of how many; why one of them."""
+        lost = """
+            SELECT COUNT(*), MIN(new.key || ': ' || new.reason) FROM documents AS new JOIN documents AS old
+                ON old.collection = ? AND old.source = new.source AND old.key = new.key AND NOT old.quarantined
+            WHERE new.collection = ? AND new.quarantined AND new.wanted_version IS NOT NULL"""
+        kept = "SELECT COUNT(*) FROM documents WHERE collection = ? AND NOT quarantined"
+        [(count, example)] = self._journal.select(lost, (live, building))
+        return count, self._journal.select(kept, (live,))[0][0], example or ""
+
     def records_of(self, name: CollectionName, sources: Sequence[str]) -> int:
         """How many records those sources have in it."""
         marks = ", ".join("?" * len(sources))

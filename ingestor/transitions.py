@@ -14,6 +14,7 @@ import numpy as np
 from ingestor import rechunk
 from ingestor.choices import Choices, changes, packed, unpacked
 from ingestor.config import Rechunk
+from ingestor.decide import SMALL_LOSS
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.model import CollectionName, SourceName
@@ -28,6 +29,7 @@ log = logging.getLogger("ingestor")
 CHARACTERS = 4  # a token, about
 Prices = Mapping[SourceName, float]  # of a million tokens, see choices.asking_prices
 NO_PRICES: Prices = {}
+MAX_LOSS = 0.5  # of what readers have, may be missing from what takes its place without asking
 SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
 
 
@@ -145,14 +147,34 @@ class Transitions:
         live = self._editions.live(building.serves)
         if not self._editions.complete(building.name, live.name):
             return False
+        if (loss := self._loss(building, live)) is not None:
+            self._wait(building.serves, loss)
+            return False
         self._verify(building.name)
         log.info("%s: the new collection takes the old one's place", building.serves)
         older = [(one.name, "dropped") for one in self._editions.of(building.serves, "retired")]
         roles = [(live.name, "retired"), (building.name, "live"), *older]
         self._editions.become(self._clock(), *roles)  # type: ignore[arg-type]
+        self._journal.set(f"waits:{building.serves}", "")
         self._shelf.roles_changed()
         self._see_to_names()
         return True
+
+    def _loss(self, building: Edition, live: Edition) -> str | None:
+        """Why readers don't get it until someone says yes: much of what they have can't be read this way."""
+        lost, of, example = self._editions.lost(building.name, live.name)
+        made_by = _choices(building)
+        approved = self._journal.get(f"approved:{building.serves}")
+        if made_by is not None and approved == rechunk.named(made_by):
+            return None
+        if lost < SMALL_LOSS or lost <= MAX_LOSS * of:
+            return None
+        return f"it quarantines {lost} of {of} documents that readers have, such as {example}"
+
+    def _wait(self, serves: CollectionName, why: str) -> None:
+        if self._journal.get(f"waits:{serves}") != why:
+            self._journal.set(f"waits:{serves}", why)
+            log.warning("%s: the new collection is complete, but not shown: %s", serves, why)
 
     def _see_to_names(self) -> None:
         try:
