@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -29,6 +30,7 @@ _NAMES = {
     float: "number",
     bool: "`true`, `false`",
     Path: "path",
+    date: "day",
     SecretStr: "secret text",
     dict: "mapping",
     NoneType: "`null`",
