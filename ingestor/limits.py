@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from ingestor.borders import certain, torn
 from ingestor.spans import Span, boundary, break_before, trim, trimmed, union
 
 if TYPE_CHECKING:
@@ -58,7 +59,9 @@ def windows(
         if end <= covered:  # the overlap left no room for anything new
             start = covered
             continue
-        yield from trimmed(text, [(start, end)])
+        window = trim(text, (start, end))
+        if window[0] < window[1]:
+            yield window
         covered = end
         start = max(ruler.back(end, overlap), start + 1) if end < span[1] else end
 
@@ -68,9 +71,10 @@ class Ruler:
 
     def __init__(self, text: str, span: Span, tokens: "Tokens") -> None:
         start, self.end = span
-        starts: Iterable[int] = tokens.offsets(text[start : self.end])
-        self.edges: Sequence[int] = [start + int(at) for at in starts]
+        measured = text[start : self.end]
+        self.edges: Sequence[int] = (start + tokens.offsets(measured)).tolist()
         self.text, self.tokens = text, tokens
+        self._torn = torn(measured)
 
     def index(self, at: int) -> int:
         """How many tokens begin before ``at``."""
@@ -99,7 +103,15 @@ class Ruler:
         return boundary(self.text, edge, edge - 8)
 
     def _count(self, start: int, end: int) -> int:
-        return count(self.text, trim(self.text, (start, end)), self.tokens)
+        """Tokens of the window's own text; only those at its edges may differ from what was measured."""
+        text, tokens = self.text, self.tokens
+        start, end = trim(text, (start, end))
+        middle = None if self._torn else certain(text, (start, end))
+        if middle is None:
+            return count(text, (start, end), tokens)
+        first, last = middle
+        tail = count(text, (last, end), tokens) if last < end else 0
+        return count(text, (start, first), tokens) + self.size(middle) + tail
 
     def _edge(self, index: int, start: int, soft: bool) -> int:
         """Above ``start``: the token edge of that index, moved back to a good place to cut."""

