@@ -20,7 +20,7 @@ import httpcore
 
 from connectors._web_address import Allowed, may_ask
 from connectors._web_body import ACCEPTED, Body, Broken, TooLarge
-from connectors._web_headers import Headers, Validators, retry_after
+from connectors._web_headers import NOTHING, Headers, Validators, retry_after
 from connectors._web_robots import AGENT
 from connectors._web_url import normal, origin, port_of
 from connectors._web_words import Answer
@@ -92,7 +92,7 @@ class Client:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._pool.close()
 
-    def get(self, url: str, known: Validators = Validators(), limit: int | None = None) -> Answer:  # noqa: B008
+    def get(self, url: str, known: Validators = NOTHING, limit: int | None = None) -> Answer:
         """Whatever the server answers. Raises Refused, or Transient where it gives no answer, or is busy."""
         host = urlsplit(url).netloc
         for attempt in range(1, _TRIES + 1):
@@ -107,18 +107,17 @@ class Client:
             self._outside.sleep(wait)
         return answer
 
-    def follow(self, url: str, known: Answer | None = None, limit: int | None = None) -> Answer:
-        """The same, at the end of all redirects. ``known``: what came the last time, wherever it was found."""
-        seen: list[str] = []
-        answer = None
-        while answer is None or (answer.location is not None and len(seen) <= MOST_HOPS):
-            url = answer.location or url if answer else url
-            seen.append(url)
-            unless = validators(known.headers) if known and known.url == url else Validators()
-            answer = self.get(url, unless, limit)
-        if answer.location is not None:
-            raise Refused(f"{seen[0]} redirects without end")
-        return answer
+    def follow(
+        self, url: str, known: Validators = NOTHING, found_at: str = "", limit: int | None = None
+    ) -> Answer:
+        """The same, at the end of all redirects. ``known`` is of what was found at ``found_at``."""
+        at = url
+        for _ in range(MOST_HOPS + 1):
+            answer = self.get(at, known if at == found_at else NOTHING, limit)
+            if answer.location is None:
+                return answer
+            at = answer.location
+        raise Refused(f"{url} redirects without end")
 
     def _to_wait(self, answer: Answer) -> float | None:
         """Seconds; None: the answer counts. A 503 that does not say how long is one page's trouble."""

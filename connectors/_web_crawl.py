@@ -15,7 +15,7 @@ from connectors._gitignore import Rules, rules, selects
 from connectors._web_body import Broken, TooLarge
 from connectors._web_client import MOST_HOPS, Client, Refused
 from connectors._web_content import NO_DOCUMENTS, page_of, sitemap_page
-from connectors._web_headers import Validators
+from connectors._web_headers import NOTHING, Validators
 from connectors._web_manners import Manners
 from connectors._web_mirror import Mirror
 from connectors._web_sitemap import Sitemap, sitemap
@@ -194,7 +194,7 @@ class Crawl:
                     f"{place}/robots.txt does not let us read {url}: if the site is yours, `robots: false`"
                 )
             return None
-        unless = Validators(known.etag, known.changed) if known else Validators()
+        unless = Validators(known.etag, known.changed) if known else NOTHING
         answer = self._client.get(url, unless, _LARGEST_SITEMAP if step.role == "sitemap" else None)
         if answer.status == 304 and known:
             return known

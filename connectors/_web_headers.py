@@ -26,6 +26,9 @@ class Validators:
         return {name: value for name, value in asked.items() if value}
 
 
+NOTHING = Validators()
+
+
 def validators(headers: Headers) -> Validators:
     """A time of change without an ETag counts only when it was some seconds ago by the server's own clock."""
     etag, changed = headers.get("etag"), headers.get("last-modified")

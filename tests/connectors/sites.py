@@ -9,9 +9,11 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
+from xml.sax.saxutils import escape, quoteattr
 
 from connectors._web_client import Outside
+from connectors.feed import Feed, FeedOptions
 from connectors.web import Web, WebOptions
 from ingestor.model import Blob, Item
 from ingestor.ports import Connector
@@ -178,55 +180,53 @@ def outside(clock: Clock | None = None, **names: list[str]) -> Outside:
 
 
 class ByPath:
-    """A connector of a site, with paths below ``root`` for keys."""
+    """A connector whose keys are called otherwise."""
 
-    def __init__(self, connector: Connector, root: str) -> None:
-        self._connector, self._root = connector, root
+    def __init__(self, connector: Connector, name: Callable[[str], str]) -> None:
+        self._connector, self._name = connector, name
+        self._keys: dict[str, str] = {}
 
     def scan(self) -> Iterator[Item]:
         for item in self._connector.scan():
-            yield replace(item, key=unquote(item.key.removeprefix(self._root)))
+            self._keys[self._name(item.key)] = item.key
+            yield replace(item, key=self._name(item.key))
 
     def fetch(self, item: Item) -> Blob:
-        return self._connector.fetch(replace(item, key=item.uri))
+        return self._connector.fetch(replace(item, key=self._keys[item.key]))
 
 
-class SiteWorld:
-    """The ``World`` of the connector laws. What is there is named by a sitemap, or by a page of links."""
+class ServedWorld:
+    """What the ``World`` of the connector laws has in common, whatever tells what is there."""
 
     secret = "s3cret"
+    connector: Connector
 
-    def __init__(self, site: Site, cache: Path, follow: str = "sitemap") -> None:
-        self._site, self._follow, self._clock = site, follow, Clock()
+    def __init__(self, site: Site) -> None:
+        self._site, self._clock = site, Clock()
+        self._keys: dict[str, int] = {}  # how often each was written
+        self._writes = 0
         site.login = f"ada:{self.secret}"
         self.source: dict[str, object] = {
-            "start": [site.url("/map/sitemap.xml" if follow == "sitemap" else "/files/")],
-            "follow": follow,
-            "allow_private": ["127.0.0.1"],
             "user": "ada",
             "password": self.secret,
+            "allow_private": ["127.0.0.1"],
             "delay": 0,
-            "cache": str(cache),
         }
-        web = Web(WebOptions.model_validate(self.source), outside(self._clock))
-        self.connector: Connector = ByPath(web, site.url("/files/"))
-        self._keys: list[str] = []
         self._tell()
 
     def put(self, key: str, data: bytes) -> None:
         kind = TYPES.get(key.rpartition(".")[2], "application/octet-stream")
-        self._site.say(self._path(key), data, Content_Type=kind)
-        self._keys = [*dict.fromkeys((*self._keys, key))]
-        self._tell()
+        self._site.say(path_of(key), data, Content_Type=kind)
+        self._note(key)
 
     def delete(self, key: str) -> None:
-        del self._site.replies[self._path(key)]
-        self._keys.remove(key)
+        del self._site.replies[path_of(key)]
+        del self._keys[key]
         self._tell()
 
     def move(self, old: str, new: str) -> None:
-        self._site.replies[self._path(new)] = self._site.replies[self._path(old)]
-        self._keys.append(new)
+        self._site.replies[path_of(new)] = self._site.replies[path_of(old)]
+        self._note(new)
         self.delete(old)
 
     def fail(self) -> None:
@@ -248,15 +248,60 @@ class SiteWorld:
     def reads(self) -> int:
         return self._site.bodies
 
-    def _path(self, key: str) -> str:
-        return "/files/" + quote(key, safe="/!$&'()*+,;=:@")
+    def _note(self, key: str) -> None:
+        self._writes += 1
+        self._keys[key] = self._writes
+        self._tell()
 
     def _tell(self) -> None:
-        urls = [self._site.url(self._path(key)) for key in self._keys]
+        raise NotImplementedError
+
+
+def path_of(key: str) -> str:
+    return "/files/" + quote(key, safe="/!$&'()*+,;=:@")
+
+
+class SiteWorld(ServedWorld):
+    """What is there is named by a sitemap, or by a page of links."""
+
+    def __init__(self, site: Site, cache: Path, follow: str = "sitemap") -> None:
+        self._follow = follow
+        super().__init__(site)
+        start = site.url("/map/sitemap.xml" if follow == "sitemap" else "/files/")
+        self.source |= {"start": [start], "follow": follow, "cache": str(cache)}
+        web = Web(WebOptions.model_validate(self.source), outside(self._clock))
+        self.connector = ByPath(web, lambda key: unquote(key.removeprefix(site.url("/files/"))))
+
+    def _tell(self) -> None:
+        paths = [escape(path_of(key)) for key in self._keys]
         if self._follow == "sitemap":
-            locations = "".join(f"<url><loc>{url.replace('&', '&amp;')}</loc></url>" for url in urls)
-            text = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{locations}</urlset>'
-            self._site.say("/map/sitemap.xml", text, Content_Type="application/xml")
+            self._site.say("/map/sitemap.xml", sitemap_of(*paths), Content_Type="application/xml")
         else:
-            links = [urlsplit(url).path.replace("&", "&amp;").replace("'", "&#39;") for url in urls]
-            self._site.html("/files/", *links, head='<meta name="robots" content="noindex">')
+            self._site.html("/files/", *paths, head='<meta name="robots" content="noindex">')
+
+
+def sitemap_of(*urls: str) -> str:
+    locations = "".join(f"<url><loc>{url}</loc></url>" for url in urls)
+    return f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{locations}</urlset>'
+
+
+class FeedWorld(ServedWorld):
+    """What is there are articles that a feed links to; what leaves the feed goes."""
+
+    def __init__(self, site: Site, state: Path) -> None:
+        super().__init__(site)
+        self.source |= {"url": site.url("/feed"), "full_article": True, "keep": False, "state": str(state)}
+        feed = Feed(FeedOptions.model_validate(self.source), outside(self._clock))
+        self.connector = ByPath(feed, lambda key: unquote(key.removeprefix("tag:")))
+
+    def _tell(self) -> None:
+        entries = "".join(
+            f"<entry><id>tag:{quote(key)}</id><title>x</title><link href={quoteattr(path_of(key))}/>"
+            f"<updated>2026-01-01T00:00:00.{number:03}Z</updated><summary>{number}</summary></entry>"
+            for key, number in self._keys.items()
+        )
+        self._site.say("/feed", atom_of(entries), Content_Type="application/atom+xml")
+
+
+def atom_of(entries: str) -> str:
+    return f'<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title><id>x</id>{entries}</feed>'
