@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -546,8 +547,8 @@ class Client:
         try:
             while True:
                 self.act()
-        except (OSError, ValueError):  # it was killed; http.client's own errors of a cut answer included
-            pass
+        except (OSError, HTTPException):
+            pass  # it was killed
 
     def act(self) -> None:
         key = f"{self.name}/{self.random.randrange(4)}"
@@ -599,10 +600,10 @@ def test_killed_at_any_moment_it_keeps_what_it_acknowledged(tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_killed_three_hundred_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answered, under_way = kills(tmp_path / "pushed", 300)
+def test_killed_two_hundred_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answered, under_way = kills(tmp_path / "pushed", 200)
     with capsys.disabled():
-        print(f"\n300 kills: {answered} requests were answered, {under_way} were under way")
+        print(f"\n200 kills: {answered} requests were answered, {under_way} were under way")
 
 
 def raw(port: int) -> socket.socket:
