@@ -28,10 +28,12 @@ if TYPE_CHECKING:
 
 _BY_NAME = {"int": int, "str": str, "UUID": UUID}  # what a key may be; a version begins with its name
 _HUMAN = re.compile(
-    r"authentication failed|access denied|permission denied|no such (table|column|function)|does not exist"
-    r"|doesn't exist|unknown (column|database)|unable to open|syntax error|password",
+    r"authentication failed|access denied|permission denied|not permitted|pg_hba\.conf|password"
+    r"|no such (table|column|function)|does not exist|doesn't exist|unknown (column|database)|unable to open"
+    r"|syntax error",
     re.IGNORECASE,
 )
+_SECONDS = 30  # until a server that does not answer is given up
 _Row = Mapping[str, Any]
 
 
@@ -163,8 +165,10 @@ class Sql:
         url, password = make_url(self._options.url), self._options.password
         if password is not None:
             url = url.set(password=password.get_secret_value())
+        waits = _waits(url.drivername.partition("+")[2], _SECONDS)
+        told = {name: value for name, value in waits.items() if name not in url.query}
         try:
-            return create_engine(url, pool_pre_ping=True, hide_parameters=True)
+            return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=told)
         except ImportError as error:
             wanted = f"{sys.executable} -m pip install {error.name}"
             raise NeedsHuman(f"the driver of {self._options.url} is not installed: {wanted}") from error
@@ -180,6 +184,16 @@ class Sql:
                 f"{self._options.url} can't be asked ({said}): check `url`, `password` and `query`"
             )
         return Transient(f"{self._options.url} can't be asked just now: {said}")
+
+
+def _waits(driver: str, seconds: int) -> dict[str, int]:
+    """What lets a driver give up a server that is not there any more; many would wait for ever."""
+    if driver in ("psycopg", "psycopg2"):
+        lost = {"keepalives_idle": seconds, "keepalives_interval": 10, "keepalives_count": 3}
+        return {"connect_timeout": seconds, "tcp_user_timeout": seconds * 1000, **lost}
+    if driver == "pymysql":
+        return {"connect_timeout": seconds, "read_timeout": seconds * 10}
+    return {"timeout": seconds * 10} if driver == "pg8000" else {}
 
 
 def _plain(row: _Row) -> dict[str, Any]:

@@ -1,11 +1,15 @@
-"""A table that tests change, in a file of SQLite."""
+"""Tables that tests change: in a file of SQLite, and in a PostgreSQL server."""
 
+import re
 import sqlite3
+import uuid
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from connectors.sql import Sql, SqlOptions
+from tests.connectors.proxy import Proxy
+from tests.connectors.servers import HOST, PASSWORD
 
 _TABLE = """
 CREATE TABLE documents (
@@ -58,3 +62,76 @@ class DatabaseWorld:
 
     def fail(self) -> None:
         self.do("DROP TABLE documents")
+
+
+class PostgresWorld:
+    """A table of its own in a server behind a proxy; read by a role that may do no more."""
+
+    secret = PASSWORD
+
+    def __init__(self, folder: Path, port: int, proxy: Proxy, **options: object) -> None:
+        self._port, self.proxy = port, proxy
+        self._log = folder / "said"
+        self._version = 0
+        self.table = f"t{uuid.uuid4().hex}"
+        self.do(
+            f'CREATE TABLE {self.table} ("Key" TEXT PRIMARY KEY, body BYTEA, version BIGINT);'
+            "DO $$ BEGIN CREATE ROLE reader; EXCEPTION WHEN duplicate_object THEN NULL; END $$;"
+            f"GRANT SELECT ON {self.table} TO reader"
+        )
+        self.source: dict[str, object] = {
+            "url": f"postgresql+psycopg://reader@{HOST}:{proxy.port}/postgres",
+            "password": PASSWORD,
+            "query": f'SELECT "Key", body, version FROM {self.table};',
+            "key": "Key",
+            "version": "version",
+            "text": "{body}",
+            "file_name": "{key}",
+            **options,
+        }
+        self.connector = Sql(SqlOptions.model_validate(self.source))
+        self.relent()
+
+    def do(self, statements: str, *values: Any) -> Any:
+        import psycopg
+
+        whom = {"host": HOST, "port": self._port, "user": "ada", "password": PASSWORD, "dbname": "postgres"}
+        with psycopg.connect(**whom) as connection:  # type: ignore[arg-type]
+            return connection.execute(statements, values or None).rowcount
+
+    def put(self, key: str, data: bytes) -> None:
+        self._version += 1
+        self.do(
+            f"INSERT INTO {self.table} VALUES (%s, %s, %s) "
+            'ON CONFLICT ("Key") DO UPDATE SET body = EXCLUDED.body, version = EXCLUDED.version',
+            *(key, data, self._version),
+        )
+
+    def delete(self, key: str) -> None:
+        assert self.do(f'DELETE FROM {self.table} WHERE "Key" = %s', key)
+
+    def move(self, old: str, new: str) -> None:
+        assert self.do(f'UPDATE {self.table} SET "Key" = %s WHERE "Key" = %s', new, old)
+
+    def fail(self) -> None:
+        self.do(f"DROP TABLE {self.table}")
+
+    def deny(self) -> None:
+        self.do("ALTER ROLE reader PASSWORD 'another'")
+        self.proxy.drop()
+
+    def throttle(self) -> None:
+        self.do("ALTER ROLE reader CONNECTION LIMIT 0")
+        self.proxy.drop()
+
+    def cut(self, after: int) -> None:
+        self.proxy.cut(after)
+
+    def relent(self) -> None:
+        self.do(f"ALTER ROLE reader LOGIN PASSWORD '{PASSWORD}' CONNECTION LIMIT -1")
+        self.proxy.relent()
+
+    def reads(self) -> int:
+        """Statements that ask for a row."""
+        asked = rf'FROM {self.table}\) documents\s+WHERE "Key" ='
+        return len(re.findall(asked, self._log.read_text(errors="replace")))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -173,36 +174,32 @@ def _lines(settings: Mapping[str, object]) -> list[str]:
 
 
 @contextmanager
-def postgres_server(folder: Path) -> Iterator[tuple[Running, str]]:
-    """Its address without a password, which is PASSWORD; it refuses to be root, so it is somebody else."""
+def postgres_server() -> Iterator[Running]:
+    """Its user ada has all rights, and PASSWORD. It refuses to be root, so it is somebody else, in a folder
+    of its own: pytest's are closed to others."""
     initdb, postgres = program("initdb"), program("postgres")
-    folder.mkdir(parents=True)
-    as_whom: list[str] = []
-    if os.getuid() == 0:
-        somebody = pwd.getpwnam("nobody")
-        os.chown(folder, somebody.pw_uid, somebody.pw_gid)
-        _let_through(folder)
-        ids = [f"--reuid={somebody.pw_uid}", f"--regid={somebody.pw_gid}", "--clear-groups"]
-        as_whom = [program("setpriv"), *ids]
-    (folder / "password").write_text(PASSWORD)
-    (folder / "password").chmod(0o644)
-    data = folder / "data"
-    make = ["-D", str(data), "-U", "ada", "--pwfile", str(folder / "password"), "-A", "scram-sha-256", "-N"]
-    subprocess.run([*as_whom, initdb, *make, "-E", "UTF8"], check=True, capture_output=True, cwd=folder)
-    port = free_port()
-    settings = {"listen_addresses": HOST, "port": port, "unix_socket_directories": folder, "fsync": "off"}
-    given = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+    with TemporaryDirectory(prefix="postgres-") as name:
+        folder, as_whom = Path(name), []
+        if os.getuid() == 0:
+            somebody = pwd.getpwnam("nobody")
+            os.chown(folder, somebody.pw_uid, somebody.pw_gid)
+            ids = [f"--reuid={somebody.pw_uid}", f"--regid={somebody.pw_gid}", "--clear-groups"]
+            as_whom = [program("setpriv"), *ids]
+        (folder / "password").write_text(PASSWORD)
+        data = folder / "data"
+        make = ["-D", str(data), "-U", "ada", "--pwfile", str(folder / "password"), "-A", "scram-sha-256"]
+        made = subprocess.run([*as_whom, initdb, *make, "-N", "-E", "UTF8"], cwd=folder, capture_output=True)
+        assert made.returncode == 0, made.stderr.decode()
+        port = free_port()
+        settings = {
+            "listen_addresses": HOST, "port": port, "unix_socket_directories": folder, "fsync": "off",
+            "log_statement": "all",
+        }  # fmt: skip
+        given = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
 
-    def ready() -> bool:
-        pid = data / "postmaster.pid"
-        return pid.exists() and "ready" in pid.read_text().splitlines()[-1] and answers(port)
+        def ready() -> bool:
+            pid = data / "postmaster.pid"
+            return pid.exists() and "ready" in pid.read_text().splitlines()[-1] and answers(port)
 
-    with running([*as_whom, postgres, "-D", str(data), *given], folder, port, ready) as server:
-        yield server, f"postgresql+psycopg://ada@{HOST}:{port}/postgres"
-
-
-def _let_through(folder: Path) -> None:
-    """Folders of tests are their owner's alone: others may pass, but not look."""
-    for above in folder.parents:
-        if above.stat().st_uid == os.getuid() and not above.stat().st_mode & 0o001:
-            above.chmod(above.stat().st_mode | 0o011)
+        with running([*as_whom, postgres, "-D", str(data), *given], folder, port, ready) as server:
+            yield server

@@ -13,7 +13,8 @@ NGINX = b"""<html><head><title>Index of /docs/</title></head><body><h1>Index of 
 <a href="../">../</a>\r\n<a href="caf%C3%A9.md">caf\xc3\xa9.md</a> 01-Jan-2026 10:00 5\r\n</pre>
 <hr></body></html>"""
 LINKS = b"""<a href="/docs/abs.md">x</a><a href="http://host/docs/full.md">x</a>
-<a href="http://other/docs/no.md">x</a><a href="https://host/docs/no.md">x</a><a href="sub/deep/no.md">x</a><a href="mailto:me@host">x</a>
+<a href="http://other/docs/no.md">x</a><a href="https://host/docs/no.md">x</a>
+<a href="sub/deep/no.md">x</a><a href="mailto:me@host">x</a>
 <a href="javascript:no()">x</a><a href="%2e%2e/no.md">x</a><a href="a%2fno.md">x</a><a href="#no">x</a>
 <a href="R&amp;D.md">x</a><a href="http://[no">x</a><a>x</a>
 <a href="here.md#part">x</a><a href="%FF.md">x</a>"""
