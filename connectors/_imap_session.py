@@ -7,6 +7,7 @@ is Refused. No error holds the password, even where a server repeats what it was
 
 import contextlib
 import imaplib
+import select
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -113,6 +114,15 @@ class Session:
         if kind != "OK" and "[EXPUNGEISSUED]" not in (words := self._said(lines[-1])):
             raise Transient(f"{self._server} does not give message {uid} just now ({words})")
         return found
+
+    def silent(self) -> bool:
+        """Whether nothing came since the last answer: what a server says unasked is that it leaves."""
+        try:
+            heard = select.poll()
+            heard.register(self._imap.sock, select.POLLIN)
+            return not heard.poll(0)
+        except _TROUBLE:
+            return False
 
     def close(self) -> None:
         """With a word to the server, if it listens."""

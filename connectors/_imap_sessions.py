@@ -1,7 +1,8 @@
 """The connections of one source: few, used by one at a time, and closed when they were idle for a while.
 
-Each caller has a connection to itself while it asks; what is sound afterwards is kept for the next. When one
-breaks, the idle ones are let go too, for what broke it has likely broken them.
+Each caller has a connection to itself while it asks; what is sound afterwards is kept for the next, who looks
+first whether the server has left. When one breaks, the idle ones are let go too, for what broke it has likely
+broken them.
 """
 
 from collections.abc import Callable, Iterator
@@ -39,7 +40,11 @@ class Sessions:
 
     def _kept(self) -> Session | None:
         with self._lock:
-            return self._idle.pop()[1] if self._idle else None
+            session = self._idle.pop()[1] if self._idle else None
+        if session is None or session.silent():
+            return session
+        self._drop(session)
+        return None
 
     def _keep(self, session: Session) -> None:
         with self._lock:

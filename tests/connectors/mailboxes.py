@@ -7,7 +7,7 @@ import pwd
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -15,7 +15,9 @@ from tempfile import mkdtemp
 from connectors._imap_text import raw_name
 from connectors.imap import Imap, ImapOptions
 from ingestor.model import Blob, Item
+from tests.connectors.proxy import Proxy, before
 from tests.connectors.servers import HOST, Running, answers, free_port, program, running
+from tests.e2e.project import wait
 
 PASSWORD = "s3cret-ünd-long"
 _CONFIG = """
@@ -78,7 +80,7 @@ class Dovecot:
         return self.folder / "certificate.pem"
 
     def admits(self, *users: str) -> None:
-        """These and no others, from now on."""
+        """These and no others, from now on; the server looks at the file's size, and its time in seconds."""
         (self.folder / "users").write_text("".join(f"{user}:{PASSWORD}\n" for user in users))
 
     def said(self) -> str:
@@ -130,15 +132,17 @@ class MailWorld:
     gave them, and an edit is a new message in place of the old one. ``bare`` is the connector without that.
     """
 
-    def __init__(self, server: Dovecot, **options: object) -> None:
-        self.server = server
-        login = {"host": HOST, "port": server.port, "username": "ada", "password": PASSWORD, "tls": False}
+    secret = PASSWORD
+
+    def __init__(self, server: Dovecot, proxy: Proxy, **options: object) -> None:
+        self.server, self.proxy = server, proxy
+        login = {"host": HOST, "port": proxy.port, "username": "ada", "password": PASSWORD, "tls": False}
         self.source: dict[str, object] = {**login, "folders": ["*"], **options}
         self.bare = Imap(ImapOptions.model_validate(self.source))
         self.connector = _Named(self)
         self.names: dict[str, str] = {}  # what the laws call it, by the connector's key
-        self.client = imaplib.IMAP4(HOST, server.port, timeout=30)
-        self.client.authenticate("PLAIN", lambda _: f"\0ada\0{PASSWORD}".encode())
+        self.client = logged_in(server.port)
+        self._others: list[imaplib.IMAP4] = []
 
     def put(self, key: str, data: bytes) -> None:
         old = self._key(key)
@@ -180,8 +184,34 @@ class MailWorld:
     def fail(self) -> None:
         self.server.server.kill()
 
+    def deny(self) -> None:
+        self.server.admits()
+        self.proxy.drop()
+
+    def throttle(self) -> None:
+        """The server takes six connections of a user; one is that of the world."""
+        self.proxy.drop()
+        while len(self._others) < 5:
+            with suppress(imaplib.IMAP4.abort):  # one that was dropped may still be counted
+                self._others.append(logged_in(self.server.port))
+
+    def relent(self) -> None:
+        self.server.admits("ada")
+        for other in self._others:
+            other.logout()
+        self._others.clear()
+        self.proxy.relent()
+        wait(self._admitted)
+
     def close(self) -> None:
         self.client.shutdown()
+
+    def _admitted(self) -> bool:
+        try:
+            logged_in(self.server.port).logout()
+        except imaplib.IMAP4.error:
+            return False
+        return True
 
     def _put_empty(self, folder: str) -> tuple[str, str]:
         """It comes as delivered mail does: the server takes none over IMAP."""
@@ -209,6 +239,14 @@ class MailWorld:
         return next((key for key, known in self.names.items() if known == name), None)
 
 
+@contextmanager
+def mail_world(**options: object) -> Iterator[MailWorld]:
+    with dovecot() as server, before(server.port) as proxy:
+        world = MailWorld(server, proxy, **options)
+        yield world
+        world.close()
+
+
 class _Named:
     def __init__(self, world: MailWorld) -> None:
         self._world = world
@@ -220,6 +258,18 @@ class _Named:
     def fetch(self, item: Item) -> Blob:
         folder = dict(item.extra)["folder"]
         return self._world.bare.fetch(replace(item, key=f"{folder}/{item.version}.eml"))
+
+
+def logged_in(port: int) -> imaplib.IMAP4:
+    """Raises IMAP4.error when the server takes no more connections, at the latest here."""
+    client = imaplib.IMAP4(HOST, port, timeout=30)
+    try:
+        client.authenticate("PLAIN", lambda _: f"\0ada\0{PASSWORD}".encode())
+        client.noop()
+    except imaplib.IMAP4.error:
+        client.shutdown()
+        raise
+    return client
 
 
 def _quoted(folder: str) -> str:

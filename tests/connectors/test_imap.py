@@ -1,5 +1,6 @@
 """Without a mail server: what servers write is understood, and one that speaks by a script misbehaves."""
 
+import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -425,15 +426,13 @@ def _await_end(server: Scripted) -> None:
         assert server.changed.wait_for(lambda: server.open == 0, 20)
 
 
-def test_what_broke_one_connection_costs_no_more_than_one_attempt() -> None:
-    """The server goes away while several connections are idle, and is there again."""
+def test_a_server_that_left_meanwhile_is_called_again() -> None:
     item = Item(KEY, "17/7", "imap://x", 9)
     with scripted() as server:
         connector = server.connector()
         with connector._sessions.one(), connector._sessions.one():
             pass
-        for _, session in connector._sessions._idle:
-            session._imap.shutdown()
-        with pytest.raises(Transient):
-            connector.fetch(item)
+        for connection in server.connections:
+            connection.shutdown(socket.SHUT_RDWR)
         assert connector.fetch(item).data == MAIL
+        assert server.heard.count("AUTHENTICATE PLAIN") == 3

@@ -12,7 +12,7 @@ from connectors.imap import Imap, ImapOptions
 from ingestor.model import Blob
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, World, fetched, listed
-from tests.connectors.mailboxes import PASSWORD, MailWorld, dovecot
+from tests.connectors.mailboxes import PASSWORD, MailWorld, mail_world
 
 pytestmark = pytest.mark.slow
 
@@ -21,10 +21,8 @@ MAIL = b"Subject: River\r\n\r\nA house by the river.\r\n"
 
 @pytest.fixture
 def world() -> Iterator[MailWorld]:
-    with dovecot() as server:
-        world = MailWorld(server)
+    with mail_world() as world:
         yield world
-        world.close()
 
 
 def other(world: MailWorld, **options: object) -> Imap:
@@ -159,7 +157,7 @@ def test_a_large_message(world: MailWorld, asked: list[str]) -> None:
 
 def test_the_certificate_is_looked_at(world: MailWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.put("a.md", MAIL)
-    ways = [{"tls": True, "port": world.server.tls_port}, {"tls": "starttls"}]
+    ways: list[dict[str, object]] = [{"tls": True, "port": world.server.tls_port}, {"tls": "starttls"}]
     for way in ways:
         with pytest.raises(NeedsHuman, match=r"certificate of .* can't be trusted \(self-signed"):
             listed(other(world, **way))
@@ -228,15 +226,3 @@ def test_many_threads(world: MailWorld, asked: list[str]) -> None:
         for name, blob in pool.map(fetch, items):
             assert blob.data == MAIL + name.split("/")[1].replace(".md", "\r\n").encode()
     assert len([line for line in asked if line.startswith("AUTHENTICATE")]) <= 3
-
-
-def test_too_many_connections_pass(world: MailWorld) -> None:
-    kept = []
-    for _ in range(5):  # and that of the world
-        kept.append(imaplib.IMAP4("127.0.0.1", world.server.port))
-        kept[-1].authenticate("PLAIN", lambda _: f"\0ada\0{PASSWORD}".encode())
-    with pytest.raises(Transient):
-        listed(world.bare)
-    for client in kept:
-        client.logout()
-    assert listed(world.bare) == {}
