@@ -141,9 +141,13 @@ class Scanner:
         if outcome.error is not None:
             log.warning("watching %s failed: %s; full scans go on", feed[0], outcome.error)
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
-        for other in self._watches:
-            if other == feed if hint.source is None else other[0] == hint.source:
-                self.look_again(other, hint.under)
+        meant = [feed] if hint.source is None else [one for one in self._watches if one[0] == hint.source]
+        if not meant:
+            log.warning(
+                "source %s says to look again at %r, but no source is called so", feed[0], hint.source
+            )
+        for one in meant:
+            self.look_again(one, hint.under)
 
     def scanned(self, scan: Scan, outcome: Outcome) -> None:
         """A listing ended."""

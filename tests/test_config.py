@@ -563,6 +563,26 @@ def test_folders_that_overlap_in_a_collection_are_warned_of(first: str, second: 
     assert checked(safe + two(first, second, "other")).warnings == ()
 
 
+def pushes(folder: str, port: int) -> str:
+    one, other = (f"kind: push, token: t, folder: {f}, port: {p}" for f, p in (("x", 8100), (folder, port)))
+    return (
+        "chroma: {port: 8000}\nsources:\n"
+        f"  - {{name: a, collection: abc, {one}}}\n  - {{name: b, collection: other, {other}}}\n"
+    )
+
+
+@pytest.mark.parametrize(("port", "who"), [(8100, "sources[0]"), (8000, "chroma")])
+def test_no_two_listen_on_one_port(port: int, who: str) -> None:
+    assert said(pushes("y", port)) == [
+        f"4: sources[1].port: {port} is also the port of {who}: choose another"
+    ]
+
+
+@pytest.mark.parametrize(("folder", "port"), [("x", 8100), ("y", 8101)])
+def test_one_that_feeds_two_collections_is_one(folder: str, port: int) -> None:
+    assert len(checked(pushes(folder, port)).sources) == 2
+
+
 def own(folder: str, key: str, exclude: str) -> str:
     return (
         f"sources[0].path: holds {folder} ({key}), whose files would become documents and change for ever: "
