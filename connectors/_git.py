@@ -11,10 +11,11 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+from weakref import finalize
 
 from ingestor.ports import NeedsHuman, Transient
 
@@ -135,10 +136,12 @@ def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float) -> b
         stderr=subprocess.PIPE,
         start_new_session=True,  # so that its helpers end with it
     )
+    ending = finalize(process, _end, process.pid)  # also when the program ends while this thread waits
     try:
         printed, said = process.communicate(timeout=seconds)
+        ending.detach()
     except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)
+        ending()
         process.communicate()
         if isinstance(error, subprocess.TimeoutExpired):
             raise Failed(f"it took longer than {seconds:g} s") from error
@@ -146,6 +149,11 @@ def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float) -> b
     if process.returncode:
         raise Failed(_last_words(said.decode("utf-8", "replace")))
     return printed
+
+
+def _end(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.git import Git, GitOptions
+from tests.connectors.proxy import HOST, Proxy, before
 
 _AUTHOR = {"GIT_AUTHOR_NAME": "Ada Löwe", "GIT_AUTHOR_EMAIL": "ada@example.org"}
 _COMMITTER = {"GIT_COMMITTER_NAME": "Ada Löwe", "GIT_COMMITTER_EMAIL": "ada@example.org"}
@@ -72,16 +73,52 @@ class GitWorld(Repository):
         self.connector = Git(GitOptions.model_validate(given))
 
 
+class HttpGitWorld(Repository):
+    """The ``World`` of the connector laws, behind a server and a proxy."""
+
+    secret = "token-of-ada"
+
+    def __init__(self, folder: Path, server: "Server", proxy: Proxy, **options: object) -> None:
+        super().__init__(folder / "root")
+        self._server, self._proxy = server, proxy
+        self.source = {
+            "url": f"http://{HOST}:{proxy.port}/.git", "user": "ada", "token": self.secret,
+            "cache": folder / "cache", **options,
+        }  # fmt: skip
+        self.connector = Git(GitOptions.model_validate(self.source))
+
+    def deny(self) -> None:
+        self._server.expected = "nothing"
+
+    def throttle(self) -> None:
+        self._server.answer = 429
+
+    def cut(self, after: int) -> None:
+        self._proxy.cut(after)
+
+    def relent(self) -> None:
+        self._server.expect(f"ada:{self.secret}")
+        self._server.answer = 0
+        self._proxy.relent()
+
+    def reads(self) -> int:
+        return self._server.packs
+
+
 class Server(ThreadingHTTPServer):
     """``git http-backend`` behind a password; ``answer``, if set, is the status of every request."""
 
     def __init__(self, root: Path, login: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.root = root
-        self.expected = "Basic " + base64.b64encode(login.encode()).decode()
+        self.expect(login)
         self.answer = 0
+        self.packs = 0  # that were sent
         self.cut = False
         self.requests: list[str] = []
+
+    def expect(self, login: str) -> None:
+        self.expected = "Basic " + base64.b64encode(login.encode()).decode()
 
     @property
     def url(self) -> str:
@@ -135,10 +172,27 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        self.server.packs += _objects(body) > 0
         self.wfile.write(body[: len(body) // 2] if self.server.cut else body)
 
     def log_message(self, *arguments: Any) -> None:
         pass
+
+
+def _objects(answer: bytes) -> int:
+    """How many are in the pack of an answer (gitprotocol-pack: lines with their length, in bands)."""
+    lines, pack = answer.partition(b"packfile\n")[2], b""
+    while (length := int(lines[:4] or b"0", 16)) > 4:
+        pack += lines[5:length] if lines[4] == 1 else b""
+        lines = lines[length:]
+    return int.from_bytes(pack[8:12], "big")
+
+
+@contextmanager
+def over_http(folder: Path, **options: object) -> Iterator[HttpGitWorld]:
+    login = f"ada:{HttpGitWorld.secret}"
+    with served(folder / "root", login) as server, before(server.server_port) as proxy:
+        yield HttpGitWorld(folder, server, proxy, **options)
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from pydantic import ValidationError
 from connectors.git import Git, GitOptions, Touch, touches_of
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
-from tests.connectors.laws import ConnectorLaws, listed
+from tests.connectors.laws import ConnectorLaws, World, listed
 from tests.connectors.repositories import GitWorld, Server, git, served
+from tests.connectors.repositories import over_http as over_http_world
 
 LOGIN = "ada:s3cret"
 
@@ -19,6 +20,14 @@ class TestLaws(ConnectorLaws):
     @pytest.fixture(params=[{}, {"history": False}], ids=["history", "newest"])
     def world(self, tmp_path: Path, request: pytest.FixtureRequest) -> GitWorld:
         return GitWorld(tmp_path, **request.param)
+
+
+@pytest.mark.slow
+class TestLawsOverHttp(ConnectorLaws):
+    @pytest.fixture(params=[{}, {"history": False}], ids=["history", "newest"])
+    def world(self, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+        with over_http_world(tmp_path, **request.param) as world:
+            yield world
 
 
 @pytest.fixture
