@@ -62,6 +62,9 @@ service imap-login {{
 }}
 service anvil {{
   chroot =
+  unix_listener anvil-auth-penalty {{
+    mode = 0
+  }}
 }}
 """
 
@@ -80,7 +83,7 @@ class Dovecot:
         return self.folder / "certificate.pem"
 
     def admits(self, *users: str) -> None:
-        """These and no others, from now on; the server looks at the file's size, and its time in seconds."""
+        """These and no others, as soon as the server looks at the file again: within a second."""
         (self.folder / "users").write_text("".join(f"{user}:{PASSWORD}\n" for user in users))
 
     def said(self) -> str:
@@ -186,6 +189,7 @@ class MailWorld:
 
     def deny(self) -> None:
         self.server.admits()
+        wait(lambda: not self._admitted())
         self.proxy.drop()
 
     def throttle(self) -> None:
