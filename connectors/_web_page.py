@@ -12,13 +12,12 @@ from html import unescape
 from connectors._web_url import normal
 
 _TAG = re.compile(r"<(?:(!--)|(a|area|link|meta|base|script|style|textarea)(?=[\s/>]))", re.IGNORECASE)
-_ATTRIBUTE = re.compile(
-    r"[\s/]*([^\s/>=]+)(?:\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"'][^\s>]*)))?", re.ASCII
-)
+_ATTRIBUTE = re.compile(r"([^\s/>=]++)(?:\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"'][^\s>]*)))?", re.ASCII)
+_BLANK = re.compile(r"[\s/]*+", re.ASCII)
 _UNREAD = {"script", "style", "textarea"}  # what is in them is no markup
 _CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _DECLARED = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-_REFRESH = re.compile(r"\s*\d*[\s;,]*url\s*=\s*[\"']?([^\"']*)", re.IGNORECASE)
+_REFRESH = re.compile(r"\s*+\d*+[\s;,]*+url\s*+=\s*+[\"']?([^\"']*)", re.IGNORECASE)
 _HEAD = 4096  # bytes in which a page may name its encoding
 _MOST_LINKS = 10_000  # of one page
 
@@ -99,10 +98,15 @@ def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:
     """And where the tag ends."""
     attributes: Attributes = {}
-    while at < len(text) and text[at] != ">":
+    while (at := _blank_end(text, at)) < len(text) and text[at] != ">":
         found = _ATTRIBUTE.match(text, at)
         if found:
             value = found[2] or found[3] or found[4] or ""
             attributes.setdefault(found[1].lower(), unescape(value))
         at = found.end() if found else at + 1
     return attributes, at
+
+
+def _blank_end(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return found.end() if found else at

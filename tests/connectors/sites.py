@@ -1,6 +1,8 @@
 """A website that tests change: a real HTTP server, whose every request is noted."""
 
 import base64
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,8 +41,9 @@ class Site(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, address: str = "127.0.0.1") -> None:
-        super().__init__((address, 0), _Handler)
+    def __init__(self, address: str = "127.0.0.1", port: int = 0) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        super().__init__((address, port), _Handler)
         self.replies: dict[str, Reply] = {}
         self.fallback: Callable[[str], Reply | None] = lambda path: None
         self.asked: list[tuple[str, dict[str, str]]] = []
@@ -57,7 +60,7 @@ class Site(ThreadingHTTPServer):
         return int(self.server_address[1])
 
     def url(self, path: str = "/") -> str:
-        return f"http://127.0.0.1:{self.port}{path}"
+        return f"http://{self.server_address[0]}:{self.port}{path}"
 
     def say(self, path: str, body: bytes | str = b"", status: int = 200, **headers: str) -> None:
         data = body.encode() if isinstance(body, str) else body
@@ -140,8 +143,10 @@ def _base64(text: str) -> str:
 
 
 @contextmanager
-def site(address: str = "127.0.0.1") -> Iterator[Site]:
-    server = Site(address)
+def site(address: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Site]:
+    server = Site(address, port)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
