@@ -98,6 +98,6 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 
 
 def _sync_code(result: dict[str, Any]) -> int:
-    if result["held"] or result["unseen"] or result["documents"]["failed"]:
+    if result["held"] or result["unseen"] or result["unusable"] or result["documents"]["failed"]:
         return FAILED
     return QUARANTINED if result["documents"]["quarantined"] else SETTLED

@@ -75,6 +75,8 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
     paused = dict.fromkeys(result["paused"], "it is paused: nothing is done for it")
     for source, reason in {**result["unseen"], **result["held"], **paused}.items():
         _complain(f"source {source}", reason)
+    for collection, reason in result["unusable"].items():
+        _complain(f"collection {collection}", reason)
 
 
 def _complain(about: str, reason: str) -> None:

@@ -39,5 +39,6 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
         "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in Reports(journal).failures()],
         "held": {name: row.held for name, row in rows.items() if row.held is not None},
         "paused": [name for name, row in rows.items() if row.paused is not None],
+        "unusable": running.engine.writer.troubles(),
         "unseen": {name: row.trouble for name, row in rows.items() if row.trouble is not None},
     }

@@ -83,6 +83,10 @@ class Writer:
         now = self._clock()
         return {name for name, outbox in self._outboxes.items() if now < outbox.not_before}
 
+    def troubles(self) -> dict[CollectionName, str]:
+        """Collections that could not be used when that was last tried, and why."""
+        return {name: outbox.said for name, outbox in self._outboxes.items() if outbox.said is not None}
+
     def waiting(self) -> int:
         """Documents that are prepared and not written yet."""
         return sum(len(outbox.prepared) for outbox in self._outboxes.values())

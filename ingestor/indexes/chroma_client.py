@@ -10,10 +10,13 @@ from contextlib import contextmanager
 from json import JSONDecodeError
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingestor.chroma_path import claim, require_room
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+
+if TYPE_CHECKING:
+    import httpx
 
 # Seen when files of an HNSW segment were cut, emptied, removed or half written on a full disk.
 _TORN = ("hnsw segment", "Error finding id", "Error getting embedding")
@@ -150,6 +153,13 @@ def translated() -> Iterator[None]:
         raise meaning from error
 
 
+def _where(error: "httpx.TransportError") -> str:
+    try:
+        return f" at {error.request.url.scheme}://{error.request.url.netloc.decode()}"
+    except RuntimeError:  # it doesn't know of its request
+        return ""
+
+
 def _meaning(error: Exception) -> Exception | None:
     import httpx
     from chromadb.errors import ChromaError, NotFoundError
@@ -158,7 +168,7 @@ def _meaning(error: Exception) -> Exception | None:
     if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
         return Unanswered("Chroma does not answer in time")
     if isinstance(error, httpx.TransportError):
-        return Transient(f"Chroma can't be reached: {error}")
+        return Transient(f"Chroma can't be reached{_where(error)}: {error}")
     if any(symptom in text for symptom in _FULL):
         return Full(f"{text}; see that there is space where Chroma keeps its data")
     if any(symptom in text for symptom in _TORN):

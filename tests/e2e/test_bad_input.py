@@ -297,6 +297,19 @@ def test_a_chroma_of_someone_else_on_the_port_is_not_taken_for_ours(
             assert client.api.count_collections() == 0
 
 
+def test_a_chroma_elsewhere_that_is_down_is_a_failure_though_nothing_changed(
+    project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.docs / "a.md").write_text("# A\n\nA house.\n")
+    ask("sync")
+    monkeypatch.setattr("ingestor.daemon.PATIENCE", 1.0)
+    project.settings["chroma"] = {"host": "127.0.0.1", "port": project.port}
+    project.configure()
+    done = answered(ask("sync", "--json"), 4)
+    assert f"can't be reached at http://127.0.0.1:{project.port}" in done["unusable"]["docs"]
+    assert done["documents"]["unchanged"] == 1
+
+
 def test_what_answers_at_chroma_s_address_may_be_no_chroma(project: Project, ask: Ask) -> None:
     (project.docs / "a.txt").write_text("words")
     with answering(200, b"<html>welcome</html>") as (port, _):
