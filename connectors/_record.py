@@ -95,7 +95,7 @@ def _decoded(value: object, schema: object) -> object:
     """JSON can't hold bytes; JSON schema's ``contentEncoding`` says where text stands for some."""
     if isinstance(value, str) and isinstance(schema, dict) and schema.get("contentEncoding") == "base64":
         with suppress(ValueError):  # then it is text
-            return b64decode(value)
+            return b64decode("".join(value.split()), validate=True)
     return value
 
 

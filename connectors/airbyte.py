@@ -90,7 +90,7 @@ def _messages(program: Program, *arguments: str) -> Iterator[dict[str, Any]]:
             message = parsed(line) if b'"type"' in line else {}
             log, error = message.get("log") or {}, error_of(message)
             if error:
-                said, broken = str(error.get("message")), True
+                said, broken = said_in(error), True
                 if error.get("failure_type") == "config_error":
                     raise NeedsHuman(program.named(f"{said}; check `settings` and `secrets`"))
             elif not broken and log.get("level") in _SERIOUS:
@@ -144,6 +144,12 @@ def status_of(message: Mapping[str, Any]) -> dict[str, str]:
 
 def error_of(message: Mapping[str, Any]) -> dict[str, Any]:
     return (message.get("trace") or {}).get("error") or {}
+
+
+def said_in(error: Mapping[str, Any]) -> str:
+    """What went wrong in words for people, and the reason, which these words may leave out."""
+    message, reason = str(error.get("message")), str(error.get("internal_message") or "").partition("\n")[0]
+    return message if reason in message else f"{message} ({reason})"
 
 
 def _label(named: Mapping[str, Any], name: str = "name") -> str:
