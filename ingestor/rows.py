@@ -1,6 +1,7 @@
 """The journal's rows as frozen values, and how they are packed into columns. Pure."""
 
 import json
+import zlib
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -155,10 +156,13 @@ def item_columns(item: Item) -> tuple[object, ...]:
 
 
 def pack(sums: Sums) -> bytes:
-    """Half the room where the numbers allow it; the first byte says which."""
+    """As small as the numbers allow; the first byte says how."""
     narrow = sums.astype(np.int32)
-    return b"4" + narrow.tobytes() if np.array_equal(narrow, sums) else b"8" + sums.tobytes()
+    plain = b"4" + narrow.tobytes() if np.array_equal(narrow, sums) else b"8" + sums.tobytes()
+    small = b"z" + zlib.compress(plain, 1)
+    return small if 2 * len(small) < len(plain) else plain
 
 
 def unpack(packed: bytes) -> Sums:
-    return np.frombuffer(packed[1:], np.int32 if packed[:1] == b"4" else np.int64).astype(np.int64)
+    plain = zlib.decompress(packed[1:]) if packed[:1] == b"z" else packed
+    return np.frombuffer(plain[1:], np.int32 if plain[:1] == b"4" else np.int64).astype(np.int64)
