@@ -17,6 +17,8 @@ from xml.sax import SAXException
 
 from connectors._web_url import normal
 
+_MOMENTS = ("updated_parsed", "published_parsed")
+
 
 class NoFeed(Exception):
     """The bytes are something else, or cut off; the message says what is wrong."""
@@ -70,7 +72,7 @@ def _of_xml(data: bytes, content_type: str | None, url: str) -> tuple[list[Entry
 
     headers = {"content-location": url, "content-type": content_type or "application/xml"}
     parsed = feedparser.parse(BytesIO(data), response_headers=headers)
-    if not parsed.version and not parsed.entries:
+    if not parsed.get("version") and not parsed.entries:
         raise NoFeed(
             f"neither RSS nor Atom nor JSON Feed ({parsed.get('bozo_exception') or 'no root of theirs'})"
         )
@@ -80,14 +82,14 @@ def _of_xml(data: bytes, content_type: str | None, url: str) -> tuple[list[Entry
     return [entry for found in parsed.entries if (entry := _xml_entry(found, url))], whole
 
 
-def _xml_entry(found: Mapping[str, Any], url: str) -> Entry | None:
+def _xml_entry(found: dict[str, Any], url: str) -> Entry | None:
     contents = [(c.get("value") or "", c.get("type")) for c in found.get("content") or ()]
     summary = (found.get("summary") or "", (found.get("summary_detail") or {}).get("type"))
     text, kind = max(contents, key=lambda content: len(content[0]), default=summary)
-    moment = found.get("updated_parsed") or found.get("published_parsed")
+    moment = next(filter(None, (dict.get(found, name) for name in _MOMENTS)), None)  # its own get() warns
     changed = float(calendar.timegm(moment)) if moment else None
     link = normal(found.get("link") or "", url) if found.get("link") else None
-    html = f"<pre>{escape(text)}</pre>" if kind == "text/plain" else text
+    html = _paragraphs(text) if kind == "text/plain" else text
     return _entry(found.get("id"), link, found.get("title"), html, found.get("author"), changed)
 
 
@@ -104,10 +106,9 @@ def _json_entry(item: Mapping[str, Any], feed: Mapping[str, Any], url: str) -> E
     named = [*(item.get("authors") or ()), item.get("author") or {}, *(feed.get("authors") or ())]
     author = next((a["name"] for a in named if isinstance(a, dict) and a.get("name")), None)
     link = normal(str(item["url"]), url) if item.get("url") else None
-    text = escape(str(item.get("content_text") or item.get("summary") or ""))
-    html = str(item.get("content_html") or f"<pre>{text}</pre>")
+    html = item.get("content_html") or _paragraphs(str(item.get("content_text") or item.get("summary") or ""))
     changed = _seconds(item.get("date_modified") or item.get("date_published"))
-    return _entry(item.get("id"), link, item.get("title"), html, author, changed)
+    return _entry(item.get("id"), link, item.get("title"), str(html), author, changed)
 
 
 def _entry(
@@ -116,6 +117,10 @@ def _entry(
     """None where nothing tells it from others."""
     name = _text(key) or link or _text(title)
     return Entry(name, link, _text(title), _text(html), _text(author) or None, changed) if name else None
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(part)}</p>\n" for part in text.split("\n\n") if part.strip())
 
 
 def _seconds(moment: object) -> float | None:

@@ -80,7 +80,8 @@ class Feed:
         try:
             found = entries(answer.data, answer.headers.get("content-type"), answer.url)
         except NoFeed as error:
-            raise NeedsHuman(f"{self._options.url} is no feed: {error}; correct `url`") from error
+            kind = Transient if self._mirror.note(_FEED) else NeedsHuman  # it was one before
+            raise kind(f"{self._options.url} is no feed: {error}; correct `url`, if it is wrong") from error
         manners = Manners(client)
         unread: dict[str, Exception] = {}
         for entry in found.entries:

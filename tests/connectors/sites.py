@@ -52,7 +52,7 @@ class Site(ThreadingHTTPServer):
         self.login: str | None = None  # user:password, where one is needed
         self.busy = False
         self.cut: int | None = None  # bytes after which each answer ends
-        self.bodies = 0  # sent
+        self.bodies = 0  # sent with status 200
         self.lock = threading.Lock()
 
     @property
@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.status != 304:
             self.send_header("Content-Length", str(len(reply.body)))
         self.end_headers()
-        self.server.bodies += bool(reply.status == 200 and self.path.startswith("/files/"))
+        self.server.bodies += bool(reply.status == 200)
         self.wfile.write(reply.body[: self.server.cut])
         self.close_connection = self.close_connection or self.server.cut is not None
 
