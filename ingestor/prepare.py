@@ -11,7 +11,7 @@ from itertools import compress
 
 import numpy as np
 
-from ingestor import detect, diff, metadata, tables
+from ingestor import detect, diff, language, metadata, tables
 from ingestor.chunkers.options import Context
 from ingestor.fingerprint import combine, digest, metadata_digest, text_digest
 from ingestor.model import (
@@ -61,7 +61,7 @@ class Tools:
     def recipe(self, parser: str) -> str:
         """Of documents read by that parser; "" is a document that none could read."""
         reading = self.parser_recipes.get(parser) or combine(*sorted(self.parser_recipes.values()))
-        return combine(detect.rules(), reading, self.chunker_recipe, self.embedder_recipe)
+        return combine(detect.rules(), language.rules(), reading, self.chunker_recipe, self.embedder_recipe)
 
     @property
     def statistic(self) -> str | None:
@@ -189,7 +189,7 @@ def _compose(
     slots = diff.assign(owner.known, keys)
     ids = [record_id(owner.document_id, slot) for slot in slots]
     metas = metadata.build(
-        document, entry.item, owner.document_id, chunks, ids,
+        language.identified(document), entry.item, owner.document_id, chunks, ids,
         tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
     )  # fmt: skip

@@ -22,6 +22,7 @@ from ingestor.config import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
 from ingestor.config_check import Filtered
 from ingestor.fingerprint import text_digest
 from ingestor.isolation import Isolation, Limits
+from ingestor.language import identified
 from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, RecordId, Vectors
 from ingestor.ports import BadDocument, Chunker, Embedder
 from ingestor.registry import Group, find
@@ -167,7 +168,7 @@ def _metadata(
     item = Item(file.name, "", str(_located(file)), about.st_size, about.st_mtime)
     nobody = DocumentId("")
     rows = metadata.build(
-        document, item, nobody, chunks, [RecordId("")] * len(chunks),
+        identified(document), item, nobody, chunks, [RecordId("")] * len(chunks),
         tokens=counts, content_hashes=[text_digest(chunk.text) for chunk in chunks],
         strategy=strategy, recipe="",
     )  # fmt: skip

@@ -55,6 +55,7 @@ MAY_THREAD = {
     "ingestor.cache": "a Lock: all workers share one connection",
     "ingestor.answers": "Locks: workers that ask the same wait for one answer; and the flag that stops them",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
+    "ingestor.language": "a Lock: the model is loaded once, whoever needs it first",
     "ingestor.isolation": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.chroma_child": "its own process, with a thread that ends it when its parent dies",
     "connectors.files": "a Lock: most remote file systems serve one caller at a time",
