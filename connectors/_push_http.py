@@ -140,7 +140,7 @@ class Request(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingTCPServer):
-    """Listens when made. One thread calls ``turn`` again and again."""
+    """Listens when made. One thread calls ``turn`` again and again, then ``server_close`` and ``finish``."""
 
     allow_reuse_address = True
     request_queue_size = 64
@@ -161,9 +161,8 @@ class Server(ThreadingTCPServer):
         now = time.monotonic()
         self._cut([connection for connection, until in list(self._until.items()) if until < now])
 
-    def close(self) -> None:
-        """Nobody is let in any more; who is in has a few seconds."""
-        self.server_close()
+    def finish(self) -> None:
+        """After ``server_close``: nobody is let in any more, and who is in has a few seconds."""
         until = time.monotonic() + GRACE
         while self._until and time.monotonic() < until:
             time.sleep(0.02)

@@ -26,7 +26,8 @@ from ingestor.registry import Options, Plugin
 from ingestor.units import Size
 
 TICK = 0.2  # seconds between looks at what changed, and at ``stop``
-RETRY = 0.5  # seconds between attempts to open the endpoint
+TAKEOVER = 0.05  # seconds between looks whether the other watch, which serves, has ended
+RETRY = 0.5  # seconds between attempts to listen
 PATIENCE = 5.0  # seconds until it is said that it can't be opened: a changed config opens it anew
 HINTS = 64  # at once; more are drawn together into subtrees
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{0,9}$", re.IGNORECASE)
@@ -100,7 +101,7 @@ class Push:
             yield Hint()
             while not stop.is_set():
                 if not endpoint.turn():
-                    stop.wait(TICK)
+                    stop.wait(TAKEOVER)
                 yield from map(Hint, cover(changes.take(), HINTS))
                 while endpoint.answers.looks:
                     yield endpoint.answers.looks.popleft()
@@ -130,19 +131,19 @@ class _Endpoint:
     def turn(self) -> bool:
         """Serve for a moment; False if it is not open."""
         if self._server is None and time.monotonic() >= self._again:
-            self._again = time.monotonic() + RETRY
             self._open()
         if self._server is not None:
             self._server.turn(TICK)
         return self._server is not None
 
     def close(self) -> None:
+        """The port is free at once; requests under way have a few seconds."""
         if self._server is not None:
-            self._server.close()
-            self._server = None
+            self._server.server_close()
         if self._lock is not None:
             os.close(self._lock)
-            self._lock = None
+        if self._server is not None:
+            self._server.finish()
 
     def _open(self) -> None:
         host, port = self._where
@@ -151,6 +152,7 @@ class _Endpoint:
                 return
             self._server = Server(host, port, self.answers.answer)
         except OSError as error:
+            self._again = time.monotonic() + RETRY
             if time.monotonic() > self._patience:
                 self._patience = float("inf")
                 _log.warning(

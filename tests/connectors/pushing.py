@@ -51,6 +51,17 @@ class Caller:
     def put(self, key: str, data: bytes, **headers: str) -> Said:
         return self.ask("PUT", f"/documents/{quote(key, safe='')}", data, **headers)
 
+    def put_sometime(self, key: str, data: bytes) -> int:
+        """As whoever tries again does: while a config is taken over, nobody listens for a moment."""
+
+        def tried() -> int:
+            try:
+                return self.put(key, data).status
+            except ConnectionError:
+                return 0
+
+        return int(wait(tried, every=0.01))
+
     def get(self, key: str) -> Said:
         return self.ask("GET", f"/documents/{quote(key, safe='')}")
 

@@ -12,6 +12,7 @@ from tests.connectors.mailboxes import mail_world
 from tests.connectors.pushing import PushedWorld, endpoints
 from tests.connectors.repositories import GitWorld
 from tests.connectors.shelves import ShelfWorld
+from tests.connectors.sites import FeedWorld, SiteWorld, site
 from tests.connectors.stores import ServedWorld, in_s3, s3_server
 from tests.e2e.project import Project
 
@@ -66,6 +67,20 @@ def _imap(folder: Path) -> Iterator[Made]:
         yield world, {"kind": "imap", **world.source}
 
 
+@contextmanager
+def _web(folder: Path) -> Iterator[Made]:
+    with site() as server:
+        world = SiteWorld(server, folder / "cache", "links")
+        yield world, {"kind": "web", **world.source}
+
+
+@contextmanager
+def _feed(folder: Path) -> Iterator[Made]:
+    with site() as server:
+        world = FeedWorld(server, folder / "state")
+        yield world, {"kind": "feed", **world.source}
+
+
 MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "git": _git,
     "imap": _imap,
@@ -74,12 +89,14 @@ MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "sql": _sql,
     "python": _python,
     "push": _push,
+    "web": _web,
+    "feed": _feed,
 }
 KINDS = [
     "git",
     "files",
     "python",
-    *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("s3", "sql", "push", "imap")),
+    *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("s3", "sql", "push", "imap", "web", "feed")),
 ]
 
 
