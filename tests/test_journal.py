@@ -230,7 +230,9 @@ def test_a_newer_journal_is_refused(tmp_path: Path) -> None:
         Journal(path)
 
 
-@pytest.mark.parametrize("values", [[], [1], [0] * 500, [2**40] * 99, [-(2**31), 2**31 - 1], [2**31], [-(2**62), 2**62]])
+@pytest.mark.parametrize(
+    "values", [[], [1], [0] * 500, [2**40] * 99, [-(2**31), 2**31 - 1], [2**31], [-(2**62), 2**62]]
+)
 def test_sums_survive_packing(values: list[int]) -> None:
     assert unpack(pack(np.array(values, np.int64))).tolist() == values
 
