@@ -184,6 +184,11 @@ class MailWorld:
         assert there
         return _fine(self.client.uid("FETCH", self._select(there), "(FLAGS)"))
 
+    def drop(self, folder: str) -> None:
+        _fine(self.client.select("INBOX"))
+        _fine(self.client.delete(_quoted(folder)))
+        self.names = {key: name for key, name in self.names.items() if key.rsplit("/", 2)[0] != folder}
+
     def fail(self) -> None:
         self.server.server.kill()
 

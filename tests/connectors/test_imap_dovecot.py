@@ -90,8 +90,7 @@ def test_reading_changes_nothing_and_flags_are_no_change(world: MailWorld) -> No
 def test_a_folder_made_anew_numbers_its_messages_anew(world: MailWorld) -> None:
     world.put("work/a.md", MAIL)
     [before] = listed(world.bare).values()
-    world.client.select("INBOX")
-    world.client.delete("work")
+    world.drop("work")
     world.put("work/b.md", b"another")
     [after] = listed(world.bare).values()
     assert before.key.rpartition("/")[2] == after.key.rpartition("/")[2] == "1.eml"
@@ -107,7 +106,7 @@ def test_a_folder_that_vanishes_while_the_source_is_listed(world: MailWorld) -> 
     scan = other(world, folders=["a", "b"]).scan()
     seen = [next(scan)]
     [left] = {"a", "b"} - {seen[0].key[0]}
-    world.client.delete(left)
+    world.drop(left)
     with pytest.raises(Transient) as raised:
         seen.extend(scan)
     assert raised.value.unknown == (left,)  # type: ignore[attr-defined]
