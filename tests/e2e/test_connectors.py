@@ -9,11 +9,13 @@ import pytest
 from tests.connectors.databases import DatabaseWorld
 from tests.connectors.laws import World
 from tests.connectors.mailboxes import mail_world
+from tests.connectors.programs import source_world, tap_world
 from tests.connectors.pushing import PushedWorld, endpoints
 from tests.connectors.repositories import GitWorld
 from tests.connectors.shelves import ShelfWorld
 from tests.connectors.sites import FeedWorld, SiteWorld, site
 from tests.connectors.stores import ServedWorld, in_s3, s3_server
+from tests.connectors.taps import TapWorld
 from tests.e2e.project import Project
 
 Made = tuple[World, dict[str, object]]
@@ -81,6 +83,24 @@ def _feed(folder: Path) -> Iterator[Made]:
         yield world, {"kind": "feed", **world.source}
 
 
+@contextmanager
+def _singer(folder: Path) -> Iterator[Made]:
+    world = TapWorld("singer", folder / "root")
+    yield world, {"kind": "singer", **world.source}
+
+
+@contextmanager
+def _tap(folder: Path) -> Iterator[Made]:
+    world = tap_world(folder / "served")
+    yield world, {"kind": "singer", **world.source}
+
+
+@contextmanager
+def _airbyte(folder: Path) -> Iterator[Made]:
+    with source_world(folder / "served") as world:
+        yield world, {"kind": "airbyte", **world.source}
+
+
 MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "git": _git,
     "imap": _imap,
@@ -88,6 +108,9 @@ MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "s3": _s3,
     "sql": _sql,
     "python": _python,
+    "singer": _singer,
+    "tap": _tap,
+    "airbyte": _airbyte,
     "push": _push,
     "web": _web,
     "feed": _feed,
