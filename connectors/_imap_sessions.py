@@ -2,19 +2,23 @@
 
 Each caller has a connection to itself while it asks; what is sound afterwards is kept for the next, who looks
 first whether the server has left. When one breaks, the idle ones are let go too, for what broke it has likely
-broken them.
+broken them. When none can be made, that is believed for a few seconds: thousands of messages may be due, and
+each would wait, or try the wrong password, for itself.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import BoundedSemaphore, Lock, Timer
 from time import monotonic
 from weakref import finalize
 
 from connectors._imap_session import Session
+from ingestor.ports import NeedsHuman, Transient
 
 _MOST = 4  # at a time; servers allow some ten to a user, and people's own programs need theirs
 IDLE = 20.0  # seconds
+_BELIEVED = 5.0  # seconds
 
 
 class Sessions:
@@ -26,13 +30,15 @@ class Sessions:
         self._lock = Lock()
         self._idle: list[tuple[float, Session]] = []  # since when; the longest first
         self._timer: Timer | None = None
+        self._failed: Callable[[], Exception] | None = None  # why none could be made
+        self._failed_at = 0.0
         finalize(self, _abandon, self._idle)
 
     @contextmanager
-    def one(self) -> Iterator[Session]:
-        """Waits while as many as may be are in use."""
+    def one(self, *, anew: bool = False) -> Iterator[Session]:
+        """Waits while as many as may be are in use. ``anew``: whatever became of the last attempt."""
         with self._places:
-            session = self._kept() or self._open()
+            session = self._kept() or self._made(anew)
             try:
                 yield session
             finally:
@@ -45,6 +51,18 @@ class Sessions:
             return session
         self._drop(session)
         return None
+
+    def _made(self, anew: bool) -> Session:
+        failed = self._failed
+        if failed and not anew and monotonic() < self._failed_at + _BELIEVED:
+            raise failed()
+        try:
+            session = self._open()
+        except (NeedsHuman, Transient) as error:
+            self._failed, self._failed_at = partial(type(error), str(error)), monotonic()
+            raise
+        self._failed = None
+        return session
 
     def _keep(self, session: Session) -> None:
         with self._lock:

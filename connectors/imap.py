@@ -126,7 +126,7 @@ class Imap:
 
     def _folders(self) -> dict[str, bytes]:
         """Raw names of what is to be listed, by readable ones."""
-        with self._sessions.one() as session:
+        with self._sessions.one(anew=True) as session:
             there = {text.readable(raw): raw for raw in session.folders()}
         for wanted in self._options.folders:
             if "*" not in wanted and wanted not in there:

@@ -436,3 +436,28 @@ def test_a_server_that_left_meanwhile_is_called_again() -> None:
             connection.shutdown(socket.SHUT_RDWR)
         assert connector.fetch(item).data == MAIL
         assert server.heard.count("AUTHENTICATE PLAIN") == 3
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind"),
+    [
+        ({"": b"* BYE busy\r\n"}, Transient),
+        ({"AUTHENTICATE": b"TAG NO [AUTHENTICATIONFAILED] no\r\n"}, NeedsHuman),
+    ],
+)
+def test_a_server_that_lets_nobody_in_is_not_asked_for_every_message(
+    answers: dict[str, bytes], kind: type[Exception]
+) -> None:
+    item = Item(KEY, "17/7", "imap://x", 9)
+    with scripted(answers) as server:
+        connector = server.connector()
+        for _ in range(50):
+            with pytest.raises(kind):
+                connector.fetch(item)
+        assert len(server.connections) == 1
+        with pytest.raises(kind):
+            listed(connector)
+        assert len(server.connections) == 2, "a listing tries again"
+        server.script = SCRIPT
+        assert listed(connector).keys() == {"INBOX/17/4.eml", KEY}
+        assert connector.fetch(item).data == MAIL
