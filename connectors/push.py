@@ -49,8 +49,7 @@ class PushOptions(Options):
     webhook_secret: SecretStr | None = Field(
         default=None,
         min_length=1,
-        description="what GitHub and those like it sign their webhooks with (`X-Hub-Signature-256`); "
-        "opens `/look` only",
+        description="what GitHub signs its webhooks with (`X-Hub-Signature-256`); opens `/look` only",
     )
     host: Annotated[str, AfterValidator(_host)] = Field(
         default="127.0.0.1",
