@@ -115,12 +115,8 @@ MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "web": _web,
     "feed": _feed,
 }
-KINDS = [
-    "git",
-    "files",
-    "python",
-    *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("s3", "sql", "push", "imap", "web", "feed")),
-]
+SLOW = ("s3", "sql", "push", "imap", "web", "feed", "singer", "tap", "airbyte")
+KINDS = ["git", "files", "python", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
 
 
 def project_of(folder: Path, source: dict[str, object], name: str = "project") -> Project:
