@@ -32,8 +32,7 @@ class DocxParser:
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
         package = Package(blob.data)
-        targets = package.relations("").values()
-        part = next((name for kind, name in targets if kind == "officeDocument"), "word/document.xml")
+        part = package.main_part("word/document.xml")
         reader = _Reader(package, part)
         reader.read()
         properties = about(package)

@@ -80,6 +80,11 @@ class Package:
         """
         return stream(self.read(name), name, wanted)
 
+    def main_part(self, usual: str) -> str:
+        """Office: the name of the part that holds the document."""
+        targets = self.relations("").values()
+        return next((name for kind, name in targets if kind == "officeDocument"), usual)
+
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
         """Office: id -> (type's last word, target) of what a part refers to; targets are parts or URLs."""
         folder, _, file = part.rpartition("/")

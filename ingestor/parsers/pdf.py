@@ -2,7 +2,7 @@
 
 Headings are those of the document's outline where it has one, else lines set larger than the rest. Running
 headers and footers are left out, words that a line's end divides are put together. A page without text is a
-picture of one: a document of nothing else needs OCR first.
+picture of one: with `ocr: true` its text is recognised, else a document of nothing else is refused.
 
 Read with pdfium, which is not safe to use from several threads: hence, too, the process of its own.
 """
@@ -11,14 +11,18 @@ import math
 import re
 from collections.abc import Iterator
 from ctypes import POINTER, byref, c_double, c_int, cast, create_string_buffer
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from pydantic import Field
 
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.pdf_drawn import tables, with_tables
 from ingestor.parsers.pdf_headings import cover_title
 from ingestor.parsers.pdf_layout import compose
 from ingestor.parsers.pdf_lines import Bookmark, Line, Page
+from ingestor.parsers.pdf_ocr import INSTALL, recognised
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
@@ -35,22 +39,37 @@ _BOLD_NAMES = ("bold", "cmbx")
 _MONO_NAMES = ("mono", "courier", "cmtt", "consol")
 
 
+class PdfOptions(Options):
+    ocr: bool = Field(
+        default=False,
+        description="whether pages that are pictures of text are read by OCR: needs `pip install rapidocr` and "
+        "some seconds a page ([more](formats.md#scanned-pages))",
+    )
+
+
+@dataclass(slots=True)
+class _Read:
+    """Pages read so far, and how many of them are pictures: ``unread`` ones, and those that OCR read."""
+
+    pages: list[Page] = field(default_factory=list)
+    unread: int = 0
+    recognised: int = 0
+
+
 class PdfParser:
     isolated = True
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
+    def __init__(self, options: PdfOptions) -> None:
+        self._ocr = options.ocr
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged, encrypted, too long or has no text layer."""
+        """Raises BadDocument when it is damaged, encrypted, too long or without text that can be read."""
         document = _opened(blob.data)
         try:
-            pages, pictures = _pages(document)
-            if pages and not any(page.lines for page in pages) and pictures:
-                raise BadDocument(
-                    f"has no text layer: {len(pages):,} pages are pictures of text, it needs OCR;"
-                    " run a tool such as ocrmypdf on it, or exclude it"
-                )
+            read = _read(document, self._ocr)
+            pages = read.pages
+            if read.unread and not any(page.lines for page in pages):
+                raise BadDocument(_without_text(len(pages), self._ocr))
             composed = compose(pages, list(_outline(document)))
             about = document.get_metadata_dict(skip_empty=True)
             language = _language(document)
@@ -62,7 +81,7 @@ class PdfParser:
             content_type="application/pdf",
             title=_title(about) or cover_title(pages) or composed.title,
             language=language,
-            extra=tuple(_extra(about, len(pages), pictures)),
+            extra=tuple(_extra(about, read)),
         )
 
 
@@ -80,25 +99,37 @@ def _opened(data: bytes) -> "PdfDocument":
     return document
 
 
-def _pages(document: "PdfDocument") -> tuple[list[Page], int]:
-    """Every page, and how many of them hold something but no text."""
+def _without_text(pages: int, ocr: bool) -> str:
+    if ocr:
+        return f"its {pages:,} pages are pictures in which OCR finds no text that it can read; exclude it"
+    return (
+        f"has no text layer: {pages:,} pages are pictures of text, it needs OCR: {INSTALL}, and"
+        " `parsing: {pdf: {ocr: true}}` for its source; or run a tool such as ocrmypdf on it, or exclude it"
+    )
+
+
+def _read(document: "PdfDocument", ocr: bool) -> _Read:
+    """Every page. One that holds something but no text is a picture."""
     from pypdfium2 import PdfiumError
 
-    pages, pictures = [], 0
+    read = _Read()
     for index in range(len(document)):
         label = document.get_page_label(index) or str(index + 1)
         try:
             page = document[index]
         except PdfiumError:  # damaged: the others may be sound
-            pages.append(Page(label, 0.0, ()))
+            read.pages.append(Page(label, 0.0, ()))
             continue
         text = page.get_textpage()
         lines = tuple(with_tables(list(_lines(text)), tables(page, text)))
-        pages.append(Page(label, page.get_height(), lines))
-        pictures += not lines and next(page.get_objects(max_depth=1), None) is not None
+        if not lines and next(page.get_objects(max_depth=1), None) is not None:
+            lines = recognised(page) if ocr else ()
+            read.recognised += bool(lines)
+            read.unread += not lines
+        read.pages.append(Page(label, page.get_height(), lines))
         text.close()
         page.close()
-    return pages, pictures
+    return read
 
 
 def _lines(page: "PdfTextPage") -> Iterator[Line]:
@@ -198,10 +229,12 @@ def _title(about: dict[str, str]) -> str | None:
     return None if junk else title or None
 
 
-def _extra(about: dict[str, str], pages: int, pictures: int) -> Iterator[tuple[str, Scalar]]:
-    yield "pages", pages
-    if pictures:
-        yield "pages_without_text", pictures
+def _extra(about: dict[str, str], read: _Read) -> Iterator[tuple[str, Scalar]]:
+    yield "pages", len(read.pages)
+    if read.unread:
+        yield "pages_without_text", read.unread
+    if read.recognised:
+        yield "pages_recognised", read.recognised
     if about.get("Author", "").strip():
         yield "author", " ".join(about["Author"].split())
     for key, name in (("CreationDate", "created"), ("ModDate", "modified")):
@@ -220,4 +253,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=1, options=Options, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=1, options=PdfOptions, build=PdfParser)

@@ -33,8 +33,7 @@ class PptxParser:
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
         package = Package(blob.data)
-        targets = package.relations("").values()
-        part = next((name for kind, name in targets if kind == "officeDocument"), "ppt/presentation.xml")
+        part = package.main_part("ppt/presentation.xml")
         composer = Composer()
         for number, slide in enumerate(_slides(package, part)):
             composer.page, composer.page_label = number, str(number + 1)

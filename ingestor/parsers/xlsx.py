@@ -30,8 +30,7 @@ class XlsxParser:
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted, a bomb or far too large."""
         package = Package(blob.data)
-        targets = package.relations("").values()
-        part = next((name for kind, name in targets if kind == "officeDocument"), "xl/workbook.xml")
+        part = package.main_part("xl/workbook.xml")
         composer = Composer()
         for number, (name, rows) in enumerate(_sheets(package, part)):
             add_sheet(composer, number, name, rows)
