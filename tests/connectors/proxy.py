@@ -15,11 +15,15 @@ class Proxy:
     """Faults hold from when they are set, for connections that stand as for new ones.
 
     ``answer``: what every request gets instead (nothing at all: the connection is closed). ``left``: bytes
-    that each connection may still bring before it is reset. ``silent``: nothing comes any more.
+    that each connection may still bring before it is reset. ``budget``: bytes until all connections are reset
+    and none is taken any more, which sets ``spent``. ``silent``: nothing comes any more; ``mute``:
+    nothing comes to HTTP requests for a path that ends so.
     """
 
     def __init__(self, port: int) -> None:
         self.target = port
+        self.spent = threading.Event()
+        self.heard = threading.Event()  # something that gets no answer
         self.requests: list[str] = []  # where they are HTTP's: method and path
         self._connections: list[tuple[socket.socket, socket.socket]] = []
         self._listening = socket.create_server((HOST, 0))
@@ -29,7 +33,10 @@ class Proxy:
     def relent(self) -> None:
         self.answer: bytes | None = None
         self.left: int | None = None
+        self.budget: int | None = None
+        self.spent.clear()
         self.silent = False
+        self.mute = ""
         self.drop()
 
     def refuse(self, answer: bytes = b"") -> None:
@@ -74,11 +81,14 @@ class Proxy:
     def _up(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
             while self.answer != b"" and (data := client.recv(65536)):
-                self.requests += [found.decode() for found in _REQUEST.findall(data)]
+                asked = [found.decode() for found in _REQUEST.findall(data)]
+                self.requests += asked
                 if self.answer:
                     client.sendall(self.answer)
                     break
-                if not self.silent:
+                if self.silent or (self.mute and any(one.endswith(self.mute) for one in asked)):
+                    self.heard.set()
+                else:
                     server.sendall(data)
         for end in (client, server):
             with suppress(OSError):
@@ -89,6 +99,7 @@ class Proxy:
             while data := server.recv(65536):
                 if self.silent:
                     continue
+                self._spend(len(data))
                 if left is not None and len(data) >= left:
                     client.sendall(data[:left])
                     _reset(client)
@@ -99,6 +110,13 @@ class Proxy:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
+
+    def _spend(self, bytes_: int) -> None:
+        if self.budget is not None:
+            self.budget -= bytes_
+            if self.budget <= 0:
+                self.refuse()
+                self.spent.set()
 
 
 def _reset(end: socket.socket) -> None:

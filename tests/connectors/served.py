@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.connectors.proxy import Proxy, before, http
-from tests.connectors.servers import HOST, PASSWORD, at_port, sftp_server, smb_let_in, smb_server
+from tests.connectors.servers import HOST, PASSWORD, Running, at_port, sftp_server, smb_let_in, smb_server
 from tests.connectors.stores import ServedWorld, StoreWorld, ftp_server, s3_server, webdav_server
 
 _S3_DENIED = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
@@ -22,6 +22,7 @@ class Behind:
     """The abilities of a world whose server has a proxy before it."""
 
     proxy: Proxy
+    server: Running | None = None  # where it is a program that can be killed
     secret = PASSWORD
 
     def behind(
@@ -126,6 +127,7 @@ def over_sftp(folder: Path) -> Iterator[ServedBehind]:
     with sftp_server(server_folder) as (server, told), before(server.port) as proxy:
         options = {**told, **at_port(server_folder, proxy.port)}
         world = ServedBehind(folder / "served", url=f"sftp://{HOST}{folder}/served/root", options=options)
+        world.server = server
         keys = server_folder / "authorized"
         allowed = keys.read_text()
         world.behind(
@@ -143,6 +145,7 @@ def over_smb(folder: Path) -> Iterator[ServedBehind]:
         options = {**told, "port": proxy.port}
         source = {"options": options, "secrets": {"password": PASSWORD}}
         world = ServedBehind(folder / "served", url=f"smb://{HOST}/docs/root", **source)
+        world.server = server
         world.behind(
             proxy,
             lambda: (server_folder / "log").read_text(errors="replace").count("read=Yes"),
