@@ -1,16 +1,11 @@
-"""One request over HTTP, to an address that was judged first (decision 0013).
+"""Requests over HTTP, one at a time, through connections that are judged (_web_network).
 
-A name is resolved here, every address it has is judged, and the connection goes to those very addresses:
-what the name resolves to a moment later is of no interest. That happens wherever a connection is opened, so
-that there is no way around it; certificates are checked against the name. Redirects are not followed but
-told, so that each is judged anew. Secrets go to the origins that they are meant for and nowhere else, there
-are no cookies and no proxies. A request ends at its deadline, however slowly it drips, and at its size limit.
+Redirects are not followed unless asked for, and each is judged anew. Secrets go to the origins that they are
+meant for and nowhere else; there are no cookies and no proxies. A request ends at its deadline and its size limit. A
+server that is busy is waited for, or left alone for as long as it says.
 """
 
-import socket
-import ssl
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from types import TracebackType
@@ -18,9 +13,10 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from connectors._web_address import Allowed, may_ask
+from connectors._web_address import Allowed
 from connectors._web_body import ACCEPTED, Body, Broken, TooLarge
 from connectors._web_headers import NOTHING, Headers, Validators, retry_after
+from connectors._web_network import Judging, Outside, Refused
 from connectors._web_robots import AGENT
 from connectors._web_url import normal, origin, port_of
 from connectors._web_words import Answer
@@ -33,27 +29,6 @@ _TRIES = 3
 _BUSY = (429, 503)
 _SHORT = 100_000  # bytes
 MOST_HOPS = 10  # redirects one after another
-
-
-class Refused(Exception):
-    """We won't ask there; the message says why."""
-
-
-def resolve(host: str, port: int) -> list[str]:
-    """All addresses of a name, as the system finds them. Raises OSError."""
-    return list(
-        dict.fromkeys(str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Outside:
-    """What a client needs of the world. ``ssl_context``: None is that of the system."""
-
-    resolve: Callable[[str, int], list[str]] = resolve
-    sleep: Callable[[float], object] = time.sleep
-    now: Callable[[], float] = time.time
-    ssl_context: ssl.SSLContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +53,7 @@ class Client:
         self._ports = {80, 443, *map(port_of, terms.origins)}
         self._asked: dict[str, float] = {}  # by host: when it was asked last
         self.delays: dict[str, float] = {}  # by host: what its robots.txt asks for
-        self._backend = _Judging(terms.allowed, outside)
+        self._backend = Judging(terms.allowed, outside)
         self._pool = httpcore.ConnectionPool(
             ssl_context=outside.ssl_context,
             max_connections=8,
@@ -228,83 +203,3 @@ def _drain(pieces: Iterable[bytes]) -> None:
         taken += len(piece)
         if taken > _SHORT:
             return
-
-
-class _Judging(httpcore.NetworkBackend):
-    """Opens connections to addresses that were judged. ``begin`` sets the deadline for what follows."""
-
-    def __init__(self, allowed: Allowed, outside: Outside) -> None:
-        self._allowed, self._outside = allowed, outside
-        self._system = httpcore.SyncBackend()
-        self._deadline = 0.0
-
-    def begin(self, seconds: float) -> None:
-        self._deadline = time.monotonic() + seconds
-
-    def left(self, timeout: float | None) -> float:
-        """Seconds. Raises httpcore.ReadTimeout at the deadline."""
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise httpcore.ReadTimeout("it takes too long")
-        return left if timeout is None else min(timeout, left)
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.NetworkStream:
-        failure: Exception = httpcore.ConnectError(f"{host} has no address")
-        for address in self._judged(host, port):
-            try:
-                stream = self._system.connect_tcp(
-                    address, port, self.left(timeout), local_address, socket_options
-                )
-                return _Timed(stream, self)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
-
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: object = None
-    ) -> httpcore.NetworkStream:
-        raise Refused(f"{path} is no website")
-
-    def _judged(self, host: str, port: int) -> list[str]:
-        """All addresses of the name, if all may be asked: a name with one that may not is a trick."""
-        addresses = self._outside.resolve(host, port)
-        for address in addresses:
-            if not may_ask(host, address, self._allowed):
-                shown = "" if address == host else f" (it resolves to {address})"
-                raise Refused(
-                    f"{host}{shown} is not a public address: if it is meant, name it in `allow_private`"
-                )
-        return addresses
-
-
-class _Timed(httpcore.NetworkStream):
-    """A connection whose reads and writes end at the deadline."""
-
-    def __init__(self, stream: httpcore.NetworkStream, clock: _Judging) -> None:
-        self._stream, self._clock = stream, clock
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._clock.left(timeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._clock.left(timeout))
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        return _Timed(
-            self._stream.start_tls(ssl_context, server_hostname, self._clock.left(timeout)), self._clock
-        )
-
-    def get_extra_info(self, info: str) -> object:
-        return self._stream.get_extra_info(info)

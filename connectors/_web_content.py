@@ -60,7 +60,9 @@ def page_of(answer: Answer, *, links: bool, robots: bool) -> Page:
     known, modified = validators(answer.headers), day_of_change(answer.headers)
     return Page(
         answer.url,
-        version(data, content_type, modified, answer.problem, known.etag) if wanted else "",
+        version(data, content_type, modified, answer.problem, answer.problem and known.etag)
+        if wanted
+        else "",
         known.etag,
         known.changed,
         content_type,

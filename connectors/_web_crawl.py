@@ -13,11 +13,12 @@ from typing import Literal
 
 from connectors._gitignore import Rules, rules, selects
 from connectors._web_body import Broken, TooLarge
-from connectors._web_client import MOST_HOPS, Client, Refused
+from connectors._web_client import MOST_HOPS, Client
 from connectors._web_content import NO_DOCUMENTS, page_of, sitemap_page
 from connectors._web_headers import NOTHING, Validators
 from connectors._web_manners import Manners
 from connectors._web_mirror import Mirror
+from connectors._web_network import Refused
 from connectors._web_sitemap import Sitemap, sitemap
 from connectors._web_url import file_name, lies_below, looks_endless, normal, origin, path_names
 from connectors._web_words import Answer, Page
@@ -115,9 +116,9 @@ class Crawl:
         else:
             try:
                 named = self._manners.rules(start).sitemaps
-            except Transient as error:
+            except (Refused, Transient) as error:
                 self.unread[start] = error
-                self._start_errors.append(error)
+                self._start_errors.append(_for_start(error))
                 return
             found = filter(None, (normal(url, start) for url in named))
             for url in list(found) or [f"{origin(start)}/sitemap.xml"]:

@@ -14,11 +14,12 @@ from pathlib import Path
 from pydantic import Field
 
 from connectors._feed_entries import Entry, NoFeed, entries
-from connectors._web_client import Client, Outside, Refused
+from connectors._web_client import Client
 from connectors._web_content import blob_name, item_of, page_of, version
 from connectors._web_headers import NOTHING, Validators, validators
 from connectors._web_manners import Manners
 from connectors._web_mirror import Mirror, short
+from connectors._web_network import Outside, Refused
 from connectors._web_options import HttpOptions, Url
 from connectors._web_words import Answer, Page
 from ingestor.model import Blob, Item
@@ -38,7 +39,8 @@ class FeedOptions(HttpOptions):
     keep: bool = Field(default=True, description="whether entries stay that are in the feed no more")
     state: Path = tuning(
         Path("~/.local/state/ingestor/feed"),
-        description="folder in which entries are kept; without it those that left the feed are gone",
+        description="folder in which entries are kept, for all sources of one feed; without it those that left "
+        "the feed are gone",
     )
 
 

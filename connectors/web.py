@@ -16,10 +16,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from connectors._gitignore import rules
 from connectors._patterns import Pattern
-from connectors._web_client import Client, Outside
+from connectors._web_client import Client
 from connectors._web_content import blob_name, documents, item_of
 from connectors._web_crawl import Bounds, Crawl, Follow
 from connectors._web_mirror import Mirror, short
+from connectors._web_network import Outside
 from connectors._web_options import HttpOptions, Url
 from connectors._web_url import file_name, folder, origin
 from ingestor.model import Blob, Item
@@ -29,7 +30,8 @@ from ingestor.registry import Plugin, tuning
 _log = logging.getLogger(__name__)
 _WHOLE = "whole"
 _NAMED = 100  # pages named by one PartialScan
-_SECRETS = {"headers", "password", "user"}
+# What changes nothing of a page, and secrets, of which a file's name must tell nothing.
+_BESIDES = {"cache", "delay", "timeout", "contact", "allow_private", "password", "headers"}
 
 
 def _folder(url: str) -> str:
@@ -65,7 +67,11 @@ class WebOptions(HttpOptions):
         default=True,
         description="whether robots.txt, `noindex` and `nofollow` are obeyed; `false` is for your own sites",
     )
-    cache: Path = tuning(Path("~/.cache/ingestor/web"), description="folder in which what was read is kept")
+    cache: Path = tuning(
+        Path("~/.cache/ingestor/web"),
+        description="folder in which what was read is kept; sources that read a site with different secrets "
+        "need one each",
+    )
 
     @model_validator(mode="after")
     def _starts_lie_within(self) -> "WebOptions":
@@ -91,7 +97,7 @@ class Web:
         self._options, self._outside = options, outside or Outside()
         self._bounds, self._terms = options.bounds(), options.terms(*options.start)
         self._busy: dict[str, float] = {}
-        meant = options.model_dump_json(exclude={"cache", "delay", "timeout", *_SECRETS})
+        meant = options.model_dump_json(exclude=_BESIDES), sorted(options.headers)
         self._mirror = Mirror(options.cache.expanduser() / f"{short(meant)}.sqlite")
 
     def scan(self) -> Iterator[Item]:

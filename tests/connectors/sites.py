@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape, quoteattr
 
-from connectors._web_client import Outside
+from connectors._web_network import Outside
 from connectors.feed import Feed, FeedOptions
 from connectors.web import Web, WebOptions
 from ingestor.model import Blob, Item

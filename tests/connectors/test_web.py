@@ -96,6 +96,14 @@ def test_without_anything_to_tell_versions_apart_the_content_does(server: Site, 
     assert listed(connector) != first
 
 
+def test_another_etag_of_the_same_content_is_no_change(server: Site, cache: Path) -> None:
+    for etag in ('"one"', '"two"'):
+        server.say("/", b"<p>x</p>", Content_Type="text/html", ETag=etag)
+        items = listed(web(server, cache))
+    server.say("/", b"<p>x</p>", Content_Type="text/html", ETag='"three"')
+    assert listed(web(server, cache)) == items
+
+
 def test_a_lost_cache_costs_one_reading(server: Site, cache: Path) -> None:
     server.html("/", "/a.html")
     server.html("/a.html")
@@ -452,9 +460,12 @@ def test_a_sitemap_that_is_cut_off(server: Site, cache: Path) -> None:
 # -- whom it asks
 
 
+@pytest.mark.parametrize("start", ["/", "/x.xml"])
 @pytest.mark.parametrize("follow", ["none", "links", "sitemap"])
-def test_a_site_that_is_not_public_needs_to_be_allowed(server: Site, cache: Path, follow: str) -> None:
-    connector = web(server, cache, "/x.xml", follow=follow, allow_private=[])
+def test_a_site_that_is_not_public_needs_to_be_allowed(
+    server: Site, cache: Path, follow: str, start: str
+) -> None:
+    connector = web(server, cache, start, follow=follow, allow_private=[])
     with pytest.raises(NeedsHuman, match=r"127\.0\.0\.1 is not a public address.*`allow_private`"):
         listed(connector)
     assert server.connections == 0

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from connectors._web_address import allowed
-from connectors._web_client import Client, Outside, Refused, Terms
+from connectors._web_client import Client, Terms
 from connectors._web_headers import Validators
+from connectors._web_network import Outside, Refused
 from ingestor.ports import Transient
 from tests.connectors.sites import Clock, Reply, Site, outside, site
 
