@@ -2,19 +2,19 @@
 
 import os
 import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
+from tests.environments import environment
+
 ROOT = Path(__file__).parent.parent
-ENVIRONMENT = ROOT / ".cache" / "servers-venv"
 PACKAGES = (
     "s3fs==2026.9.0",
     "sqlalchemy==2.1.9",
     "langchain-community==0.4.2",
     "llama-index-core==0.14.25",
+    "llama-index-readers-obsidian==0.8.0",
     "moto[server]==5.2.5",
     "webdav4[fsspec]==0.11.0",
     "wsgidav==4.4.0",
@@ -28,28 +28,16 @@ PACKAGES = (
 TESTS = (
     "tests/connectors/test_files_s3.py",
     "tests/connectors/test_files_servers.py",
+    "tests/connectors/test_queue.py",
     "tests/connectors/test_sql.py",
     "tests/connectors/test_python_bridges.py",
     "tests/e2e/test_connectors.py",
 )
-SCRIPT = "#!{}\nfrom ingestor.cli import main\nmain()\n"
 
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """Its interpreter; our own environment stands behind what is added. Made once for a list of packages."""
-    interpreter, made_for = ENVIRONMENT / "bin/python", ENVIRONMENT / "made-for"
-    wanted = "\n".join((*PACKAGES, sys.prefix))
-    if not made_for.exists() or made_for.read_text() != wanted:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", ENVIRONMENT], check=True)
-        subprocess.run([interpreter, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-        own = ENVIRONMENT / f"lib/python{sysconfig.get_python_version()}/site-packages"
-        (own / "ours.pth").write_text(sysconfig.get_path("purelib"))
-        script = ENVIRONMENT / "bin/ingestor"
-        script.write_text(SCRIPT.format(interpreter))
-        script.chmod(0o755)
-        made_for.write_text(wanted)
-    return interpreter
+    return environment("servers-venv", PACKAGES)
 
 
 @pytest.mark.slow

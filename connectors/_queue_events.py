@@ -1,0 +1,30 @@
+"""What a message says of changed objects. Pure.
+
+Known are the events of S3 and of those like it, as they come by themselves, through SNS (in an envelope) or
+through EventBridge.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote_plus
+
+Changed = tuple[str, str]  # bucket and key of an object
+
+
+def changed(message: str) -> list[Changed] | None:
+    """The objects that it names; None where that can't be told."""
+    try:
+        return list(_objects(json.loads(message)))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _objects(event: Any) -> Iterator[Changed]:
+    if "Message" in event:  # SNS
+        yield from _objects(json.loads(event["Message"]))
+    elif "detail" in event:  # EventBridge, which leaves keys as they are
+        yield event["detail"]["bucket"]["name"], event["detail"]["object"]["key"]
+    elif event.get("Event") != "s3:TestEvent":
+        for record in event["Records"]:
+            yield record["s3"]["bucket"]["name"], unquote_plus(record["s3"]["object"]["key"])
