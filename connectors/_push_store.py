@@ -206,8 +206,9 @@ def _kept(
 
 
 def _version(data: bytes, content_type: str | None, facts: str) -> str:
-    about = json.dumps([content_type, facts]).encode()
-    return blake2b(about + b"\0" + data, digest_size=16).hexdigest()
+    digest = blake2b(json.dumps([content_type, facts]).encode() + b"\0", digest_size=16)
+    digest.update(data)
+    return digest.hexdigest()
 
 
 def _file(path: Path) -> tuple[int, int]:

@@ -57,7 +57,7 @@ class PushOptions(Options):
         "front of any other",
     )
     port: int = Field(default=8100, ge=1, le=65535, description="port on which it listens")
-    max_size: Size = Field(default=50 * 10**6, description="larger documents are refused")
+    max_size: Size = Field(default=50 * 10**6, le=5 * 10**8, description="larger documents are refused")
 
     def listens(self) -> tuple[str, int]:
         return self.host, self.port

@@ -290,6 +290,7 @@ def test_without_a_secret_no_signature_is_right(tmp_path: Path) -> None:
         {},
         {"token": "t", "webhook_secret": ""},
         {"token": "t", "port": 0},
+        {"token": "t", "max_size": "1GB"},
         {"token": "t", "host": "http://x"},
     ],
 )
@@ -382,6 +383,21 @@ def test_a_port_in_use_is_said_and_tried_again(
         finally:
             watch.end()
     assert caplog.text.count("can't listen") == 1
+
+
+def test_it_listens_on_the_address_that_it_is_told(tmp_path: Path) -> None:
+    with watched(connector(tmp_path / "pushed", host="::1")) as watch:
+
+        def answered() -> bool:
+            try:
+                with socket.create_connection(("::1", watch.caller.port), timeout=60) as connection:
+                    connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                    return connection.recv(12) == b"HTTP/1.1 401"
+            except ConnectionError:
+                return False
+
+        wait(answered, every=0.01)
+        assert not watch.caller.is_answered()
 
 
 # --- what becomes of documents -----------------------------------------------------------------------------
