@@ -41,7 +41,8 @@ class Mirror:
             raise NeedsHuman(f"{self._file} can't be written: {reason}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+            with self._opened():  # the last to close it writes it to disk, which is costly for each page
+                yield
         finally:
             os.close(lock)
 
@@ -91,6 +92,7 @@ class Mirror:
         try:
             with closing(sqlite3.connect(self._file, timeout=60)) as database:
                 database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = NORMAL")
                 database.executescript(_SCHEMA)
                 with database:
                     yield database

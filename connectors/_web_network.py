@@ -2,7 +2,8 @@
 
 A name is resolved here, every address it has is judged, and the connection goes to one of those very
 addresses: what the name resolves to a moment later is of no interest. As connections are opened here and
-nowhere else, there is no way around it. Reads and writes end at the request's deadline, however slowly a server drips.
+nowhere else, there is no way around it. Reads and writes end at the request's deadline, however slowly a
+server drips.
 """
 
 import socket

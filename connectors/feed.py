@@ -39,8 +39,8 @@ class FeedOptions(HttpOptions):
     keep: bool = Field(default=True, description="whether entries stay that are in the feed no more")
     state: Path = tuning(
         Path("~/.local/state/ingestor/feed"),
-        description="folder in which entries are kept, for all sources of one feed; without it those that left "
-        "the feed are gone",
+        description="folder in which entries are kept, for all sources of one feed; without it those that "
+        "left the feed are gone",
     )
 
 

@@ -1,8 +1,11 @@
 """The web connector against a real server on this machine."""
 
 import gzip
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 from pydantic import ValidationError
@@ -132,6 +135,40 @@ def test_a_damaged_cache_is_made_anew(server: Site, cache: Path, damage: bytes) 
     except Transient:
         again = listed(web(server, cache))
     assert again == first
+
+
+SCANS = """
+import sys
+from connectors.web import Web, WebOptions
+print(len(list(Web(WebOptions.model_validate_json(sys.argv[1])).scan())))
+"""
+
+
+def test_what_was_read_before_a_kill_is_not_sent_again(server: Site, cache: Path) -> None:
+    names = [f"/{number}.html" for number in range(10)]
+    server.html("/", *names)
+    for name in names:
+        server.html(name)
+    connector = web(server, cache)
+    reached, go_on = Event(), Event()
+
+    def hang(path: str) -> Reply:
+        reached.set()
+        go_on.wait(30)
+        return Reply(status=500)
+
+    held = server.replies.pop("/6.html")
+    server.fallback = lambda path: hang(path) if path == "/6.html" else None
+    program = [sys.executable, "-c", SCANS, connector._options.model_dump_json()]
+    with subprocess.Popen(program, cwd=Path(__file__).parents[2]) as scanning:
+        assert reached.wait(60)
+        scanning.kill()
+    go_on.set()
+    server.replies["/6.html"], sent = held, server.bodies
+    items = listed(connector)
+    assert len(items) == 11
+    assert server.bodies - sent == 4, "those from the one that was not answered on"
+    assert items == listed(web(server, cache.with_name("fresh")))
 
 
 def test_a_cache_that_can_not_be_written(server: Site, tmp_path: Path) -> None:
