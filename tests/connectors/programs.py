@@ -3,6 +3,7 @@
 Each has an environment of its own, as people install them, which is made once and kept in .cache.
 """
 
+import csv
 import hashlib
 import json
 import subprocess
@@ -16,7 +17,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from connectors._records import Records
+from connectors import langchain
+from ingestor.ports import Connector
 from tests.connectors.taps import made
 
 CACHE = Path(__file__).parents[2] / ".cache"
@@ -38,18 +40,24 @@ def installed(package: str, program: str) -> str:
 class PageWorld:
     """The ``World`` of the connector laws, but for bytes that are no text: records in a file."""
 
-    def __init__(self, kind: str, file: Path, source: dict[str, Any]) -> None:
+    def __init__(self, connector: Connector, file: Path, source: dict[str, Any]) -> None:
         self._file, self._pages = file, dict[str, str]()
-        self.source = source
-        self.connector: Records = made(kind, source)
+        self.source, self.connector = source, connector
         file.parent.mkdir(parents=True, exist_ok=True)
         self._write()
 
     def _write(self) -> None:
         pages = [{"path": key, "body": body, "tags": ["a", "b"]} for key, body in self._pages.items()]
-        whole = self._file.suffix == ".json"
-        text = json.dumps(pages) if whole else "".join(f"{json.dumps(page)}\n" for page in pages)
-        self._file.write_text(text)
+        with self._file.open("w") as file:
+            match self._file.suffix:
+                case ".json":
+                    json.dump(pages, file)
+                case ".jsonl":
+                    file.writelines(f"{json.dumps(page)}\n" for page in pages)
+                case _:
+                    writer = csv.DictWriter(file, ["path", "body", "tags"])
+                    writer.writeheader()
+                    writer.writerows(pages)
 
     def put(self, key: str, data: bytes) -> None:
         self._pages[key] = data.decode()
@@ -65,10 +73,10 @@ class PageWorld:
 
     def fail(self) -> None:
         """The tap takes a file that is not there for an empty one, so it gets one that it can't read."""
-        if self._file.suffix == ".json":
-            self._file.unlink()
-        else:
+        if self._file.suffix == ".jsonl":
             self._file.write_text('{"path": "a.md"}\n{"path": "b.')
+        else:
+            self._file.unlink()
 
 
 def _shown(**source: Any) -> dict[str, Any]:
@@ -84,7 +92,15 @@ def tap_world(folder: Path) -> PageWorld:
         streams=["pages"],
         key=["path"],
     )
-    return PageWorld("singer", file, source)
+    return PageWorld(made("singer", source), file, source)
+
+
+def table_world(folder: Path) -> PageWorld:
+    """By a loader of LangChain, which must be installed."""
+    file = folder / "pages.csv"
+    arguments = {"file_path": str(file), "source_column": "path", "content_columns": ["body"]}
+    source = {"loader": "CSVLoader", "arguments": arguments}
+    return PageWorld(langchain.build(langchain.LangchainOptions.model_validate(source)), file, source)
 
 
 @contextmanager
@@ -98,7 +114,7 @@ def source_world(folder: Path) -> Iterator[PageWorld]:
             settings={"__injected_declarative_manifest": _manifest(server.server_port)},
             streams=["pages"],
         )
-        yield PageWorld("airbyte", folder / "pages.json", source)
+        yield PageWorld(made("airbyte", source), folder / "pages.json", source)
     finally:
         server.shutdown()
         server.server_close()

@@ -9,7 +9,7 @@ import pytest
 from tests.connectors.databases import DatabaseWorld
 from tests.connectors.laws import World
 from tests.connectors.mailboxes import mail_world
-from tests.connectors.programs import source_world, tap_world
+from tests.connectors.programs import source_world, table_world, tap_world
 from tests.connectors.pushing import PushedWorld, endpoints
 from tests.connectors.repositories import GitWorld
 from tests.connectors.shelves import ShelfWorld
@@ -84,6 +84,21 @@ def _feed(folder: Path) -> Iterator[Made]:
 
 
 @contextmanager
+def _langchain(folder: Path) -> Iterator[Made]:
+    pytest.importorskip("langchain_community")
+    world = table_world(folder / "table")
+    yield world, {"kind": "langchain", **world.source}
+
+
+@contextmanager
+def _llamahub(folder: Path) -> Iterator[Made]:
+    pytest.importorskip("llama_index.core")
+    world = ShelfWorld(folder / "shelf")
+    arguments = {"input_dir": str(world.root), "recursive": True}
+    yield world, {"kind": "llamahub", "reader": "SimpleDirectoryReader", "arguments": arguments}
+
+
+@contextmanager
 def _singer(folder: Path) -> Iterator[Made]:
     world = TapWorld("singer", folder / "root")
     yield world, {"kind": "singer", **world.source}
@@ -108,6 +123,8 @@ MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "s3": _s3,
     "sql": _sql,
     "python": _python,
+    "langchain": _langchain,
+    "llamahub": _llamahub,
     "singer": _singer,
     "tap": _tap,
     "airbyte": _airbyte,
@@ -115,7 +132,7 @@ MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "web": _web,
     "feed": _feed,
 }
-SLOW = ("s3", "sql", "push", "imap", "web", "feed", "singer", "tap", "airbyte")
+SLOW = ("s3", "sql", "push", "imap", "web", "feed", "singer", "tap", "airbyte", "langchain", "llamahub")
 KINDS = ["git", "files", "python", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
 
 
