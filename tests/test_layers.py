@@ -89,6 +89,7 @@ CONFINED = {
     ),
     "random": ("ingestor.wiring",),
     "pypdfium2": ("ingestor.parsers",),
+    "rapidocr": ("ingestor.parsers",),
 }
 
 FOR_CONNECTORS = {"ingestor.model", "ingestor.ports", "ingestor.registry", "ingestor.units"}

@@ -42,8 +42,8 @@ _MONO_NAMES = ("mono", "courier", "cmtt", "consol")
 class PdfOptions(Options):
     ocr: bool = Field(
         default=False,
-        description="whether pages that are pictures of text are read by OCR: needs `pip install rapidocr` and "
-        "some seconds a page ([more](formats.md#scanned-pages))",
+        description="whether pages that are pictures of text are read by OCR: needs `pip install rapidocr` "
+        "and some seconds a page ([more](formats.md#scanned-pages))",
     )
 
 

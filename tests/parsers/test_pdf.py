@@ -1,15 +1,16 @@
+import sys
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.pdf import PLUGIN
+from ingestor.parsers.pdf import PLUGIN, PdfOptions
 from ingestor.ports import BadDocument
-from ingestor.registry import Options
 from tests.parsers.files import pdf
 from tests.parsers.laws import obeys_laws, texts
 
-PARSER = PLUGIN.build(Options())
+PARSER = PLUGIN.build(PdfOptions())
 Drawn = tuple[int, int, int, str]
 
 
@@ -75,8 +76,24 @@ def test_the_outline_goes_before_sizes() -> None:
 
 def test_pages_without_text_are_counted_and_nothing_but_such_is_refused() -> None:
     assert ("pages_without_text", 1) in parse(pdf([[], [(50, 700, 10, "text")]])).extra
-    with pytest.raises(BadDocument, match=r"no text layer: 2 pages are pictures of text, it needs OCR"):
+    with pytest.raises(BadDocument) as refused:
         PARSER.parse(Blob(pdf([[], []]), "a.pdf"))
+    assert str(refused.value) == (
+        "has no text layer: 2 pages are pictures of text, it needs OCR:"
+        f" {sys.executable} -m pip install rapidocr, and `parsing: {{pdf: {{ocr: true}}}}` for its source;"
+        " or run a tool such as ocrmypdf on it, or exclude it"
+    )
+
+
+@pytest.mark.parametrize("others", [[], [(50, 700, 10, "text")]])
+def test_ocr_that_is_not_installed_is_missed_where_it_is_needed(
+    others: list[Drawn], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rapidocr", None)
+    parser = PLUGIN.build(PdfOptions(ocr=True))
+    assert parser.parse(Blob(pdf([[(50, 700, 10, "Text, and no picture.")]]), "a.pdf")).text
+    with pytest.raises(BadDocument, match=r"rapidocr, .* not installed: \S+ -m pip install rapidocr, then"):
+        parser.parse(Blob(pdf([others, []]), "a.pdf"))
 
 
 CELLS = [(60, 680, 10, "Weights of all"), (60, 650, 10, "stone"), (260, 650, 10, "12 kg"),

@@ -1,0 +1,27 @@
+"""Environments with packages that are no dependencies; what they do not have comes from our own."""
+
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable
+from pathlib import Path
+
+CACHE = Path(__file__).parent.parent / ".cache"
+SCRIPT = "#!{}\nfrom ingestor.cli import main\nmain()\n"
+
+
+def environment(name: str, packages: Iterable[str]) -> Path:
+    """Its interpreter. Made once for a list of packages."""
+    folder = CACHE / name
+    interpreter, made_for = folder / "bin/python", folder / "made-for"
+    wanted = "\n".join((*packages, sys.prefix))
+    if not made_for.exists() or made_for.read_text() != wanted:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run([interpreter, "-m", "pip", "install", "--quiet", *packages], check=True)
+        own = folder / f"lib/python{sysconfig.get_python_version()}/site-packages"
+        (own / "ours.pth").write_text(sysconfig.get_path("purelib"))
+        script = folder / "bin/ingestor"
+        script.write_text(SCRIPT.format(interpreter))
+        script.chmod(0o755)
+        made_for.write_text(wanted)
+    return interpreter
