@@ -67,7 +67,7 @@ Uri = Annotated[
     Field(default=None, description="where people find the record, as in `https://example.org/{id}`"),
 ]
 Shown = Annotated[list[str], Field(default=[], description="fields that records in Chroma carry besides")]
-Timeout = Annotated[Duration, tuning(3600.0, gt=0, description="longest that a listing may take")]
+Timeout = Annotated[Duration, tuning(3600.0, gt=0, description="longest that one run of it may take")]
 MaxSize = Annotated[
     Size, Field(default=50 * 10**6, description="larger documents are reported and not indexed")
 ]
