@@ -26,7 +26,7 @@ from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
 from ingestor.registry import Plugin, tuning
 
-_LARGEST = 20 * 10**6  # bytes of a feed
+_LARGEST = 10 * 10**6  # bytes of a feed
 _FEED = "feed"
 
 
