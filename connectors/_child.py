@@ -21,6 +21,7 @@ _TICK = 0.5  # seconds: how soon it is noticed that the program ended while othe
 _GRACE = 3.0  # seconds that it has to end by itself
 _PART = 1 << 16  # bytes read at once
 _SAID = 20_000  # bytes of standard error that are remembered
+_SECRET = 4  # characters that a secret has at least: less is a number or a yes
 _TELLING = re.compile(r"error|critical|fatal|exception|denied|invalid|failed", re.IGNORECASE)
 
 
@@ -83,12 +84,12 @@ class Run:
             raise Missing(getattr(error, "strerror", None) or str(error)) from error
 
     def _failed(self, why: str, reader: "_Reader") -> Failed:
-        said = last_words(reader.said.decode("utf-8", "replace"))
-        return Failed(self.without_secrets(f"{why}: {said}" if said else why))
+        said = last_words(self.without_secrets(reader.said.decode("utf-8", "replace")))
+        return Failed(f"{why}: {said}" if said else why)
 
     def without_secrets(self, text: str) -> str:
-        for secret in sorted(filter(None, self.secrets), key=len, reverse=True):
-            text = text.replace(secret, "…")
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(secret, "…") if len(secret) >= _SECRET else text
         return text
 
 

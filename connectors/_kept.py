@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from math import isfinite
-from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
-from weakref import finalize
 
+from connectors._scratch import Scratch
 from ingestor.model import Blob, Item, Scalar
-from ingestor.ports import BadDocument, Stale
+from ingestor.ports import BadDocument, Stale, Transient
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,30 +33,39 @@ class Given:
 
 
 class Kept:
-    """A folder of its own, a file for each version; it goes with this object, or with the program."""
+    """A folder of its own, with a file for each version."""
 
     def __init__(self, max_size: int) -> None:
         self._max_size = max_size
 
     @cached_property
-    def _folder(self) -> Path:
-        folder = Path(mkdtemp(prefix="ingestor-kept-"))
-        finalize(self, rmtree, folder, ignore_errors=True)
-        return folder
+    def _scratch(self) -> Scratch:
+        return Scratch()
 
     def keep(self, given: Given) -> Item:
-        """The document as it is listed. One that is too large is listed, so that it can be reported."""
+        """The document as it is listed. One that is too large is listed, so that it can be reported.
+
+        Raises Transient where there is no room for it.
+        """
         version = given.version
-        file = self._folder / version
-        if not file.exists() and len(given.data) <= self._max_size:
-            part = file.with_suffix(".part")  # whole or not there, also where the disk is full
-            part.write_bytes(given.name.encode("utf-8", "replace") + b"\0" + given.data)
-            part.replace(file)
+        if len(given.data) <= self._max_size:
+            try:
+                self._write(version, given.name.encode("utf-8", "replace") + b"\0" + given.data)
+            except OSError as error:
+                raise Transient(f"{given.uri} can't be kept for a while ({error.strerror})") from error
         return Item(given.key, version, given.uri, len(given.data), None, given.metadata)
+
+    def _write(self, version: str, content: bytes) -> None:
+        """Whole or not at all."""
+        file = self._scratch.path / version
+        if not file.exists():
+            part = file.with_suffix(".part")
+            part.write_bytes(content)
+            part.replace(file)
 
     def forget_others(self, versions: Collection[str]) -> None:
         """Call it when a scan came to its end; ``versions``: what it gave."""
-        for file in self._folder.iterdir():
+        for file in self._scratch.path.iterdir():
             if file.name not in versions:
                 file.unlink(missing_ok=True)
 
@@ -68,7 +74,7 @@ class Kept:
         if item.size is not None and item.size > self._max_size:
             raise BadDocument(f"{item.uri} has {item.size:,} bytes; max_size is {self._max_size:,}: raise it")
         try:
-            name, _, data = (self._folder / item.version).read_bytes().partition(b"\0")
+            name, _, data = (self._scratch.path / item.version).read_bytes().partition(b"\0")
         except FileNotFoundError as error:
             raise Stale(f"{item.uri} is to be listed again first") from error
         return Blob(data, name.decode())

@@ -9,11 +9,10 @@ may change without a document being another one.
 import json
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Protocol
 
 from pydantic import Field, SecretStr
@@ -21,6 +20,7 @@ from pydantic import Field, SecretStr
 from connectors._child import Failed, Missing, Run
 from connectors._kept import Kept
 from connectors._record import Record, document
+from connectors._scratch import Scratch
 from connectors._template import Template
 from ingestor.model import Blob, Item
 from ingestor.ports import NeedsHuman, Transient
@@ -125,6 +125,17 @@ class Program:
         except Missing as error:
             raise NeedsHuman(f"{first} can't be run ({error}): correct `command` or `folder`") from error
 
+    def parsed(self, line: bytes) -> dict[str, Any]:
+        """A message. Raises Failed: what is cut off, or is none, may hide a record."""
+        try:
+            message = json.loads(line) if line.strip() else {}
+        except ValueError:
+            message = None
+        if not isinstance(message, dict):
+            excerpt = self._run([]).without_secrets(line[:10_000].decode("utf-8", "replace"))[:100]
+            raise Failed(f"it printed what is no message, or only the beginning of one: {excerpt!r}")
+        return message
+
     def trouble(self, said: str) -> Exception:
         """What a failure means, by the words that programs use for what does not pass by itself."""
         said = self.named(said)
@@ -159,9 +170,7 @@ class Records:
     It raises NeedsHuman, or Failed with what the program said, or did.
     """
 
-    def __init__(
-        self, options: RecordOptions, read: Callable[[Program], Generator[Record, None, None]]
-    ) -> None:
+    def __init__(self, options: RecordOptions, read: Read) -> None:
         self._options, self._read = options, read
         self._kept = Kept(options.max_size)
 
@@ -170,14 +179,11 @@ class Records:
 
         Raises NeedsHuman or Transient.
         """
-        with TemporaryDirectory(prefix="ingestor-") as folder:
-            program = Program(self._options, Path(folder))
-            program.file("config.json", with_secrets(self._options.settings, self._options.secrets))
-            try:
-                with closing(self._read(program)) as records:  # else the program lives on with the traceback
-                    items = self._items(records)
-            except Failed as failed:
-                raise program.trouble(str(failed)) from failed
+        scratch = Scratch()
+        try:
+            items = self._items(Program(self._options, scratch.path))
+        finally:
+            scratch.remove()
         self._kept.forget_others({item.version for item in items.values()})
         yield from items.values()
 
@@ -185,26 +191,22 @@ class Records:
         """Raises Stale or BadDocument."""
         return self._kept.fetch(item)
 
-    def _items(self, records: Iterable[Record]) -> dict[str, Item]:
+    def _items(self, program: Program) -> dict[str, Item]:
         items: dict[str, Item] = {}
-        for record in records:
-            item = self._kept.keep(document(record, self._options))
-            if self._options.key and items.get(item.key, item) != item:
-                raise NeedsHuman(f"two different records have the key {item.key!r}: correct `key`")
-            items[item.key] = item
+        program.file("config.json", with_secrets(self._options.settings, self._options.secrets))
+        with closing(self._read(program)) as records:  # else the program lives on with the traceback
+            try:
+                for record in records:
+                    self._add(items, record)
+            except Failed as failed:
+                raise program.trouble(str(failed)) from failed
         return items
 
-
-def parsed(line: bytes) -> dict[str, Any]:
-    """A message. Raises Failed: what is cut off, or is none, may hide a record."""
-    try:
-        message = json.loads(line) if line.strip() else {}
-    except ValueError:
-        message = None
-    if not isinstance(message, dict):
-        excerpt = line[:100].decode("utf-8", "replace")
-        raise Failed(f"it printed what is no message, or only the beginning of one: {excerpt!r}")
-    return message
+    def _add(self, items: dict[str, Item], record: Record) -> None:
+        item = self._kept.keep(document(record, self._options))
+        if self._options.key and items.get(item.key, item) != item:
+            raise NeedsHuman(f"two different records have the key {item.key!r}: correct `key`")
+        items[item.key] = item
 
 
 def with_secrets(settings: Mapping[str, Any], secrets: Mapping[str, SecretStr]) -> dict[str, Any]:

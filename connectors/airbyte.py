@@ -29,7 +29,6 @@ from connectors._records import (
     Text,
     Timeout,
     Uri,
-    parsed,
 )
 from ingestor.ports import NeedsHuman
 from ingestor.registry import Options, Plugin
@@ -87,7 +86,7 @@ def _messages(program: Program, *arguments: str) -> Iterator[dict[str, Any]]:
     said, broken = "", False
     try:
         for line in program.lines(*arguments):
-            message = parsed(line) if b'"type"' in line else {}
+            message = program.parsed(line) if b'"type"' in line else {}
             log, error = message.get("log") or {}, error_of(message)
             if error:
                 said, broken = said_in(error), True

@@ -30,7 +30,6 @@ from connectors._records import (
     Text,
     Timeout,
     Uri,
-    parsed,
 )
 from ingestor.ports import NeedsHuman
 from ingestor.registry import Options, Plugin
@@ -71,7 +70,7 @@ def _records(program: Program, options: SingerOptions) -> Generator[Record, None
         arguments += [f"--{options.choose}", program.file("catalog.json", chosen)]
     streams: dict[str, Stream] = {}
     for line in program.lines(*arguments):
-        message = parsed(line)
+        message = program.parsed(line)
         match message.get("type"):
             case "SCHEMA":
                 stream = stream_of(message)

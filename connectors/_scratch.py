@@ -1,0 +1,44 @@
+"""Folders for what need not outlive the program. What a killed one left behind, the next one removes.
+
+A folder belongs to whoever holds the lock on it, which ends with the process, however it ends.
+"""
+
+import fcntl
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from shutil import rmtree
+from tempfile import gettempdir, mkdtemp
+from weakref import finalize
+
+_PREFIX = "ingestor-scratch-"
+_YOUNG = 60.0  # seconds: a folder without a lock may be one that is just being made
+
+
+class Scratch:
+    """``path`` is for this user only; it goes with this object, with ``remove()``, or with the program."""
+
+    def __init__(self) -> None:
+        _sweep()
+        self.path = Path(mkdtemp(prefix=_PREFIX))
+        lock = os.open(self.path, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        self.remove = finalize(self, _remove, self.path, lock)
+
+
+def _remove(path: Path, lock: int) -> None:
+    rmtree(path, ignore_errors=True)
+    os.close(lock)
+
+
+def _sweep() -> None:
+    for path in Path(gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # it is locked, gone, or another user's
+            if time.time() - path.stat().st_mtime > _YOUNG:
+                lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    rmtree(path, ignore_errors=True)
+                finally:
+                    os.close(lock)
