@@ -1,6 +1,7 @@
 """The web connector against a real server on this machine."""
 
 import gzip
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -372,6 +373,40 @@ def test_while_nothing_was_read_whole_nothing_goes(server: Site, cache: Path) ->
     server.say("/a.html", b"sorry", 500)
     _, error = broken_off(web(server, cache))
     assert error.unknown == ("",)
+
+
+def rebuilt(server: Site, chance: random.Random) -> set[str]:
+    """Other pages with other links; those that are there."""
+    names = [f"/{number}.html" for number in range(9)]
+    there = ["/", *(name for name in names if chance.random() < 0.8)]
+    server.replies.clear()
+    for name in there:
+        server.html(name, *chance.sample(names, 2))
+    return {server.url(name) for name in there}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_fails_nothing_goes_that_is_there_and_linked(server: Site, cache: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    connector = web(server, cache)
+    rebuilt(server, chance)
+    known = set(listed(connector))
+    for step in range(4):
+        rebuilt(server, chance)
+        sound = dict(server.replies)
+        linked = set(listed(web(server, cache.with_name(f"fresh {step}"))))
+        for name in chance.sample(sorted(set(sound) - {"/"}), 2):
+            server.say(name, b"sorry", 500)
+        try:
+            items, unknown = listed(connector), None
+        except PartialScan:
+            items, error = broken_off(connector)
+            unknown = error.unknown
+        lost = known & linked - set(items)
+        assert not lost or (unknown is not None and lost <= set(unknown))
+        server.replies = sound
+        assert set(listed(connector)) == linked, "as from scratch, once all can be read"
+        known = linked
 
 
 @pytest.mark.parametrize(
