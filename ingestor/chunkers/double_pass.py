@@ -42,7 +42,9 @@ class DoublePass:
         if not spans:
             return Chunking(())
         stretches = Stretches(text, spans, options, embed, self._tokens)
-        first = list(grown(stretches, options))
+        stretches.fetch([(at, at + 1) for at in range(len(spans))])
+        first = stretches.rehearsed(lambda: list(grown(stretches, options)))
+        stretches.fetch(first)
         found = [stretches.span(chunk) for chunk in merged(stretches, first, options)]
         kept = limit(text, found, self._tokens, options.min_tokens, options.max_tokens)
         return finished(document, kept, stretches.units, options, embed, self._tokens)
@@ -50,9 +52,7 @@ class DoublePass:
 
 def grown(stretches: Stretches, options: DoublePassOptions) -> Iterator[Segment]:
     """The first pass: chunks as runs of sentences."""
-    count = len(stretches.spans)
-    stretches.fetch([(at, at + 1) for at in range(count)])
-    first = 0
+    first, count = 0, len(stretches.spans)
     while first < count:
         end = first + 1
         while end < count and _takes(stretches, (first, end), options):
@@ -71,8 +71,10 @@ def _takes(stretches: Stretches, chunk: Segment, options: DoublePassOptions) -> 
 
 
 def merged(stretches: Stretches, found: Sequence[Segment], options: DoublePassOptions) -> Iterator[Segment]:
-    """The second pass over the chunks of the first."""
-    stretches.fetch(found)
+    """The second pass over the chunks of the first.
+
+    Not rehearsed: its stretches are long, and those embedded in vain took more time than batches saved.
+    """
     current, at = found[0], 1
     while at < len(found):
         taken = _merges(stretches, current, found[at : at + 2], options)

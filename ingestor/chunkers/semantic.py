@@ -8,7 +8,7 @@ Strategies that compare longer stretches than a unit encode or pool those in the
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from ingestor.spans import Span, chunks
 from ingestor.tokens import Tokens
 
 _SHARE = 0.3  # of neighbours in pooled vectors
+_REHEARSALS = 8
 
 
 class SemanticOptions(ChunkerOptions):
@@ -119,6 +120,7 @@ class Stretches:
         self.units = units(text, spans, embed, tokens) if options.vectors == "pooled" else None
         self._text, self._embed = text, embed
         self._known: dict[Segment, Fixed] = {}
+        self._noted: set[Segment] | None = None
         self._passing = lru_cache(maxsize=8)(lambda stretch: self.rows([stretch])[0])
 
     def rows(self, wanted: Sequence[Segment]) -> Fixed:
@@ -136,8 +138,28 @@ class Stretches:
         missing = [stretch for stretch in wanted if stretch not in kept]
         self._known = kept | dict(zip(missing, self.rows(missing) if missing else (), strict=True))
 
+    def rehearsed(self, walk: Callable[[], list[Segment]]) -> list[Segment]:
+        """What ``walk`` finds, most of the stretches that it asks for being embedded many at a time.
+
+        In a rehearsal those not there yet are like nothing; they are noted, and fetched for the next one.
+        What is still missing then is fetched as it is asked for: the same result, at a few texts more.
+        """
+        for _ in range(_REHEARSALS if self.units is None else 0):
+            self._noted = set()
+            found = walk()
+            noted, self._noted = sorted(self._noted), None
+            if not noted:
+                return found
+            self._known |= zip(noted, self.rows(noted), strict=True)
+        return walk()
+
     def alike(self, first: Segment, second: Segment) -> float:
         """The cosine of two stretches."""
+        if self._noted is not None:
+            missing = [stretch for stretch in (first, second) if stretch not in self._known]
+            self._noted.update(missing)
+            if missing:
+                return -math.inf
         one, other = (
             self._known[stretch] if stretch in self._known else self._row(stretch)
             for stretch in (first, second)

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ingestor.chunkers import semantic
 from ingestor.chunkers.double_pass import PLUGIN, DoublePass, DoublePassOptions
 from ingestor.model import Document, Vectors
+from ingestor.ports import Embed
 from tests.chunkers.golden import sample
-from tests.chunkers.laws import TOKENS, ChunkerLaws, essay
+from tests.chunkers.laws import TOKENS, ChunkerLaws, essay, fake_embed
 from tests.minilm import CachedModel
 from tests.word_vectors import WordVectors
 
@@ -88,6 +90,31 @@ def test_pooled_reads_every_sentence_once_and_nothing_else() -> None:
     assert sum(map(len, asked)) <= len(text)
     assert made.vectors is not None
     assert len(made.vectors) == len(made.chunks)
+
+
+def test_pairs_are_embedded_many_at_a_time_with_the_same_result() -> None:
+    text, options = essay(60), DoublePassOptions(initial=0.05, appending=0.02, merging=0.9)
+    together, one_by_one = Counting(fake_embed), Counting(fake_embed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(semantic, "_REHEARSALS", 0)
+        expected = DoublePass(options, TOKENS).chunk(Document(text), one_by_one, None)
+    assert DoublePass(options, TOKENS).chunk(Document(text), together, None).chunks == expected.chunks
+    assert one_by_one.calls > 60
+    assert together.calls < 20
+    assert set(one_by_one.texts) <= set(together.texts)
+    assert len(together.texts) < 1.3 * len(one_by_one.texts)
+
+
+class Counting:
+    """Each text once, as through the cache."""
+
+    def __init__(self, model: Embed) -> None:
+        self._model, self.calls, self.texts = model, 0, dict[str, None]()
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        self.calls += not self.texts.keys() >= set(texts)
+        self.texts |= dict.fromkeys(texts)
+        return self._model(texts)
 
 
 def topics(chunks: Sequence[str]) -> list[list[str]]:
