@@ -31,11 +31,19 @@ def documents() -> list[Path]:
     return sorted(path for path in FOLDER.rglob("*") if path.is_file() and not path.is_symlink())
 
 
-def _once(name: str, fetch: Callable[[str, Path], None]) -> None:
-    folder = FOLDER / name
+def package(name: str) -> Path:
+    """The files of a Debian package that is no part of the corpus."""
+    apart = FOLDER.with_name("packages")
+    apart.mkdir(parents=True, exist_ok=True)
+    _once(name, _debian, apart)
+    return apart / name
+
+
+def _once(name: str, fetch: Callable[[str, Path], None], into: Path = FOLDER) -> None:
+    folder = into / name
     if folder.exists():
         return
-    partial = FOLDER / f".{name}"
+    partial = into / f".{name}"
     partial.mkdir(exist_ok=True)
     try:
         fetch(name, partial)

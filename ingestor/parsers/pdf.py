@@ -101,7 +101,7 @@ def _opened(data: bytes) -> "PdfDocument":
 
 def _without_text(pages: int, ocr: bool) -> str:
     if ocr:
-        return f"its {pages:,} pages are pictures in which OCR finds no text that it can read; exclude it"
+        return "all its pages are pictures in which OCR finds no text that it can read; exclude it"
     return (
         f"has no text layer: {pages:,} pages are pictures of text, it needs OCR: {INSTALL}, and"
         " `parsing: {pdf: {ocr: true}}` for its source; or run a tool such as ocrmypdf on it, or exclude it"

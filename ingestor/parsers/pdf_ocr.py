@@ -2,7 +2,7 @@
 
 Done by rapidocr (Apache-2.0), whose package holds its models: Latin, Chinese and Japanese script; of others
 it reads nothing. On one thread and a line at a time, so that the same page gives the same text on one kind
-of processor. It takes a second or two of CPU time for twenty lines.
+of processor. A page of 40 lines takes 3 to 4 s (benchmarks/ocr.py).
 """
 
 import sys
