@@ -28,9 +28,7 @@ _PROSE = frozenset(("paragraph", "list", "quote", "heading", "definition", "foot
 _SAMPLE = 2000  # characters that are judged ...
 _PLACES = 40  # ... taken from so many blocks, all over the document
 _LEAST = 40  # letters; fewer are not enough to be sure of
-_SURE = (
-    0.8  # confidence; `python -m benchmarks language`: no wrong answer above 0.7, some below
-)
+_SURE = 0.8  # confidence; `python -m benchmarks language`: no wrong answer
 _WORD = re.compile(r"[!-~]+")  # of ASCII: other scripts may write without spaces
 _NO_WORD = re.compile(r"[0-9_@\\/<>{}=$`#|]")
 _NO_LANGUAGE = "zxx"

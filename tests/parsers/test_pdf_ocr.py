@@ -104,5 +104,7 @@ def test_text_that_is_there_is_not_recognised_again(parse: Parse) -> None:
 
 
 def test_pictures_without_text_say_so(parse: Parse) -> None:
-    with pytest.raises(BadDocument, match=r"all its pages are pictures .* no text that it can read; exclude it"):
+    with pytest.raises(
+        BadDocument, match=r"all its pages are pictures .* no text that it can read; exclude it"
+    ):
         parse(pictures([]))
