@@ -105,18 +105,18 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
     rows = [(name, *(f"{counts[kind]:,}" for kind in kinds)) for name, counts in plan.sources.items()]
     print_table(("source", *kinds), rows)
     print()
-    least = "" if plan.exact else "at least "
-    print(f"records    {_counted(plan.records)}")
-    print(f"to embed   {least}{counted(plan.texts, 'text')}, {counted(plan.tokens, 'token')}")
+    records, about = "" if plan.cuts_known else "about ", "" if plan.exact else "about "
+    print(f"records    {records}{_counted(plan.records)}")
+    print(f"to embed   {about}{counted(plan.texts, 'text')}, {counted(plan.tokens, 'token')}")
     if plan.asks:
         cost = f", cost {plan.cost:.2f} and that of the answers" if plan.cost else ""
         asks = f"{counted(plan.asks, 'question')} to language models"
         print(f"to ask     about {asks}, {plan.prompt_tokens:,} tokens to read{cost}; nobody was asked")
     if estimate.seconds and estimate.tokens_per_second:
         rate = f"{estimate.tokens_per_second:,.0f} tokens/s"
-        print(f"time       {least}about {duration(estimate.seconds)}, at this machine's {rate}")
+        print(f"time       about {duration(estimate.seconds)}, at this machine's {rate}")
     if estimate.cost:
-        print(f"cost       {least}about {estimate.cost:,.4g}")
+        print(f"cost       about {estimate.cost:,.4g}")
     if estimate.disk:
         print(f"disk       about {estimate.disk / 1e6:,.1f} MB more")
     for about, reason in plan.problems:
@@ -148,6 +148,7 @@ def _plan_json(estimate: Estimate) -> dict[str, Any]:
     return {
         "documents": {kind: plan.documents[kind] for kind in DOCUMENTS},
         "records": {kind: plan.records[kind] for kind in RECORDS},
+        "cuts_known": plan.cuts_known,
         "embed": {"texts": plan.texts, "tokens": plan.tokens, "exact": plan.exact},
         "ask": {"calls": plan.asks, "prompt_tokens": plan.prompt_tokens, "cost": round(plan.cost, 6)},
         "sources": {name: dict(counts) for name, counts in plan.sources.items()},

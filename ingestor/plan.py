@@ -13,11 +13,22 @@ from ingestor.decide import Scope
 from ingestor.fingerprint import text_digest
 from ingestor.journal import Journal
 from ingestor.listing import Listing, Source
-from ingestor.model import CollectionName, DocumentId, Fingerprint, Item, Vectors
-from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.model import (
+    Chunking,
+    CollectionName,
+    Document,
+    DocumentId,
+    Fingerprint,
+    Item,
+    Sums,
+    Vectors,
+)
+from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient
 from ingestor.prepare import Job, Prepared, prepare
 from ingestor.rows import Entry
 from ingestor.source_rows import SourceRows
+
+MOVING = ("added", "changed", "rebuilt", "removed")  # what moves a number of the collection
 
 
 @dataclass(slots=True)
@@ -25,8 +36,11 @@ class Plan:
     """Counts; ``texts`` and ``tokens`` are those that the model would have to embed, after the cache.
 
     ``asks`` counts the questions to language models that are not answered yet, ``prompt_tokens`` what they
-    would read, and ``cost`` what that would cost. ``exact`` is False where a strategy cuts by vectors or by
-    answers that are not there yet: its chunks and their cost are an estimate (of no less than what is known).
+    would read, and ``cost`` what that would cost.
+
+    Where a strategy cuts by vectors or answers that are not there yet, or by a number of the collection,
+    which every change moves, the counts of ``records`` are an estimate: ``cuts_known`` is False. ``texts``
+    and ``tokens`` are ``exact`` all the same where all that is embedded is what the strategy compares.
     """
 
     documents: Counter[str] = field(default_factory=Counter)
@@ -37,24 +51,51 @@ class Plan:
     prompt_tokens: int = 0
     cost: float = 0.0
     exact: bool = True
+    cuts_known: bool = True
     problems: list[tuple[str, str]] = field(default_factory=list)  # (document or source, reason)
     sources: dict[str, Counter[str]] = field(default_factory=dict)
 
 
 class Recorder:
-    """Stands in for the embedder: answers from the cache, and notes what it would have to embed."""
+    """Stands in for the embedder: answers from the cache, and notes what it would have to embed.
+
+    ``blind``: the document at hand was given a vector that is none. ``guessed``: a text was asked for after
+    that, which another vector might have made another one.
+    """
 
     def __init__(self, cache: VectorCache | None, recipe: Fingerprint, dimensions: int) -> None:
         self._cache, self._recipe, self._dimensions = cache, recipe, dimensions
         self.missing: dict[str, str] = {}  # text by digest
+        self.blind = self.guessed = False
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.zeros((0, self._dimensions), np.float32)
         digests = [text_digest(text) for text in texts]
         found = self._cache.get(self._recipe, digests) if self._cache is not None else {}
-        self.missing.update({d: text for d, text in zip(digests, texts, strict=True) if d not in found})
+        missing = {str(d): text for d, text in zip(digests, texts, strict=True) if d not in found}
+        self.missing.update(missing)
+        self.guessed |= self.blind
+        self.blind |= bool(missing)
         unknown = np.zeros(self._dimensions, np.float32)
         unknown[0] = 1.0
         return np.array([found.get(d, unknown) for d in digests], np.float32).reshape(-1, self._dimensions)
+
+
+class Watched:
+    """A chunker of which is known, when it is done, what its chunks rest upon."""
+
+    def __init__(self, chunker: Chunker, recorder: Recorder) -> None:
+        self._chunker, self._recorder = chunker, recorder
+        self.blind = False  # some document was cut by vectors that are none
+        self.encoded = False  # the texts of some document's chunks are embedded
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        self._recorder.blind = False
+        made = self._chunker.chunk(document, embed, others)
+        self.blind |= self._recorder.blind
+        self.encoded |= made.vectors is None
+        return made
 
 
 def make(
@@ -75,22 +116,27 @@ def make(
         if SourceRows(journal).of(source.name).paused is not None:
             plan.problems.append((source.name, "it is paused: nothing is done for it"))
             continue
+        watched = Watched(source.tools.chunker, recorder)
+        looked_at = replace(source, tools=replace(source.tools, chunker=watched))
         try:
-            _plan_source(plan, journal, source, source.collection in rebuilt, progress)
+            counts = _plan_source(plan, journal, looked_at, source.collection in rebuilt, progress)
         except (NeedsHuman, Transient, OSError) as error:
             plan.problems.append((source.name, str(error)))
+            continue
+        moved = source.tools.statistic is not None and any(counts[kind] for kind in MOVING)
+        plan.cuts_known &= not (watched.blind or moved)
+        plan.exact &= not (moved and watched.encoded)
     plan.texts = len(recorder.missing)
     plan.tokens = sum(count_tokens(list(recorder.missing.values())))
     plan.asks, plan.prompt_tokens, plan.cost = reckoned.calls, reckoned.prompt_tokens, reckoned.cost
-    plan.exact = not plan.asks and not (
-        recorder.missing and any(source.tools.statistic for source in sources)
-    )
+    plan.cuts_known &= not plan.asks
+    plan.exact &= not (plan.asks or recorder.guessed)
     return plan
 
 
 def _plan_source(
     plan: Plan, journal: Journal, source: Source, rebuilt: bool, progress: Callable[[str], None]
-) -> None:
+) -> Counter[str]:
     known = journal.wanted_versions(source.name, source.collection)
     found = listing.take(source, Scope(), known)
     if found.trouble is not None:
@@ -126,6 +172,7 @@ def _plan_source(
     )
     plan.sources[source.name] = counts
     plan.documents += counts
+    return counts
 
 
 def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:

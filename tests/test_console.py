@@ -68,16 +68,17 @@ def estimate(plan: Plan, rate: float | None = None) -> Estimate:
 
 def test_a_plan_that_has_work(capsys: pytest.CaptureFixture[str]) -> None:
     counts = Counter(added=2, moved=1, unchanged=1200)
-    plan = Plan(counts, Counter(added=7, patched=3), 7, 90_000, exact=False, sources={"docs": counts})
+    records = Counter(added=7, patched=3)
+    plan = Plan(counts, records, 7, 90_000, exact=False, cuts_known=False, sources={"docs": counts})
     plan.problems.append(("a.bin", "not text"))
     show_plan(estimate(plan, 1000.0), False, Path("my.yaml"))
     assert said(capsys).splitlines() == [
         "source   added   changed   moved   removed   unchanged",
         "docs         2         0       1         0       1,200",
         "",
-        "records    7 added, 3 patched",
-        "to embed   at least 7 texts, 90,000 tokens",
-        "time       at least about 2 min, at this machine's 1,000 tokens/s",
+        "records    about 7 added, 3 patched",
+        "to embed   about 7 texts, 90,000 tokens",
+        "time       about 2 min, at this machine's 1,000 tokens/s",
         "a.bin: not text",
         "",
         "Nothing was touched. To do it: ingestor sync --config my.yaml",

@@ -139,3 +139,35 @@ def test_the_samples_with_the_real_model(tmp_path: Path) -> None:
     assert "sourdough" in hits[0]["metadata"]["source"]
     assert hits[0]["score"] > hits[2]["score"] > 0
     assert project.json("verify")["unreachable"] == 0
+
+
+@pytest.mark.parametrize(
+    ("chunking", "exact", "cuts_known"),
+    [
+        ({"strategy": "fixed"}, True, True),
+        ({"strategy": "changepoint", "scope": "document"}, True, False),
+        ({"strategy": "changepoint"}, True, False),
+        ({"strategy": "cluster", "scope": "document"}, False, False),
+        ({"strategy": "breakpoint", "vectors": "pooled"}, True, False),
+        ({"strategy": "breakpoint"}, False, False),
+        ({"strategy": "auto"}, True, False),
+    ],
+    ids=lambda value: "-".join(value.values()) if isinstance(value, dict) else "",
+)
+def test_plan_says_how_sure_it_is_of_what_it_says(
+    project: Project, chunking: dict[str, str], exact: bool, cuts_known: bool
+) -> None:
+    project.settings["chunking"] = chunking
+    project.configure()
+    for n in range(3):
+        (project.docs / f"{n}.txt").write_text(long_document(40 + n))
+    first, done = project.json("plan"), project.json("sync")
+    assert (first["embed"]["exact"], first["cuts_known"]) == (exact, cuts_known)
+    if exact:
+        assert first["embed"]["texts"] == done["embedded"]["texts"]
+        assert first["embed"]["tokens"] == done["embedded"]["tokens"]
+    if cuts_known:
+        assert first["records"] == done["records"]
+    nothing = project.json("plan")
+    assert (nothing["embed"]["exact"], nothing["cuts_known"]) == (True, True)
+    assert nothing["embed"]["texts"] == 0
