@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from tests.connectors.proxy import Proxy, before, http
-from tests.connectors.servers import HOST, PASSWORD, Running, at_port, sftp_server, smb_let_in, smb_server
+from tests.connectors.servers import (
+    HOST,
+    PASSWORD,
+    Running,
+    at_port,
+    azure_server,
+    google_server,
+    sftp_server,
+    smb_let_in,
+    smb_server,
+)
 from tests.connectors.stores import ServedWorld, StoreWorld, ftp_server, s3_server, webdav_server
 
 _S3_DENIED = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
@@ -80,6 +90,47 @@ def in_s3(folder: Path) -> Iterator[StoredBehind]:
             proxy, partial(_gets, proxy), denial=http("403 Forbidden", _S3_DENIED),
             busy=http("503 Slow Down", _S3_BUSY),
         )  # fmt: skip
+        yield world
+
+
+_AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+
+class Azure(StoreWorld):
+    """Never busy nor cut off: its package then tries again for minutes, whatever it is told."""
+
+    proxy: Proxy
+    secret = _AZURE_KEY
+
+    def deny(self) -> None:
+        self.proxy.refuse(http("403 Forbidden"))
+
+    def relent(self) -> None:
+        self.proxy.relent()
+
+    def reads(self) -> int:
+        return _gets(self.proxy)
+
+
+@contextmanager
+def in_azure(folder: Path) -> Iterator["Azure"]:
+    with azure_server(folder / "azurite") as server, before(server.port) as proxy:
+        address = f"http://{HOST}:{proxy.port}/devstoreaccount1"
+        told = f"AccountName=devstoreaccount1;AccountKey={_AZURE_KEY};BlobEndpoint={address};"
+        options = {"connection_string": f"DefaultEndpointsProtocol=http;{told}"}
+        world = Azure(f"az://b{uuid.uuid4().hex}", options=options)
+        world.system.mkdir(world.root)
+        world.proxy = proxy
+        yield world
+
+
+@contextmanager
+def in_google(folder: Path) -> Iterator[StoreWorld]:
+    """Without a proxy: gcsfs tries again for minutes, whatever it is told."""
+    with google_server(folder / "google") as server:
+        options = {"endpoint_url": f"http://{HOST}:{server.port}", "token": "anon"}
+        world = StoreWorld(f"gs://b{uuid.uuid4().hex}", options=options)
+        world.system.mkdir(world.root)
         yield world
 
 
@@ -157,6 +208,8 @@ def over_smb(folder: Path) -> Iterator[ServedBehind]:
 Made = Callable[[Path], AbstractContextManager[Any]]
 SERVED: dict[str, tuple[Made, tuple[str, ...]]] = {  # with the packages that they need
     "s3": (in_s3, ("s3fs", "moto")),
+    "azure": (in_azure, ("adlfs",)),
+    "google": (in_google, ("gcsfs", "gcp_storage_emulator")),
     "webdav": (over_webdav, ("webdav4", "wsgidav", "cheroot")),
     "ftp": (over_ftp, ("pyftpdlib",)),
     "http": (over_http, ("aiohttp",)),

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,7 +21,11 @@ import pytest
 
 HOST = "127.0.0.1"
 PASSWORD = "s3cret-of-ada"
-_PLACES = ("/usr/sbin", "/usr/lib/postgresql/*/bin")  # where Debian puts what is in nobody's path
+_CACHE = Path(__file__).parents[2] / ".cache"
+_PLACES = (  # where Debian puts what is in nobody's path, and we what npm brings
+    *("usr/sbin", "usr/lib/postgresql/*/bin"),
+    f"{_CACHE}/azurite/node_modules/.bin"[1:],
+)
 
 _SFTP = "/usr/lib/openssh/sftp-server"
 
@@ -32,7 +37,7 @@ def free_port() -> int:
 
 
 def program(name: str) -> str:
-    places = [str(path) for place in _PLACES for path in Path("/").glob(place.lstrip("/"))]
+    places = [str(path) for place in _PLACES for path in Path("/").glob(place)]
     found = shutil.which(name, path=os.pathsep.join([os.environ["PATH"], *places]))
     if found is None:
         pytest.skip(f"{name} is not installed")
@@ -171,6 +176,27 @@ def smb_let_in(folder: Path, yes: bool) -> None:
 
 def _lines(settings: Mapping[str, object]) -> list[str]:
     return [f"{key} = {value}" for key, value in settings.items()]
+
+
+@contextmanager
+def azure_server(folder: Path) -> Iterator[Running]:
+    port = free_port()
+    folder.mkdir()
+    options = {"blobHost": HOST, "blobPort": port, "location": folder}
+    given = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    command = [program("azurite-blob"), "--silent", "--skipApiVersionCheck", "--disableTelemetry", *given]
+    with running(command, folder, port) as server:
+        yield server
+
+
+@contextmanager
+def google_server(folder: Path) -> Iterator[Running]:
+    port = free_port()
+    folder.mkdir()
+    emulator = Path(sys.executable).with_name("gcp-storage-emulator")
+    command = [str(emulator), "start", "--host", HOST, "--port", str(port), "--in-memory"]
+    with running(command, folder, port) as server:
+        yield server
 
 
 @contextmanager
