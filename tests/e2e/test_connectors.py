@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.connectors.databases import DatabaseWorld
+from tests.connectors.databases import DatabaseWorld, PostgresWorld
 from tests.connectors.laws import World
 from tests.connectors.mailboxes import mail_world
 from tests.connectors.programs import source_world, table_world, tap_world
+from tests.connectors.proxy import before
 from tests.connectors.pushing import PushedWorld, endpoints
-from tests.connectors.repositories import GitWorld
+from tests.connectors.repositories import GitWorld, over_http
+from tests.connectors.servers import postgres_server
 from tests.connectors.shelves import ShelfWorld
 from tests.connectors.sites import FeedWorld, SiteWorld, site
 from tests.connectors.stores import ServedWorld, in_s3, s3_server
@@ -47,6 +49,21 @@ def _sql(folder: Path) -> Iterator[Made]:
     pytest.importorskip("sqlalchemy")
     world = DatabaseWorld(folder / "database")
     yield world, {"kind": "sql", **world.source}
+
+
+@contextmanager
+def _postgres(folder: Path) -> Iterator[Made]:
+    pytest.importorskip("sqlalchemy")
+    pytest.importorskip("psycopg")
+    with postgres_server() as server, before(server.port) as proxy:
+        world = PostgresWorld(server.folder, server.port, proxy)
+        yield world, {"kind": "sql", **world.source}
+
+
+@contextmanager
+def _git_http(folder: Path) -> Iterator[Made]:
+    with over_http(folder / "origin") as world:
+        yield world, {"kind": "git", **world.source, "cache": str(folder / "clone")}
 
 
 @contextmanager
@@ -118,6 +135,8 @@ def _airbyte(folder: Path) -> Iterator[Made]:
 
 MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "git": _git,
+    "git-http": _git_http,
+    "postgres": _postgres,
     "imap": _imap,
     "files": _files,
     "s3": _s3,
@@ -132,8 +151,8 @@ MAKES: dict[str, Callable[[Path], AbstractContextManager[Made]]] = {
     "web": _web,
     "feed": _feed,
 }
-SLOW = ("s3", "sql", "push", "imap", "web", "feed", "singer", "tap", "airbyte", "langchain", "llamahub")
-KINDS = ["git", "files", "python", *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
+QUICK = "files"
+KINDS = [kind if kind == QUICK else pytest.param(kind, marks=pytest.mark.slow) for kind in MAKES]
 
 
 def project_of(folder: Path, source: dict[str, object], name: str = "project") -> Project:
@@ -185,6 +204,7 @@ def pages():
 """
 
 
+@pytest.mark.slow
 def test_a_listing_that_is_cut_off_removes_nothing(tmp_path: Path) -> None:
     (tmp_path / "pages.py").write_text(BREAKS_OFF)
     source: dict[str, object] = {"kind": "python", "call": "pages:pages", "folder": str(tmp_path)}
