@@ -3,6 +3,7 @@
 The server's key must be among the known hosts, as ``ssh`` itself demands: a login is told to nobody else.
 """
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from fsspec.implementations.sftp import SFTPFileSystem
 
 from ingestor.ports import NeedsHuman
 
+logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # it logs tracebacks of what it raises as well
 _SECONDS = 30.0  # without a word from the server until it is given up
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.connectors.served import SERVED
-from tests.e2e.project import Project, wait
+from tests.e2e.project import Daemon, Project, wait
 
 DOCUMENTS = 40
 SOME = 60_000  # bytes: more than a listing, and much less than all documents
@@ -91,7 +91,7 @@ def test_connections_that_break_off_again_and_again(world: Any, project: Project
         daemon.kill()
     world.proxy.relent()
     _changed(world)
-    project.json("sync")
+    wait(lambda: project.call("sync").returncode == 0, 300)
     _as_from_scratch(project, world)
 
 
@@ -106,14 +106,21 @@ def test_a_sync_finds_the_server_gone_in_the_middle(world: Any, project: Project
     _as_from_scratch(project, world)
 
 
+def _started(project: Project) -> Daemon | None:
+    """None while the Chroma of the one that was killed has not noticed yet, and holds the folder."""
+    daemon = project.start()
+    wait(lambda: daemon.process.poll() is not None or "Chroma listens" in daemon.said())
+    return daemon if daemon.process.poll() is None else None
+
+
 def test_kill_nine_in_the_middle(world: Any, project: Project) -> None:
     for kill in range(3):
         world.proxy.budget = SOME
-        daemon = project.start()
+        daemon = wait(lambda: _started(project))
         wait(lambda: world.proxy.spent.is_set() or project.settled(DOCUMENTS), 200)
         daemon.kill()
         world.proxy.relent()
         world.put(f"docs/{kill}.md", _text(kill, "lantern"))
     _changed(world)
-    project.json("sync")
+    wait(lambda: project.call("sync").returncode == 0, 300)
     _as_from_scratch(project, world)
