@@ -18,7 +18,8 @@ from ingestor.config_yaml import Tree, parse
 from ingestor.inspection import BadRequest
 from ingestor.invocation import DEFAULT_CONFIG
 from ingestor.model import Document
-from ingestor.preview import Cut, Reading, Setting, cut, read, setting
+from ingestor.preview import Cut, Reading, Setting, answers, cut, read, setting
+from ingestor.registry import Options
 
 
 def chunk(
@@ -37,14 +38,18 @@ def chunk(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Show how a file is cut into chunks; nothing is written, and no Chroma is needed."""
+    """Show how a file is cut into chunks.
+
+    Nothing is indexed, and no Chroma is needed.
+    """
 
     _check_files(file, html)
-    where = setting(file, _config(config))
+    loaded = _config(config)
+    where = setting(file, loaded)
     choices = [_main(where, strategy, option), *_compared(compare)]
     document = read(file, where.parsing)
-    reading = Reading(where.embedding)
-    cuts = list(_cuts(file, document, choices, reading, look=html is not None))
+    with answers(loaded) as asked:
+        cuts = list(_cuts(file, document, choices, Reading(where.embedding, asked), look=html is not None))
     if html is not None:
         html.write_text(page(file.name, document, cuts, assets()), "utf-8")
     _answer(document, cuts, html, as_json)
@@ -75,9 +80,20 @@ def _config(path: Path | None) -> Config | None:
 def _main(where: Setting, strategy: str | None, given: Sequence[str]) -> Choice:
     """A strategy that is named begins with its defaults; the configured one with its options."""
     if strategy is None:
-        kept = where.chunking.options.model_dump(exclude_unset=True)
-        return _choice(where.chunking.plugin.kind, given, "--option", kept)
+        kept = _said(where.chunking.options)
+        return _choice(where.chunking.plugin.kind, given, "--option", kept) if given else where.chunking
     return _choice(strategy, given, f"--strategy {strategy}")
+
+
+def _said(options: Options) -> dict[str, Any]:
+    """As a config says them, those that only tune included: a strategy's own stand beside its name."""
+    values: dict[str, Any] = {name: getattr(options, name) for name in options.model_fields_set}
+    picks = {
+        name: {"strategy": value.strategy, **_said(value.options)}
+        for name, value in values.items()
+        if isinstance(value, Options) and hasattr(value, "strategy")
+    }
+    return values | picks
 
 
 def _compared(lists: Iterable[str]) -> Iterator[Choice]:

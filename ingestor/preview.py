@@ -1,11 +1,12 @@
-"""How strategies would cut a file, without a source, a journal or Chroma. Reads the file, writes nothing.
+"""How strategies would cut a file, without a source, a journal or Chroma. Reads the file, and writes nothing
+but a language model's answers into the cache, where there is one already: nothing is to be asked twice.
 
 A document is cut as if it were alone in its collection. Chunks carry the metadata that their records would
 have, less what only an index can name (ids, and what quotes them) and the recipe.
 """
 
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from os.path import normpath
@@ -17,17 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ingestor import detect, metadata
+from ingestor.answers import Kept
+from ingestor.cache import VectorCache
 from ingestor.chunkers.seen import Seen, seen
 from ingestor.config import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
 from ingestor.config_check import Filtered
 from ingestor.fingerprint import text_digest
 from ingestor.isolation import Isolation, Limits
 from ingestor.language import identified
+from ingestor.language_model import Answers, Asking, Straight
 from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, RecordId, Vectors
 from ingestor.ports import BadDocument, Chunker, Embedder
 from ingestor.registry import Group, find
 from ingestor.tokens import Tokens
-from ingestor.wiring import build, parser
+from ingestor.wiring import build, cache_path, parser
 
 Vector = npt.NDArray[np.float32]  # shape (dimensions,)
 
@@ -88,6 +92,8 @@ def cut(file: Path, document: Document, choice: Choice, reading: "Reading", look
     """``look``: also at what the strategy saw, which is not counted in the seconds."""
     tokens = reading.tokens
     chunker: Chunker = choice.plugin.build(choice.options, tokens)
+    if isinstance(chunker, Asking):
+        chunker = chunker.through(reading.answers)
     reading.begin()
     begun = perf_counter()
     chunks = chunker.chunk(document, reading.embed, None).chunks
@@ -105,10 +111,24 @@ def cut(file: Path, document: Document, choice: Choice, reading: "Reading", look
     )
 
 
-class Reading:
-    """Embeds every text once, whoever asks, and knows what it would have taken each strategy alone."""
+@contextmanager
+def answers(config: Config | None) -> Iterator[Answers]:
+    """Through the cache that sync and the daemon keep, if there is one; else every question is asked."""
+    if config is None or not cache_path(config).exists():
+        yield Straight()
+        return
+    with closing(VectorCache(cache_path(config), config.cache_size)) as cache:
+        yield Kept(cache)
 
-    def __init__(self, embedding: Choice) -> None:
+
+class Reading:
+    """Embeds every text once, whoever asks, and knows what it would have taken each strategy alone.
+
+    Strategies that ask a language model do so through ``answers``.
+    """
+
+    def __init__(self, embedding: Choice, answers: Answers) -> None:
+        self.answers = answers
         self.tokens = Tokens()
         self.tokens.count(".")  # loads the encoding
         self.waited = 0.0  # seconds since ``begin``

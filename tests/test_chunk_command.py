@@ -255,3 +255,11 @@ def test_every_strategy_on_every_kind_of_file(
     assert found["strategy"] == strategy
     assert found["chunks"]
     assert page.count("<li ") == len(found["chunks"])
+
+
+def test_no_line_of_the_list_of_commands_is_cut_off_at_80_columns() -> None:
+    env = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run([INGESTOR, "--help"], capture_output=True, text=True, timeout=60, env=env)
+    commands = done.stdout.partition("Commands:")[2]
+    assert "chunk " in commands
+    assert "..." not in commands

@@ -23,6 +23,7 @@ from ingestor.chunk_command import assets
 from ingestor.chunk_page import LISTED, SHOWN, page
 from ingestor.chunk_view import flowing, parts
 from ingestor.config import Choice
+from ingestor.language_model import Straight
 from ingestor.model import Block, Chunk, Document
 from ingestor.preview import Cut, Reading, cut, read
 from ingestor.registry import find
@@ -39,7 +40,7 @@ def chosen(kind: str, **options: Any) -> Choice:
 
 def reading() -> Reading:
     plugin = find("embedders", "hashing")
-    return Reading(Choice(plugin, plugin.options(dimensions=64)))
+    return Reading(Choice(plugin, plugin.options(dimensions=64)), Straight())
 
 
 def made(document: Document, file: Path, *choices: Choice) -> list[Cut]:

@@ -152,7 +152,7 @@ def test_what_is_taken_from_the_measure_of_the_whole_changes_no_window(
 def test_nor_does_it_where_the_whole_had_to_be_torn() -> None:
     desert = "  scenario" * 205  # two spaces are no border
     text = "a " * (2046 // 2) + desert[:-8] + "scenariostarting and so on"  # torn in the middle of that
-    assert len(list(pieces_of(text))[0]) == text.index("starting")
+    assert len(next(iter(pieces_of(text)))) == text.index("starting")
     for size in range(400, 700):
         assert found(text, size, 0, False) == found_one_by_one(text, size, 0, False)
 

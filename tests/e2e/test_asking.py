@@ -85,6 +85,34 @@ def test_what_was_asked_once_is_not_asked_again(project: Project) -> None:
         assert 1 <= project.json("sync")["asked"]["calls"] <= 4
 
 
+def test_a_second_look_asks_nothing_once_there_is_a_cache(project: Project) -> None:
+    def look(name: str, *options: str) -> int:
+        before = endpoint.calls
+        found = project.json("chunk", str(project.docs / name), *options)
+        assert found["chunks"]
+        assert "fallback" not in found["chunks"][0]["metadata"]
+        return endpoint.calls - before
+
+    with serving(answer) as endpoint:
+        asking(project, endpoint.base_url)
+        write(project, 1)
+        assert look("0.txt") == look("0.txt") > 1, "nowhere to keep answers"
+        assert not (project.folder / "state").exists()
+        project.json("sync")
+        assert look("0.txt") == 0
+        (project.docs / "new.txt").write_text(essay(8, 700))
+        assert look("new.txt") > 1
+        assert look("new.txt") == 0
+        asked = endpoint.calls
+        project.json("sync")
+        assert endpoint.calls == asked, "what was looked at is known"
+        auto = {"strategy": "auto", "prose": project.settings["chunking"]}
+        project.settings["chunking"] = auto
+        project.configure()
+        assert look("new.txt") == 0
+        assert look("new.txt", "--option", "short_tokens=10") == 0
+
+
 @pytest.mark.slow
 def test_equal_documents_ask_once(project: Project) -> None:
     with serving(answer) as endpoint:
