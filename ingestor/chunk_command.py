@@ -91,7 +91,7 @@ def _said(options: Options) -> dict[str, Any]:
     picks = {
         name: {"strategy": value.strategy, **_said(value.options)}
         for name, value in values.items()
-        if isinstance(value, Options) and hasattr(value, "strategy")
+        if hasattr(value, "strategy")
     }
     return values | picks
 

@@ -14,6 +14,7 @@ from pydantic import Field
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.recursive import fitting
 from ingestor.detect import code_language
+from ingestor.indentation import INDENTED, groups_by_indentation
 from ingestor.limits import SMALLEST, Ruler, limit
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
 from ingestor.packing import pack
@@ -57,8 +58,13 @@ class Structure:
     def _code(self, text: str, language: str) -> tuple[Chunk, ...]:
         ruler = Ruler(text, (0, len(text)), self._tokens)
         fallback: Extra = ()
+
+        def fits(span: Span) -> bool:
+            return ruler.size(span) <= self._options.max_tokens
+
         try:
-            found = groups(text, language, lambda span: ruler.size(span) <= self._options.max_tokens)
+            by_indentation = language in INDENTED
+            found = groups_by_indentation(text, fits) if by_indentation else groups(text, language, fits)
         except NoGrammar as missing:
             found = groups_by_layout(text)
             fallback = (("fallback", f"{missing}; cut at blank lines"),)
@@ -93,4 +99,4 @@ class _Symbols:
         return (("symbol", ", ".join(names)),) if names else ()
 
 
-PLUGIN = Plugin(kind="structure", version=f"1, {versions()}", options=StructureOptions, build=Structure)
+PLUGIN = Plugin(kind="structure", version=f"2, {versions()}", options=StructureOptions, build=Structure)
