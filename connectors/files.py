@@ -72,7 +72,7 @@ class FilesOptions(Options):
 
 
 class Files:
-    """Connector for a remote file system."""
+    """Connector for a remote file system. Scoped: a part costs a listing of the folders on the way to it."""
 
     def __init__(self, options: FilesOptions) -> None:
         self._options = options
@@ -83,11 +83,15 @@ class Files:
 
     def scan(self) -> Iterator[Item]:
         """Raises NeedsHuman or Transient when the address itself can't be listed, else PartialScan."""
+        return self.scan_under("")
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        """As ``scan``."""
         unknown: dict[str, str] = {}
         if self._protocol in _ARCHIVES:
             self._opened = None
         self._ask(lambda system, root: system.invalidate_cache())
-        for path, info in self._below(unknown):
+        for path, info in self._below("/".join(map(unescape, under.split("/"))), unknown):
             key = "/".join(map(escape, path.split("/")))
             try:
                 yield self._item(key, info)
@@ -159,13 +163,16 @@ class Files:
             (path, info) for info in entries if (path := _beneath(root, info["name"]).strip("/")) != above
         ]
 
-    def _below(self, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
-        """The files that are selected, with their paths below the address."""
-        if self._protocol in _FLAT:
-            for path, info in self._ask(self._all):
-                if self._chosen.takes(path):
-                    yield path, info
-            return
+    def _below(self, under: str, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
+        """The files at or below a path that are selected, with their paths below the address."""
+        flat = self._protocol in _FLAT
+        found = self._ask(lambda system, root: self._all(system, root, under)) if flat else None
+        for path, info in self._walked(under, unknown) if found is None else found:
+            if _covers(under, path) and self._chosen.takes(path):
+                yield path, info
+
+    def _walked(self, under: str, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
+        """The files of every folder at, below and on the way to a path."""
         pending, seen = [""], {""}
         while pending:
             above = pending.pop()
@@ -177,14 +184,15 @@ class Files:
                 unknown[above] = str(error)
                 continue
             for path, info in entries:
-                if info["type"] == "directory" and path not in seen:
+                on_the_way = _covers(under, path) or _covers(path, under)
+                if info["type"] == "directory" and on_the_way and path not in seen:
                     seen.add(path)
                     pending.append(path)
-                elif info["type"] == "file" and self._chosen.takes(path):
+                elif info["type"] == "file":
                     yield path, info
 
-    def _all(self, system: Any, root: str) -> list[tuple[str, _Info]]:
-        found = system.find(root, detail=True).values()
+    def _all(self, system: Any, root: str, under: str) -> list[tuple[str, _Info]]:
+        found = system.find(_join(root, under), detail=True).values()
         return [
             (path, info)
             for info in found
@@ -258,6 +266,10 @@ def _indexed(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
         (path, {"name": _http_index.address(root, path), "type": "directory" if is_folder else "file"})
         for path, is_folder in paths.items()
     ]
+
+
+def _covers(under: str, path: str) -> bool:
+    return not under or path == under or path.startswith(f"{under}/")
 
 
 def _beneath(root: str, name: str) -> str:
