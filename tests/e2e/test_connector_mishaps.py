@@ -96,6 +96,8 @@ def test_connections_that_break_off_again_and_again(world: Any, project: Project
 
 
 def test_a_sync_finds_the_server_gone_in_the_middle(world: Any, project: Project) -> None:
+    if world.server is None:
+        pytest.skip("s3fs tries again for minutes before each document is given up")
     world.proxy.budget = SOME
     done = project.call("sync")
     assert done.returncode != 0
