@@ -77,13 +77,18 @@ def sweep(path: Path) -> list[Path]:
 def _refuse_others(database: Path) -> None:
     until = time.monotonic() + _LEFTOVER_PATIENCE
     while others := procfs.writers_of(database):
-        ending = all("chroma_child.py" in procfs.describe(pid) for pid in others)
+        ending = all(_is_leftover(procfs.command(pid)) for pid in others)
         if not ending or time.monotonic() > until:
             raise NeedsHuman(
                 f"{database} is in use by {procfs.describe(others[0])}: two writers would destroy it; stop "
                 "that process, or let it connect to ingestor's server with chromadb.HttpClient"
             )
         time.sleep(0.1)
+
+
+def _is_leftover(command: str) -> bool:
+    """Whether it is the server of an ingestor that was killed, or has all but ended."""
+    return not command or "chroma_child.py" in command
 
 
 def _segments(database: Path) -> set[str]:

@@ -36,6 +36,7 @@ class Loop:
     def sync(self) -> None:
         """Until everything is settled or quarantined, or what failed has failed for our whole patience."""
         engine, running = self._configure(watch=False), self.running
+        engine.journal.hasten()
         done, deadline = None, NEVER
         while not self.wishes.stop:
             stepped = self._step()

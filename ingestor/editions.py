@@ -92,7 +92,8 @@ class Editions:
         """Documents that readers have in ``live`` and can't in ``building``; of how many; why one of them."""
         lost = """
             SELECT COUNT(*), MIN(new.key || ': ' || new.reason) FROM documents AS new JOIN documents AS old
-                ON old.collection = ? AND old.source = new.source AND old.key = new.key AND NOT old.quarantined
+                ON old.collection = ? AND old.source = new.source AND old.key = new.key
+                    AND NOT old.quarantined
             WHERE new.collection = ? AND new.quarantined AND new.wanted_version IS NOT NULL"""
         kept = "SELECT COUNT(*) FROM documents WHERE collection = ? AND NOT quarantined"
         [(count, example)] = self._journal.select(lost, (live, building))

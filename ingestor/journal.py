@@ -304,6 +304,11 @@ class Journal:
                  failure.quarantined, row, version),
             )  # fmt: skip
 
+    def hasten(self) -> None:
+        """What waits for another try need not wait any longer; how often it failed is not forgotten."""
+        with self.transaction() as db:
+            db.execute("UPDATE documents SET retry_at = 0 WHERE attempts > 0 AND NOT quarantined")
+
     def retry(self, rows: Sequence[int] | None = None) -> int:
         """Make failed documents due now: these, or all. Returns how many."""
         chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"

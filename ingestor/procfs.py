@@ -31,11 +31,17 @@ def writers_of(file: Path) -> list[int]:
 
 def describe(pid: int) -> str:
     """The process in words, for messages."""
+    words = command(pid)
+    return f"process {pid} ({words[:120]})" if words else f"process {pid}"
+
+
+def command(pid: int) -> str:
+    """Its command line; "" once it is ending, for its memory goes before its files and locks do."""
     try:
-        command = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
-        command = ""
-    return f"process {pid} ({command.strip()[:120]})" if command.strip() else f"process {pid}"
+        return ""
+    return words.strip()
 
 
 def _listening(port: int) -> set[str]:

@@ -6,7 +6,11 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
+import pytest
+
+from ingestor import chroma_path, procfs
 from ingestor.chroma_path import DATABASE, claim
+from ingestor.ports import NeedsHuman
 
 KILLED_WHILE_WRITING = """
 import os, signal, sqlite3, sys
@@ -34,3 +38,22 @@ def test_a_transaction_that_a_kill_cut_off_is_rolled_back(tmp_path: Path) -> Non
     claim(tmp_path).release()
     assert (tmp_path / known).is_dir()
     assert not (tmp_path / orphan).exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "waits"), [("", True), ("python -P chroma_child.py run", True), ("python notebook.py", False)]
+)
+def test_what_is_ending_is_waited_for_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, waits: bool
+) -> None:
+    """A process that ends has lost its command line already, and its files not yet."""
+    answers = iter([[1], [1], [1], []] if waits else [[1]])
+    monkeypatch.setattr(procfs, "writers_of", lambda file: next(answers))
+    monkeypatch.setattr(procfs, "command", lambda pid: command)
+    monkeypatch.setattr(chroma_path.time, "sleep", lambda seconds: None)
+    if waits:
+        claim(tmp_path).release()
+        assert next(answers, None) is None
+    else:
+        with pytest.raises(NeedsHuman, match=r"is in use by process 1 .*notebook"):
+            claim(tmp_path)

@@ -118,6 +118,15 @@ def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Jo
     assert sorted(due(journal, 49.0)) == ["a", "b"]
 
 
+def test_what_waits_can_be_hastened_and_what_is_quarantined_can_not(journal: Journal) -> None:
+    observe(journal, "a", "b")
+    journal.fail(one(journal, "a").row, "1", Failure("later", 3, 50.0, quarantined=False))
+    journal.fail(one(journal, "b").row, "1", Failure("never", 1, NEVER, quarantined=True))
+    journal.hasten()
+    assert due(journal, 0.0) == ["a"]
+    assert one(journal, "a").attempts == 3
+
+
 def test_a_late_failure_of_an_older_version_is_not_noted(journal: Journal) -> None:
     observe(journal, "a", version="2")
     journal.fail(one(journal, "a").row, "1", Failure("old", 1, NEVER, quarantined=True))
