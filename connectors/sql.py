@@ -2,38 +2,37 @@
 
 Any database that SQLAlchemy speaks to. A scan reads key, version and the columns that ``uri`` and
 ``metadata`` name, of every row, so that deletions are seen; text is read of changed rows only. Version: a
-digest of what the scan reads; where no column tells that a row changed, that is the whole row. The query
+digest of what the scan reads; where no column tells that a row changed, that is the whole row. With a
+column that grows whenever a row is written, those rows are found between scans, and listed alone. The query
 runs as it is, inside another; nothing is written.
 """
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import suppress
 from datetime import UTC, date, datetime
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from connectors._cover import is_covered
+from connectors._sql_database import Database
+from connectors._sql_mark import LIMIT, Mark, Rows
+from connectors._sql_watch import polled
 from connectors._template import Template, as_text, columns, filled, written
-from ingestor.model import Blob, Item, Scalar
-from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
-from ingestor.registry import Options, Plugin
-from ingestor.units import Size
+from ingestor.model import Blob, Hint, Item, Scalar
+from ingestor.ports import BadDocument, NeedsHuman, Stale, Stop
+from ingestor.registry import Options, Plugin, tuning
+from ingestor.units import Duration, Size
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection
 
 _BY_NAME = {"int": int, "str": str, "UUID": UUID}  # what a key may be; a version begins with its name
-_HUMAN = re.compile(
-    r"authentication failed|access denied|permission denied|not permitted|pg_hba\.conf|password"
-    r"|no such (table|column|function)|does not exist|doesn't exist|unknown (column|database)|unable to open"
-    r"|syntax error",
-    re.IGNORECASE,
-)
-_SECONDS = 30  # until a server that does not answer is given up
+_UNLIKE = re.compile(r"[%\\\[]")  # what LIKE does not take as it is, somewhere
 _Row = Mapping[str, Any]
 
 
@@ -67,6 +66,12 @@ class SqlOptions(Options):
         description="column that changes whenever the row does, such as a time of change; without one every "
         "row is read whole at every scan",
     )
+    cursor: str | None = tuning(
+        None,
+        description="column that grows whenever a row is written, such as a time of change or a number from "
+        "a sequence; with one, rows that were written are looked for between full scans",
+    )
+    poll: Duration = tuning(10.0, gt=0, description="how often to look for them")
     text: Template = Field(description="the document: text with columns in braces, as in `# {title}`")
     file_name: str = Field(
         default="{key}.md", description="its ending says what the text is (`{key}` is the key)"
@@ -79,32 +84,42 @@ class SqlOptions(Options):
 
 
 class Sql:
-    """Connector for a database."""
+    """Connector and Scoped for a database."""
 
     def __init__(self, options: SqlOptions) -> None:
         self._options = options
-        self._engine: Engine | None = None
+        self.database = Database(options.url, options.password)
         shown = [*options.metadata, *columns(options.uri or "")]
         versioned = [options.key, *([options.version] if options.version else []), *shown]
         self._listed = list(dict.fromkeys(versioned)) if options.version else None  # None: all columns
+        self._kinds: set[str] = set()  # of the keys that were seen
+        self._nested = False  # whether one of them held a slash
 
     def scan(self) -> Iterator[Item]:
         """Raises NeedsHuman (login, query, key) or Transient; a listing that breaks off removes nothing."""
+        return self.scan_under("")
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        """Until ``scan`` has shown what keys look like, all rows are read for any part of them."""
         seen: set[str] = set()
-        with self._connected() as connection:
-            for row in self._rows(connection):
+        with self.database.connected() as connection:
+            for row in self._rows(connection, under):
                 item = self._item(row)
                 if item.key in seen:
                     raise NeedsHuman(
                         f"{self._options.key} is {item.key!r} in two rows: correct `key` or `query`"
                     )
                 seen.add(item.key)
-                yield item
+                if item.key == under or is_covered(item.key, {under}):
+                    yield item
 
     def fetch(self, item: Item) -> Blob:
-        with self._connected() as connection:
+        from sqlalchemy import column
+
+        with self.database.connected() as connection:
             key = _BY_NAME[item.version.partition(" ")[0]](item.key)
-            rows = [_plain(row._mapping) for row in connection.execute(self._statement(None, key))]
+            statement = self._select(None).where(column(self._options.key) == key)
+            rows = [_plain(row._mapping) for row in connection.execute(statement)]
         if not rows:
             raise Stale(f"{item.uri} vanished since it was listed")
         if self._item(rows[0]).version != item.version:
@@ -116,84 +131,97 @@ class Sql:
         name = written(self._options.file_name, {"key": item.key, **rows[0]}.__getitem__)
         return Blob(data, name.rpartition("/")[2])
 
-    def _rows(self, connection: "Connection") -> Iterator[_Row]:
-        statement = self._statement(self._listed).execution_options(yield_per=1000)
-        for row in connection.execute(statement):
+    def newest(self, cursor: str, mark: Mark) -> Rows:
+        """Of the rows that are not older than the mark, the newest; "" as key where it can't be one."""
+        from sqlalchemy import column
+
+        value = column(cursor)
+        since = value > mark.value if mark.crowded else value >= mark.value
+        statement = self._select([self._options.key, cursor])
+        statement = statement.where(value.is_not(None) if mark.value is None else since)
+        with self.database.connected() as connection:
+            rows = connection.execute(statement.order_by(value.desc()).limit(LIMIT)).all()
+        return [(self._hinted(key), _plain({"": value})[""]) for key, value in rows]
+
+    def _rows(self, connection: "Connection", under: str) -> Iterator[_Row]:
+        statement = self._select(self._listed)
+        if under and self._kinds:
+            statement = statement.where(self._at(under))
+        for row in connection.execute(statement.execution_options(yield_per=1000)):
             yield _plain(row._mapping)
 
-    def _statement(self, names: list[str] | None, key: object = None) -> Any:
-        """The query within another, which chooses columns, and one row if a key is given."""
+    def _select(self, names: list[str] | None) -> Any:
+        """The query within another, which chooses columns."""
         from sqlalchemy import column, literal_column, select, text
 
         query = self._options.query.replace(":", "\\:")  # else it would name a parameter
-        inside = text(f"({query}) documents")
         chosen = [literal_column("*")] if names is None else [column(name) for name in names]
-        statement = select(*chosen).select_from(inside)
-        return statement if key is None else statement.where(column(self._options.key) == key)
+        return select(*chosen).select_from(text(f"({query}) documents"))
+
+    def _at(self, under: str) -> Any:
+        """What rows with that key or below it meet, and perhaps others. An index finds one key; where no
+        key holds a slash nothing else is asked for."""
+        from sqlalchemy import column, false, or_
+
+        key = column(self._options.key)
+        met = [key == value for value in _values(under, self._kinds)]
+        below = [key.like(f"{_UNLIKE.sub('_', under)}/%")] if self._nested else []
+        return or_(false(), *met, *below)
 
     def _item(self, row: _Row) -> Item:
         options = self._options
         key = row.get(options.key)
-        if type(key).__name__ not in _BY_NAME or str(key) == "":
-            raise NeedsHuman(f"{options.key} is {key!r} in a row: a key is a whole number, text or a UUID")
+        name = self._key(key)
         changed = row[options.version] if options.version else None
         shown = {name: row[name] for name in self._listed or row}
         uri = written(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
         extra = tuple((name, _scalar(row[name])) for name in options.metadata)
-        return Item(str(key), f"{type(key).__name__} {_digest(shown)}", uri, None, _seconds(changed), extra)
+        return Item(name, f"{type(key).__name__} {_digest(shown)}", uri, None, _seconds(changed), extra)
 
-    @contextmanager
-    def _connected(self) -> Iterator["Connection"]:
-        try:
-            from sqlalchemy.exc import SQLAlchemyError
-        except ImportError as error:
+    def _key(self, key: object) -> str:
+        kind, name = type(key).__name__, str(key)
+        if kind not in _BY_NAME or not name:
             raise NeedsHuman(
-                f"SQLAlchemy is not installed: {sys.executable} -m pip install sqlalchemy"
-            ) from error
-        try:
-            self._engine = self._engine or self._made()
-            with self._engine.connect() as connection:
-                yield connection
-        except (SQLAlchemyError, OSError) as error:
-            raise self._trouble(error) from error
-        except KeyError as error:
-            raise NeedsHuman(f"the query gives no column {error}: correct `query` or the options") from error
-
-    def _made(self) -> "Engine":
-        from sqlalchemy import create_engine, make_url
-
-        url, password = make_url(self._options.url), self._options.password
-        if password is not None:
-            url = url.set(password=password.get_secret_value())
-        waits = _waits(url.drivername.partition("+")[2], _SECONDS)
-        told = {name: value for name, value in waits.items() if name not in url.query}
-        try:
-            return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=told)
-        except ImportError as error:
-            wanted = f"{sys.executable} -m pip install {error.name}"
-            raise NeedsHuman(f"the driver of {self._options.url} is not installed: {wanted}") from error
-
-    def _trouble(self, error: Exception) -> Exception:
-        said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        if _HUMAN.search(said) or type(error).__name__ in (
-            "ProgrammingError",
-            "NoSuchModuleError",
-            "ArgumentError",
-        ):
-            return NeedsHuman(
-                f"{self._options.url} can't be asked ({said}): check `url`, `password` and `query`"
+                f"{self._options.key} is {key!r} in a row: a key is a whole number, text or a UUID"
             )
-        return Transient(f"{self._options.url} can't be asked just now: {said}")
+        self._kinds.add(kind)
+        self._nested = self._nested or "/" in name
+        return name
+
+    def _hinted(self, key: object) -> str:
+        with suppress(NeedsHuman):
+            return self._key(key)
+        return ""
 
 
-def _waits(driver: str, seconds: int) -> dict[str, int]:
-    """What lets a driver give up a server that is not there any more; many would wait for ever."""
-    if driver in ("psycopg", "psycopg2"):
-        lost = {"keepalives_idle": seconds, "keepalives_interval": 10, "keepalives_count": 3}
-        return {"connect_timeout": seconds, "tcp_user_timeout": seconds * 1000, **lost}
-    if driver == "pymysql":
-        return {"connect_timeout": seconds, "read_timeout": seconds * 10}
-    return {"timeout": seconds * 10} if driver == "pg8000" else {}
+class Watched:
+    """Connector, Scoped and Watchable for a database with a column that grows whenever a row is written."""
+
+    def __init__(self, sql: Sql, cursor: str, poll: float) -> None:
+        self._sql, self._cursor, self._poll = sql, cursor, poll
+        self.scan_under, self.fetch, self.database = sql.scan_under, sql.fetch, sql.database
+
+    def scan(self) -> Iterator[Item]:
+        """As Sql's. What is wrong with the column is told here, where people look."""
+        self._sql.newest(self._cursor, Mark())
+        yield from self._sql.scan()
+
+    def watch(self, stop: Stop) -> Iterator[Hint]:
+        return polled(partial(self._sql.newest, self._cursor), self._poll, stop)
+
+
+def _built(options: SqlOptions) -> Sql | Watched:
+    sql = Sql(options)
+    return sql if options.cursor is None else Watched(sql, options.cursor, options.poll)
+
+
+def _values(text: str, kinds: set[str]) -> Iterator[object]:
+    """The keys of those kinds that are written so."""
+    for kind in sorted(kinds):
+        with suppress(ValueError):
+            value = _BY_NAME[kind](text)
+            if str(value) == text:
+                yield value
 
 
 def _plain(row: _Row) -> dict[str, Any]:
@@ -218,4 +246,4 @@ def _seconds(value: object) -> float | None:
     return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
 
 
-PLUGIN = Plugin(kind="sql", version=1, options=SqlOptions, build=Sql)
+PLUGIN = Plugin(kind="sql", version=1, options=SqlOptions, build=_built)

@@ -31,6 +31,7 @@ class Check:
     tree: Tree
     folder: Path  # where relative paths begin
     problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
 
     def fault(self, where: Where, message: str) -> None:
         if where not in self.tree.broken:
@@ -116,6 +117,8 @@ class Check:
         """``file:NAME`` stands for what is in that file, less the line end."""
         kind, _, name = secret.get_secret_value().partition(":")
         if kind != "file":
+            if at not in self.tree.raw:
+                self.warnings.append(self.tree.problem(at, _PLAIN))
             return secret
         try:
             text = self._path(Path(name), at).read_text("utf-8").rstrip("\r\n")
@@ -126,6 +129,9 @@ class Check:
         if not text:
             self.fault(at, f"the secret file {name!r} is empty")
         return SecretStr(text)
+
+
+_PLAIN = "is a secret in plain text: write ${NAME} and set that variable, or file:/path/of/secret"
 
 
 def _is_possible(path: Path) -> bool:

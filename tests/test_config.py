@@ -233,6 +233,20 @@ def test_secrets_are_read_from_files_and_never_shown(tmp_path: Path, content: st
     assert "s3cret" not in f"{config!r} {config} {config.chroma.model_dump_json()}"
 
 
+@pytest.mark.parametrize(
+    ("token", "warned"),
+    [("s3cret", True), ("'${T}'", False), ("'Bearer ${T}'", False), ("file:token", False)],
+)
+def test_a_secret_in_plain_text_is_warned_of_and_not_shown(tmp_path: Path, token: str, warned: bool) -> None:
+    (tmp_path / "token").write_text("s3cret")
+    file = tmp_path / "config.yaml"
+    file.write_text(f"chroma: {{host: db, token: {token}}}\n{SOURCE}")
+    said = [str(problem) for problem in load(file, {"T": "s3cret"}).warnings]
+    expected = "chroma.token: is a secret in plain text: write ${NAME} and set that variable, or file:"
+    assert [words.startswith(expected) for words in said] == [True] * warned
+    assert "s3cret" not in str(said)
+
+
 def test_text_that_yaml_1_1_would_change_stays_as_written() -> None:
     for written in ("yes", "no", "off", "2026-01-02", "0o17", "0x1F", "1_000", "12:30", "1e3x", "=", ".inf"):
         assert checked(f"embedding: {{prompt: {written}}}\n{SOURCE}").embedding.options.model_dump()[

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from connectors.sql import Sql, SqlOptions
+from connectors.sql import PLUGIN, SqlOptions
 from tests.connectors.proxy import Proxy
 from tests.connectors.servers import HOST, PASSWORD
 
@@ -35,7 +35,7 @@ class DatabaseWorld:
             "metadata": ["author"],
             **options,
         }
-        self.connector = Sql(SqlOptions.model_validate(self.source))
+        self.connector = PLUGIN.build(SqlOptions.model_validate(self.source))
         self.do(_TABLE)
 
     def do(self, statement: str, *values: Any) -> list[Any]:
@@ -58,7 +58,8 @@ class DatabaseWorld:
         self.do('DELETE FROM documents WHERE "Key" = ?', key)
 
     def move(self, old: str, new: str) -> None:
-        self.do('UPDATE documents SET "Key" = ? WHERE "Key" = ?', new, old)
+        self._version += 1
+        self.do('UPDATE documents SET "Key" = ?, version = ? WHERE "Key" = ?', new, self._version, old)
 
     def fail(self) -> None:
         self.do("DROP TABLE documents")
@@ -89,7 +90,7 @@ class PostgresWorld:
             "file_name": "{key}",
             **options,
         }
-        self.connector = Sql(SqlOptions.model_validate(self.source))
+        self.connector = PLUGIN.build(SqlOptions.model_validate(self.source))
         self.relent()
 
     def do(self, statements: str, *values: Any) -> Any:
@@ -111,7 +112,10 @@ class PostgresWorld:
         assert self.do(f'DELETE FROM {self.table} WHERE "Key" = %s', key)
 
     def move(self, old: str, new: str) -> None:
-        assert self.do(f'UPDATE {self.table} SET "Key" = %s WHERE "Key" = %s', new, old)
+        self._version += 1
+        assert self.do(
+            f'UPDATE {self.table} SET "Key" = %s, version = %s WHERE "Key" = %s', new, self._version, old
+        )
 
     def fail(self) -> None:
         self.do(f"DROP TABLE {self.table}")

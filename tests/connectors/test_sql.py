@@ -25,9 +25,12 @@ def database() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("database")
 class TestLaws(ConnectorLaws):
-    @pytest.fixture(params=["version", None])
+    @pytest.fixture(
+        params=[{"version": "version"}, {"version": None}, {"cursor": "version", "poll": "50ms"}],
+        ids=["version", "whole rows", "cursor"],
+    )
     def world(self, tmp_path: Path, request: pytest.FixtureRequest) -> DatabaseWorld:
-        return DatabaseWorld(tmp_path, version=request.param)
+        return DatabaseWorld(tmp_path, **request.param)
 
 
 def watched(world: DatabaseWorld) -> list[str]:
@@ -37,7 +40,7 @@ def watched(world: DatabaseWorld) -> list[str]:
     statements: list[str] = []
     listed(world.connector)
     event.listen(
-        world.connector._engine,
+        world.connector.database.engine(),
         "before_cursor_execute",
         lambda *given: statements.append(" ".join(given[2].split())),
     )

@@ -32,9 +32,12 @@ def proxy(server: Running) -> Iterator[Proxy]:
         yield proxy
 
 
-@pytest.fixture(params=["version", None])
+@pytest.fixture(
+    params=[{"version": "version"}, {"version": None}, {"cursor": "version", "poll": "50ms"}],
+    ids=["version", "whole rows", "cursor"],
+)
 def world(server: Running, proxy: Proxy, request: pytest.FixtureRequest) -> PostgresWorld:
-    return PostgresWorld(server.folder, server.port, proxy, version=request.param)
+    return PostgresWorld(server.folder, server.port, proxy, **request.param)
 
 
 @pytest.fixture
@@ -168,7 +171,7 @@ def test_what_needs_a_person(versioned: PostgresWorld, change: str, message: str
 def test_a_server_that_never_answers_is_given_up(
     versioned: PostgresWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("connectors.sql._SECONDS", 2)
+    monkeypatch.setattr("connectors._sql_database._SECONDS", 2)
     versioned.proxy.silent = True
     failures: list[Exception] = []
 
