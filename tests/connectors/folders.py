@@ -8,32 +8,18 @@ import textwrap
 from pathlib import Path
 
 from connectors.folder import Folder, FolderOptions
+from tests.connectors.on_disk import OnDisk
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-class FolderWorld:
+class FolderWorld(OnDisk):
     """The ``World`` of the connector laws, as a real folder."""
 
     def __init__(self, root: Path, **options: object) -> None:
         self.root = root
         quick = {"settle": 0.1, "poll": 0.5}
         self.connector = Folder(FolderOptions.model_validate({"path": root, **quick, **options}))
-
-    def put(self, key: str, data: bytes) -> None:
-        path = self.root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-    def delete(self, key: str) -> None:
-        (self.root / key).unlink()
-
-    def move(self, old: str, new: str) -> None:
-        (self.root / new).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / old).rename(self.root / new)
-
-    def fail(self) -> None:
-        shutil.rmtree(self.root)
 
     def keys(self, under: str = "") -> set[str]:
         return {item.key for item in self.connector.scan_under(under)}

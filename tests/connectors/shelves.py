@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from connectors.python import PythonOptions, build
+from tests.connectors.on_disk import OnDisk
 
 
-class ShelfWorld:
+class ShelfWorld(OnDisk):
     """The ``World`` of the connector laws."""
 
     def __init__(self, root: Path) -> None:
@@ -17,18 +18,3 @@ class ShelfWorld:
             "folder": Path(__file__).parents[2],
         }
         self.connector = build(PythonOptions.model_validate(self.source))
-
-    def put(self, key: str, data: bytes) -> None:
-        path = self.root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-    def delete(self, key: str) -> None:
-        (self.root / key).unlink()
-
-    def move(self, old: str, new: str) -> None:
-        (self.root / new).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / old).rename(self.root / new)
-
-    def fail(self) -> None:
-        self.root.rename(self.root.with_name("aside"))

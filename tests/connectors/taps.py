@@ -9,6 +9,7 @@ from typing import Any
 from connectors import airbyte, singer
 from connectors._records import Records
 from ingestor.model import Blob, Item
+from tests.connectors.on_disk import OnDisk
 
 TAP = Path(__file__).with_name("tap.py")
 STREAM = "files"
@@ -47,7 +48,7 @@ class OneStream:
         return self._records.fetch(item)
 
 
-class TapWorld:
+class TapWorld(OnDisk):
     """The ``World`` of the connector laws."""
 
     def __init__(self, kind: str, root: Path) -> None:
@@ -55,18 +56,3 @@ class TapWorld:
         root.mkdir(parents=True)
         self.source = options_of(root)
         self.connector = OneStream(made(kind, self.source))
-
-    def put(self, key: str, data: bytes) -> None:
-        path = self.root / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-
-    def delete(self, key: str) -> None:
-        (self.root / key).unlink()
-
-    def move(self, old: str, new: str) -> None:
-        (self.root / new).parent.mkdir(parents=True, exist_ok=True)
-        (self.root / old).rename(self.root / new)
-
-    def fail(self) -> None:
-        self.root.rename(self.root.with_name("aside"))
