@@ -136,12 +136,14 @@ class Sql:
         from sqlalchemy import column
 
         value = column(cursor)
-        since = value > mark.value if mark.crowded else value >= mark.value
         statement = self._select([self._options.key, cursor])
-        statement = statement.where(value.is_not(None) if mark.value is None else since)
+        if mark.value is None:
+            statement = statement.where(value.is_not(None))
+        else:
+            statement = statement.where(value > mark.value if mark.crowded else value >= mark.value)
         with self.database.connected() as connection:
             rows = connection.execute(statement.order_by(value.desc()).limit(LIMIT)).all()
-        return [(self._hinted(key), _plain({"": value})[""]) for key, value in rows]
+        return [(self._hinted(key), _exact(value)) for key, value in rows]
 
     def _rows(self, connection: "Connection", under: str) -> Iterator[_Row]:
         statement = self._select(self._listed)
@@ -237,6 +239,13 @@ def _scalar(value: object) -> Scalar:
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return value.isoformat() if isinstance(value, date) else as_text(value)
+
+
+def _exact(value: object) -> object:
+    """Times of one zone are equal where its clock shows the same, though that be an hour later."""
+    if isinstance(value, datetime) and value.tzinfo:
+        return value.astimezone(UTC)
+    return _plain({"": value})[""]
 
 
 def _seconds(value: object) -> float | None:

@@ -18,6 +18,17 @@ CREATE TABLE documents (
 """
 
 
+def watched(engine: Any) -> list[str]:
+    """The statements that it runs from now on."""
+    from sqlalchemy import event
+
+    statements: list[str] = []
+    event.listen(
+        engine, "before_cursor_execute", lambda *given: statements.append(" ".join(given[2].split()))
+    )
+    return statements
+
+
 class DatabaseWorld:
     """The ``World`` of the connector laws."""
 

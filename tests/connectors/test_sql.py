@@ -9,10 +9,11 @@ from uuid import UUID
 import pytest
 from pydantic import ValidationError
 
-from connectors.sql import _BY_NAME, Sql, SqlOptions
-from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
-from tests.connectors.databases import DatabaseWorld
-from tests.connectors.laws import ConnectorLaws, listed
+from connectors._sql_mark import LIMIT, Mark, changed, marked
+from connectors.sql import _BY_NAME, PLUGIN, Sql, SqlOptions
+from ingestor.ports import BadDocument, NeedsHuman, Scoped, Stale, Transient, Watchable
+from tests.connectors.databases import DatabaseWorld, watched
+from tests.connectors.laws import ConnectorLaws, covers, listed, watching
 
 PLAIN = {"url": "sqlite:////x.db", "query": "SELECT * FROM x", "key": "id", "text": "{body}"}
 
@@ -33,26 +34,13 @@ class TestLaws(ConnectorLaws):
         return DatabaseWorld(tmp_path, **request.param)
 
 
-def watched(world: DatabaseWorld) -> list[str]:
-    """The statements that its connector runs from now on."""
-    from sqlalchemy import event
-
-    statements: list[str] = []
-    listed(world.connector)
-    event.listen(
-        world.connector.database.engine(),
-        "before_cursor_execute",
-        lambda *given: statements.append(" ".join(given[2].split())),
-    )
-    return statements
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("database")
 def test_text_is_read_of_what_is_fetched_alone(tmp_path: Path) -> None:
     world = DatabaseWorld(tmp_path)
     world.put("a.md", b"one")
-    statements = watched(world)
+    listed(world.connector)
+    statements = watched(world.connector.database.engine())
     item = listed(world.connector)["a.md"]
     assert statements == [
         "SELECT \"Key\", version, author FROM (SELECT * FROM documents WHERE author != ':nobody') documents"
@@ -89,6 +77,192 @@ def test_templates_and_whole_numbers_as_keys(tmp_path: Path) -> None:
     assert (blob.data, blob.name) == (b"# two\n\nwords\n", "2.md")
 
 
+@pytest.mark.parametrize(("cursor", "watchable"), [(None, False), ("at", True)])
+def test_only_with_a_cursor_it_can_be_watched(cursor: str | None, watchable: bool) -> None:
+    connector = PLUGIN.build(SqlOptions.model_validate({**PLAIN, "cursor": cursor}))
+    assert isinstance(connector, Scoped)
+    assert isinstance(connector, Watchable) == watchable
+
+
+CROWD = [(str(number), 7) for number in range(LIMIT)]
+OF_TWO = Mark(7, frozenset({"a", "b"}))
+
+
+@pytest.mark.parametrize(
+    ("before", "rows", "mark", "keys"),
+    [
+        (Mark(), [], Mark(), set()),
+        (Mark(), [("a", 7), ("b", 7), ("c", 6)], OF_TWO, {"a", "b", "c"}),
+        (OF_TWO, [("a", 7), ("b", 7)], OF_TWO, set()),
+        (OF_TWO, [("c", 7), ("a", 7), ("b", 7)], Mark(7, frozenset("abc")), {"c"}),
+        (OF_TWO, [("a", 8), ("b", 7)], Mark(8, frozenset("a")), {"a"}),
+        (OF_TWO, [("c", 9), ("a", 8)], Mark(9, frozenset("c")), {"a", "b", "c"}),
+        (OF_TWO, CROWD, Mark(7, crowded=True), {""}),
+        (OF_TWO, [("z", 8), *CROWD[1:]], Mark(8, frozenset("z")), {""}),
+        (Mark(7, crowded=True), [("a", 8)], Mark(8, frozenset("a")), {"a"}),
+    ],
+)
+def test_how_far_it_was_read(
+    before: Mark, rows: list[tuple[str, object]], mark: Mark, keys: set[str]
+) -> None:
+    assert (marked(rows), changed(before, rows)) == (mark, keys)
+
+
+def polled(tmp_path: Path, **more: object) -> DatabaseWorld:
+    return DatabaseWorld(tmp_path, **{"cursor": "version", "poll": "20ms", **more})
+
+
+def put_many(world: DatabaseWorld, count: int, version: int) -> None:
+    counted = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)"
+    columns = 'INSERT INTO documents ("Key", body, version, author)'
+    world.do(f"{columns} {counted} SELECT 'many' || n, 'x', ?, 'Ada' FROM n", count, version)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_poll_reads_what_was_written_alone(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    for name in "abcdefgh":
+        world.put(name, b"one")
+    listed(world.connector)
+    newest, read = world.connector._sql.newest, []
+    with watching(world.connector) as hints:
+        mark = marked(newest("version", Mark()))
+        world.put("b", b"two")
+        world.put("i", b"one")
+        hints.await_cover("b", "i")
+        hints.forget()
+        read = newest("version", mark)
+        statements = watched(world.connector.database.engine())
+        world.put("a", b"two")
+        hints.await_cover("a")
+        assert hints.unders() == ["a"]
+    assert read == [("i", 10), ("b", 9), ("h", 8)]
+    assert set(statements) == {
+        "SELECT \"Key\", version FROM (SELECT * FROM documents WHERE author != ':nobody') documents "
+        "WHERE version >= ? ORDER BY version DESC LIMIT ? OFFSET ?"
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_rows_written_with_the_same_value_are_hinted_at_once_each(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    world.put("a", b"one")
+    with watching(world.connector) as hints:
+        for name in ("b", "c", "d"):
+            world._version = 0  # so that all have 1
+            world.put(name, b"one")
+            hints.await_cover(name)
+        world.put("e", b"one")
+        hints.await_cover("e")
+        assert hints.unders() == ["b", "c", "d", "e"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_rows_without_a_value_are_left_to_listings(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    world.put("a", b"one")
+    world.do("UPDATE documents SET version = NULL")
+    with watching(world.connector) as hints:
+        put_many(world, 3, 5)
+        hints.await_cover("many1", "many2", "many3")
+        world.do("UPDATE documents SET version = NULL WHERE number = 2")
+        world.put("b", b"one")
+        world.do("UPDATE documents SET version = 6 WHERE \"Key\" = 'b'")
+        hints.await_cover("b")
+        assert not any(covers(under, "a") for under in hints.unders())
+    assert listed(world.connector).keys() == {"a", "b", "many1", "many2", "many3"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_table_emptied_and_filled_again_with_a_column_that_starts_anew(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    put_many(world, 5, 900)
+    with watching(world.connector) as hints:
+        world.do("DELETE FROM documents")
+        hints.await_cover("")
+        hints.forget()
+        world.put("a", b"one")
+        hints.await_cover("a")
+        assert hints.unders() == ["a"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_the_newest_row_is_missed_when_it_goes(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    world.put("a", b"one")
+    world.put("b", b"one")
+    with watching(world.connector) as hints:
+        world.delete("b")
+        hints.await_cover("b")
+        world.put("a", b"two")
+        hints.await_cover("a")
+        assert hints.unders() == ["b", "a"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_many_rows_written_at_once_have_all_listed_once(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    with watching(world.connector) as hints:
+        put_many(world, LIMIT + 1, 7)
+        hints.await_cover("")
+        assert hints.unders() == [""]
+        hints.forget()
+        world.do("UPDATE documents SET version = 8 WHERE number = 1")
+        hints.await_cover("many1")
+        assert hints.unders() == ["many1"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_two_may_watch_at_once(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    with watching(world.connector) as one, watching(world.connector) as other:
+        world.put("a", b"one")
+        one.await_cover("a")
+        other.await_cover("a")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_watch_goes_on_when_the_table_comes_back(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    world.do("ALTER TABLE documents RENAME TO away")
+    with watching(world.connector) as hints:
+        world.do("ALTER TABLE away RENAME TO documents")
+        hints.await_cover("")
+        hints.forget()
+        world.put("a", b"one")
+        hints.await_cover("a")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize("key", ["number", "Key"])
+def test_a_part_that_is_one_row(tmp_path: Path, key: str) -> None:
+    world = polled(tmp_path, key=key)
+    for name in ("1", "2", "2_", "2%", "[2]", "1/\\x", "1/y%", "1/y%/z", "A"):
+        world.put(name, b"one")
+    whole = listed(world.connector)
+    for under in (*whole, "1/y", "a", "01", " 1", "x", "1/x"):
+        part = {item.key: item for item in world.connector.scan_under(under)}
+        assert part == {name: item for name, item in whole.items() if covers(under, name)}, under
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_part_before_anything_was_listed(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    for name in ("a", "a/b", "b"):
+        world.put(name, b"one")
+    assert {item.key for item in world.connector.scan_under("a")} == {"a", "a/b"}
+
+
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
@@ -118,6 +292,7 @@ def test_a_key_comes_back_as_it_was(key: object) -> None:
         ({"query": "SELECT * FROM nowhere"}, "no such table"),
         ({"query": "SELECT 1 +"}, "check `url`, `password` and `query`"),
         ({"version": "nowhere"}, "no such column"),
+        ({"cursor": "nowhere"}, "no such column"),
         ({"key": "author"}, "in two rows"),
         ({"key": "at"}, "a key is a whole number, text or a UUID"),
         ({"version": None, "metadata": ["nothing"]}, "gives no column 'nothing'"),

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from connectors.sql import Sql, SqlOptions
+from connectors.sql import PLUGIN, Sql, SqlOptions
 from ingestor.ports import NeedsHuman, Stale, Transient
-from tests.connectors.databases import PostgresWorld
-from tests.connectors.laws import ConnectorLaws, fetched, listed
+from tests.connectors.databases import PostgresWorld, watched
+from tests.connectors.laws import ConnectorLaws, fetched, listed, watching
 from tests.connectors.proxy import Proxy, before
-from tests.connectors.servers import PASSWORD, Running, postgres_server
+from tests.connectors.servers import HOST, PASSWORD, Running, postgres_server
 
 pytest.importorskip("sqlalchemy")
 pytest.importorskip("psycopg")
@@ -37,7 +37,9 @@ def proxy(server: Running) -> Iterator[Proxy]:
     ids=["version", "whole rows", "cursor"],
 )
 def world(server: Running, proxy: Proxy, request: pytest.FixtureRequest) -> PostgresWorld:
-    return PostgresWorld(server.folder, server.port, proxy, **request.param)
+    world = PostgresWorld(server.folder, server.port, proxy, **request.param)
+    listed(world.connector)  # its connection stands, and with it the proxy's threads, which no watch leaves
+    return world
 
 
 @pytest.fixture
@@ -148,6 +150,66 @@ def test_the_server_is_killed_and_comes_back(versioned: PostgresWorld, server: R
         versioned.connector.fetch(before["1"])
     server.start()
     assert listed(versioned.connector) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("TIMESTAMPTZ", ("2024-10-27 02:30:00.000001+02", "2024-10-27 02:30:00.000001+01")),
+        ("TIMESTAMP", ("2024-01-01", "2024-01-01 00:00:00.000001")),
+        ("NUMERIC", ("9.5", "10.25")),
+        ("BIGINT", ("9", "10000000000")),
+        ("TEXT", ("a:b", "a:c")),
+        ("BYTEA", ("\\x00ff", "\\x0100")),
+        ("UUID", ("0190a000-0000-7000-8000-000000000000", "0190a000-0000-7000-8000-000000000001")),
+    ],
+)
+def test_columns_of_every_kind_can_grow(versioned: PostgresWorld, kind: str, values: tuple[str, str]) -> None:
+    """The times are of the hour that a clock shows twice."""
+    table = f"growing_{versioned.table}"
+    versioned.do(f"CREATE TABLE {table} (id BIGINT, at {kind}); GRANT SELECT ON {table} TO reader")
+    versioned.do("ALTER ROLE reader SET timezone TO 'Europe/Berlin'")
+    given = {**versioned.source, "query": f"SELECT * FROM {table}", "key": "id", "version": "at"}
+    given |= {"cursor": "at", "poll": "50ms", "text": "{at}"}
+    connector = PLUGIN.build(SqlOptions.model_validate(given))
+    versioned.do(f"INSERT INTO {table} VALUES (1, %s::{kind}), (2, NULL)", values[0])
+    assert listed(connector).keys() == {"1", "2"}
+    with watching(connector) as hints:
+        versioned.do(f"INSERT INTO {table} VALUES (3, %s::{kind})", values[1])
+        hints.await_cover("3")
+        versioned.do(f"INSERT INTO {table} VALUES (4, %s::{kind})", values[1])
+        hints.await_cover("4")
+        assert hints.unders() == ["3", "4"]
+    assert [item.key for item in connector.scan_under("4")] == ["4"]
+
+
+def test_a_watch_outlives_the_server(versioned: PostgresWorld, server: Running) -> None:
+    url = f"postgresql+psycopg://reader@{HOST}:{server.port}/postgres"
+    given = {**versioned.source, "url": url, "cursor": "version", "poll": "50ms"}
+    connector = PLUGIN.build(SqlOptions.model_validate(given))
+    versioned.put("a.md", b"one")
+    listed(connector)
+    with watching(connector) as hints:
+        server.kill()
+        with pytest.raises(Transient):
+            listed(connector)
+        server.start()
+        versioned.put("b.md", b"two")
+        hints.await_cover("b.md")
+        assert hints.unders() == ["b.md"]
+
+
+def test_one_row_is_found_by_the_index(versioned: PostgresWorld) -> None:
+    versioned.do(f"INSERT INTO {versioned.table} SELECT n::text, 'x', n FROM generate_series(1, 9) n")
+    connector = versioned.connector
+    listed(connector)
+    statements = watched(connector.database.engine())
+    assert [item.key for item in connector.scan_under("5")] == ["5"]
+    versioned.put("5/1", b"one")
+    assert "LIKE" not in statements[0]
+    listed(connector)
+    assert {item.key for item in connector.scan_under("5")} == {"5", "5/1"}
+    assert "LIKE" in statements[2]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""A database that SQLAlchemy speaks to: its connections, and what their errors mean."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from ingestor.ports import NeedsHuman, Transient
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+_HUMAN = re.compile(
+    r"authentication failed|access denied|permission denied|not permitted|pg_hba\.conf|password"
+    r"|no such (table|column|function)|does not exist|doesn't exist|unknown (column|database)|unable to open"
+    r"|syntax error",
+    re.IGNORECASE,
+)
+_SECONDS = 30  # until a server that does not answer is given up
+
+
+class Database:
+    """``url`` without a password. May be used by several threads at once."""
+
+    def __init__(self, url: str, password: SecretStr | None) -> None:
+        self._url, self._password = url, password
+        self._engines: dict[str, Engine] = {}  # one at most, made when it is asked for
+
+    @contextmanager
+    def connected(self) -> Iterator["Connection"]:
+        """Raises NeedsHuman (login, query, columns) or Transient, for what is done with it, too."""
+        try:
+            from sqlalchemy.exc import SQLAlchemyError
+        except ImportError as error:
+            raise NeedsHuman(
+                f"SQLAlchemy is not installed: {sys.executable} -m pip install sqlalchemy"
+            ) from error
+        try:
+            with self.engine().connect() as connection:
+                yield connection
+        except (SQLAlchemyError, OSError) as error:
+            raise self._trouble(error) from error
+        except KeyError as error:
+            raise NeedsHuman(f"the query gives no column {error}: correct `query` or the options") from error
+
+    def engine(self) -> "Engine":
+        """Always the same one: of two threads that make one at once, one drops its own unused."""
+        return self._engines.get(self._url) or self._engines.setdefault(self._url, self._made())
+
+    def _made(self) -> "Engine":
+        from sqlalchemy import create_engine, make_url
+
+        url = make_url(self._url)
+        if self._password is not None:
+            url = url.set(password=self._password.get_secret_value())
+        waits = _waits(url.drivername.partition("+")[2], _SECONDS)
+        told = {name: value for name, value in waits.items() if name not in url.query}
+        try:
+            return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=told)
+        except ImportError as error:
+            wanted = f"{sys.executable} -m pip install {error.name}"
+            raise NeedsHuman(f"the driver of {self._url} is not installed: {wanted}") from error
+
+    def _trouble(self, error: Exception) -> Exception:
+        said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        if _HUMAN.search(said) or type(error).__name__ in (
+            "ProgrammingError",
+            "NoSuchModuleError",
+            "ArgumentError",
+        ):
+            return NeedsHuman(f"{self._url} can't be asked ({said}): check `url`, `password` and `query`")
+        return Transient(f"{self._url} can't be asked just now: {said}")
+
+
+def _waits(driver: str, seconds: int) -> dict[str, int]:
+    """What lets a driver give up a server that is not there any more; many would wait for ever."""
+    if driver in ("psycopg", "psycopg2"):
+        lost = {"keepalives_idle": seconds, "keepalives_interval": 10, "keepalives_count": 3}
+        return {"connect_timeout": seconds, "tcp_user_timeout": seconds * 1000, **lost}
+    if driver == "pymysql":
+        return {"connect_timeout": seconds, "read_timeout": seconds * 10}
+    return {"timeout": seconds * 10} if driver == "pg8000" else {}
