@@ -18,7 +18,7 @@ from tests.connectors.shelves import ShelfWorld
 from tests.connectors.sites import FeedWorld, SiteWorld, site
 from tests.connectors.stores import ServedWorld, in_s3, s3_server
 from tests.connectors.taps import TapWorld
-from tests.e2e.project import Project
+from tests.e2e.project import Project, wait
 
 Made = tuple[World, dict[str, object]]
 
@@ -218,3 +218,26 @@ def test_a_listing_that_is_cut_off_removes_nothing(tmp_path: Path) -> None:
     assert project.essence() == before
     (tmp_path / "broken").unlink()
     assert project.json("sync")["documents"]["unchanged"] == 20
+
+
+@pytest.mark.slow
+def test_rows_that_are_written_are_indexed_long_before_the_next_listing(tmp_path: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    world = DatabaseWorld(tmp_path / "database", cursor="version", poll="100ms")
+    for number in range(4):
+        world.put(f"{number}.md", f"# Title {number}\n\nA house by the river.\n".encode())
+    source = {"kind": "sql", "scan_every": "1h", **world.source}
+    project = project_of(tmp_path, source)
+    daemon = project.start()
+    try:
+        wait(lambda: project.settled(4))
+        world.put("new.md", b"# New\n\nA bridge.\n")
+        wait(lambda: project.settled(5))
+        world.put("1.md", b"# Title 1\n\nA lantern in the harbour.\n")
+        wait(lambda: "harbour" in project.call("query", "lantern").stdout)
+        assert daemon.stop() == 0, daemon.said()
+    finally:
+        daemon.kill()
+    fresh = project_of(tmp_path, source, "fresh")
+    fresh.json("sync")
+    assert project.essence() == fresh.essence()
