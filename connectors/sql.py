@@ -94,13 +94,14 @@ class Sql:
         self._listed = list(dict.fromkeys(versioned)) if options.version else None  # None: all columns
         self._kinds: set[str] = set()  # of the keys that were seen
         self._nested = False  # whether one of them held a slash
+        self._shown = False  # whether a whole listing has shown all this
 
     def scan(self) -> Iterator[Item]:
         """Raises NeedsHuman (login, query, key) or Transient; a listing that breaks off removes nothing."""
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """Until ``scan`` has shown what keys look like, all rows are read for any part of them."""
+        """Until a whole listing has shown what keys look like, all rows are read for any part of them."""
         seen: set[str] = set()
         with self.database.connected() as connection:
             for row in self._rows(connection, under):
@@ -112,6 +113,7 @@ class Sql:
                 seen.add(item.key)
                 if item.key == under or is_covered(item.key, {under}):
                     yield item
+        self._shown = self._shown or (not under and bool(seen))
 
     def fetch(self, item: Item) -> Blob:
         from sqlalchemy import column
@@ -147,7 +149,7 @@ class Sql:
 
     def _rows(self, connection: "Connection", under: str) -> Iterator[_Row]:
         statement = self._select(self._listed)
-        if under and self._kinds:
+        if under and self._shown:
             statement = statement.where(self._at(under))
         for row in connection.execute(statement.execution_options(yield_per=1000)):
             yield _plain(row._mapping)
@@ -173,12 +175,12 @@ class Sql:
     def _item(self, row: _Row) -> Item:
         options = self._options
         key = row.get(options.key)
-        name = self._key(key)
+        known = self._key(key)
         changed = row[options.version] if options.version else None
         shown = {name: row[name] for name in self._listed or row}
         uri = written(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
         extra = tuple((name, _scalar(row[name])) for name in options.metadata)
-        return Item(name, f"{type(key).__name__} {_digest(shown)}", uri, None, _seconds(changed), extra)
+        return Item(known, f"{type(key).__name__} {_digest(shown)}", uri, None, _seconds(changed), extra)
 
     def _key(self, key: object) -> str:
         kind, name = type(key).__name__, str(key)
