@@ -1,0 +1,213 @@
+"""Content types: which parser reads each, and by what names and first bytes they are known. Pure.
+
+A further format needs one entry in ``PARSERS``, and its extension in ``EXTENSIONS`` if it is a text format
+(binary ones are told by their signatures).
+"""
+
+UNKNOWN = "application/octet-stream"
+
+_WORD, _SLIDES, _SHEETS = (
+    f"application/vnd.openxmlformats-officedocument.{kind}"
+    for kind in ("wordprocessingml.document", "presentationml.presentation", "spreadsheetml.sheet")
+)
+_ODF = "application/vnd.oasis.opendocument"
+_ODF_KINDS = ("text", "spreadsheet", "presentation")
+
+# Content type -> parser kind. What is text and not named here is read by the text parser.
+PARSERS = {
+    "text/markdown": "markdown",
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "text/x-rst": "rst",
+    "text/prs.fallenstein.rst": "rst",
+    "text/asciidoc": "asciidoc",
+    "text/org": "org",
+    "text/x-tex": "latex",
+    "message/rfc822": "mail",
+    "application/json": "json",
+    "application/jsonl": "json",
+    "application/xml": "xml",
+    "text/xml": "xml",
+    "application/yaml": "yaml",
+    "application/toml": "toml",
+    "text/x-ini": "toml",
+    "text/csv": "csv",
+    "text/tab-separated-values": "csv",
+    "application/x-ipynb+json": "notebook",
+    "text/vtt": "subtitles",
+    "text/x-subrip": "subtitles",
+    **dict.fromkeys(("text/x-python", "text/javascript", "text/x-typescript", "text/x-shellscript"), "code"),
+    **dict.fromkeys(("text/x-c", "text/x-c++", "text/x-csharp", "text/x-java", "text/x-go"), "code"),
+    **dict.fromkeys(("text/x-rust", "text/x-ruby", "text/x-php"), "code"),
+    "application/pdf": "pdf",
+    "application/rtf": "rtf",
+    "application/epub+zip": "epub",
+    _WORD: "docx",
+    _SLIDES: "pptx",
+    _SHEETS: "xlsx",
+    **dict.fromkeys((f"{_ODF}.{kind}{of}" for kind in _ODF_KINDS for of in ("", "-template")), "odf"),
+}
+
+# Text under another name than text/... (besides ...+json and ...+xml).
+TEXTUAL = {
+    *("application/json", "application/jsonl", "application/yaml", "application/toml", "application/xml"),
+    *("application/sql", "application/javascript", "application/x-sh", "message/rfc822"),
+}
+# Text that people write in sentences; all other text is code, configuration or data.
+PROSE = {
+    *("text/plain", "text/markdown", "text/html", "text/x-log", "text/x-diff", "text/x-rst", "text/x-tex"),
+    *("text/asciidoc", "text/org", "text/vtt", "text/x-subrip", "text/csv", "text/tab-separated-values"),
+    *("message/rfc822", "application/xhtml+xml", "application/x-ipynb+json", "text/prs.fallenstein.rst"),
+}
+
+EXTENSIONS = {
+    suffix: content_type
+    for content_type, suffixes in {
+        "text/plain": "txt text asc",
+        "text/markdown": "md markdown mdown mkd mdx qmd rmd",
+        "text/html": "html htm",
+        "application/xhtml+xml": "xhtml xht",
+        "text/x-rst": "rst rest",
+        "text/asciidoc": "adoc asciidoc",
+        "text/org": "org",
+        "text/x-tex": "tex latex ltx sty cls",
+        "text/csv": "csv",
+        "text/tab-separated-values": "tsv",
+        "text/x-log": "log",
+        "text/vtt": "vtt",
+        "text/x-subrip": "srt",
+        "text/x-diff": "diff patch",
+        "message/rfc822": "eml",
+        "application/mbox": "mbox",
+        "application/json": "json json5",
+        "application/jsonl": "jsonl ndjson",
+        "application/x-ipynb+json": "ipynb",
+        "application/yaml": "yaml yml",
+        "application/toml": "toml",
+        "application/xml": "xml xsd xsl xslt rss atom",
+        "application/sql": "sql",
+        "image/svg+xml": "svg",
+        "text/x-ini": "ini cfg conf properties desktop service",
+        "text/css": "css scss less",
+        "text/javascript": "js mjs cjs jsx",
+        "text/x-typescript": "ts mts cts tsx",
+        "text/x-python": "py pyi pyw",
+        "text/x-c": "c h",
+        "text/x-c++": "cc cpp cxx hh hpp hxx",
+        "text/x-csharp": "cs",
+        "text/x-java": "java",
+        "text/x-kotlin": "kt kts",
+        "text/x-scala": "scala",
+        "text/x-swift": "swift",
+        "text/x-go": "go",
+        "text/x-rust": "rs",
+        "text/x-ruby": "rb",
+        "text/x-php": "php",
+        "text/x-perl": "pl pm",
+        "text/x-lua": "lua",
+        "text/x-r": "r",
+        "text/x-julia": "jl",
+        "text/x-haskell": "hs",
+        "text/x-elixir": "ex exs",
+        "text/x-erlang": "erl hrl",
+        "text/x-clojure": "clj cljs",
+        "text/x-lisp": "lisp el scm",
+        "text/x-dart": "dart",
+        "text/x-fortran": "f f90 f95",
+        "text/x-assembly": "s asm",
+        "text/x-shellscript": "sh bash zsh ksh fish",
+        "text/x-powershell": "ps1 psm1",
+        "text/x-protobuf": "proto",
+        "text/x-graphql": "graphql gql",
+        "text/x-terraform": "tf hcl",
+        "text/x-cmake": "cmake",
+        "text/x-makefile": "mk",
+    }.items()
+    for suffix in suffixes.split()
+}
+FILE_NAMES = {
+    "makefile": "text/x-makefile",
+    "gnumakefile": "text/x-makefile",
+    "cmakelists.txt": "text/x-cmake",
+    "dockerfile": "text/x-dockerfile",
+    "containerfile": "text/x-dockerfile",
+}
+
+# (offset, bytes, content type). No text begins with these.
+SIGNATURES = (
+    (0, b"%PDF-", "application/pdf"),
+    (0, b"%!PS", "application/postscript"),
+    (0, b"{\\rtf", "application/rtf"),
+    (0, b"PK\x03\x04", "application/zip"),
+    (0, b"PK\x05\x06", "application/zip"),
+    (0, b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "application/x-ole-storage"),
+    (0, b"\x1f\x8b", "application/gzip"),
+    (4, b"1AY&SY", "application/x-bzip2"),
+    (0, b"\xfd7zXZ\x00", "application/x-xz"),
+    (0, b"\x28\xb5\x2f\xfd", "application/zstd"),
+    (0, b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+    (0, b"Rar!\x1a\x07", "application/vnd.rar"),
+    (0, b"\x7fELF", "application/x-executable"),
+    (0, b"\xcf\xfa\xed\xfe", "application/x-executable"),
+    (0, b"\xca\xfe\xba\xbe", "application/x-executable"),
+    (0, b"\x00asm", "application/wasm"),
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"SQLite format 3\x00", "application/vnd.sqlite3"),
+    (0, b"\x1aE\xdf\xa3", "video/matroska"),
+)
+# The same, but text might begin so: believed only where there are NUL bytes too.
+WEAK_SIGNATURES = (
+    (0, b"MZ", "application/x-executable"),
+    (257, b"ustar", "application/x-tar"),
+    (0, b"GIF8", "image/gif"),
+    (0, b"II*", "image/tiff"),
+    (0, b"MM\x00*", "image/tiff"),
+    (0, b"BM", "image/bmp"),
+    (8, b"WEBP", "image/webp"),
+    (8, b"WAVE", "audio/wav"),
+    (4, b"ftyp", "video/mp4"),
+    (0, b"OggS", "audio/ogg"),
+    (0, b"ID3", "audio/mpeg"),
+    (0, b"fLaC", "audio/flac"),
+    (0, b"wOF", "font/woff"),
+    (0, b"OTTO", "font/otf"),
+)
+# Members that tell what a zip is.
+MEMBERS = (
+    (b"word/document", _WORD),
+    (b"ppt/presentation.xml", _SLIDES),
+    (b"xl/workbook.xml", _SHEETS),
+    (b"xl/workbook.bin", "application/vnd.ms-excel.sheet.binary.macroenabled.12"),
+)
+# What a zip claims to be where its members don't tell: cut off, most often, as its parser will say.
+ZIPPED = {".docx": _WORD, ".pptx": _SLIDES, ".xlsx": _SHEETS, ".epub": "application/epub+zip"}
+# Entries of an OLE file that tell what it is.
+ENTRIES = tuple(
+    (name.encode("utf-16-le"), kind)
+    for name, kind in (
+        ("EncryptedPackage", "application/x-ole-encrypted"),
+        ("WordDocument", "application/msword"),
+        ("PowerPoint Document", "application/vnd.ms-powerpoint"),
+        ("Workbook", "application/vnd.ms-excel"),
+        ("Book", "application/vnd.ms-excel"),
+        ("__substg1.0_", "application/vnd.ms-outlook"),
+    )
+)
+ARCHIVES = {
+    *("application/zip", "application/gzip", "application/x-bzip2", "application/x-xz", "application/zstd"),
+    *("application/x-7z-compressed", "application/vnd.rar", "application/x-tar"),
+}
+LOOKS = {
+    "application/postscript": "a PostScript document",
+    "application/x-ole-storage": "a file of an old Office program",
+    "application/x-ole-encrypted": "an Office document that is encrypted: save it without a password",
+    "application/msword": "a Word document from before 2007: save it as .docx",
+    "application/vnd.ms-powerpoint": "a presentation from before 2007: save it as .pptx",
+    "application/vnd.ms-excel": "a workbook from before 2007: save it as .xlsx",
+    "application/vnd.ms-excel.sheet.binary.macroenabled.12": "a binary workbook (.xlsb): save it as .xlsx",
+    "application/vnd.ms-outlook": "an Outlook message: save it as .eml",
+    "application/x-executable": "a program or library",
+    "application/vnd.sqlite3": "an SQLite database",
+    UNKNOWN: "binary data of no known format",
+}
