@@ -1,7 +1,7 @@
 """What the commands that look ask for. They read the journal beside a running daemon, and change nothing."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from ingestor.config import Config
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
-from ingestor.lock import held
+from ingestor.lock import held, patiently
 from ingestor.model import CollectionName, Hit, Record, SourceName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.prepare import record_id
@@ -41,9 +41,14 @@ def is_running(config: Config) -> bool:
 
 @contextmanager
 def collections_of(config: Config, journal: Journal) -> Iterator[Collections]:
-    """Chroma for reading: the running daemon's server, else opened in this process."""
-    with Parts(config).collections(journal, attach=is_running(config)) as collections:
-        yield collections
+    """Chroma for reading: the running daemon's server, else one for this command alone."""
+    parts = Parts(config)
+
+    def opened(stack: ExitStack) -> Collections:
+        return stack.enter_context(parts.collections(journal, attach=is_running(config)))
+
+    with ExitStack() as stack:
+        yield patiently(lambda: opened(stack))
 
 
 def current_status(config: Config) -> Status:

@@ -5,15 +5,26 @@ descriptor is closed on exec, so a child that outlives us does not keep the lock
 """
 
 import fcntl
+import logging
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+from typing import TypeVar
 
 from ingestor.ports import NeedsHuman
 
+log = logging.getLogger("ingestor")
+
+T = TypeVar("T")
+
 _PATIENCE = 0.5  # seconds; ``held`` takes the lock for an instant, which must not refuse a daemon
+
+
+class Locked(NeedsHuman):
+    """Another process has it."""
 
 
 class Lock:
@@ -44,12 +55,12 @@ class Lock:
 def hold(path: Path) -> Lock:
     """Take the lock on ``path``, a file that is made if need be in a folder that exists.
 
-    Raises NeedsHuman when another process holds it, or when the file can't be made or locked.
+    Raises Locked when another process holds it, NeedsHuman when the file can't be made or locked.
     """
     descriptor = _open(path, os.O_RDWR | os.O_CREAT)
     try:
         if not _locked(descriptor, path):
-            raise NeedsHuman(
+            raise Locked(
                 f"{path} is locked by {_holder(descriptor)}: another ingestor works there; stop it first"
             )
         with suppress(OSError):  # a full disk: people are not told whom to ask, and that is all
@@ -59,6 +70,21 @@ def hold(path: Path) -> Lock:
         os.close(descriptor)
         raise
     return Lock(descriptor)
+
+
+def patiently(take: Callable[[], T], seconds: float = 30.0) -> T:
+    """What ``take`` returns once nobody has what it needs; raises Locked where somebody has for ``seconds``."""
+    until, said = time.monotonic() + seconds, False
+    while True:
+        try:
+            return take()
+        except Locked as error:
+            if time.monotonic() > until:
+                raise
+            if not said:
+                log.info("waiting up to %.0f s: %s", seconds, error)
+            said = True
+            time.sleep(0.1)
 
 
 def held(path: Path) -> bool:

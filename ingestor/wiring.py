@@ -28,7 +28,7 @@ from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
 from ingestor.language_model import Answers, Asking
 from ingestor.listing import Source
-from ingestor.lock import hold
+from ingestor.lock import hold, patiently
 from ingestor.model import CollectionName, Fingerprint, SourceName, Vectors
 from ingestor.pool import Embeddings, Pool
 from ingestor.ports import Chunker, Embed, Embedder, Parser
@@ -258,7 +258,8 @@ def cache_path(config: Config) -> Path:
 def opened(config: Config, *, serve: bool) -> Iterator[Running]:
     """Everything that writes, under the lock of the state folder; ``serve``: with a supervised Chroma.
 
-    Raises NeedsHuman when another daemon holds the lock.
+    Raises NeedsHuman when another daemon holds the lock. Chroma's folder is waited for: a command that looks
+    may have it for a moment.
     """
     parts = Parts(config)
     with ExitStack() as stack:
@@ -267,7 +268,8 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         journal = stack.enter_context(open_journal(journal_path(config)))
         cache = VectorCache(cache_path(config), config.cache_size)
         stack.callback(cache.close)
-        collections = stack.enter_context(parts.collections(journal, serve=serve))
+        chroma = parts.collections(journal, serve=serve)
+        collections = patiently(lambda: stack.enter_context(chroma))
         assert parts.embedder_recipe  # a model that is not there is said before anything is touched
         embedding = Embeddings(cache, parts.tokens.counts)
         stack.callback(embedding.close)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from ingestor.lock import held, hold
+from ingestor.lock import Locked, held, hold, patiently
 from ingestor.ports import NeedsHuman
 
 HOLDER = """
@@ -81,6 +81,16 @@ def test_whoever_merely_asks_refuses_nobody(tmp_path):
         waiting.start()
         hold(tmp_path / "lock").release()
         waiting.join()
+
+
+def test_it_is_waited_for_as_long_as_said(tmp_path):
+    first = hold(tmp_path / "lock")
+    with pytest.raises(Locked, match=f"process {os.getpid()}"):
+        patiently(lambda: hold(tmp_path / "lock"), 0.1)
+    giving_back = threading.Timer(1.0, first.release)  # later than one try takes to give up
+    giving_back.start()
+    patiently(lambda: hold(tmp_path / "lock"), 20).release()
+    giving_back.join()
 
 
 def test_a_folder_that_is_not_there(tmp_path):

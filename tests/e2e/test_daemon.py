@@ -6,6 +6,7 @@ import random
 import shutil
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,23 @@ def test_a_second_daemon_is_refused_and_harms_nothing(project: Project, daemon: 
     assert "Traceback" not in second.stderr
     assert project.call("sync").returncode == 4
     assert project.settled(1)
+
+
+def test_commands_that_look_are_in_nobodys_way(project: Project) -> None:
+    """Without a daemon each of them has Chroma for a moment: for the others, and for a daemon that starts."""
+    (project.docs / "a.txt").write_text("some words")
+    project.json("sync")
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda _: project.json("query", "words"), range(3)))
+        assert [hits[0]["document"] for hits in found] == ["some words"] * 3
+        for number in range(3):
+            looking = [pool.submit(project.json, "status") for _ in range(3)]
+            (project.docs / "a.txt").write_text(f"other words {number}")
+            daemon = project.start()
+            assert all(look.result()["collections"]["docs"]["records"] for look in looking)
+            assert daemon.process.poll() is None, daemon.said()
+            wait(lambda: project.settled(1))
+            daemon.kill()
 
 
 def kills(project: Project, times: int, seed: int) -> None:
