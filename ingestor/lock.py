@@ -73,7 +73,7 @@ def hold(path: Path) -> Lock:
 
 
 def patiently(take: Callable[[], T], seconds: float = 30.0) -> T:
-    """What ``take`` returns once nobody has what it needs; raises Locked where somebody has for ``seconds``."""
+    """What ``take`` returns, once nobody has what it needs; raises Locked after ``seconds``."""
     until, said = time.monotonic() + seconds, False
     while True:
         try:
