@@ -103,6 +103,8 @@ class FolderOptions(Options):
 class Folder:
     """Connector, Watchable and Scoped for a folder."""
 
+    near = True
+
     def __init__(self, options: FolderOptions) -> None:
         self._options = options
         self._path = str(options.path.absolute())

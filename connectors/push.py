@@ -66,6 +66,8 @@ class PushOptions(Options):
 class Push:
     """Connector, Watchable, Scoped and Identified for what was pushed."""
 
+    near = True
+
     def __init__(self, options: PushOptions) -> None:
         self._options = options
         self._store = Store(options.folder)

@@ -1,4 +1,5 @@
-"""A disposable SQLite file of what is costly to compute again: vectors, and answers of language models.
+"""A disposable SQLite file of what is costly to get again: vectors, parsed documents, and answers of language
+models.
 
 Nothing here is the truth. A damaged or foreign file is thrown away and begun anew; a full disk or a locked
 file makes it forgetful, not an error. Any thread may call any method, and several processes may share the
@@ -29,7 +30,7 @@ _log = logging.getLogger(__name__)
 _MARK = (0x16E57C4E, 1)  # application_id, and the version of the schema
 _MEMORY = 64 * 2**20  # bytes, where no file can be had
 _READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
-_ROWS = 500  # forgotten at a time
+_ROWS = {"documents": 20, "vectors": 500, "answers": 500}  # forgotten at a time
 _SCHEMA = (
     """CREATE TABLE vectors (
         embedder BLOB NOT NULL, digest BLOB NOT NULL, used INTEGER NOT NULL, width INTEGER NOT NULL,
@@ -40,10 +41,13 @@ _SCHEMA = (
     f"PRAGMA application_id = {_MARK[0]}",
     f"PRAGMA user_version = {_MARK[1]}",
 )
-_FORGET = (
-    "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM vectors ORDER BY used LIMIT ?)",
-    "DELETE FROM answers WHERE rowid IN (SELECT rowid FROM answers ORDER BY used LIMIT ?)",
+_DOCUMENTS = (  # came later than the rest, and without them a file is as good
+    """CREATE TABLE IF NOT EXISTS documents (
+        item BLOB PRIMARY KEY, used INTEGER NOT NULL, stamp TEXT NOT NULL, data BLOB NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS documents_by_use ON documents (used)",
 )
+_OLDEST = "SELECT min(used) FROM {table}"
+_FORGET = "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY used LIMIT ?)"
 
 
 class VectorCache:
@@ -96,6 +100,25 @@ class VectorCache:
 
     def put_answer(self, key: str, text: str) -> None:
         self._write("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", [(key, self._today, text)])
+
+    def get_document(self, item: Digest) -> tuple[str, bytes] | None:
+        """What ``put_document`` was given last."""
+        query = "SELECT used, stamp, data FROM documents WHERE item = ?"
+        row = self._attempt(lambda db: db.execute(query, (bytes.fromhex(item),)).fetchone(), None, _READ)
+        if row is None:
+            return None
+        if row[0] < self._today:
+            self._touch("UPDATE documents SET used = ? WHERE item = ?", [(self._today, bytes.fromhex(item))])
+        return str(row[1]), bytes(row[2])
+
+    def put_document(self, item: Digest, stamp: str, data: bytes) -> None:
+        """``stamp``: of the state that it is of; one state an item is kept."""
+        rows = [(bytes.fromhex(item), self._today, stamp, data)]
+        self._write("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?)", rows)
+
+    def drop_document(self, item: Digest) -> None:
+        if self._attempt(lambda db: _has_document(db, item), False, _READ):
+            self._touch("DELETE FROM documents WHERE item = ?", [(bytes.fromhex(item),)])
 
     @property
     def _today(self) -> int:
@@ -181,6 +204,8 @@ def _prepare(db: sqlite3.Connection) -> None:
             db.execute(statement)
     elif (_number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")) != _MARK:
         raise _Foreign("it is not a cache of this version")
+    for statement in _DOCUMENTS:
+        db.execute(statement)
 
 
 @contextmanager
@@ -210,8 +235,16 @@ def _number(db: sqlite3.Connection, query: str) -> int:
 
 
 def _forget(db: sqlite3.Connection) -> bool:
-    """Drop some of what was used longest ago: vectors, then answers, which cost more. False: none is left."""
-    return any(db.execute(statement, (_ROWS,)).rowcount for statement in _FORGET)
+    """Drop some of what was used longest ago, answers, which cost money, last. False: none is left."""
+    oldest = [
+        (table == "answers", used, table)
+        for table in _ROWS
+        for (used,) in db.execute(_OLDEST.format(table=table))
+        if used is not None
+    ]
+    for _, _, table in sorted(oldest)[:1]:
+        db.execute(_FORGET.format(table=table), (_ROWS[table],))
+    return bool(oldest)
 
 
 def _give_back(db: sqlite3.Connection) -> None:
@@ -229,6 +262,10 @@ def _packed(vector: Vector) -> tuple[int, int, bytes]:
     half = vector.astype("<f2")
     data = (half if np.array_equal(half, vector) else vector.astype("<f4")).tobytes()
     return len(data) // len(vector), crc32(data), data
+
+
+def _has_document(db: sqlite3.Connection, item: Digest) -> bool:
+    return db.execute("SELECT 1 FROM documents WHERE item = ?", (bytes.fromhex(item),)).fetchone() is not None
 
 
 def _found(db: sqlite3.Connection, embedder: Fingerprint, digests: Sequence[Digest]) -> _Aged:

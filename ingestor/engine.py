@@ -28,7 +28,7 @@ IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; one larger than th
 
 
 class Engine:
-    """``clock`` gives POSIX seconds; ``random`` numbers in [0, 1)."""
+    """``clock`` gives POSIX seconds; ``random`` numbers in [0, 1); ``forget`` is told who is gone."""
 
     def __init__(
         self,
@@ -38,9 +38,10 @@ class Engine:
         clock: Callable[[], float],
         random: Callable[[], float],
         workers: int = 16,
+        forget: Callable[[SourceName, str], None] = lambda source, key: None,
     ) -> None:
         self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
-        self.source_rows = SourceRows(journal)
+        self.forget, self.source_rows = forget, SourceRows(journal)
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # in no config any more, and their documents shall go
         self.in_flight: dict[int, Entry] = {}
@@ -171,7 +172,10 @@ class Engine:
             return
         quiet = self.scanner.quiet() and not self.in_flight
         gone = self._gone(ready, NEVER if quiet else self.clock(), BATCH)
-        self.writer.remove([entry for entry in gone if entry.row not in self.in_flight])
+        gone = [entry for entry in gone if entry.row not in self.in_flight]
+        for entry in gone:  # before it is done, lest a crash leave what nobody asks for any more
+            self.forget(entry.source, entry.key)
+        self.writer.remove(gone)
         if quiet and not gone:
             for entry in self._drifted(ready, self.workers):
                 self._start(Job(entry, self._others(entry), force=True))

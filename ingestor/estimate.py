@@ -15,6 +15,7 @@ from ingestor.inspection import journal_of
 from ingestor.journal import Journal
 from ingestor.model import SourceName
 from ingestor.outlook import Outlook, bytes_a_record, outlook
+from ingestor.parses import Parses
 from ingestor.plan import Plan, Recorder
 from ingestor.reports import Reports
 from ingestor.wiring import Parts, cache_path, gone_sources, journal_path
@@ -42,11 +43,12 @@ def make_plan(config: Config) -> Estimate:
     with _journal_or_blank(config) as journal:
         recorder = Recorder(cache, parts.embedder_recipe, parts.embedder.dimensions)
         reckoned = Reckoned(cache, parts.tokens.counts)
+        memory = None if cache is None else Parses(cache, learns=False)
         expected = outlook(parts, journal)
         sources = [
             source
             for each in expected
-            for source in parts.sources(each.serves, each.edition, recorder, reckoned)
+            for source in parts.sources(each.serves, each.edition, recorder, reckoned, memory)
         ]
         rebuilt = {each.edition for each in expected if each.another}
         plan = planning.make(journal, sources, recorder, reckoned, parts.tokens.counts, rebuilt)

@@ -62,7 +62,10 @@ Stop = Event
 
 
 class Connector(Protocol):
-    """Where documents come from."""
+    """Where documents come from.
+
+    An attribute ``near = True`` says that reading an item again costs next to nothing.
+    """
 
     def scan(self) -> Iterator[Item]:
         """List every item, each key once. Complete, or it raises: then nothing is removed.

@@ -1,11 +1,11 @@
-"""The way of one document, top to bottom: fetch, parse, chunk, compare with what is known, embed.
+"""The way of one document, top to bottom: read, chunk, compare with what is known, embed.
 
 Runs on a worker and touches neither journal nor index: it returns what is to be written. Only chunks
 whose vector is not in the index already are embedded, and the vector cache answers for those it has seen.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
@@ -15,24 +15,22 @@ from ingestor import detect, diff, language, metadata, tables
 from ingestor.chunkers.options import Context
 from ingestor.fingerprint import combine, digest, metadata_digest, text_digest
 from ingestor.model import (
-    Blob,
     Chunk,
     Chunking,
     CollectionName,
     Document,
     DocumentId,
     Fingerprint,
-    Item,
     Known,
     Metadata,
     Record,
     RecordId,
-    SourceName,
     Sums,
     Vectors,
 )
 from ingestor.pooling import mix
-from ingestor.ports import BadDocument, Chunker, Collective, Embed, Parser
+from ingestor.ports import Chunker, Collective, Embed
+from ingestor.reading import Reader
 from ingestor.rows import Entry, Intent, Receipt
 from ingestor.window import Beyond, endless, holding
 
@@ -43,11 +41,8 @@ log = logging.getLogger("ingestor")
 class Tools:
     """All that turns one source's items into records (chunkers/options: context, neighbours)."""
 
-    source: SourceName
+    reader: Reader
     collection: CollectionName
-    fetch: Callable[[Item], Blob]
-    parsers: Mapping[str, Parser]
-    parser_recipes: Mapping[str, Fingerprint]
     chunker: Chunker
     chunker_recipe: Fingerprint
     strategy: str
@@ -60,7 +55,7 @@ class Tools:
 
     def recipe(self, parser: str) -> str:
         """Of documents read by that parser; "" is a document that none could read."""
-        reading = self.parser_recipes.get(parser) or combine(*sorted(self.parser_recipes.values()))
+        reading = self.reader.recipe(parser)
         return combine(detect.rules(), language.rules(), reading, self.chunker_recipe, self.embedder_recipe)
 
     @property
@@ -98,29 +93,20 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     """Raises what the connector, the parser and the embedder raise (see ports)."""
     entry = job.entry
     assert entry.item is not None
-    blob = tools.fetch(entry.item)
-    content = digest(blob.data)
-    parser = detect.parser_kind(detect.content_type(blob))
-    facts = combine(content, entry.item.uri, entry.item.size, entry.item.modified, entry.item.extra)
-    if not job.force and _nothing_new(entry, facts, tools.recipe(parser)):
-        return _unchanged(entry, entry.item.version)
-    document = _reader(tools, parser).parse(blob)
+    item, reading = entry.item, tools.reader.read(entry.item)
+    content, recipe = reading.content, tools.recipe(reading.parser)
+    facts = combine(content, item.uri, item.size, item.modified, item.extra)
+    if not job.force and _nothing_new(entry, facts, recipe):
+        return _unchanged(entry, item.version)
+    document = reading.document()
     chunking = _chunked(entry, document, tools, job.others)
     owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
     receipt = Receipt(
-        owner.row, entry.item.version, tools.recipe(parser), facts, content, parser,
+        owner.row, item.version, recipe, facts, content, reading.parser,
         statistic=tools.statistic if chunking.sums is not None else None,
         sums=chunking.sums, interval=chunking.interval,
     )  # fmt: skip
     return _compose(entry, owner, receipt, document, chunking, tools)
-
-
-def _reader(tools: Tools, parser: str) -> Parser:
-    if parser not in tools.parsers:
-        raise BadDocument(
-            f"its parser {parser!r} is not installed: install this version of ingestor again, whole"
-        )
-    return tools.parsers[parser]
 
 
 def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None) -> Chunking:

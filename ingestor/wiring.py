@@ -30,9 +30,11 @@ from ingestor.language_model import Answers, Asking
 from ingestor.listing import Source
 from ingestor.lock import hold, patiently
 from ingestor.model import CollectionName, Fingerprint, SourceName, Vectors
+from ingestor.parses import Parses
 from ingestor.pool import Embeddings, Pool
 from ingestor.ports import Chunker, Embed, Embedder, Parser
 from ingestor.prepare import Tools
+from ingestor.reading import Fetch, Memory, Reader
 from ingestor.shelf import Model, Shelf
 from ingestor.tokens import Tokens
 from ingestor.transitions import Standing, Transitions
@@ -114,39 +116,53 @@ class Parts:
         return fresh
 
     def sources(
-        self, serves: CollectionName, edition: CollectionName, embed: Embed, answers: Answers | None = None
+        self,
+        serves: CollectionName,
+        edition: CollectionName,
+        embed: Embed,
+        answers: Answers | None = None,
+        memory: Memory | None = None,
     ) -> list[Source]:
         """Every source that feeds a collection, with the tools that turn its items into an edition's records.
 
-        Language models are asked through ``answers``; without these nobody is asked.
+        Language models are asked through ``answers``; without these nobody is asked. Without ``memory`` every
+        document is read anew.
         """
         through = answers or Reckoned(None, self.tokens.counts)
         return [
-            self._source(replace(source, collection=edition), embed, through)
+            self._source(replace(source, collection=edition), embed, through, memory)
             for source in self.config.sources
             if source.collection == serves
         ]
 
-    def _source(self, source: SourceConfig, embed: Embed, answers: Answers) -> Source:
+    def _source(self, source: SourceConfig, embed: Embed, answers: Answers, memory: Memory | None) -> Source:
         connector = build(source.connector)
         containers = Containers(connector.fetch, source.archives)
-        tools = self._tools(source, containers.fetch, embed, answers)
+        reader = self._reader(source, containers.fetch, near=getattr(connector, "near", False), memory=memory)
         return Source(
-            source.name, source.collection, connector, tools, source.max_loss, source.scan_every,
-            containers.expand,
+            source.name, source.collection, connector, self._tools(source, reader, embed, answers),
+            source.max_loss, source.scan_every, containers.expand,
         )  # fmt: skip
 
-    def _tools(self, source: SourceConfig, fetch, embed: Embed, answers: Answers) -> Tools:  # type: ignore[no-untyped-def]
+    def _reader(self, source: SourceConfig, fetch: Fetch, *, near: bool, memory: Memory | None) -> Reader:
         parsers = {choice.plugin.kind: choice for choice in parsing(source)}
+        return Reader(
+            source.name,
+            fetch,
+            {kind: parser(choice, self.isolation) for kind, choice in parsers.items()},
+            {kind: plugin_fingerprint(choice.plugin, choice.options) for kind, choice in parsers.items()},
+            memory,
+            costly={kind for kind, choice in parsers.items() if not near or isolated(choice)},
+            origin=plugin_fingerprint(source.connector.plugin, source.connector.options),
+        )
+
+    def _tools(self, source: SourceConfig, reader: Reader, embed: Embed, answers: Answers) -> Tools:
         chunking = source.chunking
         options = chunking.options
         shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
         return Tools(
-            source=source.name,
+            reader=reader,
             collection=source.collection,
-            fetch=fetch,
-            parsers={kind: parser(choice, self.isolation) for kind, choice in parsers.items()},
-            parser_recipes={kind: plugin_fingerprint(c.plugin, c.options) for kind, c in parsers.items()},
             chunker=self._chunker(chunking, answers),
             chunker_recipe=plugin_fingerprint(chunking.plugin, options),
             strategy=chunking.plugin.kind,
@@ -208,7 +224,7 @@ class Running:
             return []
         self.models[standing.edition] = parts.model
         embed = self.embedding.of(parts.embedder_recipe, lambda: parts.embedder)
-        return parts.sources(standing.serves, standing.edition, embed, self.answers)
+        return parts.sources(standing.serves, standing.edition, embed, self.answers, Parses(self.cache))
 
 
 def led(sources: Sequence[Source]) -> list[Source]:
@@ -234,9 +250,14 @@ def build(choice: Choice):  # type: ignore[no-untyped-def]
     return choice.plugin.build(choice.options)
 
 
+def isolated(choice: Choice) -> bool:
+    """Whether this parser works in another process."""
+    return bool(getattr(choice.plugin.build, "isolated", False))
+
+
 def parser(choice: Choice, isolation: Isolation) -> Parser:
     """The parser itself, or what stands for it here while it works in another process."""
-    if getattr(choice.plugin.build, "isolated", False):
+    if isolated(choice):
         return Isolated(choice.plugin.kind, choice.options, isolation)
     built: Parser = build(choice)
     return built
@@ -282,7 +303,8 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(embedding.stop)  # first of all, so that no worker waits for vectors
         models: dict[CollectionName, Model] = {}
         shelf = Shelf(journal, collections, lambda name: models.get(name) or unknown(journal, name))
-        engine = Engine(journal, shelf, pool, time.time, random.random, config.workers)
+        forget = Parses(cache).forget
+        engine = Engine(journal, shelf, pool, time.time, random.random, config.workers, forget)
         transitions = Transitions(journal, shelf, time.time)
         yield Running(
             parts, journal, cache, answers, embedding, pool, collections, engine, transitions, models

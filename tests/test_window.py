@@ -21,6 +21,7 @@ from ingestor.model import (
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import Embedder
 from ingestor.prepare import Job, Prepared, Tools, prepare
+from ingestor.reading import Reader
 from ingestor.registry import find
 from ingestor.rows import Entry
 from ingestor.tokens import Tokens
@@ -73,15 +74,18 @@ def test_parts_are_found_in_the_chunks_that_hold_their_beginnings() -> None:
 def prepared(kind: str, model: Embedder, **options: Any) -> Prepared:
     plugin = find("chunkers", kind)
     chosen = plugin.options(**options)
+    reader = Reader(
+        SourceName("notes"), lambda item: Blob(TEXT_OF_THREE.encode(), item.key),
+        {"text": TEXT.build(TEXT.options())}, {"text": Fingerprint("text")},
+    )  # fmt: skip
     tools = Tools(
-        SourceName("notes"), CollectionName("docs"), lambda item: Blob(TEXT_OF_THREE.encode(), item.key),
-        {"text": TEXT.build(TEXT.options())}, {"text": Fingerprint("text")}, plugin.build(chosen, TOKENS),
-        Fingerprint(kind), kind, model.embed, Fingerprint("words"), TOKENS.counts,
+        reader, CollectionName("docs"), plugin.build(chosen, TOKENS), Fingerprint(kind),
+        kind, model.embed, Fingerprint("words"), TOKENS.counts,
         context=chosen.context, beyond=partial(beyond, model),
     )  # fmt: skip
     item = Item("a.txt", "1", "/a.txt")
     entry = Entry(
-        1, DocumentId("d"), tools.source, tools.collection, item.key, item, None, None, None, None, None, 0
+        1, DocumentId("d"), reader.source, tools.collection, item.key, item, None, None, None, None, None, 0
     )
     return prepare(Job(entry), tools, lambda *_: None)
 

@@ -14,6 +14,7 @@ from ingestor import apply, decide, diff, rechunk, shelf
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from tests.simulation.play import play
+from tests.simulation.world import Remembered
 
 
 def crashes(folder: Path, seeds: range) -> Counter[str]:
@@ -111,7 +112,12 @@ def _always_follow(now, settings):
     return rechunk.Decision("follow", now.wanted)
 
 
+def _whatever_state(self, source, key, stamp):
+    return self[key][1] if key in self else None
+
+
 BROKEN = {
+    "what was remembered of another state is believed": (Remembered, "find", _whatever_state),
     "settled before it is written": (apply, "write", _settle_before_writing),
     "written without intent": (apply, "write", _no_intent),
     "unsure slots are trusted": (diff, "delta", _trusting_delta),

@@ -27,6 +27,7 @@ from ingestor.model import Blob, Chunk, Chunking, Document, Fingerprint, Hit, It
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import Embed, Index, PartialScan, Stale, Torn, Transient
 from ingestor.prepare import Tools
+from ingestor.reading import Parsed, Reader
 from ingestor.reports import Reports
 from ingestor.shelf import Model, Shelf
 from ingestor.transitions import Transitions
@@ -216,6 +217,24 @@ class Files:
         return Blob(self.contents[item.key].encode(), item.key)
 
 
+class Remembered(dict[str, tuple[str, Parsed]]):
+    """A reading.Memory that outlives the process, and forgets."""
+
+    def __init__(self, chaos: Chaos) -> None:
+        super().__init__()
+        self.chaos = chaos
+
+    def find(self, source: str, key: str, stamp: str) -> Parsed | None:
+        if self.chaos.random.random() < 0.2:
+            self.pop(key, None)
+        kept, parsed = self.get(key, ("", None))
+        return parsed if kept == stamp else None
+
+    def keep(self, source: str, key: str, stamp: str, parsed: Parsed) -> None:
+        self.chaos.point("keep")
+        self[key] = stamp, parsed
+
+
 class Lines:
     """One chunk a line; the smallest chunker there is."""
 
@@ -299,6 +318,7 @@ class World:
         self.visible: tuple[str | None, set[str]] = (None, set())
         self.chaos = Chaos(Random(self.seed))
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
+        self.remembered = Remembered(self.chaos)
         self.calm()
         self.start()
 
@@ -320,7 +340,10 @@ class World:
         self.models: dict[str, Model] = {}
         shelf = Shelf(journal, shelves, lambda name: self.models.get(name) or Model(Fingerprint("lost")))
         self.transitions = Transitions(journal, shelf, lambda: self.now)
-        return Engine(journal, shelf, Inline(), lambda: self.now, self.chaos.random.random, workers=4)
+        return Engine(journal, shelf, Inline(), lambda: self.now, self.chaos.random.random, 4, self.forget)
+
+    def forget(self, source: str, key: str) -> None:
+        self.remembered.pop(key, None)
 
     def configure(self) -> None:
         """As wiring.Running does it: every edition that is in force, by its own recipe."""
@@ -338,9 +361,12 @@ class World:
         per_chunk = choices["sources"]["files"]["chunking"]["options"]["per_chunk"]
         chunker = Fickle() if self.collective else Lines(per_chunk)
         self.models[edition] = Model(recipe)
+        reader = Reader(
+            "files", self.files.fetch, {"text": TEXT.build(TEXT.options())}, {"text": Fingerprint("text")},
+            self.remembered, costly=("text",),
+        )  # fmt: skip
         tools = Tools(
-            "files", edition, self.files.fetch, {"text": TEXT.build(TEXT.options())},
-            {"text": Fingerprint("text")}, chunker, Fingerprint(f"{type(chunker).__name__}{per_chunk}"),
+            reader, edition, chunker, Fingerprint(f"{type(chunker).__name__}{per_chunk}"),
             "lines", lambda texts: self.embed(texts, recipe), recipe, lambda texts: [len(t) for t in texts],
         )  # fmt: skip
         return Source("files", edition, self.files, tools, max_loss=1.0, scan_every=10.0)
