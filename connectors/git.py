@@ -35,8 +35,11 @@ def _address(url: str) -> str:
     if url.startswith("~"):
         url = str(Path(url).expanduser())
     if re.match(r"(https?|ssh|git|file)://.", url):
-        if urlsplit(url).password is not None:
-            raise ValueError("must hold no password: put it into `token`, which is kept secret")
+        user, at, _ = urlsplit(url).netloc.rpartition("@")
+        if at and (":" in user or url.startswith("http")):  # a token may stand where others have a name
+            raise ValueError(
+                "must hold no password: put it into `token`, which is kept secret, its name into `user`"
+            )
         return url
     if url.startswith("/") or (re.match(r"[\w.@-]+:(?!:|//).", url) and not url.startswith("-")):
         return url

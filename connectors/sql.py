@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 
 _BY_NAME = {"int": int, "str": str, "UUID": UUID}  # what a key may be; a version begins with its name
 _UNLIKE = re.compile(r"[%\\\[]")  # what LIKE does not take as it is, somewhere
+_HAS_PASSWORD = re.compile(r"://[^/:]*:[^@]+@|(?:password|passwd|pwd)(?:=|%3d)", re.IGNORECASE)
 _Row = Mapping[str, Any]
 
 
 def _address(url: str) -> str:
     if not re.match(r"[a-z0-9_+]+://", url):
         raise ValueError("must be a SQLAlchemy URL such as postgresql+psycopg://user@host/database")
-    if re.match(r"[^/]*//[^/@]*:[^/@]*@", url):
+    if _HAS_PASSWORD.search(url):
         raise ValueError("must hold no password: put it into `password`, which is kept secret")
     return url
 

@@ -72,7 +72,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
         if (source := _source(found, given, ("sources", index), settings, chunking, base))
     }
     _names(found, data)
-    warnings = (*found.warnings, *_overlaps(found, sources))
+    warnings = tuple(_overlaps(found, sources))
     if not (settings and chroma and embedding and chunking):
         return None
     for index, source in sources.items():

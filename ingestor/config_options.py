@@ -3,6 +3,7 @@
 Pure but for two things that a config points to: the installed plugins, and the files that hold secrets.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from os import fsencode
@@ -31,7 +32,6 @@ class Check:
     tree: Tree
     folder: Path  # where relative paths begin
     problems: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
 
     def fault(self, where: Where, message: str) -> None:
         if where not in self.tree.broken:
@@ -87,6 +87,8 @@ class Check:
 
     def located(self, model: M, at: Where) -> M:
         """The model with every path in it made absolute, and every secret that names a file read from it."""
+        if "secrets" in type(model).model_fields:
+            self._misplaced(dict(model), at)
         values = {name: (value, self._value(value, (*at, name))) for name, value in model}
         return model.model_copy(update={name: new for name, (old, new) in values.items() if new is not old})
 
@@ -104,6 +106,19 @@ class Check:
                 return {key: self._value(inner, (*at, key)) for key, inner in value.items()}
         return value
 
+    def _misplaced(self, data: Mapped, at: Where) -> None:
+        """Secrets, by their names, that stand in a mapping beside ``secrets`` instead of in it."""
+        for name, value in data.items():
+            if isinstance(value, dict):
+                self._misplaced(value, (*at, name))
+            elif (
+                isinstance(value, str)
+                and value
+                and _SECRET.search(name)
+                and not self.tree.is_filled((*at, name))
+            ):
+                self.fault((*at, name), _MISPLACED)
+
     def _path(self, path: Path, at: Where) -> Path:
         if not _is_possible(path):
             self.fault(at, "must be a path without NUL characters and lone surrogates")
@@ -117,8 +132,8 @@ class Check:
         """``file:NAME`` stands for what is in that file, less the line end."""
         kind, _, name = secret.get_secret_value().partition(":")
         if kind != "file":
-            if at not in self.tree.raw:
-                self.warnings.append(self.tree.problem(at, _PLAIN))
+            if secret and not self.tree.is_filled(at):
+                self.fault(at, _PLAIN)
             return secret
         try:
             text = self._path(Path(name), at).read_text("utf-8").rstrip("\r\n")
@@ -131,7 +146,14 @@ class Check:
         return SecretStr(text)
 
 
-_PLAIN = "is a secret in plain text: write ${NAME} and set that variable, or file:/path/of/secret"
+_PLAIN = "must not be in plain text, for it is a secret: write ${NAME} and set that variable, or file:/path"
+_MISPLACED = "is by its name a secret: put it into `secrets`, as ${NAME} or file:/path"
+# As packages call theirs. A bare "token" may be a word ("anon") or the name of a file.
+_SECRET = re.compile(
+    r"(?:^|[._-])(?:pass(?:word|wd|phrase)|client_secret|secret_?(?:access_?)?key|secret|api_?key|private_key|connection_string"
+    r"|(?:access|account|api|auth|bearer|integration|personal|refresh|sas|session)_?(?:key|token))$",
+    re.IGNORECASE,
+)
 
 
 def _is_possible(path: Path) -> bool:

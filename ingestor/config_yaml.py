@@ -55,6 +55,10 @@ class Tree:
     def problem(self, where: Where, message: str) -> Problem:
         return Problem(self.line(where), key_of(where), message)
 
+    def is_filled(self, where: Where) -> bool:
+        """Whether a variable was put into the value there."""
+        return any(not found["escaped"] for found in _VARIABLE.finditer(self.raw.get(where, "")))
+
 
 def key_of(where: Where) -> str:
     """``("sources", 0, "path")`` -> ``sources[0].path``."""
@@ -104,7 +108,7 @@ class _Reader:
         if any(node is outer for outer in above):
             return self.fault(where, "an alias must not hold itself")
         if node.tag not in _TAGS:
-            return self.fault(where, f"a tag such as {node.tag.replace(_STANDARD, '!!')} has no meaning here")
+            return self.fault(where, "a tag has no meaning here: put a value that starts with ! in quotes")
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, where, (*above, node))
         if isinstance(node, yaml.SequenceNode):
@@ -178,7 +182,7 @@ class _Reader:
             return match[0][1:]
         name, default = match["name"], match["default"]
         if not (name and match["end"]):
-            self.fault(where, f"{match[0]!r} is not ${{NAME}} or ${{NAME:-default}}; a plain '${{' is '$${{'")
+            self.fault(where, "'${' does not begin ${NAME} or ${NAME:-default} here; a plain '${' is '$${'")
             return ""
         value = self.env.get(name)
         if default is not None:
@@ -208,5 +212,6 @@ def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return Problem(0, "", "not valid YAML")
     said = " ".join(part for part in (error.context, error.problem) if part)
+    said = re.sub(r"(alias|handle) '.*'", r"\1", said)  # it may be the start of a password
     hint = next((f" ({hint})" for pattern, hint in _HINTS if re.search(pattern, said)), "")
     return Problem(int(error.problem_mark.line) + 1, "", f"not valid YAML: {said}{hint}")

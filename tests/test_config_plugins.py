@@ -56,7 +56,7 @@ def options(keys: str, folder: Path = Path("/conf"), **env: str) -> Any:
 
 
 def test_every_path_in_the_options_begins_at_the_configs_folder() -> None:
-    found = options("login: {user: u, password: p, keys: [k, /abs]}\n    folders: {x: y}")
+    found = options("login: {user: u, password: '${P:-p}', keys: [k, /abs]}\n    folders: {x: y}")
     assert found.path == Path("/conf/mail")
     assert found.login.keys == (Path("/conf/k"), Path("/abs"))
     assert found.folders == {"x": Path("/conf/y")}
@@ -67,7 +67,9 @@ def test_a_secret_may_be_anywhere_and_is_never_shown(tmp_path: Path) -> None:
     found = options("login: {user: u, password: 'file:password'}", tmp_path)
     assert found.login.password.get_secret_value() == "s3cret"
     assert "s3cret" not in repr(found)
-    assert options("login: {user: 'file:password', password: p}", tmp_path).login.user == "file:password"
+    assert (
+        options("login: {user: 'file:password', password: '${P:-p}'}", tmp_path).login.user == "file:password"
+    )
 
 
 @pytest.mark.parametrize(

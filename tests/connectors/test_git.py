@@ -290,6 +290,7 @@ def test_addresses(url: str) -> None:
         ({"url": "--upload-pack=x:y"}, "must be an https"),
         ({"url": "ext::sh -c x"}, "must be an https"),
         ({"url": "https://me:secret@host/x"}, "put it into `token`"),
+        ({"url": "https://secret@host/x"}, "put it into `token`"),
         ({"url": "/x", "ref": "--force"}, "name of a branch or tag"),
         ({"url": "/x", "ref": "a:b"}, "name of a branch or tag"),
         ({"url": "git@host:x", "token": "t"}, "is for http and https"),

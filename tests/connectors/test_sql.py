@@ -346,6 +346,9 @@ def test_sqlalchemy_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ({"url": "/x.db"}, "must be a SQLAlchemy URL"),
         ({"url": "postgresql://me:secret@host/x"}, "put it into `password`"),
+        ({"url": "postgresql://me:sec/ret@host/x"}, "put it into `password`"),
+        ({"url": "postgresql://host/x?user=me&password=secret"}, "put it into `password`"),
+        ({"url": "mssql+pyodbc:///?odbc_connect=UID%3Dme%3BPWD%3Dsecret"}, "put it into `password`"),
         ({"query": "DELETE FROM x"}, "must be a SELECT"),
         ({"text": "no column"}, "must name a column in braces"),
     ],

@@ -89,7 +89,29 @@ class Project:
                 | self.source
             ],
         }
-        self.config.write_text(yaml.safe_dump(base | self.settings, sort_keys=False))
+        whole = base | self.settings
+        whole["sources"] = [self._without_secrets(source) for source in whole["sources"]]
+        self.config.write_text(yaml.safe_dump(whole, sort_keys=False))
+
+    def _without_secrets(self, source: dict[str, Any]) -> dict[str, Any]:
+        """The source with its secrets in files, for a config may not hold them."""
+        options = dict(source.get("options", {}))
+        secrets = {name: options.pop(name) for name in ("key", "secret") if name in options}
+        secrets = {**source.get("secrets", {}), **secrets}
+        kept: dict[str, Any] = {
+            name: self._file(name, source[name]) for name in ("token", "password") if name in source
+        }
+        if secrets:
+            kept["options"] = options
+            kept["secrets"] = {name: self._file(name, secret) for name, secret in secrets.items()}
+        return source | kept
+
+    def _file(self, name: str, secret: str) -> str:
+        if secret.startswith("file:"):
+            return secret
+        path = self.folder.parent / f"{self.folder.name}-{name}"
+        path.write_text(secret)
+        return f"file:{path}"
 
     def call(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""

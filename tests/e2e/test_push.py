@@ -85,7 +85,7 @@ def test_a_changed_config_is_served_on_the_same_port(
     wait(caller.is_answered)
     caller.put("a.md", PAGE.encode())
     config = project.config.read_text()
-    project.config.write_text(config.replace("file:../token", "an0ther"))
+    project.config.write_text(config.replace("file:../token", "${UNSET:-an0ther}"))
     fresh = Caller(caller.port, {"Authorization": "Bearer an0ther"})
     wait(fresh.is_answered)
     assert caller.put("b.md", PAGE.encode()).status == 401
