@@ -64,7 +64,7 @@ class Structure:
 
         try:
             by_indentation = language in INDENTED
-            found = groups_by_indentation(text, fits) if by_indentation else groups(text, language, fits)
+            found = (groups_by_indentation if by_indentation else groups)(text, language, fits)
         except NoGrammar as missing:
             found = groups_by_layout(text)
             fallback = (("fallback", f"{missing}; cut at blank lines"),)
@@ -99,4 +99,4 @@ class _Symbols:
         return (("symbol", ", ".join(names)),) if names else ()
 
 
-PLUGIN = Plugin(kind="structure", version=f"2, {versions()}", options=StructureOptions, build=Structure)
+PLUGIN = Plugin(kind="structure", version=f"3, {versions()}", options=StructureOptions, build=Structure)
