@@ -38,6 +38,14 @@ _REFUSED = re.compile(
 _MISSING = re.compile(
     r"couldn't find remote ref|not found|does not appear to be a git repository|does not exist", re.IGNORECASE
 )
+# What a fetch says of a clone that was being written when the power, or all processes, went: files are empty,
+# locks stay. A full disk is none of that.
+_DAMAGED = re.compile(
+    r"^(?!remote:)(?!.*(no space left|quota|read-only file|denied)).*"
+    r"(file exists|could not set|cannot lock ref|unable to resolve reference|reference broken|corrupt"
+    r"|did not send all necessary objects|not a git repository: '|bad (config|object|tree|ref))",
+    re.IGNORECASE,
+)
 
 
 class Failed(Exception):
@@ -63,13 +71,15 @@ class Clone:
 
     def fetch(self, ref: str, local: str, *, shallow: bool) -> str:
         """Make the local ref agree with the remote's, and give its commit. Raises NeedsHuman or Transient."""
-        depth = ["--depth=1"] if shallow else []
-        fetch = ["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", *depth]
         with self._alone():
             try:
-                _git(["init", "--quiet", "--bare", "--template=", str(self.folder)], {}, _LOCAL_SECONDS)
-                self._run([*fetch, "--", self.url, f"+{ref}:{local}"], self._remote(), self.seconds)
-                return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
+                return self._fetched(ref, local, shallow)
+            except Failed as error:
+                if not _DAMAGED.search(str(error)):
+                    raise self._unreachable(ref, str(error)) from error
+                shutil.rmtree(self.folder, ignore_errors=True)
+            try:
+                return self._fetched(ref, local, shallow)
             except Failed as error:
                 raise self._unreachable(ref, str(error)) from error
 
@@ -81,6 +91,13 @@ class Clone:
         """Remove a damaged clone; the next fetch makes another."""
         with self._alone():
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _fetched(self, ref: str, local: str, shallow: bool) -> str:
+        depth = ["--depth=1"] if shallow else []
+        fetch = ["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", *depth]
+        _git(["init", "--quiet", "--bare", "--template=", str(self.folder)], {}, _LOCAL_SECONDS)
+        self._run([*fetch, "--", self.url, f"+{ref}:{local}"], self._remote(), self.seconds)
+        return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
 
     def _run(self, arguments: Sequence[str], more: Mapping[str, str], seconds: float) -> bytes:
         return _git([f"--git-dir={self.folder}", *arguments], more, seconds)

@@ -1,6 +1,6 @@
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -188,6 +188,44 @@ def test_a_damaged_clone_is_made_anew(world: GitWorld, tmp_path: Path) -> None:
             assert not clone.exists()
     assert again == before
     assert world.connector.fetch(again["a.md"]).data == b"one"
+
+
+def _empty(clone: Path, pattern: str) -> None:
+    for path in clone.glob(pattern):
+        path.chmod(0o600)
+        path.write_bytes(b"")
+
+
+def _lock(clone: Path, pattern: str) -> None:
+    for path in [*clone.glob(pattern)] or [clone / pattern]:
+        path.with_name(f"{path.name}.lock").touch()
+
+
+@pytest.mark.parametrize("history", [True, False])
+@pytest.mark.parametrize(
+    ("harm", "what"),
+    [
+        (_lock, "shallow"),
+        (_lock, "config"),
+        (_lock, "refs/ingestor/*"),
+        (_empty, "refs/ingestor/*"),
+        (_empty, "HEAD"),
+        (_empty, "objects/??/*"),
+    ],
+)
+def test_a_clone_that_was_being_written_when_the_power_went(
+    harm: Callable[[Path, str], None], what: str, history: bool, tmp_path: Path
+) -> None:
+    """Empty files, and locks that nobody holds."""
+    world = GitWorld(tmp_path, history=history)
+    world.put("a.md", b"one")
+    listed(world.connector)
+    [clone] = (tmp_path / "cache").glob("*.git")
+    harm(clone, what)
+    world.put("b.md", b"two")
+    again = listed(world.connector)
+    assert world.connector.fetch(again["a.md"]).data == b"one"
+    assert world.connector.fetch(again["b.md"]).data == b"two"
 
 
 def test_what_the_clone_lost_is_stale(world: GitWorld) -> None:
