@@ -132,6 +132,27 @@ def test_answers_are_forgotten_only_when_no_vector_is_left(path):
         assert cache.get_answer("499") is not None
 
 
+@pytest.mark.parametrize(("day", "kept"), [(0, "vectors"), (1, "document")])
+def test_of_what_was_used_last_at_the_same_time_documents_go_first(path, day, kept):
+    now = [0.0]
+    with closing(VectorCache(path, 2_000_000, lambda: now[0])) as cache:
+        digests = fill(cache, [str(n) for n in range(500)], dimensions=384)
+        now[0] = day * DAY
+        cache.put_document(ONE, "stamp", b"x" * 1_600_000)
+        assert (cache.get_document(ONE) is not None) == (kept == "document")
+        assert (len(cache.contains(ONE, digests)) == 500) == (kept == "vectors")
+
+
+def test_a_cache_from_before_there_were_documents_is_kept(path):
+    with closing(VectorCache(path, 10**9)) as cache:
+        digests = fill(cache, ["a"])
+        cache._db.execute("DROP TABLE documents")
+    with closing(VectorCache(path, 10**9)) as cache:
+        assert cache.contains(ONE, digests) == set(digests)
+        cache.put_document(ONE, "stamp", b"data")
+        assert cache.get_document(ONE) == ("stamp", b"data")
+
+
 def test_a_smaller_bound_gives_the_disk_back(path):
     with closing(VectorCache(path, 10**9)) as cache:
         fill(cache, [str(n) for n in range(5000)], dimensions=384)
