@@ -80,6 +80,8 @@ class _Reader:
         self.flow.turn(said.pages_before)
         if said.text.strip():
             self._add(said.text, self.styles.of(element.find(f"{W}pPr")))
+        else:
+            self.flow.blank()
         self.flow.turn(said.pages_after)
         for frame in said.frames:
             self._block(frame)
@@ -128,4 +130,4 @@ def _inside(element: Element, tag: str) -> Iterator[Element]:
             yield from _inside(child, tag)
 
 
-PLUGIN = Plugin(kind="docx", version=1, options=Options, build=DocxParser)
+PLUGIN = Plugin(kind="docx", version=2, options=Options, build=DocxParser)

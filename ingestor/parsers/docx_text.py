@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from xml.etree.ElementTree import Element
 
+from ingestor.parsers.docx_math import M, linear
 from ingestor.parsers.docx_styles import W
 from ingestor.parsers.flow import Said
+from ingestor.parsers.numbers import raised
 
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
-_M = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _CHARACTERS = {f"{W}tab": "\t", f"{W}ptab": "\t", f"{W}cr": "\n", f"{W}br": "\n", f"{W}noBreakHyphen": "-"}
 _LEFT_OUT = {f"{W}del", f"{W}moveFrom", f"{W}pPr", f"{W}rPr", f"{_MC}Fallback"}
@@ -31,8 +32,10 @@ class Inline:
     def _read(self, element: Element, said: Said) -> None:
         for child in element:
             tag = child.tag
-            if tag in (f"{W}t", f"{_M}t"):
+            if tag == f"{W}t":
                 said.parts.append(child.text or "")
+            elif tag == f"{M}oMath":
+                said.parts.append(linear(child))
             elif tag in _CHARACTERS:
                 said.parts.append(_CHARACTERS[tag])
             elif tag == f"{W}lastRenderedPageBreak":
@@ -44,7 +47,10 @@ class Inline:
             elif tag == f"{W}hyperlink":
                 self._link(child, said)
             elif tag not in _LEFT_OUT:
+                begin = len(said.parts)
                 self._read(child, said)
+                if _is_raised(child):
+                    said.parts[begin:] = [raised("".join(said.parts[begin:]))]
 
     def _link(self, element: Element, said: Said) -> None:
         """Markdown's form, unless it leads to another place of the document, or is its own text."""
@@ -59,3 +65,8 @@ class Inline:
         if note is None:
             return ""
         return self._cite(" ".join(self.of(paragraph).text for paragraph in note.iter(f"{W}p")))
+
+
+def _is_raised(run: Element) -> bool:
+    placed = run.find(f"{W}rPr/{W}vertAlign")
+    return placed is not None and placed.get(f"{W}val") == "superscript"

@@ -67,6 +67,11 @@ class Flow:
         self.composer.add(kind, text)
         self._flush_notes()
 
+    def blank(self) -> None:
+        """An empty paragraph: a blank line, within code."""
+        if self._kind == "code":
+            self._lines.append("")
+
     def heading(self, text: str, level: int, number: str = "") -> None:
         """``number`` as it stands in front of the text, "2.1." for one."""
         self._flush_lines()

@@ -24,3 +24,12 @@ def _roman(value: int) -> str:
         count, value = divmod(value, worth)
         text += letters * count
     return text
+
+
+_RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻")
+
+
+def raised(text: str) -> str:
+    """A number that is set as a superscript: 10 and 6 must not become 106. Other text stays as it is."""
+    digits = text.strip().lstrip("+-−")
+    return text.translate(_RAISED) if digits.isascii() and digits.isdecimal() else text

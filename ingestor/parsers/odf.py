@@ -99,4 +99,4 @@ def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
     return ((name, found[name]) for name in ("author", "created", "modified") if name in found)
 
 
-PLUGIN = Plugin(kind="odf", version=1, options=Options, build=OdfParser)
+PLUGIN = Plugin(kind="odf", version=2, options=Options, build=OdfParser)

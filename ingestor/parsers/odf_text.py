@@ -77,6 +77,8 @@ class Reader:
         self.flow.turn(said.pages_before)
         if said.text.strip():
             self._add(element, said.text)
+        else:
+            self.flow.blank()
         self.flow.turn(said.pages_after)
         for frame in said.frames:
             self.block(frame)

@@ -1,15 +1,10 @@
-"""Rich Text Format: its paragraphs, tables, title and author. What is a heading it does not tell."""
-
-import re
-from itertools import groupby
+"""Rich Text Format: headings, lists, tables, code, links, footnotes; title, author, dates."""
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.compose import Composer
+from ingestor.parsers.rtf_read import Reader
 from ingestor.registry import Options, Plugin
 
 _CONTENT_TYPE = "application/rtf"
-_HEAD = 65_536  # bytes in which the document speaks of itself
-_FIELD = r"\{{\\(?:\*\\)?{}\s+([^{{}}\\]*)\}}"
 
 
 class RtfParser:
@@ -19,32 +14,16 @@ class RtfParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        from striprtf.striprtf import rtf_to_text
-
-        source = blob.data.decode(
-            "latin-1"
-        )  # 7 bits; what else there is stands in escapes of its own code page
-        composer = Composer()
-        lines = rtf_to_text(source, encoding="cp1252", errors="replace").split("\n")
-        for is_table, group in groupby(lines, lambda line: line.endswith("|")):
-            if is_table:
-                composer.table(line[:-1].split("|") for line in group)
-            else:
-                for line in group:
-                    composer.add("paragraph", line)
-        author = _field(source, "author")
+        reader = Reader()
+        reader.read(blob.data.decode("latin-1"))  # 7 bits; what else there is, is in a code page it names
+        composer, about = reader.flow.composer, reader.tables.about
         return Document(
             text=composer.text,
             blocks=tuple(composer.blocks),
             content_type=_CONTENT_TYPE,
-            title=_field(source, "title"),
-            extra=(("author", author),) if author else (),
+            title=about.get("title") or reader.flow.title or composer.title,
+            extra=tuple((name, about[name]) for name in ("author", "created", "modified") if about.get(name)),
         )
 
 
-def _field(source: str, name: str) -> str | None:
-    found = re.search(_FIELD.format(name), source[:_HEAD])
-    return " ".join(found[1].split()) or None if found else None
-
-
-PLUGIN = Plugin(kind="rtf", version=1, options=Options, build=RtfParser)
+PLUGIN = Plugin(kind="rtf", version=2, options=Options, build=RtfParser)

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,15 +87,54 @@ def test_lists_code_quotes_and_paragraphs() -> None:
     body = paragraph("text") + paragraph("a", "", listed(5)) + paragraph("b", "", listed(5, 1))
     body += paragraph("first", "", listed(6)) + paragraph("second", "", listed(6)) + paragraph(" ")
     body += (
-        paragraph("if x:", "C") + paragraph("    y", "C") + paragraph("said", "Q") + paragraph("odd", "Loop")
+        paragraph("if x:", "C")
+        + paragraph("", "C")
+        + paragraph("    y", "C")
+        + paragraph("said", "Q")
+        + paragraph("odd", "Loop")
     )
     assert found(parse(body, styles=STYLES, numbering=NUMBERING)) == [
         ("paragraph", "text"),
         ("list", "- a\n  - b\n1. first\n2. second"),
-        ("code", "if x:\n    y"),
+        ("code", "if x:\n\n    y"),
         ("quote", "said"),
         ("paragraph", "odd"),
     ]
+
+
+def math(body: str) -> str:
+    """Short tags: <f/> is m:f; what is not a tag is a run of text."""
+    tags = re.sub(r"<(/?)", r"<\1m:", re.sub(r">([^<]+)<", r"><r><t>\1</t></r><", body))
+    names = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    return f"<w:p><m:oMath {names}>{tags}</m:oMath></w:p>"
+
+
+@pytest.mark.parametrize(
+    ("formula", "shown"),
+    [
+        ("<e>y=</e><f><num>1</num><den>a+b</den></f>", "y=1/(a+b)"),
+        ("<sSup><e>x</e><sup>2</sup></sSup><sSup><e>e</e><sup>i+1</sup></sSup>", "x²e^(i+1)"),
+        (
+            "<sSubSup><e>x</e><sub>ij</sub><sup>n</sup></sSubSup><sSub><e>y</e><sub>0</sub></sSub>",
+            "x_ij^ny_0",
+        ),
+        ("<rad><deg/><e>2x</e></rad><rad><deg>3</deg><e>8</e></rad>", "√(2x)³√(8)"),
+        ('<nary><naryPr><chr m:val="∑"/></naryPr><sub>i=1</sub><sup>n</sup><e>i</e></nary>', "∑_(i=1)^n i"),
+        ('<d><dPr><begChr m:val="["/><endChr m:val="]"/></dPr><e>a</e><e>b</e></d>', "[a|b]"),
+        ("<d><e><m><mr><e>1</e><e>0</e></mr><mr><e>0</e><e>1</e></mr></m></e></d>", "(1, 0; 0, 1)"),
+        ("<func><fName><limLow><e>lim</e><lim>x→0</lim></limLow></fName><e>f</e></func>", "lim_(x→0) f"),
+        ("<acc><accPr/><e>a</e></acc><eqArr><e>p</e><e>q</e></eqArr>", "ap; q"),
+    ],
+)
+def test_formulas_keep_what_their_places_mean(formula: str, shown: str) -> None:
+    assert found(parse(math(formula))) == [("paragraph", shown)]
+
+
+def test_a_raised_number_is_no_part_of_the_number_before_it() -> None:
+    up = '<w:rPr><w:vertAlign w:val="superscript"/></w:rPr>'
+    body = f"<w:p><w:r><w:t>10</w:t></w:r><w:r>{up}<w:t>-6</w:t></w:r><w:r><w:t> 1</w:t></w:r>"
+    body += f"<w:r>{up}<w:t>st</w:t></w:r></w:p>"
+    assert found(parse(body)) == [("paragraph", "10⁻⁶ 1st")]
 
 
 def test_tables_are_markdown_with_merged_cells_left_empty() -> None:

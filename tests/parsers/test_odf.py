@@ -40,7 +40,8 @@ def test_a_text() -> None:
     <text:list text:style-name="L1"><text:list-item><text:p>one</text:p><text:p>more</text:p>
       <text:list><text:list-item><text:p>deep</text:p></text:list-item></text:list></text:list-item>
       <text:list-item><text:p>two</text:p></text:list-item></text:list>
-    <text:p text:style-name="P1">x = 1</text:p><text:p text:style-name="P1">y = 2</text:p>
+    <text:p text:style-name="P1">x = 1</text:p><text:p text:style-name="P1"/>
+    <text:p text:style-name="P1">y = 2</text:p>
     <text:p text:style-name="P2">loop<office:annotation><text:p>gone</text:p></office:annotation></text:p>
     <text:p text:style-name="Quotations">said</text:p>
     <text:p>around<draw:frame><draw:text-box><text:p>boxed</text:p></draw:text-box></draw:frame></text:p>
@@ -51,7 +52,7 @@ def test_a_text() -> None:
         ("paragraph", "A  B\tC\nD [link](http://x.org/y)\n      and tail[^1]."),
         ("footnote", "[^1]: the note"),
         ("list", "a. one\n  more\n  - deep\nb. two"),
-        ("code", "x = 1\ny = 2"),
+        ("code", "x = 1\n\ny = 2"),
         ("paragraph", "loop"),
         ("quote", "said"),
         ("paragraph", "around"),
