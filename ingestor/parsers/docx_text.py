@@ -47,10 +47,13 @@ class Inline:
             elif tag == f"{W}hyperlink":
                 self._link(child, said)
             elif tag not in _LEFT_OUT:
-                begin = len(said.parts)
-                self._read(child, said)
-                if _is_raised(child):
-                    said.parts[begin:] = [raised("".join(said.parts[begin:]))]
+                self._run(child, said)
+
+    def _run(self, element: Element, said: Said) -> None:
+        begin = len(said.parts)
+        self._read(element, said)
+        if _is_raised(element):
+            said.parts[begin:] = [raised("".join(said.parts[begin:]))]
 
     def _link(self, element: Element, said: Said) -> None:
         """Markdown's form, unless it leads to another place of the document, or is its own text."""
