@@ -5,7 +5,7 @@ journal each time. Read ``step`` first.
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from ingestor import decide
@@ -24,6 +24,8 @@ from ingestor.writer import BATCH, Writer
 
 log = logging.getLogger("ingestor")
 
+ALIKE = 3  # documents quarantined for one reason that are told one by one
+DISTINCT = 1000  # reasons that are counted
 IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; one larger than that goes alone
 
 
@@ -47,6 +49,7 @@ class Engine:
         self.in_flight: dict[int, Entry] = {}
         self.writer = Writer(journal, shelf, clock, random, self._wanted_recipe, self._hold_collection)
         self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
+        self._told = Counter[str]()  # how many were quarantined for this reason since the start
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only when it was taken over whole
 
     # --- what the shell calls ------------------------------------------------------------------------
@@ -124,7 +127,7 @@ class Engine:
         source, version = self.sources.get(entry.feed), entry.item.version if entry.item else None
         failure = decide.after_failure(error, entry.attempts, self.clock(), self.random(), trace)
         if failure.quarantined and source is not None and version is not None:
-            log.warning("quarantined %s (%s): %s", entry.key, entry.source, failure.reason)
+            self._tell(entry, failure.reason)
             nothing = Receipt(entry.row, version, source.tools.recipe(""), "", "", "", failure=failure)
             self.writer.put(withdraw(entry, nothing))
             return
@@ -137,6 +140,15 @@ class Engine:
         first = logging.INFO if not entry.attempts else logging.DEBUG
         log.log(first, "%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
         self.in_flight.pop(entry.row, None)
+
+    def _tell(self, entry: Entry, reason: str) -> None:
+        """A folder of pictures shall not drown what else is said."""
+        if len(self._told) > DISTINCT:
+            self._told.clear()
+        self._told[reason] += 1
+        level = logging.WARNING if self._told[reason] <= ALIKE else logging.DEBUG
+        more = "; others like it are only listed, by `ingestor status`" if self._told[reason] == ALIKE else ""
+        log.log(level, "quarantined %s (%s): %s%s", entry.key, entry.source, reason, more)
 
     # --- dispatching ---------------------------------------------------------------------------------
 
