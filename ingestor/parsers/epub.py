@@ -104,4 +104,4 @@ def _extra(about: Element | None) -> Iterator[tuple[str, Scalar]]:
         yield "created", date
 
 
-PLUGIN = Plugin(kind="epub", version=1, options=Options, build=EpubParser)
+PLUGIN = Plugin(kind="epub", version=2, options=Options, build=EpubParser)

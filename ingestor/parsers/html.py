@@ -33,13 +33,18 @@ class HtmlOptions(Options):
         description="`main` leaves out navigation, sidebars, headers and footers, and takes only what is "
         "marked as the main content where the page marks it; `full` takes all that is visible",
     )
+    links: bool = Field(
+        default=False,
+        description="whether links to other sites keep their addresses: `[text](https://…)`; they are found"
+        " then, but take up room in chunks",
+    )
 
 
 class HtmlParser:
     isolated = True
 
     def __init__(self, options: HtmlOptions) -> None:
-        self._main = options.mode == "main"
+        self._main, self._links = options.mode == "main", options.links
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text, or its tags are tangled beyond reason."""
@@ -66,10 +71,10 @@ class HtmlParser:
 
     def _page(self, root: Any) -> Page:
         """All of the page where its main content is nowhere to be seen."""
-        page = Page(self._main)
+        page = Page(self._main, self._links)
         page.walk(root)
         if not page.composer.blocks and self._main:
-            page = Page(main=False)
+            page = Page(False, self._links)
             page.walk(root)
         return page
 
@@ -112,4 +117,4 @@ def _language(tree: Any, about: dict[str, str]) -> str | None:
     return declared.strip().replace("_", "-") or None
 
 
-PLUGIN = Plugin(kind="html", version=1, options=HtmlOptions, build=HtmlParser)
+PLUGIN = Plugin(kind="html", version=2, options=HtmlOptions, build=HtmlParser)

@@ -11,14 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingestor.parsers.compose import Composer
+from ingestor.parsers.html_inline import description, formula, is_formula
 from ingestor.parsers.html_tags import words
+from ingestor.parsers.numbers import raised
 from ingestor.structure import heading_number
 
 Node = Any  # selectolax.lexbor.LexborNode
 
 _BREAK = "\0"  # stands for <br>; the tree holds no NUL
 _NEVER = words(
-    "script style template noscript svg math iframe canvas audio video object select button textarea input "
+    "script style template noscript svg iframe canvas audio video object select button textarea input "
     "rp title -comment -doctype"
 )
 _BLOCKS = words(
@@ -35,7 +37,11 @@ _AROUND_NAMES = words(
     "nav navbar navigation navheader navfooter sidebar sphinxsidebar related breadcrumb breadcrumbs footer "
     "site-header site-footer page-header page-footer menu skip-link cookie-banner cookie-consent"
 )
-_ANCHORS = words("headerlink permalink anchor anchorjs-link header-anchor heading-anchor")
+_ANCHORS = words(
+    "headerlink permalink anchor anchorjs-link header-anchor heading-anchor footnote-back footnote-backref "
+    "reversefootnote"
+)
+_ABSOLUTE = ("https://", "http://", "mailto:")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|highlight-source|brush|src)[-:]\s?([A-Za-z][\w+#]*)")
 _NO_LANGUAGE = words("default none text plaintext plain notranslate source")
@@ -46,9 +52,10 @@ _ENOUGH = 140  # visible characters that make an element the page's main content
 
 @dataclass(slots=True)
 class Page:
-    """``main``: without what surrounds the content."""
+    """``main``: without what surrounds the content; ``links``: with the addresses that links lead to."""
 
     main: bool
+    links: bool = False
     composer: Composer = field(default_factory=Composer)
     first_heading: str | None = None
     _inline: list[str] = field(default_factory=list)
@@ -64,6 +71,8 @@ class Page:
                 self._quotes -= node == "blockquote"
             elif node.tag == "-text":
                 self._inline.append(node.text_content or "")
+            elif (said := self._said(node, self.links)) is not None:
+                self._inline.append(said)
             elif not self._skipped(node):
                 todo.extend(self._opened(node))
         self._end_paragraph()
@@ -121,17 +130,18 @@ class Page:
         cells: list[str] = []
         for node in _children(row):
             if node.tag in ("td", "th") and not self._skipped(node):
-                cells += [one_line(self._text(node)), *[""] * (_columns(node) - 1)]
+                cells += [one_line(self._text(node, self.links)), *[""] * (_columns(node) - 1)]
         return cells[:_MOST_COLUMNS]
 
     def _list(self, root: Node) -> str:
         """Its items, a line each; the level shows in the indentation."""
         lines, marks = [""], [_Marks(root.tag == "ol")]
-        for node, entering in self._events(root):
+        for node, entering in self._events(root, self.links):
+            if isinstance(node, str):
+                lines[-1] += node
+                continue
             tag = node.tag
-            if tag == "-text":
-                lines[-1] += node.text_content or ""
-            elif tag == "br":
+            if tag == "br":
                 lines[-1] += " "
             elif tag in _LISTS and node.mem_id != root.mem_id:
                 marks.append(_Marks(tag == "ol")) if entering else marks.pop()
@@ -142,20 +152,20 @@ class Page:
                 lines[-1] += " "
         return "\n".join(filter(None, map(_item, lines)))
 
-    def _text(self, root: Node) -> str:
+    def _text(self, root: Node, links: bool = False) -> str:
         """All that is visible below a node, blocks set apart by a space."""
         parts: list[str] = []
-        for node, entering in self._events(root):
-            if node.tag == "-text":
-                parts.append(node.text_content or "")
+        for node, entering in self._events(root, links):
+            if isinstance(node, str):
+                parts.append(node)
             elif node.tag == "br" and entering:
                 parts.append(_BREAK)
             elif node.tag in _BLOCKS and node.tag != "pre":
                 parts.append(" ")
         return "".join(parts)
 
-    def _events(self, root: Node) -> Iterator[tuple[Node, bool]]:
-        """Every node that is not skipped at its start (True), and every element at its end (False).
+    def _events(self, root: Node, links: bool) -> Iterator[tuple[Node | str, bool]]:
+        """Every element that is not skipped at its start (True) and at its end (False), and every text.
 
         Nodes are told apart by ``mem_id``: ``==`` compares their whole markup.
         """
@@ -163,13 +173,39 @@ class Page:
         todo = [(child, True) for child in _children(root)][::-1]
         while todo:
             node, entering = todo.pop()
-            if node.tag == "-text" or not entering:
-                yield node, entering
+            if not entering:
+                yield node, False
+            elif node.tag == "-text":
+                yield node.text_content or "", True
+            elif (said := self._said(node, links)) is not None:
+                yield said, True
             elif not self._skipped(node):
                 yield node, True
                 todo.append((node, False))
                 todo.extend([(child, True) for child in _children(node)][::-1])
         yield root, False
+
+    def _said(self, node: Node, links: bool) -> str | None:
+        """The text of what is more than the text in it: formulas, pictures, raised numbers, links."""
+        tag = node.tag
+        if tag == "math":
+            return formula(node)
+        if tag == "img" and (is_formula(node) or not self._skipped(node)):
+            return description(node)
+        if tag == "sup" and not self._skipped(node):
+            text = node.text().strip()  # raised in raised ones: looked through once for each, not for all
+            return high if (high := raised(text)) != text else None
+        if tag == "a" and links and not self._skipped(node):
+            return self._link(node)
+        return None
+
+    def _link(self, node: Node) -> str | None:
+        """In Markdown's form, unless it leads to another place of the site, or its text is the address."""
+        address = (node.attributes.get("href") or "").strip()
+        if not address.startswith(_ABSOLUTE) or any(child.tag in _BLOCKS for child in _children(node)):
+            return None
+        text = self._text(node)
+        return f"[{one_line(text)}]({address})" if text.strip() and text.strip() not in address else None
 
     def _skipped(self, node: Node) -> bool:
         tag = node.tag

@@ -98,6 +98,47 @@ def test_the_main_content_is_found(body: str, text: str) -> None:
     assert parse(f"<body>{body}").text == text.strip()
 
 
+FALLBACK = 'class="mwe-math-fallback-image-inline" aria-hidden=true'
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("10<sup>6</sup>, 10<sup>\u22123</sup> m<sup>2</sup>, 1<sup>st</sup>", "10⁶, 10⁻³ m², 1st"),
+        ("claims<a href='#n1' class=footnote-ref><sup>1</sup></a>.<sup>[2]</sup>", "claims¹.[2]"),
+        ("<ol><li>A note.<a href='#r1' class=footnote-back>\u21a9</a></ol>", "1. A note."),
+        ("Let <math alttext='G'><mi>G</mi></math> be", "Let G be"),
+        ("<math><mi>e</mi><annotation encoding='application/x-tex'>e^x</annotation></math>", "e^x"),
+        ("so <math><mi>y</mi></math>.", "so y."),
+        (f"E<i hidden><math></math></i><img {FALLBACK} alt='{{\\displaystyle x}}'>.", "Ex."),
+        ("<p>See <img alt='a  red pump'>below<img alt=''><img alt='b.png'>", "See a red pump below"),
+        ("<img alt=gone hidden>in", "in"),
+        ("<table><tr><td>km<sup>2</sup><td><img alt=yes><tr><td>3<td>4</table>",
+         "| km² | yes |\n| --- | --- |\n| 3 | 4 |"),
+    ],
+)  # fmt: skip
+def test_formulas_pictures_and_raised_numbers(body: str, text: str) -> None:
+    assert parse(body).text == text
+
+
+def test_raised_text_in_raised_text_is_no_trouble() -> None:
+    assert parse("<p>" + "<sup>a" * 500).text == "a" * 500
+
+
+LINKS = """<h2><a href="https://a.org/">A head</a></h2>
+<p>See <a href="https://a.org/x">the <b>site</b></a>, <a href="b.html">b</a>, <a href="https://c.org">c.org</a>,
+<a href="https://d.org"><img alt=""></a><a href="https://e.org"><div>block</div></a></p>
+<ul><li><a href="mailto:ada@x.org">Ada</a></ul>"""
+
+
+def test_links_keep_their_addresses_where_that_is_asked_for() -> None:
+    document = parse(LINKS, PLUGIN.build(HtmlOptions(links=True)))
+    shown = ["A head", "See [the site](https://a.org/x), b, c.org,", "[block](https://e.org)"]
+    shown += ["- [Ada](mailto:ada@x.org)"]
+    assert texts(document) == shown
+    assert texts(parse(LINKS)) == ["A head", "See the site, b, c.org,", "block", "- Ada"]
+
+
 def test_a_layout_table_is_walked_through() -> None:
     page = "<table><tr><td><table><tr><td>menu<td>x</table></td><td><h1>T</h1><p>text</p></td></tr></table>"
     assert kinds(parse(page)) == [

@@ -1,0 +1,28 @@
+"""What formulas and pictures of an HTML page say, in words. Pure."""
+
+import re
+from typing import Any
+
+_FILE = re.compile(r"\S+\.\w{3,4}", re.ASCII)
+_STYLED = re.compile(r"\{\\(?:display|text)style (.*)\}", re.DOTALL)
+
+
+def formula(math: Any) -> str:
+    """In TeX, where the page has that."""
+    noted = math.css_first("annotation[encoding*=tex]")
+    return _shown(math.attributes.get("alttext") or (noted or math).text())
+
+
+def is_formula(picture: Any) -> bool:
+    """As MediaWiki has them: the formula is hidden from all who see, the picture from all others."""
+    return "mwe-math" in (picture.attributes.get("class") or "")
+
+
+def description(picture: Any) -> str:
+    """What stands for it where it can't be seen, set apart, unless that is but the name of a file."""
+    said = _shown(picture.attributes.get("alt") or "")
+    return said if is_formula(picture) else "" if _FILE.fullmatch(said) else f" {said} "
+
+
+def _shown(said: str) -> str:
+    return _STYLED.sub(r"\1", said.strip())
