@@ -1,4 +1,4 @@
-"""What formulas and pictures of an HTML page say, in words. Pure."""
+"""What formulas and pictures of an HTML page say, in words, and which links are marks of notes. Pure."""
 
 import re
 from typing import Any
@@ -22,6 +22,12 @@ def description(picture: Any) -> str:
     """What stands for it where it can't be seen, set apart, unless that is but the name of a file."""
     said = _shown(picture.attributes.get("alt") or "")
     return said if is_formula(picture) else "" if _FILE.fullmatch(said) else f" {said} "
+
+
+def cites(link: Any) -> bool:
+    """Whether it is the mark of a note, which books often don't raise but by a style."""
+    names = link.attributes
+    return "noteref" in f"{names.get('epub:type')} {names.get('role')} {names.get('class')}"
 
 
 def _shown(said: str) -> str:

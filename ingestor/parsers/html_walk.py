@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingestor.parsers.compose import Composer
-from ingestor.parsers.html_inline import description, formula, is_formula
+from ingestor.parsers.html_inline import cites, description, formula, is_formula
 from ingestor.parsers.html_tags import words
 from ingestor.parsers.numbers import raised
 from ingestor.structure import heading_number
@@ -192,9 +192,10 @@ class Page:
             return formula(node)
         if tag == "img" and (is_formula(node) or not self._skipped(node)):
             return description(node)
-        if tag == "sup" and not self._skipped(node):
+        if (tag == "sup" or (tag == "a" and cites(node))) and not self._skipped(node):
             text = node.text().strip()  # raised in raised ones: looked through once for each, not for all
-            return high if (high := raised(text)) != text else None
+            if (high := raised(text)) != text:
+                return high
         if tag == "a" and links and not self._skipped(node):
             return self._link(node)
         return None

@@ -106,6 +106,7 @@ FALLBACK = 'class="mwe-math-fallback-image-inline" aria-hidden=true'
     [
         ("10<sup>6</sup>, 10<sup>\u22123</sup> m<sup>2</sup>, 1<sup>st</sup>", "10⁶, 10⁻³ m², 1st"),
         ("claims<a href='#n1' class=footnote-ref><sup>1</sup></a>.<sup>[2]</sup>", "claims¹.[2]"),
+        ("claims<a epub:type=noteref href='#n'>12</a> <a role=doc-noteref>[2]</a>", "claims¹² [2]"),
         ("<ol><li>A note.<a href='#r1' class=footnote-back>\u21a9</a></ol>", "1. A note."),
         ("Let <math alttext='G'><mi>G</mi></math> be", "Let G be"),
         ("<math><mi>e</mi><annotation encoding='application/x-tex'>e^x</annotation></math>", "e^x"),
