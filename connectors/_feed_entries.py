@@ -6,9 +6,10 @@ would open by itself; it takes scripts and the like out of the entries.
 
 import calendar
 import json
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from hashlib import blake2b
 from html import escape
 from io import BytesIO
@@ -26,7 +27,8 @@ class NoFeed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """``key``: its id, or its link if it has none; ``html``: its text as the feed has it."""
+    """``key``: its id; else its link or title, with a digest of it all where the feed has that twice, or
+    neither. ``html``: its text as the feed has it."""
 
     key: str
     link: str | None
@@ -61,10 +63,18 @@ def entries(data: bytes, content_type: str | None, url: str) -> Found:
     """Each key once, in the feed's order; ``url``: where it was found. Raises NoFeed."""
     is_json = data.lstrip(b"\xef\xbb\xbf\r\n\t ").startswith(b"{")
     found, whole = (_of_json(data, url), True) if is_json else _of_xml(data, content_type, url)
+    names = Counter(entry.link or entry.title for entry in found if not entry.key)
     kept: dict[str, Entry] = {}
     for entry in found:
-        kept.setdefault(entry.key, entry)
+        key = entry.key or _name(entry, names)
+        kept.setdefault(key, replace(entry, key=key))
     return Found(tuple(kept.values()), whole)
+
+
+def _name(entry: Entry, names: Counter[str]) -> str:
+    """What tells an entry without an id from the others; ``names``: how often each is used."""
+    name = entry.link or entry.title
+    return name if name and names[name] == 1 else f"{name}#{replace(entry, changed=None).version}"
 
 
 def _of_xml(data: bytes, content_type: str | None, url: str) -> tuple[list[Entry], bool]:
@@ -87,7 +97,7 @@ def _xml_entry(found: dict[str, Any], url: str) -> Entry | None:
     summary = (found.get("summary") or "", (found.get("summary_detail") or {}).get("type"))
     text, kind = max(contents, key=lambda content: len(content[0]), default=summary)
     moment = next(filter(None, (dict.get(found, name) for name in _MOMENTS)), None)  # its own get() warns
-    changed = float(calendar.timegm(moment)) if moment else None
+    changed = _in_utc(moment) if moment else None
     link = normal(found.get("link") or "", url) if found.get("link") else None
     html = _paragraphs(text) if kind == "text/plain" else text
     return _entry(found.get("id"), link, found.get("title"), html, found.get("author"), changed)
@@ -114,18 +124,28 @@ def _json_entry(item: Mapping[str, Any], feed: Mapping[str, Any], url: str) -> E
 def _entry(
     key: object, link: str | None, title: object, html: str, author: object, changed: float | None
 ) -> Entry | None:
-    """None where nothing tells it from others."""
-    name = _text(key) or link or _text(title)
-    return Entry(name, link, _text(title), _text(html), _text(author) or None, changed) if name else None
+    """None where there is nothing in it; ``key`` is "" where it has no id."""
+    entry = Entry(_text(key), link, _text(title), _text(html), _text(author) or None, changed)
+    return entry if entry.key or link or entry.title or entry.html else None
 
 
 def _paragraphs(text: str) -> str:
     return "".join(f"<p>{escape(part)}</p>\n" for part in text.split("\n\n") if part.strip())
 
 
-def _seconds(moment: object) -> float | None:
+def _in_utc(moment: tuple[int, ...]) -> float | None:
+    """POSIX seconds; None of a moment that is none, as databases' 0000-00-00."""
     try:
-        return datetime.fromisoformat(str(moment)).timestamp() if moment else None
+        return float(calendar.timegm(moment))
+    except ValueError:
+        return None
+
+
+def _seconds(moment: object) -> float | None:
+    """POSIX seconds; one without a zone is taken to be UTC."""
+    try:
+        found = datetime.fromisoformat(str(moment)) if moment else None
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() if found else None
     except (ValueError, OverflowError):
         return None
 

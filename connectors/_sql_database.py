@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from weakref import finalize
 
 from pydantic import SecretStr
 
@@ -59,10 +60,12 @@ class Database:
         waits = _waits(url.drivername.partition("+")[2], _SECONDS)
         told = {name: value for name, value in waits.items() if name not in url.query}
         try:
-            return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=told)
+            engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=told)
         except ImportError as error:
             wanted = f"{sys.executable} -m pip install {error.name}"
             raise NeedsHuman(f"the driver of {self._url} is not installed: {wanted}") from error
+        finalize(self, engine.dispose)  # a source that left the config leaves no connections open
+        return engine
 
     def _trouble(self, error: Exception) -> Exception:
         said = str(getattr(error, "orig", None) or error).strip().splitlines()[0]

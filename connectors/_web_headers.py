@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 
 Headers = Mapping[str, str]  # by lower-case name; several of one name are joined by ", "
@@ -46,9 +47,10 @@ def day_of_change(headers: Headers) -> float | None:
 
 
 def time_of(text: str | None) -> float | None:
-    """POSIX seconds of an HTTP date."""
+    """POSIX seconds of an HTTP date, which is one of UTC whether it says so or not."""
     try:
-        return parsedate_to_datetime(text).timestamp() if text else None
+        found = parsedate_to_datetime(text) if text else None
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() if found else None
     except (ValueError, OverflowError):
         return None
 

@@ -3,7 +3,8 @@
 A name is resolved here, every address it has is judged, and the connection goes to one of those very
 addresses: what the name resolves to a moment later is of no interest. As connections are opened here and
 nowhere else, there is no way around it. Reads and writes end at the request's deadline, however slowly a
-server drips.
+server drips; so does looking for a name, which the system can only do in its own time: in a thread that is
+left behind.
 """
 
 import socket
@@ -11,6 +12,8 @@ import ssl
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
 
 import httpcore
 
@@ -82,7 +85,7 @@ class Judging(httpcore.NetworkBackend):
 
     def _judged(self, host: str, port: int) -> list[str]:
         """All addresses of the name, if all may be asked: a name with one that may not is a trick."""
-        addresses = self._outside.resolve(host, port)
+        addresses = _in_time(lambda: self._outside.resolve(host, port), self.left(None), host)
         for address in addresses:
             if not may_ask(host, address, self._allowed):
                 shown = "" if address == host else f" (it resolves to {address})"
@@ -90,6 +93,26 @@ class Judging(httpcore.NetworkBackend):
                     f"{host}{shown} is not a public address: if it is meant, name it in `allow_private`"
                 )
         return addresses
+
+
+def _in_time(look: Callable[[], list[str]], seconds: float, host: str) -> list[str]:
+    """What ``look`` gives, or raises. Raises httpcore.ConnectTimeout after ``seconds``."""
+    found: SimpleQueue[list[str] | Exception] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            found.put(look())
+        except Exception as error:  # noqa: BLE001 - whoever waits raises it
+            found.put(error)
+
+    Thread(target=run, name=f"resolve {host}", daemon=True).start()
+    try:
+        result = found.get(timeout=seconds)
+    except Empty:
+        raise httpcore.ConnectTimeout(f"no name server says in time where {host} is") from None
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 class _Timed(httpcore.NetworkStream):

@@ -123,15 +123,15 @@ class Sql:
             key = _BY_NAME[item.version.partition(" ")[0]](item.key)
             statement = self._select(None).where(column(self._options.key) == key)
             rows = [_plain(row._mapping) for row in connection.execute(statement)]
-        if not rows:
-            raise Stale(f"{item.uri} vanished since it was listed")
-        if self._item(rows[0]).version != item.version:
-            raise Stale(f"{item.uri} changed since it was listed")
-        data = filled(self._options.text, rows[0].__getitem__)
+            if not rows:
+                raise Stale(f"{item.uri} vanished since it was listed")
+            if self._item(rows[0]).version != item.version:
+                raise Stale(f"{item.uri} changed since it was listed")
+            data = filled(self._options.text, rows[0].__getitem__)
+            name = written(self._options.file_name, {"key": item.key, **rows[0]}.__getitem__)
         limit = self._options.max_size
         if len(data) > limit:
             raise BadDocument(f"{item.uri} has {len(data):,} bytes; max_size is {limit:,}: raise it")
-        name = written(self._options.file_name, {"key": item.key, **rows[0]}.__getitem__)
         return Blob(data, name.rpartition("/")[2])
 
     def newest(self, cursor: str, mark: Mark) -> Rows:
@@ -161,7 +161,7 @@ class Sql:
 
         query = self._options.query.replace(":", "\\:")  # else it would name a parameter
         chosen = [literal_column("*")] if names is None else [column(name) for name in names]
-        return select(*chosen).select_from(text(f"({query}) documents"))
+        return select(*chosen).select_from(text(f"({query}\n) documents"))  # it may end with a comment
 
     def _at(self, under: str) -> Any:
         """What rows with that key or below it meet, and perhaps others. An index finds one key; where no
@@ -175,7 +175,7 @@ class Sql:
 
     def _item(self, row: _Row) -> Item:
         options = self._options
-        key = row.get(options.key)
+        key = row[options.key]
         known = self._key(key)
         changed = row[options.version] if options.version else None
         shown = {name: row[name] for name in self._listed or row}

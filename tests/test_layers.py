@@ -61,6 +61,7 @@ MAY_THREAD = {
     "connectors.files": "a Lock: most remote file systems serve one caller at a time",
     "connectors._imap_sessions": "a Lock: workers share connections; a Timer closes what is idle",
     "connectors._push_http": "a few workers answer requests, each at the speed of its caller",
+    "connectors._web_network": "names are found in the system's own time: by a thread that can be left",
     "connectors._watchdog": "watchdog calls back on its own threads",
 }
 

@@ -148,5 +148,5 @@ class PostgresWorld:
 
     def reads(self) -> int:
         """Statements that ask for a row."""
-        asked = rf'FROM {self.table}\) documents\s+WHERE "Key" ='
+        asked = rf'FROM {self.table}\s*\) documents\s+WHERE "Key" ='
         return len(re.findall(asked, self._log.read_text(errors="replace")))

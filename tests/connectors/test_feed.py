@@ -1,6 +1,7 @@
 """The feed connector against a real server on this machine."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from connectors._feed_entries import Entry, NoFeed, entries
+from connectors._web_headers import time_of
 from connectors.feed import Feed, FeedOptions
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
@@ -301,6 +303,39 @@ def test_json_feed() -> None:
         Entry("6", None, "B", "<p>1 &lt; 2</p>", "Eve", None),
         Entry("https://x.test/c", "https://x.test/c", "", "", "Ada", None),
     )
+
+
+WITHOUT_IDS = b"""<rss version="2.0"><channel>
+<item><title>One</title><link>/changes</link><pubDate>0000-00-00</pubDate></item>
+<item><title>Two</title><link>/changes</link><pubDate>Wed, 30 Nov -0001 00:00:00 +0000</pubDate></item>
+<item><title>Same</title><description>first</description></item>
+<item><title>Same</title><description>second</description></item>
+<item><title>Alone</title></item>
+<item><description>Nothing but text.</description></item>
+<item><title>Three</title><link>/3</link></item></channel></rss>"""
+
+
+def test_entries_without_an_id_are_told_apart_by_all_they_have() -> None:
+    found = entries(WITHOUT_IDS, None, "https://x.test/feed").entries
+    assert [entry.title for entry in found] == ["One", "Two", "Same", "Same", "Alone", "", "Three"]
+    keys = [entry.key for entry in found]
+    assert len(set(keys)) == len(keys)
+    assert (keys[4], keys[6]) == ("Alone", "https://x.test/3")
+    assert all(entry.changed is None for entry in found)
+    moved = WITHOUT_IDS.replace(b"0000-00-00", b"Sun, 01 Mar 2026 10:00:00 GMT")
+    assert [entry.key for entry in entries(moved, None, "https://x.test/feed").entries] == keys
+
+
+def test_a_time_without_a_zone_is_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = {"items": [{"id": 1, "date_published": "2026-03-01T10:00:00"}]}
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        [entry] = entries(json.dumps(feed).encode(), None, "https://x.test/feed").entries
+        assert entry.changed == time_of("Sun, 01 Mar 2026 10:00:00") == WHEN
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_a_feed_that_was_cut_off_says_so() -> None:

@@ -43,7 +43,7 @@ def test_text_is_read_of_what_is_fetched_alone(tmp_path: Path) -> None:
     statements = watched(world.connector.database.engine())
     item = listed(world.connector)["a.md"]
     assert statements == [
-        "SELECT \"Key\", version, author FROM (SELECT * FROM documents WHERE author != ':nobody') documents"
+        "SELECT \"Key\", version, author FROM (SELECT * FROM documents WHERE author != ':nobody' ) documents"
     ]
     world.connector.fetch(item)
     assert statements[1].startswith("SELECT *") and statements[1].endswith('WHERE "Key" = ?')
@@ -139,7 +139,7 @@ def test_a_poll_reads_what_was_written_alone(tmp_path: Path) -> None:
         assert hints.unders() == ["a"]
     assert read == [("i", 10), ("b", 9), ("h", 8)]
     assert set(statements) == {
-        "SELECT \"Key\", version FROM (SELECT * FROM documents WHERE author != ':nobody') documents "
+        "SELECT \"Key\", version FROM (SELECT * FROM documents WHERE author != ':nobody' ) documents "
         "WHERE version >= ? ORDER BY version DESC LIMIT ? OFFSET ?"
     }
 
@@ -294,6 +294,7 @@ def test_a_key_comes_back_as_it_was(key: object) -> None:
         ({"version": "nowhere"}, "no such column"),
         ({"cursor": "nowhere"}, "no such column"),
         ({"key": "author"}, "in two rows"),
+        ({"version": None, "key": "KEY"}, "gives no column 'KEY'"),
         ({"key": "at"}, "a key is a whole number, text or a UUID"),
         ({"version": None, "metadata": ["nothing"]}, "gives no column 'nothing'"),
         ({"url": "nonsense://x"}, "can't be asked"),
@@ -306,6 +307,27 @@ def test_what_needs_a_person(tmp_path: Path, options: dict[str, Any], message: s
     world.put("b.md", b"two")
     with pytest.raises(NeedsHuman, match=message):
         listed(world.connector)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize("template", ["text", "file_name"])
+def test_a_template_that_names_no_column_needs_a_person(tmp_path: Path, template: str) -> None:
+    """With a version column only what is fetched shows it."""
+    world = DatabaseWorld(tmp_path, **{template: "{nothing}"})
+    world.put("a.md", b"one")
+    item = listed(world.connector)["a.md"]
+    with pytest.raises(NeedsHuman, match="gives no column 'nothing'"):
+        world.connector.fetch(item)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_query_may_end_with_a_comment(tmp_path: Path) -> None:
+    world = DatabaseWorld(tmp_path, query="SELECT * FROM documents -- all of them")
+    world.put("a.md", b"one")
+    item = listed(world.connector)["a.md"]
+    assert world.connector.fetch(item).data == b"one"
 
 
 @pytest.mark.slow

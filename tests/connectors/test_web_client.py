@@ -4,6 +4,7 @@ import gzip
 import socket
 import ssl
 import subprocess
+import threading
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
@@ -151,6 +152,21 @@ def test_a_name_without_an_address(server: Site) -> None:
 
     with client_of(server, names=Outside(resolve)) as client, pytest.raises(Transient, match="not known"):
         client.get("http://nowhere.test/")
+
+
+def test_a_name_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
+    never = threading.Event()
+
+    def resolve(host: str, port: int) -> list[str]:
+        never.wait()
+        return ["127.0.0.2"]
+
+    terms = Terms(frozenset(), timeout=0.2)
+    try:
+        with Client(terms, Outside(resolve), {}) as client, pytest.raises(Transient, match="in time"):
+            client.get("http://slow.test/")
+    finally:
+        never.set()
 
 
 # -- certificates

@@ -405,7 +405,12 @@ def test_any_page_can_be_read(page: str) -> None:
         (gzip.compress(b"<urlset><url><loc>/a</loc></url></urlset>", mtime=0), Sitemap(("https://x.test/a",))),
         (b"\xef\xbb\xbfhttps://x.test/a\r\nhttps://x.test/b\n", Sitemap(("https://x.test/a", "https://x.test/b"))),
         (b"<urlset/>", Sitemap()),
-        (b"", Sitemap()),
+        (b"<urlset><url><loc></loc></url></urlset>", Sitemap()),
+        (b'\r\n <?xml version="1.0"?><urlset><url><loc>/a</loc></url></urlset>', Sitemap(("https://x.test/a",))),
+        (b"<rss><channel><link>/</link><item><title>/no</title><link>/a</link></item></channel></rss>",
+         Sitemap(("https://x.test/a",))),
+        (b'<feed xmlns="http://www.w3.org/2005/Atom"><link href="/"/><entry><link href="/a"/>'
+         b'<link rel="edit" href="/no"/></entry></feed>', Sitemap(("https://x.test/a",))),
     ],
 )  # fmt: skip
 def test_sitemaps(data: bytes, expected: Sitemap) -> None:
@@ -418,7 +423,7 @@ BOMB = b'<!DOCTYPE u [<!ENTITY a "aaaaa"><!ENTITY b "&a;&a;&a;">]><urlset><url><
 @pytest.mark.parametrize(
     ("data", "message"),
     [(b"<html></html>", "root is <html>"), (b"<urlset><url>", "no element found"),
-     (b"maintenance", "neither XML"),
+     (b"maintenance", "neither XML"), (b"", "is empty"), (b"\r\n", "is empty"),
      (BOMB, "declares entities"), (BOMB.decode().encode("utf-16"), "declares entities"),
      (b"\x1f\x8bnonsense", "can't be unpacked")],
 )  # fmt: skip
