@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from ctypes import POINTER, byref, c_double, c_int, cast, create_string_buffer
 from dataclasses import dataclass, field
 from datetime import datetime
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -154,20 +155,16 @@ def _line(page: "PdfTextPage", text: str, first: int, last: int) -> Line:
     hyphen = raw.FPDFText_IsHyphen(page, last) == 1 or text.rstrip()[-1:] in _HYPHENS
     plain = _HYPHEN.sub(_rejoined, text.strip())
     left, right = _edges(page, first)[0], _edges(page, last)[1]
-    x, baseline = c_double(), c_double()
-    raw.FPDFText_GetCharOrigin(page, first, byref(x), byref(baseline))
-    matrix = raw.FS_MATRIX()
-    raw.FPDFText_GetMatrix(page, first, byref(matrix))
-    size = raw.FPDFText_GetFontSize(page, first) * (math.hypot(matrix.c, matrix.d) or 1.0)
     middle = (first + last) // 2
-    fonts = [_font(page, at) for at in (first, middle, last)]
+    looked_at = (first, middle, last)  # one of them may be the mark of a note: smaller, and raised
+    fonts = [_font(page, at) for at in looked_at]
     weight = raw.FPDFText_GetFontWeight(page, middle)
     return Line(
         plain.removesuffix("-") if hyphen else plain,
         left,
         right,
-        baseline.value,
-        round(size, 1),
+        median_low(_baseline(page, at) for at in looked_at),
+        median_low(_size(page, at) for at in looked_at),
         bold=weight >= _BOLD or any(part in fonts[1][0] for part in _BOLD_NAMES),
         mono=sum(map(_is_mono, fonts)) >= 2,
         hyphen=hyphen,
@@ -186,6 +183,24 @@ def _edges(page: "PdfTextPage", at: int) -> tuple[float, float]:
     left, right, bottom, top = c_double(), c_double(), c_double(), c_double()
     raw.FPDFText_GetCharBox(page, at, byref(left), byref(right), byref(bottom), byref(top))
     return left.value, right.value
+
+
+def _baseline(page: "PdfTextPage", at: int) -> float:
+    from pypdfium2 import raw
+
+    x, y = c_double(), c_double()
+    raw.FPDFText_GetCharOrigin(page, at, byref(x), byref(y))
+    return float(y.value)
+
+
+def _size(page: "PdfTextPage", at: int) -> float:
+    """Of the type in which a character is set, in points."""
+    from pypdfium2 import raw
+
+    matrix = raw.FS_MATRIX()
+    raw.FPDFText_GetMatrix(page, at, byref(matrix))
+    size = float(raw.FPDFText_GetFontSize(page, at))
+    return round(size * (math.hypot(matrix.c, matrix.d) or 1.0), 1)
 
 
 def _font(page: "PdfTextPage", at: int) -> tuple[str, int]:
@@ -253,4 +268,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=1, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=2, options=PdfOptions, build=PdfParser)

@@ -60,6 +60,13 @@ def test_text_with_pages_and_headings_by_size() -> None:
     assert document.extra == (("pages", 4), ("author", "Ada L."), ("created", "2024-01-31T12:00:00+01:00"))
 
 
+def test_the_raised_mark_of_a_note_is_no_line_of_its_own_size_and_place() -> None:
+    note = [(50, 103, 5, "1"), (58, 100, 8, "A note on what was said above, which goes on"),
+            (50, 90, 8, "in a second line.")]  # fmt: skip
+    text = texts(parse(pdf([[(50, 700, 10, "Text to which there is a note at the foot."), *note]])))
+    assert text[1:] == ["1 A note on what was said above, which goes on in a second line."]
+
+
 def test_the_outline_goes_before_sizes() -> None:
     document = parse(pdf(BODY, OUTLINE, info="/Title(Report)"))
     headings = [
