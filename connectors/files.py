@@ -10,6 +10,7 @@ import errno
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from threading import Lock
 from typing import Annotated, Any, TypeVar
 
@@ -192,10 +193,15 @@ class Files:
                     yield path, info
 
     def _all(self, system: Any, root: str, under: str) -> list[tuple[str, _Info]]:
-        found = system.find(_join(root, under), detail=True).values()
+        place = _join(root, under)
+        found = dict(system.find(place, detail=True))
+        if under and place not in found:  # an object may have the name of a folder, and is then left out
+            with suppress(FileNotFoundError):
+                system.invalidate_cache()
+                found[place] = system.info(place)
         return [
             (path, info)
-            for info in found
+            for info in found.values()
             if info["type"] == "file" and (path := _beneath(root, info["name"])) and not path.endswith("/")
         ]
 

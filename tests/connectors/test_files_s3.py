@@ -56,6 +56,15 @@ def test_a_prefix(server: dict[str, Any]) -> None:
     assert listed(Files(FilesOptions.model_validate(source))).keys() == {"a.md", "deep/b.md"}
 
 
+def test_an_object_with_the_name_of_a_folder(server: dict[str, Any]) -> None:
+    world = in_s3(server)
+    for key in ("both", "both/in.md", "bother"):
+        world.system.call_s3("put_object", Bucket=world.root, Key=key, Body=b"x")
+    assert listed(world.connector).keys() == {"both", "both/in.md", "bother"}
+    assert {item.key for item in world.connector.scan_under("both")} == {"both", "both/in.md"}
+    assert not list(world.connector.scan_under("nothing"))
+
+
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
