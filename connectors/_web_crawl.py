@@ -87,6 +87,8 @@ class Crawl:
         self._manners = Manners(client)
         self._failed: Counter[str] = Counter()  # by origin: pages one after another
         self._started = False
+        self._entered = False  # whether a page is asked for
+        self._elsewhere = ""  # the first address of a sitemap that is none of ours
         self._start_errors: list[Exception] = []
 
     def run(self) -> None:
@@ -102,6 +104,11 @@ class Crawl:
             self.cut = bool(self._queue) and len(self._seen) - len(self._queue) >= self._bounds.max_pages
         if self._start_errors and not self._started:
             raise self._start_errors[0]
+        if self._elsewhere and not self._entered and not self.unread:
+            raise NeedsHuman(
+                f"no address in the sitemap may be asked, as {self._elsewhere}: if that is meant, put its "
+                "folder into `within`, or correct `exclude`"
+            )
         if self.unread and self._bounds.follow != "none":
             for page in self._mirror.pages():
                 if page.version and page.url not in self._seen:
@@ -125,9 +132,14 @@ class Crawl:
                 yield Step(url, "sitemap", start=True)
 
     def _add(self, step: Step) -> None:
-        if step.url not in self._seen and self._may_enter(step):
+        if step.url in self._seen:
+            return
+        if self._may_enter(step):
             self._seen.add(step.url)
             self._queue.append(step)
+            self._entered |= step.role == "page"
+        elif self._bounds.follow == "sitemap":
+            self._elsewhere = self._elsewhere or step.url
 
     def _may_enter(self, step: Step) -> bool:
         bounds = self._bounds

@@ -518,6 +518,19 @@ def test_a_start_that_robots_may_not_read(server: Site, cache: Path) -> None:
         listed(web(server, cache))
 
 
+def test_a_sitemap_that_names_pages_of_another_host_alone_needs_a_person(server: Site, cache: Path) -> None:
+    """As after a move to www: not as if all pages were gone."""
+    there = "http://www.site.test/a.html"
+    server.say("/sitemap.xml", sitemap_of(there))
+    with pytest.raises(NeedsHuman, match=f"{there}.*`within`"):
+        listed(web(server, cache, follow="sitemap"))
+    server.html("/a.html")
+    server.say("/sitemap.xml", sitemap_of(there, "/a.html"))
+    assert keys(server, web(server, cache, follow="sitemap")) == ["/a.html"]
+    server.say("/sitemap.xml", sitemap_of())
+    assert keys(server, web(server, cache, follow="sitemap")) == []
+
+
 def test_a_sitemap_that_is_cut_off(server: Site, cache: Path) -> None:
     server.say("/sitemap.xml", sitemap_of("/a.html", "/b.html"))
     for path in ("/a.html", "/b.html"):
