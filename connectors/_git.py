@@ -46,6 +46,7 @@ _DAMAGED = re.compile(
     r"|did not send all necessary objects|not a git repository: '|bad (config|object|tree|ref))",
     re.IGNORECASE,
 )
+_OTHER_FORMAT = re.compile(r"mismatched algorithms: client \w+; server (sha\w+)")
 
 
 class Failed(Exception):
@@ -75,11 +76,12 @@ class Clone:
             try:
                 return self._fetched(ref, local, shallow)
             except Failed as error:
-                if not _DAMAGED.search(str(error)):
+                other = _OTHER_FORMAT.search(str(error))
+                if not (other or _DAMAGED.search(str(error))):
                     raise self._unreachable(ref, str(error)) from error
                 shutil.rmtree(self.folder, ignore_errors=True)
             try:
-                return self._fetched(ref, local, shallow)
+                return self._fetched(ref, local, shallow, other[1] if other else None)
             except Failed as error:
                 raise self._unreachable(ref, str(error)) from error
 
@@ -92,10 +94,12 @@ class Clone:
         with self._alone():
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _fetched(self, ref: str, local: str, shallow: bool) -> str:
-        depth = ["--depth=1"] if shallow else []
+    def _fetched(self, ref: str, local: str, shallow: bool, object_format: str | None = None) -> str:
+        """``object_format``: of a clone that is not there yet; None is git's own choice."""
+        depth = ["--depth=1"] if shallow else ["--update-shallow"]  # the remote may be a shallow clone itself
+        form = [f"--object-format={object_format}"] if object_format else []
         fetch = ["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", *depth]
-        _git(["init", "--quiet", "--bare", "--template=", str(self.folder)], {}, _LOCAL_SECONDS)
+        _git(["init", "--quiet", "--bare", "--template=", *form, str(self.folder)], {}, _LOCAL_SECONDS)
         self._run([*fetch, "--", self.url, f"+{ref}:{local}"], self._remote(), self.seconds)
         return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
 
@@ -117,6 +121,10 @@ class Clone:
     def _unreachable(self, ref: str, said: str) -> Exception:
         if _REFUSED.search(said):
             return NeedsHuman(f"{self.url} lets nobody in ({said}): check `token`, or the keys of this user")
+        if "single revision" in said:
+            return NeedsHuman(f"{self.url} has no commit at {ref!r}: correct `ref`")
+        if "remote ref HEAD" in said:
+            return NeedsHuman(f"{self.url} has no commit yet, or prefers a branch that is gone: set `ref`")
         if "remote ref" in said:
             return NeedsHuman(f"{self.url} has no branch or tag {ref!r}: correct `ref`")
         if _MISSING.search(said):

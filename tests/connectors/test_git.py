@@ -228,6 +228,43 @@ def test_a_clone_that_was_being_written_when_the_power_went(
     assert world.connector.fetch(again["b.md"]).data == b"two"
 
 
+def test_a_repository_of_the_other_object_format(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    git(root, "init", "--quiet", "--initial-branch=main", "--object-format=sha256")
+    connector = Git(GitOptions.model_validate({"url": str(root), "cache": tmp_path / "cache"}))
+    for name in ("a.md", "b.md"):
+        (root / name).write_text(name)
+        git(root, "add", "--all")
+        git(root, "commit", "--quiet", "--message", name)
+        items = listed(connector)
+        assert connector.fetch(items[name]).data == name.encode()
+    assert items.keys() == {"a.md", "b.md"}
+
+
+def test_a_repository_that_is_a_shallow_clone_itself(world: GitWorld, tmp_path: Path) -> None:
+    for name in ("a.md", "b.md"):
+        world.put(name, b"one")
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{world.root}", "shallow")
+    given = {"url": str(tmp_path / "shallow"), "cache": tmp_path / "cache"}
+    connector = Git(GitOptions.model_validate(given))
+    assert listed(connector).keys() == {"a.md", "b.md"}
+    world.put("c.md", b"two")
+    git(tmp_path / "shallow", "pull", "--quiet")
+    assert listed(connector).keys() == {"a.md", "b.md", "c.md"}
+
+
+def test_what_holds_no_commit_needs_a_person(world: GitWorld, tmp_path: Path) -> None:
+    world.put("a.md", b"one")
+    git(world.root, "tag", "blob", git(world.root, "rev-parse", "HEAD:a.md"))
+    cache = tmp_path / "cache"
+    with pytest.raises(NeedsHuman, match="no commit at 'blob'"):
+        listed(Git(GitOptions.model_validate({"url": str(world.root), "cache": cache, "ref": "blob"})))
+    git(tmp_path, "init", "--quiet", "empty")
+    with pytest.raises(NeedsHuman, match="no commit yet"):
+        listed(Git(GitOptions.model_validate({"url": str(tmp_path / "empty"), "cache": cache})))
+
+
 def test_what_the_clone_lost_is_stale(world: GitWorld) -> None:
     with pytest.raises(Stale):
         world.connector.fetch(Item("a.md", "0" * 40, "a.md"))
