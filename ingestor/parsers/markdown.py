@@ -39,6 +39,7 @@ _PARAGRAPH = Token("paragraph_open", "p", 1)
 _NEWLINE = re.compile(r"\r\n?")
 _LANGUAGE = re.compile(r"\w[\w+#-]*")
 _MARKUP = re.compile(r"[\\`*_\[<&\n]")
+_NOTE = re.compile(r"\[\^[^\]\s]+\]:")
 _ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}$")  # {#anchor .class} behind a heading
 
 
@@ -105,7 +106,7 @@ class MarkdownParser:
             title = self._plain(content, env)
             number = heading_number(title)
             return Block(kind, start, end, level=int(head.tag[1]), title=title or None, number=number)
-        return Block(kind, start, end)
+        return Block("footnote" if kind == "paragraph" and _NOTE.match(content) else kind, start, end)
 
     def _plain(self, markup: str, env: dict[str, Any]) -> str:
         """The text that a reader of the rendered heading sees, in one line."""
@@ -133,4 +134,4 @@ def _first_title(blocks: Sequence[Block]) -> str | None:
     return next((block.title for block in blocks if block.level == 1 and block.title), None)
 
 
-PLUGIN = Plugin(kind="markdown", version=1, options=Options, build=MarkdownParser)
+PLUGIN = Plugin(kind="markdown", version=2, options=Options, build=MarkdownParser)

@@ -17,6 +17,7 @@ _ITEM = re.compile(r"\s*(?:[-+]|\d+[.)])(?:[ \t]|$)|\s+\*[ \t]")
 _COMMENT = re.compile(r"\s*#(?:[ \t]|$)")
 _FIXED = re.compile(r"\s*:(?:[ \t]|$)")
 _RULE = re.compile(r"-{5,}")
+_NOTE = re.compile(r"\[fn:[^\]\s:]+\]")
 _LINK = re.compile(r"\[\[(?:[^\[\]]*\]\[)?([^\[\]]*)\]\]")
 _KINDS = {"src": "code", "example": "code", "export": "code", "quote": "quote", "verse": "quote"}
 _KINDS |= {"comment": "comment"}
@@ -65,6 +66,11 @@ class _Rules:
                 return Found(kind, lines.while_(at, lambda line, mark=mark: bool(mark.match(line))))  # type: ignore[misc]
         if row.lstrip().startswith("|"):
             return Found("table", lines.while_(at, lambda line: line.lstrip().startswith("|")))
+        if _NOTE.match(row):
+            goes_on = lines.while_(
+                at + 1, lambda line: bool(line) and line[0] != "*" and not _NOTE.match(line)
+            )
+            return Found("footnote", goes_on)
         if _RULE.fullmatch(row):
             return Found("rule", at + 1)
         return Found("list", self._items(at)) if _ITEM.match(row) else None
@@ -116,4 +122,4 @@ def _only_top(found: tuple[Block, ...]) -> str | None:
     return tops[0] if len(tops) == 1 else None
 
 
-PLUGIN = Plugin(kind="org", version=1, options=Options, build=OrgParser)
+PLUGIN = Plugin(kind="org", version=2, options=Options, build=OrgParser)

@@ -149,6 +149,8 @@ class _Rules:
             return self._directive(at, directive[1], (directive[2] or "").strip(), outer)
         if _TARGET.match(row):
             return Found("definition", self._head(at, outer))
+        if row.strip() == ".." and not self._lines.row(at + 1):
+            return Found("comment", at + 1)  # what is indented below it is a quotation, set apart from a list
         kind = "footnote" if _FOOTNOTE.match(row) else "comment"
         return Found(kind, self._lines.past_indented(at + 1, outer))
 
@@ -246,4 +248,4 @@ def _title(found: tuple[Block, ...]) -> str | None:
     return first.title if first else None
 
 
-PLUGIN = Plugin(kind="rst", version=1, options=Options, build=RstParser)
+PLUGIN = Plugin(kind="rst", version=2, options=Options, build=RstParser)

@@ -179,6 +179,14 @@ def sources(marks: list[str]) -> st.SearchStrategy[str]:
     return st.lists(st.tuples(line, newlines).map("".join)).map("".join)
 
 
+def test_notes_are_told_from_paragraphs() -> None:
+    document = obeys_laws(
+        PARSER, Blob(b"Said[^1] and [^2]: so.\n\n[^1]: A *note*\n    that goes on.\n", "a.md")
+    )
+    assert document is not None
+    assert [block.kind for block in document.blocks] == ["paragraph", "footnote"]
+
+
 @settings(max_examples=300)
 @given(sources(MARKS + SPACES))
 def test_laws_hold_for_any_markdown(source: str) -> None:

@@ -70,6 +70,10 @@ A      B
 
    goes on
 
+..
+
+   A quotation.
+
 ----
 
 Sub
@@ -153,6 +157,9 @@ said
 #+end_quote
 -----
 End
+[fn:1] A note
+that goes on
+[fn:two] Another
 """
 
 LATEX = r"""
@@ -191,8 +198,8 @@ a & b \\
 EXPECTED = {
     "rst": [
         "definition", "heading", "list", "paragraph", "code", "heading", "list", "code", "definition",
-        "paragraph", "code", "paragraph", "table", "table", "footnote", "comment", "rule", "heading",
-        "paragraph",
+        "paragraph", "code", "paragraph", "table", "table", "footnote", "comment", "comment",
+        "paragraph", "rule", "heading", "paragraph",
     ],
     "asciidoc": [
         "heading", "paragraph", "front_matter", "paragraph", "heading", "code", "list", "table", "quote",
@@ -200,7 +207,7 @@ EXPECTED = {
     ],
     "org": [
         "front_matter", "heading", "properties", "paragraph", "heading", "code", "table", "list", "comment",
-        "code", "quote", "rule", "paragraph",
+        "code", "quote", "rule", "paragraph", "footnote", "footnote",
     ],
     "latex": [
         "front_matter", "paragraph", "comment", "heading", "paragraph", "list", "heading", "code", "math",
