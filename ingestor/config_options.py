@@ -147,7 +147,7 @@ class Check:
 
 
 _PLAIN = "must not be in plain text, for it is a secret: write ${NAME} and set that variable, or file:/path"
-_MISPLACED = "is by its name a secret: put it into `secrets`, as ${NAME} or file:/path"
+_MISPLACED = "is by its name a secret: write ${NAME}, or put it into `secrets`, which also takes file:/path"
 # As packages call theirs. A bare "token" may be a word ("anon") or the name of a file.
 _SECRET = re.compile(
     r"(?:^|[._-])(?:pass(?:word|wd|phrase)|client_secret|secret_?(?:access_?)?key|secret|api_?key|private_key|connection_string"

@@ -268,7 +268,7 @@ PLAIN = "must not be in plain text, for it is a secret: write ${NAME} and set th
             "sources:\n- {name: a, kind: files, url: 's3://b', collection: abc, options: {\n"
             "   client_kwargs: {aws_secret_access_key: s3cret}, username: ada, token: anon}}",
             "3: sources[0].options.client_kwargs.aws_secret_access_key: is by its name a secret: "
-            "put it into `secrets`, as ${NAME} or file:/path",
+            "write ${NAME}, or put it into `secrets`, which also takes file:/path",
         ),
     ],
 )
