@@ -40,23 +40,28 @@ def roll_back(config: Config, collection: str) -> None:
     """Readers get the collection as it was before the last swap. Raises BadRequest, Transient."""
     serves = CollectionName(collection)
     with journal_of(config) as journal:
-        if not Editions(journal).of(serves, "retired"):
+        retired = Editions(journal).of(serves, "retired")
+        if not retired:
             raise BadRequest(
                 f"there is nothing to roll {collection!r} back to: only a swap leaves an old collection, and "
                 f"only for so long as rechunk.grace says ({config.rechunk.grace:.0f} s)"
             )
-        if is_running(config):
-            journal.set(f"roll back:{serves}", "1")
-            journal.set("asked", token_hex(8))
-            _await_daemon(journal, serves)
+        latest = max(retired, key=lambda edition: edition.since)
+        journal.set(f"roll back:{serves}", latest.name)
+        journal.set("asked", token_hex(8))
+        if _done_by_daemon(config, journal, serves):
             return
     with opened(config, serve=False) as running:
-        running.transitions.roll_back(serves)
+        running.transitions.heed()
 
 
-def _await_daemon(journal: Journal, serves: CollectionName) -> None:
+def _done_by_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:
+    """Whether what runs has done it; False where nothing runs (any more)."""
     until = time.monotonic() + PATIENCE
     while journal.get(f"roll back:{serves}"):
+        if not is_running(config):
+            return False
         if time.monotonic() > until:
             raise Transient("the daemon was told, but has not done it yet; see: ingestor status")
         time.sleep(0.1)
+    return True

@@ -17,6 +17,7 @@ from ingestor.lock import Lock, hold
 from ingestor.ports import NeedsHuman, Transient
 
 DATABASE = "chroma.sqlite3"
+LOCK = "ingestor.lock"
 ROOM = 50_000_000  # bytes that must be left on the disk for anything to be added
 
 # Seconds to wait for the server of an ingestor that was killed: it notices, persists and ends by itself.
@@ -32,7 +33,7 @@ def claim(path: Path) -> Lock:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise NeedsHuman(f"can't make Chroma's folder {path}: {error.strerror}") from error
-    lock = hold(path / "ingestor.lock")
+    lock = hold(path / LOCK)
     try:
         _refuse_others(path / DATABASE)
         sweep(path)

@@ -63,6 +63,7 @@ class ChromaServer:
             self._check_port()
             self._spawn()
             self._await_ready()
+            self._lock.note(f"{self.host} {self.port}")  # for other commands, see inspection.py
         except BaseException:
             self.stop()
             raise
@@ -166,6 +167,8 @@ class ChromaServer:
         process, self._process = self._process, None
         if process is None:
             return
+        if self._lock is not None:
+            self._lock.note("")
         process.terminate()
         try:
             process.wait(self._stop_patience)

@@ -15,7 +15,7 @@ from ingestor.cli_work import init, run, sync
 from ingestor.config import ConfigError
 from ingestor.inspection import BadRequest
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
-from ingestor.usage import FAILED, USAGE, fail
+from ingestor.usage import FAILED, INTERRUPTED, USAGE, fail
 
 app = typer.Typer(
     help="Keeps Chroma collections exactly in step with the documents people have.",
@@ -38,7 +38,7 @@ def main() -> None:
     except (NeedsHuman, Transient, Torn, Gone, BadDocument, OSError) as error:
         fail(f"{error}", FAILED)
     except KeyboardInterrupt:
-        fail("interrupted", 130)
+        fail("interrupted", INTERRUPTED)
 
 
 @app.callback(invoke_without_command=True)

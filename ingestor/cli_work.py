@@ -15,11 +15,12 @@ from ingestor.editions import Editions
 from ingestor.invocation import command
 from ingestor.live import Live
 from ingestor.log import set_up
-from ingestor.reload import Reloader
+from ingestor.reload import Reloader, stamp
 from ingestor.reports import Reports
 from ingestor.usage import (
     CONFIG,
     FAILED,
+    INTERRUPTED,
     QUARANTINED,
     SETTLED,
     USAGE,
@@ -56,13 +57,14 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     file is taken over while it runs.
     """
 
+    seen = stamp(config)
     checked = read_config(config)
     set_up(checked.log.level, "json" if as_json else checked.log.format)
     wishes = Wishes()
+    reloader = Reloader(config, environ, wishes, checked, seen)
     with wishes.heard(), opened(checked, serve=True) as running, progress.shown(as_json) as watcher:
         logging.getLogger("ingestor").info("Chroma listens at %s", running.collections.address)
         loop = Loop(running, wishes, watcher)
-        reloader = Reloader(config, environ, wishes)
         loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
         if not as_json:
             greeting.take_leave()
@@ -83,7 +85,8 @@ def _ready(live: Live, loop: Loop, config: Path, as_json: bool) -> None:
 def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     """Bring Chroma in step once.
 
-    Exits with 0 when all is settled, 3 when some documents are quarantined, 4 when something failed.
+    Exits with 0 when all is settled, 3 when some documents are quarantined, 4 when something failed, 130 when
+    it was interrupted.
     """
 
     checked = read_config(config)
@@ -94,6 +97,8 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
         loop.sync()
         result = summary.of_sync(running, time.monotonic() - begun)
     console.show_sync(result, as_json)
+    if wishes.stop:
+        fail("interrupted: what is left to do is done by the next sync", INTERRUPTED)
     raise typer.Exit(_sync_code(result))
 
 

@@ -211,9 +211,9 @@ class Collections:
     def _ours(self, timeout: float = 60.0) -> Client:
         assert isinstance(self._chroma, Supervised)
         at = self._server or self._chroma
-        return connect(_reachable(at.host), at.port, timeout=timeout, folder=self._chroma.path)
+        return connect(reachable(at.host), at.port, timeout=timeout, folder=self._chroma.path)
 
 
-def _reachable(host: str) -> str:
+def reachable(host: str) -> str:
     """A server that listens on every address is asked on this machine's own."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104

@@ -12,7 +12,7 @@ from ingestor.decide import NEVER
 from ingestor.live import Live
 from ingestor.ports import NeedsHuman
 from ingestor.reports import Reports
-from ingestor.wiring import Running
+from ingestor.wiring import Running, lock_path
 from ingestor.wishes import Wishes
 
 log = logging.getLogger("ingestor")
@@ -32,16 +32,17 @@ class Loop:
     started: float = field(default_factory=time.time)
     _shown: Live = field(default_factory=Live)
     _complained: str = ""
+    _outdated: bool = False  # what is to be kept in step is another now, and the engine has not heard of it
 
     def sync(self) -> None:
         """Until everything is settled or quarantined, or what failed has failed for our whole patience."""
-        engine, running = self._configure(watch=False), self.running
+        running = self.running
+        engine = running.engine
+        running.configure(watch=False)
         engine.journal.hasten()
         done, deadline = None, NEVER
         while not self.wishes.stop:
-            stepped = self._step()
-            if stepped and self._advance():
-                self._configure(watch=False)
+            stepped = self._step(watch=False)
             before, done = done, (asdict(engine.writer.tally), running.embedding.texts, running.answers.calls)
             deadline = deadline if done == before else NEVER
             if stepped and not (engine.resting() or engine.writer.paused()):
@@ -55,13 +56,13 @@ class Loop:
 
     def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
         """Until told to stop. ``reloaded``: the new config, if any; ``settled``: called at the first rest."""
-        engine, rested = self._configure(watch=True), False
+        engine, rested = self.running.engine, False
+        self.running.configure(watch=True)
         while not self.wishes.stop:
-            if self._step() and self._advance():
-                self._configure(watch=True)
+            stepped = self._step(watch=True)
             if self.running.collections.tick():  # how it ended, and what that did, nobody knows
                 engine.scanner.look_again()
-            if not rested and engine.resting():
+            if stepped and not rested and engine.resting():
                 rested = True
                 self._remember_rate()
                 settled(self.live())
@@ -77,7 +78,7 @@ class Loop:
         except NeedsHuman as error:
             log.error("the changed config is not taken over, the old one stays: %s", error)
             return
-        self._configure(watch=True)
+        self._outdated = True
 
     def _advance(self) -> bool:
         running = self.running
@@ -108,16 +109,17 @@ class Loop:
             rate = embedding.tokens / max(embedding.seconds, 1e-6)
             self.running.engine.journal.set("tokens_per_second", f"{rate:.1f}")
 
-    def _configure(self, *, watch: bool):  # type: ignore[no-untyped-def]
-        self.running.configure(watch=watch)
-        return self.running.engine
-
-    def _step(self) -> bool:
+    def _step(self, *, watch: bool) -> bool:
         """One step of the engine; a full disk or a locked journal is waited out: nothing is lost."""
         engine = self.running.engine
         try:
             engine.step(max(0.0, min(TICK, engine.wake_at() - time.time())))
+            self._outdated |= self._advance()
+            if self._outdated:
+                self.running.configure(watch=watch)
+                self._outdated = False
             if time.time() - self._shown.at >= TICK:
+                self._require_state()
                 self._show()
         except (sqlite3.OperationalError, OSError) as error:
             self._complain(error)
@@ -127,6 +129,15 @@ class Loop:
             log.info("the state folder can be written again")
             self._complained = ""
         return True
+
+    def _require_state(self) -> None:
+        """Raises NeedsHuman where the folder is gone: what is written into open files is lost with them."""
+        lock = lock_path(self.running.parts.config)
+        if not lock.exists():
+            raise NeedsHuman(
+                f"{lock.parent} was removed, moved or unmounted while this ran: put it back and start "
+                "again; if it is lost, move Chroma's folder away as well, and all is indexed anew"
+            )
 
     def _complain(self, error: Exception) -> None:
         """Once, not at every try."""

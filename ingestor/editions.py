@@ -4,7 +4,7 @@ Roles change here first, each time in one transaction; Chroma's names follow (se
 between the two is mended by looking at the roles.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ingestor.journal import Journal
 from ingestor.model import CollectionName
@@ -37,9 +37,11 @@ class Editions:
         """The one that readers see, or the first to be."""
         return next(iter(self.of(serves, "live")), Edition(serves, serves))
 
-    def build(self, serves: CollectionName, choices: str, now: float) -> Edition:
-        """Begin another one beside it."""
-        taken = {edition.name for edition in self.all()}
+    def build(
+        self, serves: CollectionName, choices: str, now: float, others: Collection[str] = ()
+    ) -> Edition:
+        """Begin another one beside it, under a name that is not among those of ``others``."""
+        taken = {edition.name for edition in self.all()} | set(others)
         number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
         made = Edition(CollectionName(f"{serves}--{number}"), serves, "building", choices, now)
         with self._journal.transaction() as db:

@@ -18,7 +18,7 @@ from ingestor.outlook import Outlook, bytes_a_record, outlook
 from ingestor.parses import Parses
 from ingestor.plan import Plan, Recorder
 from ingestor.reports import Reports
-from ingestor.wiring import Parts, cache_path, gone_sources, journal_path
+from ingestor.wiring import Parts, cache_path, gone_sources, journal_path, leaving
 
 SAMPLE = 64  # texts embedded to measure the rate where none is known
 
@@ -33,7 +33,7 @@ class Estimate:
     changes: tuple[Outlook, ...] = ()
     cost: float = 0.0  # of embedding, where the config has a price
     disk: int = 0  # bytes that the new records take, about
-    leaving: tuple[SourceName, ...] = ()  # sources that are configured no more, whose documents are there
+    leaving: tuple[SourceName, ...] = ()  # sources that are configured no more, whose documents stay
 
 
 def make_plan(config: Config) -> Estimate:
@@ -52,9 +52,12 @@ def make_plan(config: Config) -> Estimate:
         ]
         rebuilt = {each.edition for each in expected if each.another}
         plan = planning.make(journal, sources, recorder, reckoned, parts.tokens.counts, rebuilt)
+        going = leaving(config, journal)
+        for name in going:
+            planning.add_leaving(plan, journal, name)
+        staying = tuple(name for name in gone_sources(config, journal) if name not in going)
         rate = journal.get("tokens_per_second")
         kept = sum(Reports(journal).records(edition.name) for edition in Editions(journal).all())
-        leaving = tuple(gone_sources(config, journal))
     if plan.texts and rate is None:
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
     speed = float(rate) if rate else None
@@ -66,7 +69,7 @@ def make_plan(config: Config) -> Estimate:
         tuple(each for each in expected if each.decision.changes or each.another),
         rechunk.cost(plan.tokens, config.rechunk),
         plan.records["added"] * a_record,
-        leaving,
+        staying,
     )
 
 

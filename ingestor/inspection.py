@@ -1,17 +1,20 @@
 """What the commands that look ask for. They read the journal beside a running daemon, and change nothing."""
 
+import re
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ingestor import live
-from ingestor.collections import Collections
-from ingestor.config import Config
+from ingestor.chroma_path import LOCK
+from ingestor.collections import Collections, reachable
+from ingestor.config import Config, Embedded, Supervised
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
-from ingestor.lock import held, patiently
+from ingestor.lock import Locked, held, noted, patiently
 from ingestor.model import CollectionName, Hit, Record, SourceName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.prepare import record_id
@@ -19,6 +22,8 @@ from ingestor.reports import Reports
 from ingestor.rows import Edition, Entry
 from ingestor.status import Status, gather
 from ingestor.wiring import Parts, journal_path, lock_path
+
+_LOST = re.compile("[\udc80-\udcff]")  # bytes of the command line that are no text there
 
 
 class BadRequest(Exception):
@@ -40,15 +45,47 @@ def is_running(config: Config) -> bool:
 
 
 @contextmanager
-def collections_of(config: Config, journal: Journal) -> Iterator[Collections]:
-    """Chroma for reading: the running daemon's server, else one for this command alone."""
-    parts = Parts(config)
+def collections_of(config: Config, journal: Journal, patience: float = 30.0) -> Iterator[Collections]:
+    """Chroma for reading: the server of what runs (a daemon, a sync), else one for this command alone.
+
+    ``patience``: seconds to wait for one that starts, or that another command has for itself.
+    """
 
     def opened(stack: ExitStack) -> Collections:
-        return stack.enter_context(parts.collections(journal, attach=is_running(config)))
+        running = is_running(config)
+        parts = Parts(_as_served(config) if running else config)
+        return stack.enter_context(parts.collections(journal, attach=running))
 
     with ExitStack() as stack:
-        yield patiently(lambda: opened(stack))
+        yield patiently(lambda: opened(stack), patience)
+
+
+def _as_served(config: Config) -> Config:
+    """With the address at which Chroma listens now: what runs notes it in its lock on Chroma's folder.
+
+    Raises Locked where it does not listen just now, NeedsHuman where it never does.
+    """
+    chroma, who = config.chroma, f"process {' '.join(noted(lock_path(config))[:1])}"
+    if isinstance(chroma, Embedded):
+        raise NeedsHuman(
+            f"Chroma is inside {who} (embedded: true), which alone can look into it until it ends"
+        )
+    if not isinstance(chroma, Supervised):
+        return config
+    match noted(lock_path(config)), noted(chroma.path / LOCK):
+        case [pid, *_], [holder, host, port] if pid == holder and _listens(host, int(port)):
+            return replace(config, chroma=chroma.model_copy(update={"host": host, "port": int(port)}))
+    raise Locked(
+        f"Chroma is not up: {who}, which runs it, is about to start or end it; try again in a moment"
+    )
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((reachable(host), port), 5).close()
+    except OSError:
+        return False
+    return True
 
 
 def current_status(config: Config) -> Status:
@@ -58,7 +95,7 @@ def current_status(config: Config) -> Status:
         return gather(config, None, said, running, None)
     with journal_of(config) as journal:
         try:
-            with collections_of(config, journal) as collections:
+            with collections_of(config, journal, 0 if running else 30) as collections:
                 return gather(config, journal, said, running, collections.probe)
         except (NeedsHuman, Transient) as error:
             reason = str(error)
@@ -69,14 +106,20 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
     """Nearest first, by the configured embedder."""
     if not text.strip():
         raise BadRequest("say what to look for: the text is empty")
-    with journal_of(config) as journal, collections_of(config, journal) as collections:
-        index = collections.existing(CollectionName(collection))
-        if index is None:
+    if _LOST.search(text):
+        raise BadRequest("what to look for is no text in this terminal's encoding; is it set to UTF-8?")
+    with journal_of(config) as journal:
+        if collection not in [edition.serves for edition in live_editions(journal)]:
             raise _no_collection(journal, collection)
-        try:
-            return index.query(Parts(config).query_vectors([text]), n, where)[0]
-        except ValueError as error:
-            raise BadRequest(str(error)) from error
+        vectors = Parts(config).query_vectors([text])  # before Chroma is taken: a model can load for long
+        with collections_of(config, journal) as collections:
+            index = collections.existing(CollectionName(collection))
+            if index is None:
+                raise _no_collection(journal, collection)
+            try:
+                return index.query(vectors, n, where)[0]
+            except ValueError as error:
+                raise BadRequest(str(error)) from error
 
 
 def live_editions(journal: Journal) -> list[Edition]:
@@ -112,6 +155,7 @@ def shown(config: Config, document: str) -> Shown:
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:
     """By key, path or id. Raises BadRequest when there is none."""
+    wanted = _LOST.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys have such bytes
     found = journal.named(wanted) or journal.named(str(Path(wanted).absolute()))
     if not found:
         raise BadRequest(f"no document {wanted!r}; `ingestor ls` lists them by key")

@@ -236,6 +236,10 @@ class Journal:
         """Every document of a source as readers see it, those that it has no more included."""
         return self._entries(f"source = ? AND {LIVE} ORDER BY key", (source,))
 
+    def of_feed(self, feed: Feed) -> list[Entry]:
+        """Every document of a source in one edition, be it one that readers see or one being built."""
+        return self._entries("source = ? AND collection = ? ORDER BY key", feed)
+
     def named(self, wanted: str) -> list[Entry]:
         """By key, URI or id, as readers see them."""
         return self._entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))

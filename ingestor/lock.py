@@ -37,6 +37,14 @@ class Lock:
     def held(self) -> bool:
         return self._descriptor is not None
 
+    def note(self, words: str) -> None:
+        """Say it beside our process id to whoever reads ``noted``, in place of what was said before."""
+        if self._descriptor is None:
+            return
+        with suppress(OSError):  # a full disk: people are not told whom to ask, and that is all
+            said = f"{os.getpid()} {words}".rstrip() + "\n"
+            os.ftruncate(self._descriptor, os.pwrite(self._descriptor, said.encode(), 0))
+
     def release(self) -> None:
         """Harmless when repeated. The file stays: removing it would let two processes lock two files."""
         if self._descriptor is not None:
@@ -63,13 +71,20 @@ def hold(path: Path) -> Lock:
             raise Locked(
                 f"{path} is locked by {_holder(descriptor)}: another ingestor works there; stop it first"
             )
-        with suppress(OSError):  # a full disk: people are not told whom to ask, and that is all
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
     except BaseException:
         os.close(descriptor)
         raise
-    return Lock(descriptor)
+    lock = Lock(descriptor)
+    lock.note("")
+    return lock
+
+
+def noted(path: Path) -> list[str]:
+    """The process id of who holds the lock, or held it last, and the words that it noted."""
+    try:
+        return path.read_text(errors="replace").split()
+    except OSError:
+        return []
 
 
 def patiently(take: Callable[[], T], seconds: float = 30.0) -> T:
@@ -129,5 +144,5 @@ def _try(descriptor: int, path: Path, mode: int) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    pid = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+    pid, _, _ = os.pread(descriptor, 32, 0).decode(errors="replace").strip().partition(" ")
     return f"process {pid}" if pid.isdigit() else "another process"

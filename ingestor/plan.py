@@ -20,6 +20,7 @@ from ingestor.model import (
     DocumentId,
     Fingerprint,
     Item,
+    SourceName,
     Sums,
     Vectors,
 )
@@ -147,8 +148,8 @@ def _plan_source(
     adopted: set[int] = set()
 
     def predecessor(collection: str, digest: str) -> Entry | None:
-        match = (e for e in vanished.values() if e.digest == digest and e.row not in adopted)
-        return next(match, None)
+        same = (e for e in vanished.values() if (e.collection, e.digest) == (collection, digest))
+        return next((e for e in same if e.row not in adopted), None)
 
     for entry in _due(journal, source, found):
         progress(entry.key)
@@ -175,6 +176,14 @@ def _plan_source(
     return counts
 
 
+def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:
+    """Its documents go: it is configured no more."""
+    gone = journal.of_source(name)
+    plan.sources[name] = Counter(removed=len(gone))
+    plan.documents["removed"] += len(gone)
+    plan.records["dropped"] += sum(len(entry.known) for entry in gone)
+
+
 def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
     """How many documents the source and the journal disagree about, and why not all could be seen."""
     known = journal.wanted_versions(source.name, source.collection)
@@ -192,9 +201,7 @@ def _leaves(entry: Entry, source: Source, found: Listing) -> bool:
 
 def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
     """Entries as they will be once the listing is taken over, of those that would be worked on."""
-    rows = {
-        entry.key: entry for entry in journal.of_source(source.name) if entry.collection == source.collection
-    }
+    rows = {entry.key: entry for entry in journal.of_feed(source.feed)}
     changed = {item.key: item for item in found.changes.changed}
     gone = set(found.changes.vanished)
     due = [

@@ -3,12 +3,17 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from time import monotonic
 from typing import Protocol
 
 from ingestor.config import Config, ConfigError
 from ingestor.config_file import load
 
 log = logging.getLogger("ingestor")
+
+SETTLE = 1.0  # seconds that a file must rest: half a config can be a valid one with fewer sources
+
+Stamp = tuple[int, int] | None
 
 
 class Asked(Protocol):
@@ -18,19 +23,22 @@ class Asked(Protocol):
 
 
 class Reloader:
-    """Ask ``changed`` now and then."""
+    """Ask ``changed`` now and then. ``seen``: the stamp of the file from before ``config`` was read."""
 
-    def __init__(self, path: Path, env: Mapping[str, str], asked: Asked) -> None:
+    def __init__(self, path: Path, env: Mapping[str, str], asked: Asked, config: Config, seen: Stamp) -> None:
         self._path, self._env, self._asked = path, env, asked
-        self._seen = self._stamp()
-        self._config = load(path, env)
+        self._config, self._seen = config, seen
+        self._last, self._since = seen, monotonic()
 
     def changed(self) -> Config | None:
         """The new config, if there is one and it can be taken over while running."""
-        stamp = self._stamp()
-        if stamp == self._seen and not self._asked.reload:
+        now = stamp(self._path)
+        if now != self._last:
+            self._last, self._since = now, monotonic()
+        ripe = now != self._seen and monotonic() - self._since >= SETTLE
+        if not (ripe or self._asked.reload):
             return None
-        self._seen, self._asked.reload = stamp, False
+        self._seen, self._asked.reload = now, False
         try:
             config = load(self._path, self._env)
         except ConfigError as error:
@@ -47,9 +55,11 @@ class Reloader:
         old = self._config
         return (old.state, old.chroma, old.parsing) != (new.state, new.chroma, new.parsing)
 
-    def _stamp(self) -> tuple[int, int] | None:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_ino
+
+def stamp(path: Path) -> Stamp:
+    """Differs when the file was changed, replaced (also by way of a symlink) or removed."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino

@@ -7,6 +7,7 @@ of one embedder only, ever.
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from ingestor.journal import Journal
 from ingestor.metadata import KEYS
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.names import Registrar, straighten
-from ingestor.ports import Index
+from ingestor.ports import Index, Transient
 from ingestor.prepare import Prepared
 
 log = logging.getLogger("ingestor")
@@ -123,6 +124,12 @@ class Shelf:
         if not self._straight and len(editions) > len({edition.serves for edition in editions}):
             straighten(self._backend, editions)
         self._straight = True
+
+    def names(self) -> set[str]:
+        """Every collection's in Chroma, whoever's it is; none where Chroma is away."""
+        with suppress(Transient):
+            return set(self._backend.names().values())
+        return set()
 
     def _shown(self, name: CollectionName) -> CollectionName:
         return self._editions.named(name).shown

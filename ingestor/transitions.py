@@ -48,13 +48,15 @@ class Transitions:
     def __init__(self, journal: Journal, shelf: Shelf, clock: Callable[[], float]) -> None:
         self._journal, self._shelf, self._clock = journal, shelf, clock
         self._editions = Editions(journal)
-        self._heard = journal.get("asked")
+        pending = journal.select("SELECT 1 FROM state WHERE key LIKE 'roll back:%' AND value != ''")
+        self._heard = None if pending else journal.get("asked")  # a kill can leave a word unheard
 
     def arrange(
         self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
     ) -> list[Standing]:
         """Decide about one collection and note it down; returns what is to be kept in step."""
         live, building = self._editions.live(serves), self._building(serves)
+        self._forget_leave(wanted)
         decision = rechunk.decide(situation(self._journal, serves, wanted, prices), settings)
         self._journal.set(f"waits:{serves}", decision.why and f"{decision.why}; {_listed(decision)}")
         if building is not None and decision.act in ("follow", "build", "keep"):
@@ -84,7 +86,7 @@ class Transitions:
         ``listed``: whether all sources of an edition were listed whole; ``busy``: editions that work is
         under way for.
         """
-        changed = self._asked()
+        changed = self.heed()
         self._see_to_names()
         for edition in self._editions.all():
             if edition.role == "live" or edition.name in busy:
@@ -115,31 +117,36 @@ class Transitions:
     def building(self) -> bool:
         return any(edition.role == "building" for edition in self._editions.all())
 
-    def roll_back(self, serves: CollectionName) -> None:
-        """The retired edition, which there must be, serves again; what took its place is kept for as long."""
-        live, retired = self._editions.live(serves), self._editions.of(serves, "retired")
-        building = self._building(serves)
+    def roll_back(self, retired: Edition) -> None:
+        """It serves again; what took its place is kept for as long."""
+        serves = retired.serves
+        live, building = self._editions.live(serves), self._building(serves)
         if live.choices is not None:
             self._journal.set(f"refused:{serves}", rechunk.named(unpacked(live.choices)))
-        latest = max(retired, key=lambda edition: edition.since)
         dropped = [(building.name, "dropped")] if building is not None else []
-        self._editions.become(self._clock(), (latest.name, "live"), (live.name, "retired"), *dropped)  # type: ignore[arg-type]
+        self._editions.become(self._clock(), (retired.name, "live"), (live.name, "retired"), *dropped)  # type: ignore[arg-type]
         self._shelf.roles_changed()
         self._see_to_names()
         self._journal.set(f"waits:{serves}", "it was rolled back")
         log.info("%s: rolled back", serves)
 
-    def _asked(self) -> bool:
-        """Whether a command left word since we last looked."""
+    def _forget_leave(self, wanted: Choices) -> None:
+        """Sources that are configured (again) stay when they leave the next time, unless told to go again."""
+        for name in wanted["sources"]:
+            if self._journal.get(f"prune:{name}"):
+                self._journal.set(f"prune:{name}", "")
+
+    def heed(self) -> bool:
+        """Do what commands asked for. Whether one left word since we last looked."""
         word = self._journal.get("asked")
         if word == self._heard:
             return False
         self._heard = word
-        for serves in sorted({edition.serves for edition in self._editions.all()}):
-            if self._journal.get(f"roll back:{serves}"):
-                if self._editions.of(serves, "retired"):
-                    self.roll_back(serves)
-                self._journal.set(f"roll back:{serves}", "")
+        for edition in self._editions.all():
+            if self._journal.get(f"roll back:{edition.serves}") == edition.name:
+                if edition.role == "retired":  # else it was done before a kill
+                    self.roll_back(edition)
+                self._journal.set(f"roll back:{edition.serves}", "")
         return True
 
     def _promote(self, building: Edition) -> bool:
@@ -200,7 +207,7 @@ class Transitions:
             if made_by is not None and not changes(made_by, wanted):
                 self._editions.become(self._clock(), (edition.name, "building"))
                 return edition
-        return self._editions.build(serves, packed(wanted), self._clock())
+        return self._editions.build(serves, packed(wanted), self._clock(), self._shelf.names())
 
     def _building(self, serves: CollectionName) -> Edition | None:
         return next(iter(self._editions.of(serves, "building")), None)

@@ -16,7 +16,7 @@ ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config f
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 CONFIG = DEFAULT_CONFIG
 
-SETTLED, USAGE, QUARANTINED, FAILED = 0, 2, 3, 4
+SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
 
 
 def fail(message: str, code: int) -> NoReturn:

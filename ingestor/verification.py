@@ -67,8 +67,9 @@ def _verify(config: Config) -> Verification:
         for edition in live_editions(journal):
             found = _examine(journal, collections, edition, cache)
             _count(report, edition.serves, found)
-        _compare_sources(report, parts, journal)
         cache.close()
+    with journal_of(config) as journal:  # sources can take long, and others may want Chroma
+        _compare_sources(report, parts, journal)
     return report
 
 

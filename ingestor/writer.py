@@ -124,7 +124,10 @@ class Writer:
 
     def _remover(self, collection: CollectionName, gone: Sequence[Entry]) -> Callable[[], None]:
         def remove() -> None:
-            dropped = apply.remove(self._journal, self._shelf.open(collection), gone)
+            try:
+                dropped = apply.remove(self._journal, self._shelf.open(collection), gone)
+            except NeedsHuman as error:  # there may be no source to hold: nothing feeds it any more
+                raise Transient(str(error)) from error
             self.tally.records_dropped += dropped
 
         return remove

@@ -17,8 +17,9 @@ from ingestor.rows import Receipt
 from ingestor.transitions import Transitions
 
 S, C = SourceName("s"), CollectionName("docs")
-OLD = {"embedding": {"recipe": "e"}, "sources": {}}
-NEW = {"embedding": {"recipe": "e"}, "sources": {"s": {}}}
+EMBEDDING = {"kind": "hashing", "version": 1, "options": {}, "recipe": "e"}
+OLD = {"embedding": {**EMBEDDING, "version": 0}, "sources": {}}
+NEW = {"embedding": EMBEDDING, "sources": {"s": {}}}
 
 
 class Shelf:
@@ -26,6 +27,9 @@ class Shelf:
 
     def open(self, name: CollectionName) -> MemoryIndex:
         return MemoryIndex()
+
+    def names(self) -> set[str]:
+        return {"docs--2"}  # left by another state
 
     def roles_changed(self) -> None: ...
     def see_to_names(self) -> None: ...
@@ -82,3 +86,47 @@ def test_a_new_collection_waits_when_it_lacks_most_of_what_readers_have(
     journal.set("approved:docs", named(NEW))
     assert advanced()
     assert not journal.get("waits:docs")
+
+
+def swapped(journal: Journal) -> Editions:
+    """A collection whose second edition readers have, and the first is kept."""
+    editions = Editions(journal)
+    editions.choose(C, C, packed(OLD))
+    made = editions.build(C, packed(NEW), 50.0)
+    editions.become(60.0, (C, "retired"), (made.name, "live"))
+    return editions
+
+
+def test_what_was_asked_of_a_daemon_that_was_killed_is_done_by_the_next_and_once(journal: Journal) -> None:
+    editions = swapped(journal)
+    journal.set("roll back:docs", C)
+    journal.set("asked", "a word")
+    after = Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    after.advance(Rechunk(), lambda name: True, ())
+    assert editions.live(C).name == C
+    assert not journal.get("roll back:docs")
+
+    journal.set("roll back:docs", C)  # it was killed before it noted that it was done
+    again = Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    again.advance(Rechunk(), lambda name: True, ())
+    assert editions.live(C).name == C
+    assert not journal.get("roll back:docs")
+
+
+def test_a_source_that_came_back_is_not_removed_when_it_leaves_again(journal: Journal) -> None:
+    transitions = Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    journal.set("prune:s", "1")
+    journal.set("prune:other", "1")
+    transitions.arrange(C, NEW, Rechunk())
+    assert (journal.get("prune:s"), journal.get("prune:other")) == ("", "1")
+
+
+def test_a_name_that_someone_has_in_chroma_is_not_taken(journal: Journal) -> None:
+    editions, transitions = Editions(journal), Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    editions.choose(C, C, packed(OLD))
+    fill(journal, C, 1, 0)
+    [entry] = journal.of_collection(C)
+    known = (Known(0, "t", "v", "m", unsure=False),)
+    journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known)], ["r"])
+    standings = transitions.arrange(C, NEW, Rechunk(mode="swap"))
+    assert [standing.edition for standing in standings] == [C, "docs--3"]

@@ -25,8 +25,9 @@ def open_collection(
 ) -> ChromaIndex:
     """The collection, made if there is none, or none but an empty one without a mark.
 
-    ``model``: the sentence-transformers name that readers' ``query(query_texts=...)`` is to use. Raises
-    NeedsHuman, and touches nothing, when the collection is not ours or has vectors of another length.
+    ``model``: the sentence-transformers name that readers' ``query(query_texts=...)`` is to use.
+    ``dimensions``: 0 where nothing is to be added to it any more, and nobody knows. Raises NeedsHuman, and
+    touches nothing, when the collection is not ours or has vectors of another length.
     """
     found = _ours(client, name, owner)
     if found is not None and _mark(found) is None:
@@ -34,7 +35,7 @@ def open_collection(
         found = None
     if found is None:
         found = _created(client, name, model, owner)
-    elif found.dimension not in (None, dimensions):
+    elif dimensions and found.dimension not in (None, dimensions):
         raise NeedsHuman(
             f"collection {name!r} holds vectors of {found.dimension} dimensions, and the embedding model "
             f"makes {dimensions}: use another collection, or the model it was made with"

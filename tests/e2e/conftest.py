@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.in_process import ask as ask
 from tests.e2e.project import Daemon, Project
 
 

@@ -1,51 +1,24 @@
 """What goes wrong outside: each mistake or mishap gets a clear message, nothing is lost, the rest goes on."""
 
 import json
-import logging
 import os
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from connectors.folder import Folder
-from ingestor.cli import main
 from ingestor.journal import Journal
 from ingestor.model import Blob, Item
 from tests.e2e.in_chroma import in_chroma
+from tests.e2e.in_process import Answer, Ask
 from tests.e2e.project import INGESTOR, Project
 from tests.serving import answering, client_of, server
-
-
-class Answer(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Ask = Callable[..., Answer]
-
-
-@pytest.fixture
-def ask(
-    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Ask]:
-    """Runs a command in this process, which is ten times as quick as in one of its own."""
-    handlers = logging.root.handlers[:]
-
-    def run(*words: str) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["ingestor", words[0], "--config", str(project.config), *words[1:]])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return Answer(int(end.value.code or 0), *capsys.readouterr())
-
-    yield run
-    logging.root.handlers[:] = handlers
 
 
 def answered(answer: Answer, code: int = 0) -> Any:

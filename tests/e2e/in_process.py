@@ -1,0 +1,37 @@
+"""Commands run in the test's own process, which is ten times as quick as in one of their own."""
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from ingestor.cli import main
+from tests.e2e.project import Project
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Ask = Callable[..., Answer]
+
+
+@pytest.fixture
+def ask(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Ask]:
+    """Runs a command in this process, which is ten times as quick as in one of its own."""
+    handlers = logging.root.handlers[:]
+
+    def run(*words: str) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["ingestor", words[0], "--config", str(project.config), *words[1:]])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Answer(int(end.value.code or 0), *capsys.readouterr())
+
+    yield run
+    logging.root.handlers[:] = handlers

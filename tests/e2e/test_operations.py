@@ -1,0 +1,159 @@
+"""Commands beside each other and beside a daemon or sync, as it starts, works and ends."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from ingestor import lock
+from ingestor.chroma_path import LOCK
+from ingestor.config_file import load
+from ingestor.inspection import is_running
+from ingestor.model import CollectionName
+from ingestor.wiring import opened
+from tests.e2e.in_process import Ask
+from tests.e2e.project import INGESTOR, Daemon, Project, wait
+
+
+@pytest.fixture
+def synced(project: Project, ask: Ask) -> Project:
+    (project.docs / "a.txt").write_text("some words")
+    assert ask("sync").code == 0
+    return project
+
+
+def test_a_sync_serves_those_who_look_meanwhile(synced: Project, ask: Ask) -> None:
+    """It has Chroma for itself, and on a port of its own."""
+    with opened(load(synced.config, {}), serve=False):
+        assert json.loads(ask("query", "words", "--json").out)[0]["document"] == "some words"
+        assert ask("show", "a.txt").code == 0
+        status = json.loads(ask("status", "--json").out)
+    assert status["collections"]["docs"]["healthy"]
+
+
+def test_who_looks_waits_for_a_daemon_that_starts(synced: Project, ask: Ask) -> None:
+    """Only a status does not: it says how things are."""
+    config = load(synced.config, {})
+    busy = lock.hold(synced.folder / "chroma" / LOCK)  # so long the daemon can't go on
+    done = threading.Event()
+
+    def run() -> None:
+        with opened(config, serve=False):
+            done.wait(60)
+
+    daemon, freed = threading.Thread(target=run), threading.Timer(1.0, busy.release)
+    daemon.start()
+    try:
+        wait(lambda: is_running(config))
+        found = json.loads(ask("status", "--json").out)["collections"]["docs"]
+        assert not found["healthy"]
+        assert f"Chroma is not up: process {os.getpid()}" in found["reason"]
+        freed.start()  # when the query has long asked for the first time
+        assert json.loads(ask("query", "words", "--json").out)[0]["document"] == "some words"
+    finally:
+        done.set()
+        daemon.join()
+        freed.join()
+
+
+def test_nobody_waits_for_a_chroma_that_never_listens(synced: Project, ask: Ask) -> None:
+    synced.settings = {"chroma": {"path": "./chroma", "embedded": True}}
+    synced.configure()
+    with opened(load(synced.config, {}), serve=False):
+        for words in (("query", "words"), ("show", "a.txt"), ("verify",)):
+            answer = ask(*words)
+            assert answer.code == 4
+            assert f"Chroma is inside process {os.getpid()} (embedded: true)" in answer.err
+        assert "embedded: true" in ask("status").out
+
+
+def test_an_interrupted_sync_does_not_say_that_all_is_settled(project: Project) -> None:
+    (project.docs / "a.txt").write_text("some words")
+    config = load(project.config, {})
+    (project.folder / "chroma").mkdir()
+    busy = lock.hold(project.folder / "chroma" / LOCK)  # so long it can't begin
+    command = [str(INGESTOR), "sync", "--config", str(project.config)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as sync:
+        wait(lambda: is_running(config))
+        sync.send_signal(signal.SIGINT)
+        busy.release()
+        _, said = sync.communicate(timeout=60)
+    assert sync.returncode == 130
+    assert "interrupted: what is left to do is done by the next sync" in said
+    assert "Traceback" not in said
+
+
+def test_a_source_that_feeds_another_collection_now_leaves_the_old_one(synced: Project, ask: Ask) -> None:
+    """Nothing feeds the old one any more, so nobody knows its model."""
+    synced.source = {"collection": "elsewhere"}
+    synced.configure()
+    planned, done = (json.loads(ask(word, "--json").out) for word in ("plan", "sync"))
+    for key in ("added", "moved", "removed", "changed"):
+        assert planned["documents"][key] == done["documents"][key] == (key in ("added", "removed"))
+    assert planned["records"] == done["records"] == {"added": 1, "replaced": 0, "patched": 0, "dropped": 1}
+    assert done["embedded"]["texts"] == 0
+    assert ask("verify").code == 0
+    assert [found["collection"] for found in json.loads(ask("ls", "--json").out)] == ["elsewhere"]
+
+
+@pytest.mark.parametrize("words", [("show", "bad\udcff.txt"), ("query", "bad\udcff"), ("retry", "\udcc3")])
+def test_words_that_are_no_text_in_this_terminal(synced: Project, ask: Ask, words: tuple[str, ...]) -> None:
+    answer = ask(*words)
+    assert answer.code == 2
+    assert "Traceback" not in answer.err
+
+
+def test_a_document_with_a_name_that_is_no_text_is_found_by_it(project: Project, ask: Ask) -> None:
+    Path(os.fsdecode(os.fsencode(project.docs) + b"/bad\xff.txt")).write_text("some words")
+    assert ask("sync").code == 0
+    assert "some words" in ask("show", "bad\udcff.txt").out
+
+
+def test_a_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daemon) -> None:
+    """It would write on into files that nobody finds again."""
+    (project.docs / "a.txt").write_text("some words")
+    wait(lambda: project.settled(1))
+    shutil.rmtree(project.folder / "state")
+    assert daemon.process.wait(60) == 4
+    assert f"{project.folder / 'state'} was removed, moved or unmounted while this ran" in daemon.said()
+    assert "Traceback" not in daemon.said()
+
+
+def test_a_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
+    for name in "abc":
+        (project.docs / f"{name}.txt").write_text(f"some words of {name}, and more of them")
+    assert ask("sync").code == 0
+    project.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
+    project.configure()
+    before = json.loads(ask("plan", "--json").out)
+    with opened(load(project.config, {}), serve=False) as running:
+        running.configure(watch=False)  # the second collection is begun, and no more
+        engine = running.engine
+        wait(lambda: engine.step(0.05) or engine.scanner.listed(CollectionName("docs--2")), every=0)
+    after = json.loads(ask("plan", "--json").out)
+    assert after["documents"]["rebuilt"] == before["documents"]["rebuilt"] == 3
+    assert after["records"] == before["records"]
+
+
+def test_a_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -> None:
+    (project.docs / "a.txt").write_text("some words")
+    (project.folder / "more").mkdir()
+    (project.folder / "more" / "b.txt").write_text("other words")
+    docs = {"name": "docs", "kind": "folder", "path": "./docs", "collection": "docs"}
+    project.settings = {"sources": [docs, {**docs, "name": "more", "path": "./more"}]}
+    project.configure()
+    assert ask("sync").code == 0
+    project.settings = {"sources": [docs]}
+    project.configure()
+    stays = json.loads(ask("plan", "--json").out)
+    assert (stays["leaving"], stays["documents"]["removed"]) == (["more"], 0)
+    project.settings |= {"prune": True}
+    project.configure()
+    goes = json.loads(ask("plan", "--json").out)
+    assert (goes["leaving"], goes["documents"]["removed"], goes["records"]["dropped"]) == ([], 1, 1)
+    assert json.loads(ask("sync", "--json").out)["documents"]["removed"] == 1
