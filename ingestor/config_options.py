@@ -132,7 +132,7 @@ class Check:
         """``file:NAME`` stands for what is in that file, less the line end."""
         kind, _, name = secret.get_secret_value().partition(":")
         if kind != "file":
-            if secret and not self.tree.is_filled(at):
+            if secret and at in self.tree.lines and not self.tree.is_filled(at):  # else written elsewhere
                 self.fault(at, _PLAIN)
             return secret
         try:
