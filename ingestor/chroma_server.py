@@ -72,6 +72,8 @@ class ChromaServer:
         """Why the server needs a restart: it ended, or has not answered for long. None while it is well."""
         if self._process is None:
             return "it was not started"
+        if self._lock is not None and self._lock.lost:
+            return f"its folder {self.path} was removed, moved or replaced"
         if self._process.poll() is None and self._answers():
             self._answered = time.monotonic()
             return None
@@ -81,8 +83,10 @@ class ChromaServer:
         return f"it has not answered for {silence:.0f} s" if silence > self._hanging_after else None
 
     def restart(self) -> None:
-        """Raises as ``start`` does; the folder stays ours in between, unless that fails."""
+        """Raises as ``start`` does; the folder stays ours in between, unless that fails or it is another."""
         self._end()
+        if self._lock is not None and self._lock.lost:
+            self.stop()
         self.start()
 
     def stop(self) -> None:

@@ -4,9 +4,10 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from ingestor import live
+from ingestor.backoff import CAP as LONGEST_WAIT
 from ingestor.config import Config
 from ingestor.decide import NEVER
 from ingestor.live import Live
@@ -19,6 +20,7 @@ log = logging.getLogger("ingestor")
 
 TICK = 1.0  # seconds: how soon a signal or a changed config is noticed, at the latest
 ENOUGH = 5000  # tokens that tell how fast this machine embeds
+PUT_BACK = 5.0  # seconds by which a clock is put back before anybody minds
 PATIENCE = 30.0  # seconds that a sync waits for what failed to succeed
 
 
@@ -31,6 +33,7 @@ class Loop:
     watcher: Callable[[Live], None]
     started: float = field(default_factory=time.time)
     _shown: Live = field(default_factory=Live)
+    _now: float = 0.0  # POSIX seconds, at the last step
     _complained: str = ""
     _outdated: bool = False  # what is to be kept in step is another now, and the engine has not heard of it
 
@@ -57,6 +60,7 @@ class Loop:
     def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
         """Until told to stop. ``reloaded``: the new config, if any; ``settled``: called at the first rest."""
         engine, rested = self.running.engine, False
+        engine.journal.wait_until(time.time() + LONGEST_WAIT)
         self.running.configure(watch=True)
         while not self.wishes.stop:
             stepped = self._step(watch=True)
@@ -113,6 +117,7 @@ class Loop:
         """One step of the engine; a full disk or a locked journal is waited out: nothing is lost."""
         engine = self.running.engine
         try:
+            self._mind_the_clock()
             engine.step(max(0.0, min(TICK, engine.wake_at() - time.time())))
             self._outdated |= self._advance()
             if self._outdated:
@@ -129,6 +134,17 @@ class Loop:
             log.info("the state folder can be written again")
             self._complained = ""
         return True
+
+    def _mind_the_clock(self) -> None:
+        """What waits for a time that is now far ahead is not to wait for it."""
+        before, self._now = self._now, time.time()
+        if self._now > before - PUT_BACK:
+            return
+        log.warning("the clock was put back by %.0f s: what waited is done now", before - self._now)
+        self._shown = replace(self._shown, at=0.0)
+        self._outdated = True  # so all sources are listed anew
+        self.running.engine.writer.wait_no_longer()
+        self.running.engine.journal.wait_until(self._now + LONGEST_WAIT)
 
     def _require_state(self) -> None:
         """Raises NeedsHuman where the folder is gone: what is written into open files is lost with them."""

@@ -313,6 +313,12 @@ class Journal:
         with self.transaction() as db:
             db.execute("UPDATE documents SET retry_at = 0 WHERE attempts > 0 AND NOT quarantined")
 
+    def wait_until(self, latest: float) -> None:
+        """Nothing that is waited for is later than that: a clock may have been wrong when it was reckoned."""
+        with self.transaction() as db:
+            query = "UPDATE documents SET retry_at = ?1 WHERE retry_at > ?1 AND retry_at < ?2"
+            db.execute(query, (latest, NEVER))
+
     def retry(self, rows: Sequence[int] | None = None) -> int:
         """Make failed documents due now: these, or all. Returns how many."""
         chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"

@@ -30,12 +30,25 @@ class Locked(NeedsHuman):
 class Lock:
     """A held lock; leaving the context, ``release`` or the end of the process gives it back."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor: int | None = descriptor
+        self._path = path
 
     @property
     def held(self) -> bool:
         return self._descriptor is not None
+
+    @property
+    def lost(self) -> bool:
+        """The file is not there any more, or another one is: its folder was removed, moved or replaced."""
+        try:
+            return self._descriptor is None or not os.path.samestat(
+                self._path.stat(), os.fstat(self._descriptor)
+            )
+        except FileNotFoundError:
+            return True
+        except OSError:  # a disk that does not answer just now: nobody knows
+            return False
 
     def note(self, words: str) -> None:
         """Say it beside our process id to whoever reads ``noted``, in place of what was said before."""
@@ -74,7 +87,7 @@ def hold(path: Path) -> Lock:
     except BaseException:
         os.close(descriptor)
         raise
-    lock = Lock(descriptor)
+    lock = Lock(descriptor, path)
     lock.note("")
     return lock
 

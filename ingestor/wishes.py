@@ -5,7 +5,10 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 from types import FrameType
+
+IMPATIENCE = 1.0  # seconds after which another Ctrl-C is one
 
 
 @dataclass
@@ -14,13 +17,15 @@ class Wishes:
 
     stop: bool = False
     reload: bool = False
+    _stopped: float = 0.0  # monotonic seconds
     terminals: tuple[int, ...] = field(default_factory=lambda: _terminals() if _has_terminal() else ())
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """SIGTERM and SIGINT stop. So does the SIGHUP of a terminal that closes; any other one reloads.
+        """SIGTERM and SIGINT stop; a second SIGINT (Ctrl-C) interrupts what still goes on.
 
-        A SIGHUP that is ignored, as after ``nohup``, stays ignored.
+        The SIGHUP of a terminal that closes stops, too; any other one reloads. A SIGHUP that is ignored, as
+        after ``nohup``, stays ignored.
         """
         handlers = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._hang_up}
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
@@ -33,7 +38,11 @@ class Wishes:
                 signal.signal(number, handler)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        self.stop = True
+        """Nothing is lost by an interruption, but a supervisor may send one signal twice by mistake."""
+        if self.stop and number == signal.SIGINT and monotonic() - self._stopped > IMPATIENCE:
+            raise KeyboardInterrupt
+        if not self.stop:
+            self.stop, self._stopped = True, monotonic()
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
         if self.terminals and not _has_terminal():

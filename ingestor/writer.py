@@ -87,6 +87,11 @@ class Writer:
         """Collections that could not be used when that was last tried, and why."""
         return {name: outbox.said for name, outbox in self._outboxes.items() if outbox.said is not None}
 
+    def wait_no_longer(self) -> None:
+        """Try at once what was put off."""
+        for outbox in self._outboxes.values():
+            outbox.not_before = 0.0
+
     def waiting(self) -> int:
         """Documents that are prepared and not written yet."""
         return sum(len(outbox.prepared) for outbox in self._outboxes.values())

@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -18,7 +19,7 @@ from ingestor import chroma_server, procfs
 from ingestor.chroma_path import claim, sweep
 from ingestor.indexes.chroma_client import embedded
 from ingestor.indexes.chroma_collections import delete_collection, open_collection
-from ingestor.lock import held
+from ingestor.lock import held, noted
 from ingestor.ports import NeedsHuman, Transient
 from tests.indexes.laws import DIMENSIONS, many
 from tests.serving import HOST, client_of, free_port, server
@@ -99,6 +100,20 @@ def test_a_killed_server_is_noticed_and_started_again(tmp_path):
         assert running.poll() is None
         assert opened(client).count() == 20
         assert held(tmp_path / "db" / "ingestor.lock")
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_folder_that_goes_is_noticed_and_made_anew(tmp_path, moved):
+    with server(tmp_path) as running:
+        if moved:
+            (tmp_path / "db").rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(tmp_path / "db")
+        assert "was removed, moved or replaced" in running.poll()
+        running.restart()
+        assert running.poll() is None
+        assert noted(tmp_path / "db" / "ingestor.lock") == [str(os.getpid()), HOST, str(running.port)]
+    assert noted(tmp_path / "db" / "ingestor.lock") == [str(os.getpid())]
 
 
 def test_a_hanging_server_is_noticed_and_started_again(tmp_path, monkeypatch):

@@ -104,6 +104,18 @@ def test_a_vanished_document_waits_to_be_found_under_another_name(journal: Journ
     assert due(journal) == ["b"]
 
 
+def test_nothing_waits_for_a_time_that_a_wrong_clock_made_up(journal: Journal) -> None:
+    observe(journal, "a", "b", "c")
+    for key, retry_at, quarantined in (("a", 9e9, False), ("b", 5.0, False), ("c", NEVER, True)):
+        failure = Failure("later", 1, retry_at, quarantined=quarantined)
+        journal.fail(one(journal, key).row, "1", failure)
+    journal.wait_until(60.0)
+    assert journal.next_retry([(S, C)]) == 5.0
+    journal.retry([one(journal, "b").row])
+    assert due(journal) == ["b"]
+    assert [entry.key for entry in journal.due([(S, C)], 60.0, 5)] == ["b", "a"]
+
+
 def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Journal) -> None:
     observe(journal, "a", "b")
     journal.fail(one(journal, "a").row, "1", Failure("later", 1, 50.0, quarantined=False))

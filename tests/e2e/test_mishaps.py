@@ -143,3 +143,18 @@ def test_a_state_folder_that_can_not_be_written(project: Project, ready: bool) -
         for path in (state, *state.iterdir()):
             path.chmod(0o755)
     assert project.json("sync")["documents"]["added" if not ready else "unchanged"] == 1
+
+
+@pytest.mark.slow
+def test_a_chroma_folder_that_goes_is_made_and_filled_anew(project: Project, daemon: Daemon) -> None:
+    """The server would write on into files that nobody finds again."""
+    (project.docs / "a.txt").write_text(long_document(30))
+    wait(lambda: project.settled(1))
+    before = records(project)
+    shutil.rmtree(project.folder / "chroma")
+    (project.docs / "b.txt").write_text("something new")
+    wait(lambda: "Chroma is up again" in daemon.said())
+    wait(lambda: project.settled(2))
+    assert project.json("status")["embedded_texts"] == before + 1
+    assert daemon.stop() == 0
+    assert project.json("verify")["checked"] == before + 1

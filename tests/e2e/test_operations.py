@@ -4,18 +4,26 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ingestor import lock
 from ingestor.chroma_path import LOCK
 from ingestor.config_file import load
+from ingestor.daemon import Loop
 from ingestor.inspection import is_running
 from ingestor.model import CollectionName
+from ingestor.reports import Reports
+from ingestor.transitions import Transitions
 from ingestor.wiring import opened
+from ingestor.wishes import IMPATIENCE, Wishes
 from tests.e2e.in_process import Ask
 from tests.e2e.project import INGESTOR, Daemon, Project, wait
 
@@ -157,3 +165,65 @@ def test_a_plan_counts_what_leaves_with_its_source(project: Project, ask: Ask) -
     goes = json.loads(ask("plan", "--json").out)
     assert (goes["leaving"], goes["documents"]["removed"], goes["records"]["dropped"]) == ([], 1, 1)
     assert json.loads(ask("sync", "--json").out)["documents"]["removed"] == 1
+
+
+def test_a_clock_that_is_put_back_holds_up_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ahead, real = [86400.0], time.time
+    monkeypatch.setattr(time, "time", lambda: real() + ahead[0])
+    project.source = {"watch": "off", "scan_every": "1h"}
+    project.configure()
+    (project.docs / "old.txt").write_text("some words")
+    wishes = Wishes()
+
+    def settled(documents: int) -> bool:
+        counts = Reports(running.journal).counts()
+        return sum(number for *_, state, number in counts if state == "settled") == documents
+
+    def go_through_it() -> None:
+        try:
+            wait(lambda: settled(1))
+            ahead[0] = 0.0
+            (project.docs / "new.txt").write_text("other words")
+            wait(lambda: settled(2))
+        finally:
+            wishes.stop = True
+
+    with opened(load(project.config, {}), serve=False) as running, ThreadPoolExecutor(1) as pool:
+        person = pool.submit(go_through_it)
+        Loop(running, wishes, lambda live: None).run(lambda: None, lambda live: None)
+        person.result()
+    assert "the clock was put back by 86" in caplog.text
+
+
+def test_a_disk_that_fills_during_a_swap_is_waited_out(
+    project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (project.docs / "a.txt").write_text("some words")
+    real, calls = Transitions.advance, iter(range(1000))
+
+    def advance(self: Transitions, *given: Any) -> bool:
+        if next(calls) == 0:
+            raise sqlite3.OperationalError("database or disk is full")
+        return real(self, *given)
+
+    monkeypatch.setattr(Transitions, "advance", advance)
+    with opened(load(project.config, {}), serve=False) as running:
+        Loop(running, Wishes(), lambda live: None).sync()
+        assert [state for *_, state, _ in Reports(running.journal).counts()] == ["settled"]
+    assert "can't be written, trying again until it can: database or disk is full" in caplog.text
+
+
+def test_a_second_interruption_need_not_be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [10.0]
+    monkeypatch.setattr("ingestor.wishes.monotonic", lambda: now[0])
+    wishes = Wishes()
+    with wishes.heard():
+        for _ in range(2):  # sent twice by mistake
+            os.kill(os.getpid(), signal.SIGINT)
+        now[0] += 2 * IMPATIENCE
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert wishes.stop
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
