@@ -1,9 +1,11 @@
 """What is drawn on a PDF's page: the lines of tables, and the text in their cells."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from ctypes import byref, c_float
+from ctypes import byref, c_double, c_float
 from typing import TYPE_CHECKING
 
+from ingestor.parsers.pdf_columns import Word, stacks
+from ingestor.parsers.pdf_columns import tables as between_rules
 from ingestor.parsers.pdf_lines import Line
 from ingestor.parsers.pdf_tables import Box, Point, edges, grids
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
 _MOST_PATHS = 3000  # a page with more is a drawing
 _MOST_SEGMENTS = 5000  # of them all
+_MOST_RULES = 200  # of a page, that are in no table of lines; one with more is a drawing
 _KEPT = 0.97  # share of the letters in its place that a table must have
 _FILLED = 0.3  # share of the cells; a net with fewer is no table, but a chart
 
@@ -20,13 +23,41 @@ Table = tuple[Box, tuple[tuple[str, ...], ...]]
 
 def tables(page: "PdfPage", text: "PdfTextPage") -> list[Table]:
     """Those that are drawn with lines: where, and their rows."""
+    across, upright = edges(_segments(page))
     found = []
-    for grid in grids(*edges(_segments(page))):
+    for grid in grids(across, upright):
         rows = tuple(tuple(_text(text, cell) for cell in row) for row in grid.rows)
         filled = sum(bool(cell) for row in rows for cell in row)
         if filled >= max(4, _FILLED * len(rows) * len(rows[0])):
             found.append((grid.box, rows))
-    return found
+    boxes = [box for box, _ in found]
+    rules = [edge for edge in across if not any(box[1] - 1 <= edge.at <= box[3] + 1 for box in boxes)]
+    ruled = stacks(rules) if len(rules) <= _MOST_RULES else []
+    words = list(_words(text)) if ruled else []
+    return found + [table for stack in ruled for table in between_rules(stack, words)]
+
+
+def _words(page: "PdfTextPage") -> Iterator[Word]:
+    from pypdfium2 import raw
+
+    said: list[str] = []
+    left, right, bottom, top, x, y = (c_double() for _ in range(6))
+    begin = end = baseline = 0.0
+    for at in range(raw.FPDFText_CountChars(page)):
+        character = chr(raw.FPDFText_GetUnicode(page, at))
+        if character.isspace() or character == "\x02":
+            if said:
+                yield Word("".join(said), begin, end, baseline)
+            said = []
+            continue
+        raw.FPDFText_GetCharBox(page, at, byref(left), byref(right), byref(bottom), byref(top))
+        if not said:
+            raw.FPDFText_GetCharOrigin(page, at, byref(x), byref(y))
+            begin, baseline = left.value, y.value
+        end = right.value
+        said.append(character)
+    if said:
+        yield Word("".join(said), begin, end, baseline)
 
 
 def with_tables(lines: Sequence[Line], found: Sequence[Table]) -> Iterator[Line]:

@@ -1,7 +1,8 @@
 """Tables of a PDF's page that are drawn with lines: where they are, and the boxes of their cells. Pure.
 
 A table is a net of horizontal and vertical lines that cross, with two rows and two columns or more. Where a
-line between two cells is missing they are one cell. Tables without lines stay lines of text.
+line between two cells is missing they are one cell. For those with rules above and below only
+see pdf_columns.py; tables without any stay lines of text.
 """
 
 from collections.abc import Iterable, Sequence
@@ -86,10 +87,10 @@ def _cross(row: Edge, column: Edge) -> bool:
 def _places(lines: Sequence[Edge], others: Sequence[Edge]) -> list[float]:
     """Where lines are, and where those that cross them end: a table may be open at its sides."""
     ends = [min(edge.low for edge in others), max(edge.high for edge in others)]
-    return _distinct([*(edge.at for edge in lines), *ends])
+    return distinct([*(edge.at for edge in lines), *ends])
 
 
-def _distinct(places: Iterable[float]) -> list[float]:
+def distinct(places: Iterable[float]) -> list[float]:
     """Ascending; what is near another is the same."""
     found: list[float] = []
     for place in sorted(places):
