@@ -1,12 +1,13 @@
 """Tables of a PDF's page that have lines above and below only, as in books and papers. Pure.
 
 Three rules of one width or more, one above the other, the first two close: between those is the header.
-Columns are where hardly a row has a word; what has none, or cells as long as prose, is no table.
+Columns are where hardly a row has a word; what has none, or cells as long as prose, is no table. Further
+rules divide its rows, as long as what stands between them keeps to the columns.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 
 from ingestor.parsers.pdf_tables import Box, Edge, distinct
@@ -64,11 +65,10 @@ def tables(stack: Stack, words: Sequence[Word]) -> list[tuple[Box, Rows]]:
     inside = [word for word in words if left <= word.left <= word.right <= right]
     found, at = [], 0
     while at + 2 < len(stack.rules):
-        top, under, bottom = stack.rules[at : at + 3]
-        rows = _rows(inside, top, under, bottom) if top - under <= _HEADER else None
+        rows, end = _table(inside, stack.rules[at:])
         if rows:
-            found.append(((stack.left, bottom, stack.right, top), rows))
-        at += 3 if rows else 1
+            found.append(((stack.left, stack.rules[at + end], stack.right, stack.rules[at]), rows))
+        at += end + 1 if rows else 1
     return found
 
 
@@ -84,17 +84,29 @@ def _whole(across: Iterable[Edge]) -> list[Edge]:
     return found
 
 
-def _rows(
-    words: Sequence[Word], top: float, under: float, bottom: float
-) -> tuple[tuple[str, ...], ...] | None:
-    head = [word for word in words if under <= word.baseline <= top]
-    lines = _lines(word for word in words if bottom <= word.baseline < under)
-    if not head or len(lines) < _LEAST - 1:
-        return None
+def _table(words: Sequence[Word], rules: Sequence[float]) -> tuple[Rows, int]:
+    """The table that begins at the first rule, and the rule at which it ends; no rows where there is none."""
+    top, under, bottom = rules[:3]
+    head, lines = _between(words, top, under), _lines(_between(words, under, bottom))
+    if top - under > _HEADER or not head or len(lines) < _LEAST - 1:
+        return (), 0
     walls = _walls([head, *lines])
     header = _cells(sorted(head, key=lambda word: (-word.baseline, word.left)), walls)
     body = _joined([_cells(line, walls) for line in lines])
-    return (header, *body) if walls and _are_rows(header, body) else None
+    if not walls or not _are_rows(header, body):
+        return (), 0
+    end = 2
+    for above, below in pairwise(rules[2:]):
+        more = _lines(_between(words, above, below))
+        if not more or any(word.left < wall < word.right for line in more for word in line for wall in walls):
+            break
+        body += _joined([_cells(line, walls) for line in more])
+        end += 1
+    return (header, *body), end
+
+
+def _between(words: Sequence[Word], top: float, bottom: float) -> list[Word]:
+    return [word for word in words if bottom <= word.baseline < top]
 
 
 def _are_rows(header: Sequence[str], body: Sequence[Sequence[str]]) -> bool:

@@ -53,6 +53,13 @@ def test_what_is_no_table(rows: list[Row]) -> None:
     assert tables(STACK, words(rows)) == []
 
 
+def test_further_rules_divide_rows_until_words_cross_the_columns() -> None:
+    more: list[Row] = [(10, [(0, "Total"), (100, "11.5")]), (-30, [(0, "A sentence that goes on and on")])]
+    ((box, found),) = tables(Stack(0, 300, (100, 85, 20, 0, -50)), words([*GOOD, *more]))
+    assert box == (0, 0, 300, 100)
+    assert found[-2:] == (("Beta two", "10.0", "loud"), ("Total", "11.5", ""))
+
+
 def test_rules_far_below_the_first_make_no_header() -> None:
     assert tables(Stack(0, 300, (100, 50, 20)), words(GOOD)) == []
     assert len(tables(Stack(0, 300, (300, 100, 85, 20)), words(GOOD))) == 1
