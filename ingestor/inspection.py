@@ -2,16 +2,18 @@
 
 import re
 import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from ingestor import live
 from ingestor.chroma_path import LOCK
 from ingestor.collections import Collections, reachable
 from ingestor.config import Config, Embedded, Supervised
 from ingestor.editions import Editions
+from ingestor.indexes.chroma_client import Unreachable
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
 from ingestor.lock import Locked, held, noted, patiently
@@ -22,6 +24,8 @@ from ingestor.reports import Reports
 from ingestor.rows import Edition, Entry
 from ingestor.status import Status, gather
 from ingestor.wiring import Parts, journal_path, lock_path
+
+T = TypeVar("T")
 
 _LOST = re.compile("[\udc80-\udcff]")  # bytes of the command line that are no text there
 
@@ -112,14 +116,25 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
         if collection not in [edition.serves for edition in live_editions(journal)]:
             raise _no_collection(journal, collection)
         vectors = Parts(config).query_vectors([text])  # before Chroma is taken: a model can load for long
-        with collections_of(config, journal) as collections:
+
+        def ask(collections: Collections) -> list[Hit]:
             index = collections.existing(CollectionName(collection))
             if index is None:
                 raise _no_collection(journal, collection)
-            try:
-                return index.query(vectors, n, where)[0]
-            except ValueError as error:
-                raise BadRequest(str(error)) from error
+            return index.query(vectors, n, where)[0]
+
+        try:
+            return _answer(config, journal, ask)
+        except ValueError as error:
+            raise BadRequest(str(error)) from error
+
+
+def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:
+    """What Chroma says, asked once more if it went away meanwhile: the daemon may just have ended."""
+    with suppress(Unreachable), collections_of(config, journal) as collections:
+        return ask(collections)
+    with collections_of(config, journal) as collections:
+        return ask(collections)
 
 
 def live_editions(journal: Journal) -> list[Edition]:
@@ -143,11 +158,15 @@ class Shown:
 
 
 def shown(config: Config, document: str) -> Shown:
-    with journal_of(config) as journal, collections_of(config, journal) as collections:
+    with journal_of(config) as journal:
         entry = find_documents(journal, document)[0]
-        index = collections.edition(Editions(journal).named(entry.collection))
         ids = [record_id(entry.document_id, known.slot) for known in entry.known]
-        records = index.read(ids) if index is not None and ids else []
+
+        def read(collections: Collections) -> list[Record]:
+            index = collections.edition(Editions(journal).named(entry.collection))
+            return index.read(ids) if index is not None and ids else []
+
+        records = _answer(config, journal, read)
         return Shown(
             entry, sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
         )

@@ -27,6 +27,10 @@ _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error 
 _CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
 
 
+class Unreachable(Transient):
+    """Nobody is there, or went away in the middle."""
+
+
 class Unanswered(Transient):
     """Chroma took the request and said nothing in time. After a full disk it may stay so until restarted."""
 
@@ -168,7 +172,7 @@ def _meaning(error: Exception) -> Exception | None:
     if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
         return Unanswered("Chroma does not answer in time")
     if isinstance(error, httpx.TransportError):
-        return Transient(f"Chroma can't be reached{_where(error)}: {error}")
+        return Unreachable(f"Chroma can't be reached{_where(error)}: {error}")
     if any(symptom in text for symptom in _FULL):
         return Full(f"{text}; see that there is space where Chroma keeps its data")
     if any(symptom in text for symptom in _TORN):

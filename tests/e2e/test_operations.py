@@ -16,8 +16,11 @@ import pytest
 
 from ingestor import lock
 from ingestor.chroma_path import LOCK
+from ingestor.collections import Collections
 from ingestor.config_file import load
 from ingestor.daemon import Loop
+from ingestor.indexes.chroma import ChromaIndex
+from ingestor.indexes.chroma_client import Unreachable
 from ingestor.inspection import is_running
 from ingestor.model import CollectionName
 from ingestor.reports import Reports
@@ -67,6 +70,23 @@ def test_who_looks_waits_for_a_daemon_that_starts(synced: Project, ask: Ask) -> 
         done.set()
         daemon.join()
         freed.join()
+
+
+@pytest.mark.parametrize("words", [("query", "words"), ("show", "a.txt")])
+def test_who_asked_just_as_the_daemon_ended_asks_again(
+    synced: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    real, calls = Collections.existing, iter(range(1000))
+
+    def existing(self: Collections, name: CollectionName) -> ChromaIndex | None:
+        if next(calls) == 0:
+            raise Unreachable("Chroma can't be reached")
+        return real(self, name)
+
+    monkeypatch.setattr(Collections, "existing", existing)
+    answer = ask(*words)
+    assert answer.code == 0, answer
+    assert "some words" in answer.out
 
 
 def test_nobody_waits_for_a_chroma_that_never_listens(synced: Project, ask: Ask) -> None:
