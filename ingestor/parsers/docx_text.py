@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from xml.etree.ElementTree import Element
 
-from ingestor.parsers.docx_math import M, linear
 from ingestor.parsers.docx_styles import W
 from ingestor.parsers.flow import Said
 from ingestor.parsers.numbers import raised
+from ingestor.parsers.office_math import M, linear
 
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"

@@ -9,7 +9,9 @@ from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.compose import Composer
+from ingestor.parsers.numbers import raised
 from ingestor.parsers.office import about
+from ingestor.parsers.office_math import M, linear
 from ingestor.parsers.package import Package
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -116,11 +118,20 @@ def _paragraphs(element: Element, links: dict[str, str]) -> Iterator[tuple[int, 
 
 def _runs(paragraph: Element, links: dict[str, str]) -> Iterator[str]:
     for run in paragraph:
-        text = "".join(part.text or "" for part in run.iter(f"{_A}t"))
+        formula = next(run.iter(f"{M}oMath"), None)
+        said = "".join(part.text or "" for part in run.iter(f"{_A}t")) if formula is None else linear(formula)
+        text = raised(said) if _is_raised(run) else said
         link = run.find(f"{_A}rPr/{_A}hlinkClick")
         url = "" if link is None else links.get(link.get(f"{_R}id", ""), "")
         linked = url and text.strip() and text.strip() not in url
         yield "\n" if run.tag == f"{_A}br" else f"[{text}]({url})" if linked else text
+
+
+def _is_raised(run: Element) -> bool:
+    """Its baseline, in thousandths of a percent of its size, lies above the text's."""
+    properties = run.find(f"{_A}rPr")
+    baseline = "0" if properties is None else properties.get("baseline", "0")
+    return baseline.isdigit() and int(baseline) > 0
 
 
 def _rows(table: Element, links: dict[str, str]) -> Iterator[list[str]]:
@@ -128,4 +139,4 @@ def _rows(table: Element, links: dict[str, str]) -> Iterator[list[str]]:
         yield [" ".join(text for _, text in _paragraphs(cell, links)) for cell in row.iter(f"{_A}tc")]
 
 
-PLUGIN = Plugin(kind="pptx", version=1, options=Options, build=PptxParser)
+PLUGIN = Plugin(kind="pptx", version=2, options=Options, build=PptxParser)

@@ -54,6 +54,17 @@ def test_notes_and_links() -> None:
     assert texts(document) == ["[here](https://example.org/)", "say this"]
 
 
+def test_raised_numbers_and_formulas() -> None:
+    math = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+    half = "<m:f><m:num><m:t>1</m:t></m:num><m:den><m:t>2</m:t></m:den></m:f>"
+    runs = (
+        '<a:r><a:t>10</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>6</a:t></a:r><a:r><a:t> H</a:t></a:r>'
+        '<a:r><a:rPr baseline="-25000"/><a:t>2</a:t></a:r><a:r><a:t>O, x=</a:t></a:r>'
+        f'<x><m:oMath xmlns:m="{math}">{half}</m:oMath></x>'
+    )
+    assert texts(parse(f"<p:sp><a:p>{runs}</a:p></p:sp>")) == ["10⁶ H2O, x=1/2"]
+
+
 def test_a_missing_slide_is_said() -> None:
     parts = {"ppt/presentation.xml": '<p:x xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main">'
              "<p:sldId/></p:x>"}  # fmt: skip
