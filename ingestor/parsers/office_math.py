@@ -1,4 +1,4 @@
-"""Formulas of Word and PowerPoint (Office Math) as a line of text: ``x^2/(a+b)``, ``√(2)``, ``∑_(i=1)^n i``. Pure.
+"""Formulas of Word and PowerPoint (Office Math) as a line of text: ``x²/(a+b)``, ``∑_(i=1)^n i``. Pure.
 
 Without its marks a formula says something else: a fraction would read as one number.
 """
