@@ -5,7 +5,8 @@ touched, so a crash anywhere leaves no record that the journal doesn't know, and
 as settled but isn't. Everything here may be repeated.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ingestor.journal import Journal
 from ingestor.model import Metadata, Record
@@ -27,14 +28,34 @@ def valid(journal: Journal, prepared: Prepared) -> bool:
     return owner is not None and owner.item is None and owner.known == prepared.basis and not entry.known
 
 
+def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
+    """Documents that can be written together: no row of the journal is touched twice.
+
+    Copies of a renamed document all want to adopt the same row. Each was compared with the journal as it is
+    before the batch, so only the first comparison holds; the others are prepared again.
+    """
+    taken: set[int] = set()
+    chosen: list[Prepared] = []
+    for prepared in batch:
+        rows = {prepared.entry.row, prepared.receipt.row}
+        if taken.isdisjoint(rows):
+            chosen.append(prepared)
+            taken |= rows
+    return chosen
+
+
 def write(
     journal: Journal,
     index: Index,
     batch: Sequence[Prepared],
     extra_keys: frozenset[str],
     wanted: WantedRecipe,
+    sliced: Callable[[Sequence[Any]], Iterable[Sequence[Any]]] = lambda rows: [rows],
 ) -> None:
-    """Make journal and index agree on these documents. ``extra_keys``: see Journal.collection."""
+    """Make journal and index agree on these documents.
+
+    ``extra_keys``: see Journal.collection; ``sliced``: how many rows the index is given at once.
+    """
     journal.intend(
         [prepared.intent for prepared in batch if prepared.intent.slots or prepared.intent.predecessor]
     )
@@ -42,9 +63,11 @@ def write(
     patches = [(id_, _padded(meta, extra_keys)) for prepared in batch for id_, meta in prepared.patches]
     drops = [id_ for prepared in batch for id_ in prepared.drops]
     if records:
-        index.upsert(records)
+        for part in sliced(records):
+            index.upsert(part)
     if patches:
-        index.patch(patches)
+        for part in sliced(patches):
+            index.patch(part)
     if drops:
         index.drop(drops)
     journal.settle([prepared.receipt for prepared in batch], [wanted(prepared) for prepared in batch])

@@ -6,15 +6,16 @@ come back at once.
 """
 
 BASE = 1.0  # seconds: the ceiling after the first failure
-CAP = 300.0  # seconds: no ceiling is above it
-_DOUBLINGS = 9  # 2**9 seconds are already beyond the cap
+CAP = 300.0  # seconds: the highest ceiling where the cause is expected to pass
+LONGEST = 3600.0  # seconds: the highest ceiling where the cause is unknown
+_DOUBLINGS = 12  # 2**12 seconds are already beyond the longest wait
 
 
-def ceiling(attempt: int) -> float:
+def ceiling(attempt: int, cap: float = CAP) -> float:
     """The longest wait, in seconds, after that many failures in a row (1 is the first)."""
-    return min(CAP, BASE * 2.0 ** min(max(attempt - 1, 0), _DOUBLINGS))
+    return min(cap, BASE * 2.0 ** min(max(attempt - 1, 0), _DOUBLINGS))
 
 
-def delay(attempt: int, random: float) -> float:
+def delay(attempt: int, random: float, cap: float = CAP) -> float:
     """Seconds to wait after failure number ``attempt``; ``random`` is drawn evenly from [0, 1)."""
-    return ceiling(attempt) * random
+    return ceiling(attempt, cap) * random

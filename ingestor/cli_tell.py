@@ -18,6 +18,7 @@ from ingestor.log import set_up
 from ingestor.model import SourceName
 from ingestor.source_rows import SourceRows
 from ingestor.usage import CONFIG, USAGE, ConfigOption, JsonOption, chosen, fail, read_config
+from ingestor.withdrawals import Withdrawals
 
 
 def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
@@ -79,13 +80,14 @@ def accept(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Believe a source's sudden loss of documents.
+    """Believe a source's sudden loss of documents, or that many of them cannot be read any more.
 
     They are removed from Chroma at the next pass.
     """
 
     with journal_of(read_config(config)) as journal:
-        done = SourceRows(journal).accept(SourceName(source))
+        name = SourceName(source)
+        done = SourceRows(journal).accept(name) | Withdrawals(journal).accept(name)
     if not done:
         fail(f"source {source!r} is not held for a loss of documents; see: ingestor status", USAGE)
     words = f"the loss in {source} is believed: its documents are removed at the next pass"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
 from ingestor import live
-from ingestor.backoff import CAP as LONGEST_WAIT
+from ingestor.backoff import LONGEST as LONGEST_WAIT
 from ingestor.config import Config
 from ingestor.decide import NEVER
 from ingestor.live import Live
@@ -36,6 +36,9 @@ class Loop:
     _now: float = 0.0  # POSIX seconds, at the last step
     _complained: str = ""
     _outdated: bool = False  # what is to be kept in step is another now, and the engine has not heard of it
+
+    def __post_init__(self) -> None:
+        self.running.engine.writer.stopping = lambda: self.wishes.stop
 
     def sync(self) -> None:
         """Until everything is settled or quarantined, or what failed has failed for our whole patience."""

@@ -8,13 +8,12 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ingestor.backoff import delay
+from ingestor.backoff import LONGEST, delay
 from ingestor.model import Item
-from ingestor.ports import BadDocument, Transient
+from ingestor.ports import BadDocument, NeedsHuman, Transient
 
 NEVER = math.inf  # as a time: not before the document's version or its recipe changes
 SMALL_LOSS = 10  # so few documents may vanish at once without a question
-MAX_ATTEMPTS = 5  # of a document that fails for no reason we know
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +73,56 @@ def sudden_loss(changes: Changes, known: int, max_loss: float, moved_root: bool)
         return None
     if moved_root:
         return f"{lost} of {known} documents vanished, and another file system is mounted there"
-    if lost >= SMALL_LOSS and lost > max_loss * known:
+    if too_many(lost, known, max_loss):
         return f"{lost} of {known} documents vanished at once (max_loss is {max_loss:.0%})"
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed attempt and when to try again; ``quarantined``: given up until something changes."""
+    """A failed attempt and the time of the next one, in POSIX seconds.
+
+    ``quarantined``: the content cannot be read, so its records are withdrawn and only a new version or recipe
+    is tried.
+    """
 
     reason: str
     attempts: int
     retry_at: float
     quarantined: bool
-    detail: str | None = None  # a traceback, where the cause is a defect
+    detail: str | None = None  # a traceback, where the cause is unknown
 
 
 def after_failure(error: Exception, attempts: int, now: float, random: float, detail: str) -> Failure:
-    """``attempts``: how many failed before; ``random`` in [0, 1) spreads the retries."""
+    """``attempts``: how many failed before; ``random`` in [0, 1) spreads the retries.
+
+    Only BadDocument says something about the content. After every other error the document keeps its records
+    and is tried again: an unknown error is as likely a full GPU or a broken plugin.
+    """
     reason = str(error) or type(error).__name__
     if isinstance(error, BadDocument):
         return Failure(reason, attempts + 1, NEVER, quarantined=True)
-    if isinstance(error, Transient):
+    if isinstance(error, (Transient, NeedsHuman)):
         return Failure(reason, attempts + 1, now + delay(attempts, random), quarantined=False)
     reason = f"{type(error).__name__}: {error}"
-    if attempts + 1 >= MAX_ATTEMPTS:
-        return Failure(reason, attempts + 1, NEVER, quarantined=True, detail=detail)
-    return Failure(reason, attempts + 1, now + delay(attempts, random), quarantined=False, detail=detail)
+    wait = delay(attempts, random, LONGEST)
+    return Failure(reason, attempts + 1, now + wait, quarantined=False, detail=detail)
+
+
+def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) -> str | None:
+    """Why the records of an unreadable document are kept for now, or None.
+
+    ``withdrawn``: documents of its source withdrawn since it was last in step; ``indexed``: documents that it
+    had in the index then. A broken parser must not empty an index, whatever it calls the cause.
+    """
+    if not too_many(withdrawn + 1, indexed, max_loss):
+        return None
+    return (
+        f"more than {withdrawn} of {indexed} documents cannot be read any more "
+        f"(max_loss is {max_loss:.0%}; this one: {failure.reason})"
+    )
+
+
+def too_many(lost: int, known: int, max_loss: float) -> bool:
+    """Whether a person is asked before so many documents leave the index."""
+    return lost >= SMALL_LOSS and lost > max_loss * known

@@ -7,9 +7,11 @@ journal each time. Read ``step`` first.
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ingestor import decide
-from ingestor.decide import NEVER
+from ingestor.backoff import LONGEST, delay
+from ingestor.decide import NEVER, Failure
 from ingestor.journal import Journal
 from ingestor.listing import Source
 from ingestor.model import CollectionName, SourceName, Sums
@@ -19,6 +21,7 @@ from ingestor.rows import Entry, Feed, Receipt
 from ingestor.scanner import Scan, Scanner
 from ingestor.shelf import Shelf
 from ingestor.source_rows import SourceRows
+from ingestor.withdrawals import Withdrawals
 from ingestor.work import Outcome, Stopped, Work
 from ingestor.writer import BATCH, Writer
 
@@ -26,6 +29,7 @@ log = logging.getLogger("ingestor")
 
 ALIKE = 3  # documents quarantined for one reason that are told one by one
 DISTINCT = 1000  # reasons that are counted
+EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
 IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; one larger than that goes alone
 
 
@@ -47,9 +51,13 @@ class Engine:
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # in no config any more, and their documents shall go
         self.in_flight: dict[int, Entry] = {}
-        self.writer = Writer(journal, shelf, clock, random, self._wanted_recipe, self._hold_collection)
+        self.withdrawals = Withdrawals(journal)
+        self.writer = Writer(
+            journal, shelf, clock, random, self._wanted_recipe, self._hold_collection, self._failed
+        )
         self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
-        self._told = Counter[str]()  # how many were quarantined for this reason since the start
+        self._told = Counter[str]()  # how many failed for this reason since the start
+        self._indexed: dict[Feed, int] = {}  # documents in the index before the first withdrawal
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only when it was taken over whole
 
     # --- what the shell calls ------------------------------------------------------------------------
@@ -85,7 +93,7 @@ class Engine:
         self._tidy()
 
     def flush(self) -> None:
-        """Write all that is prepared, as the last act."""
+        """Write one batch of what is prepared, as the last act; the rest is prepared again from the cache."""
         self._write(everything=True)
 
     def resting(self) -> bool:
@@ -107,48 +115,81 @@ class Engine:
 
     def _take(self, outcome: Outcome) -> None:
         if isinstance(outcome.error, Stopped):  # we go down, or the embedder is not wanted any more
-            if isinstance(outcome.tag, Entry):
-                self.in_flight.pop(outcome.tag.row, None)
+            if isinstance(outcome.tag, _Begun):
+                self.in_flight.pop(outcome.tag.entry.row, None)
             return
         if isinstance(outcome.tag, Scan):
             self.scanner.scanned(outcome.tag, outcome)
-        elif isinstance(outcome.tag, Entry):
+        elif isinstance(outcome.tag, _Begun):
             self._prepared(outcome.tag, outcome)
         elif isinstance(outcome.tag, tuple):
             self.scanner.hinted(outcome.tag, outcome)
 
-    def _prepared(self, entry: Entry, outcome: Outcome) -> None:
+    def _prepared(self, begun: "_Begun", outcome: Outcome) -> None:
+        entry = begun.entry
         if isinstance(outcome.value, Prepared):
+            if outcome.value.empties and not self._may_withdraw(entry, EMPTIED):
+                return
             self.writer.put(outcome.value)
         elif outcome.error is not None:
-            self._failed(entry, outcome.error, outcome.trace)
+            self._failed(entry, outcome.error, outcome.trace, begun.refused)
 
-    def _failed(self, entry: Entry, error: Exception, trace: str) -> None:
-        source, version = self.sources.get(entry.feed), entry.item.version if entry.item else None
+    def _failed(self, entry: Entry, error: Exception, trace: str, refused: str | None = None) -> None:
+        """A document could not be prepared or written. ``refused``: the recipe to be quarantined under."""
         failure = decide.after_failure(error, entry.attempts, self.clock(), self.random(), trace)
-        if failure.quarantined and source is not None and version is not None:
-            self._tell(entry, failure.reason)
-            nothing = Receipt(entry.row, version, source.tools.recipe(""), "", "", "", failure=failure)
-            self.writer.put(withdraw(entry, nothing))
+        source = self.sources.get(entry.feed)
+        if failure.quarantined and source is not None and entry.item is not None:
+            if self._may_withdraw(entry, failure):
+                self._tell(entry, "quarantined %s (%s): %s", failure)
+                self.writer.put(withdraw(entry, _nothing(entry, refused or source.tools.recipe(""), failure)))
             return
         if isinstance(error, NeedsHuman):
             log.error("source %s is held: %s", entry.source, error)
             self.source_rows.hold(entry.source, str(error))
         if isinstance(error, Stale) and source is not None:
             self.scanner.look_again(entry.feed, entry.key)
-        self.journal.fail(entry.row, version, failure)
-        first = logging.INFO if not entry.attempts else logging.DEBUG
-        log.log(first, "%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
+        if failure.detail is not None:
+            self._tell(entry, "%s (%s) failed, keeps its records and is tried again: %s", failure)
+        elif not entry.attempts:
+            log.info("%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
+        self._put_off(entry, failure)
+
+    def _put_off(self, entry: Entry, failure: Failure) -> None:
+        """The document keeps the records that it has, and is tried again."""
+        self.journal.fail(entry.row, entry.item.version if entry.item else None, failure)
         self.in_flight.pop(entry.row, None)
 
-    def _tell(self, entry: Entry, reason: str) -> None:
-        """A folder of pictures shall not drown what else is said."""
+    def _may_withdraw(self, entry: Entry, failure: Failure) -> bool:
+        """Whether its records may go; if not, the document is put off until a person accepts the loss."""
+        if not entry.known or self.withdrawals.accepted(entry.source):
+            return True
+        withdrawn, source = self.withdrawals.count(entry.source), self.sources.get(entry.feed)
+        if entry.feed not in self._indexed:
+            self._indexed[entry.feed] = self.withdrawals.indexed(*entry.feed) + withdrawn
+        indexed = self._indexed[entry.feed]
+        kept = source and decide.withdrawal(failure, withdrawn, indexed, source.max_loss)
+        if not kept:
+            self.withdrawals.add(entry.source)
+            return True
+        reason = f"{kept}; their records are kept; if that is right, run: ingestor accept {entry.source}"
+        if self.withdrawals.kept(entry.source) is None:
+            log.error("source %s: %s", entry.source, reason)
+            self.withdrawals.keep(entry.source, reason)
+        wait = delay(entry.attempts, self.random(), LONGEST)
+        later = self.clock() + wait
+        self._put_off(entry, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
+        return False
+
+    def _tell(self, entry: Entry, message: str, failure: Failure) -> None:
+        """Log at most three documents per reason at WARNING, the rest at DEBUG."""
         if len(self._told) > DISTINCT:
             self._told.clear()
-        self._told[reason] += 1
-        level = logging.WARNING if self._told[reason] <= ALIKE else logging.DEBUG
-        more = "; others like it are only listed, by `ingestor status`" if self._told[reason] == ALIKE else ""
-        log.log(level, "quarantined %s (%s): %s%s", entry.key, entry.source, reason, more)
+        self._told[failure.reason] += 1
+        level = logging.WARNING if self._told[failure.reason] <= ALIKE else logging.DEBUG
+        last = self._told[failure.reason] == ALIKE
+        more = "; others like it are only listed, by `ingestor status`" if last else ""
+        trace = f"\n{failure.detail}" if failure.detail and self._told[failure.reason] == 1 else ""
+        log.log(level, message + "%s%s", entry.key, entry.source, failure.reason, more, trace)
 
     # --- dispatching ---------------------------------------------------------------------------------
 
@@ -189,8 +230,14 @@ class Engine:
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
         if quiet and not gone:
+            self._settle_withdrawals(ready)
             for entry in self._drifted(ready, self.workers):
                 self._start(Job(entry, self._others(entry), force=True))
+
+    def _settle_withdrawals(self, ready: Sequence[Feed]) -> None:
+        if not self.journal.due(ready, self.clock(), 1):
+            self.withdrawals.settle()
+            self._indexed.clear()
 
     def _preparing(self) -> int:
         return len(self.in_flight) - self.writer.waiting()
@@ -208,7 +255,8 @@ class Engine:
     def _start(self, job: Job) -> None:
         tools = self.sources[job.entry.feed].tools
         self.in_flight[job.entry.row] = job.entry
-        self.pool.submit(job.entry, lambda: prepare(job, tools, self.journal.predecessor))
+        begun = _Begun(job.entry, tools.recipe(""))
+        self.pool.submit(begun, lambda: prepare(job, tools, self.journal.predecessor))
 
     def _others(self, entry: Entry) -> Sums | None:
         statistic = self.sources[entry.feed].tools.statistic
@@ -246,6 +294,23 @@ class Engine:
         for source in self.sources.values():
             if source.collection == collection:
                 self.source_rows.hold(source.name, str(error))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Begun:
+    """The tag of a document that is being prepared.
+
+    ``refused``: today's recipe, should its parser refuse the document; the config may change meanwhile.
+    """
+
+    entry: Entry
+    refused: str
+
+
+def _nothing(entry: Entry, recipe: str, failure: Failure) -> Receipt:
+    """The receipt of a document that has no records."""
+    assert entry.item is not None
+    return Receipt(entry.row, entry.item.version, recipe, "", "", "", failure=failure)
 
 
 def _size(entry: Entry) -> int:

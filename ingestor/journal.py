@@ -9,8 +9,9 @@ The connection belongs to one thread; what other threads may ask goes through ``
 
 import json
 import sqlite3
+import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from secrets import token_hex
@@ -68,7 +69,7 @@ class Journal:
 
     def __init__(self, path: Path, synchronous: str = "FULL") -> None:
         self._db = _connect(path)
-        self._db.execute("PRAGMA journal_mode=WAL")
+        _use_wal(self._db)
         self._db.execute(f"PRAGMA synchronous={synchronous}")
         migrate(self._db)
         self._reader = _connect(path)
@@ -91,10 +92,10 @@ class Journal:
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+            self._db.execute("COMMIT")
+        finally:
+            if self._db.in_transaction:  # SQLite itself rolls back when the disk is full
+                self._db.execute("ROLLBACK")
 
     def select(self, query: str, values: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
         """What a query finds, for the tables that have a file of their own (editions.py)."""
@@ -385,6 +386,16 @@ _DOCUMENT_ID = """COALESCE((
 def _connect(path: Path) -> sqlite3.Connection:
     uri = str(path).startswith("file:")
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30, uri=uri)
+
+
+def _use_wal(db: sqlite3.Connection) -> None:
+    """SQLite does not wait for other processes that switch the same new file at the same time: try again."""
+    for wait in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2):
+        with suppress(sqlite3.OperationalError):
+            db.execute("PRAGMA journal_mode=WAL")
+            return
+        time.sleep(wait)
+    db.execute("PRAGMA journal_mode=WAL")
 
 
 # The plus keeps SQLite from the index of all documents of a source: what is due is a small part of them.

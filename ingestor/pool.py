@@ -74,6 +74,7 @@ class Pool:
 
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:
         """Post all that ``hints`` yields; returns what ends it."""
+        self._listeners = [(thread, stop) for thread, stop in self._listeners if thread.is_alive()]
         stop = Event()
         thread = Thread(target=self._listen, args=(tag, hints, stop), name=f"watch {tag}", daemon=True)
         self._listeners.append((thread, stop))

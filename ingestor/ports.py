@@ -2,7 +2,8 @@
 
 An implementation raises ``Transient`` when trying again later may help, ``BadDocument`` when this
 content can't be used as it is, ``NeedsHuman`` when the whole source (or collection) can't go on. Any
-other exception is a defect: retried a bounded number of times, then the document is quarantined.
+other exception is a defect: the document keeps the records that it has, and is tried again, in the end once
+an hour.
 An index, besides, says ``Torn`` or ``Gone`` of a collection.
 """
 

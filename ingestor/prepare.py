@@ -85,6 +85,11 @@ class Prepared:
     drops: tuple[RecordId, ...] = ()
     added: int = 0  # how many of ``records`` are new
 
+    @property
+    def empties(self) -> bool:
+        """Whether a document that has records is to have none, although nothing is wrong with it."""
+        return bool(self.basis) and not self.receipt.records and self.receipt.failure is None
+
 
 Predecessor = Callable[[CollectionName, str], Entry | None]
 

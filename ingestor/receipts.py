@@ -23,6 +23,8 @@ def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
     """The new document is the vanished one under another name: one row, the old id, the new wishes."""
     columns = "source, key, wanted_version, uri, size, modified, extra, attempts, retry_at, quarantined"
     wishes = db.execute(f"SELECT {columns} FROM documents WHERE id = ?", (row,)).fetchone()
+    if wishes is None:  # adopted already: its batch failed after the intents, and is written one by one
+        return
     db.execute("DELETE FROM documents WHERE id = ?", (row,))
     assigned = ", ".join(f"{column.strip()} = ?" for column in columns.split(","))
     db.execute(f"UPDATE documents SET {assigned} WHERE id = ?", (*wishes, predecessor))

@@ -79,6 +79,12 @@ _MIGRATIONS = (
     """
     ALTER TABLE sources ADD COLUMN paused REAL;
     """,
+    """
+    CREATE TABLE withdrawals (
+        source TEXT PRIMARY KEY, documents INTEGER NOT NULL DEFAULT 0, kept TEXT,
+        accepted INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID;
+    """,
 )
 
 

@@ -12,6 +12,7 @@ from ingestor.model import CollectionName, SourceName
 from ingestor.reports import Reports
 from ingestor.rows import Edition
 from ingestor.source_rows import SourceRows
+from ingestor.withdrawals import Withdrawals
 
 
 @dataclass(slots=True)
@@ -109,6 +110,7 @@ def _add_sources(status: Status, journal: Journal, live: Live) -> None:
     for name, source in status.sources.items():
         row = SourceRows(journal).of(SourceName(name))
         source.last_scan, source.held, source.trouble = row.last_scan, row.held, row.trouble
+        source.held = source.held or Withdrawals(journal).kept(SourceName(name))
         source.paused = row.paused
         source.in_flight = live.in_flight.get(name, 0)
     status.failures = [

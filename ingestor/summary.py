@@ -6,13 +6,14 @@ from typing import Any
 from ingestor.reports import Reports
 from ingestor.source_rows import SourceRows
 from ingestor.wiring import Running
+from ingestor.withdrawals import Withdrawals
 
 
 def of_sync(running: Running, seconds: float) -> dict[str, Any]:
     """The stable keys of ``sync --json``."""
     tally, journal, embedding = running.engine.writer.tally, running.journal, running.embedding
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
-    states = Counter[str]()
+    kept, states = Withdrawals(journal).kept, Counter[str]()
     for source, _, state, documents in Reports(journal).counts():
         states[state] += documents if source in rows else 0
     touched = tally.added + tally.changed + tally.moved + tally.rebuilt
@@ -37,7 +38,7 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
         "asked": running.answers.counts(),
         "seconds": round(seconds, 3),
         "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in Reports(journal).failures()],
-        "held": {name: row.held for name, row in rows.items() if row.held is not None},
+        "held": {name: why for name, row in rows.items() if (why := row.held or kept(name)) is not None},
         "paused": [name for name, row in rows.items() if row.paused is not None],
         "unusable": running.engine.writer.troubles(),
         "unseen": {name: row.trouble for name, row in rows.items() if row.trouble is not None},

@@ -5,6 +5,7 @@ point is mended by simply going on. Its calls belong to the engine's thread.
 """
 
 import logging
+import sqlite3
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -18,7 +19,7 @@ from ingestor.decide import SMALL_LOSS
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.model import CollectionName, SourceName
-from ingestor.ports import Gone, Torn, Transient
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import Decision, Situation
 from ingestor.reports import Reports
 from ingestor.rows import Edition
@@ -99,6 +100,12 @@ class Transitions:
                 log.error("%s: %s; it is written anew", edition.name, error)
                 self._journal.doubt(edition.name)
                 self._shelf.discard(edition.name, torn=True)
+            except NeedsHuman as error:
+                self._wait(edition.serves, str(error))
+            except sqlite3.Error:
+                raise
+            except Exception as error:  # noqa: BLE001 - one collection's trouble does not end the program
+                self._wait(edition.serves, f"{type(error).__name__}: {error}; tried again")
         return changed
 
     def _moved_on(
@@ -181,12 +188,14 @@ class Transitions:
     def _wait(self, serves: CollectionName, why: str) -> None:
         if self._journal.get(f"waits:{serves}") != why:
             self._journal.set(f"waits:{serves}", why)
-            log.warning("%s: the new collection is complete, but not shown: %s", serves, why)
+            log.warning("%s: the new collection waits: %s", serves, why)
 
     def _see_to_names(self) -> None:
         try:
             self._shelf.see_to_names()
-        except Transient as error:
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - as in advance
             log.warning("collections bear other names than they should: %s; tried again", error)
 
     def _verify(self, name: CollectionName) -> None:

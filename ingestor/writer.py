@@ -6,22 +6,29 @@ was sent may have been applied), so the same is sent again.
 
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Literal, TypeVar
 
 from ingestor import apply
 from ingestor.backoff import delay
-from ingestor.decide import NEVER, after_failure
+from ingestor.decide import NEVER
 from ingestor.journal import Journal
 from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.prepare import Prepared
 from ingestor.rows import Entry
 from ingestor.shelf import Shelf
+from ingestor.work import Stopped
 
 log = logging.getLogger("ingestor")
 
+Row = TypeVar("Row")
+
 BATCH = 400  # records written at once
+SLICE = 2000  # records of one document that are written between two looks at ``stopping``
 LINGER = 0.5  # seconds that a prepared document waits for company
 LONGEST_PAUSE = 15.0  # seconds
 
@@ -52,11 +59,24 @@ class _Outbox:
 
     @property
     def size(self) -> int:
-        return sum(len(p.records) + len(p.patches) + len(p.drops) for p in self.prepared)
+        return sum(map(_size, self.prepared))
+
+    def batch(self) -> list[Prepared]:
+        """The first documents, about BATCH records: writing them all could take minutes without a pause."""
+        sizes = accumulate(map(_size, self.prepared))
+        return self.prepared[: 1 + sum(size < BATCH for size in sizes)]
+
+
+Outcome = Literal["done", "again", "dropped"]  # "dropped": prepare these documents again, if at all
 
 
 class Writer:
-    """``hold`` is told of a collection that only a person can mend."""
+    """``hold`` is told of a collection that only a person can mend, ``failed`` of a document that is refused.
+
+    ``stopping``: whether the program is to end; it is asked between two slices of a large document.
+    """
+
+    stopping: Callable[[], bool] = staticmethod(lambda: False)
 
     def __init__(
         self,
@@ -66,9 +86,10 @@ class Writer:
         random: Callable[[], float],
         wanted_recipe: Callable[[Prepared], str],
         hold: Callable[[CollectionName, Exception], None],
+        failed: Callable[[Entry, Exception, str], None],
     ) -> None:
         self._journal, self._shelf, self._clock, self._random = journal, shelf, clock, random
-        self._wanted_recipe, self._hold = wanted_recipe, hold
+        self._wanted_recipe, self._hold, self._failed = wanted_recipe, hold, failed
         self._outboxes: dict[CollectionName, _Outbox] = {}
         self.tally = Tally()
 
@@ -120,7 +141,7 @@ class Writer:
         """Drop documents whose source has them no more."""
         for collection in {entry.collection for entry in entries} - self.paused():
             gone = [entry for entry in entries if entry.collection == collection]
-            if self._guarded(collection, self._remover(collection, gone)):
+            if self._guarded(collection, self._remover(collection, gone)) == "done":
                 self._resume(collection)
                 self.tally.removed += len(gone)
 
@@ -138,21 +159,24 @@ class Writer:
         return remove
 
     def _write(self, collection: CollectionName, outbox: _Outbox) -> list[Entry]:
-        self._guarded(collection, lambda: self._write_valid(collection, outbox.prepared))
-        if outbox.not_before > self._clock():
+        batch = outbox.batch()
+        if self._guarded(collection, lambda: self._write_valid(collection, batch)) == "again":
             return []
-        done, outbox.prepared = [prepared.entry for prepared in outbox.prepared], []
-        return done
+        outbox.prepared = [prepared for prepared in outbox.prepared if prepared not in batch]
+        return [prepared.entry for prepared in batch]
 
     def _look(self, collection: CollectionName, outbox: _Outbox) -> None:
-        if self._guarded(collection, lambda: self._shelf.check(collection)) and not outbox.prepared:
+        outcome = self._guarded(collection, lambda: self._shelf.check(collection))
+        if outcome == "done" and not outbox.prepared:
             self._resume(collection)
-        outbox.look = outbox.not_before > self._clock()
+        outbox.look = outcome == "again"
 
-    def _guarded(self, collection: CollectionName, work: Callable[[], None]) -> bool:
-        """Whether it succeeded; if not, what its error asks for is done."""
+    def _guarded(self, collection: CollectionName, work: Callable[[], None]) -> Outcome:
+        """Do the work; after an error do what the error asks for."""
         try:
             return self._whole(collection, work)
+        except Stopped:
+            return "again"
         except Transient as error:
             self._pause(collection, error, str(error))
         except sqlite3.OperationalError as error:
@@ -160,20 +184,26 @@ class Writer:
         except NeedsHuman as error:
             log.error("collection %s can't be used: %s", collection, error)
             self._hold(collection, error)
-        return False
+            return "dropped"
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            log.exception("collection %s: unexpected error", collection)
+            self._pause(collection, error, f"{type(error).__name__}: {error}")
+        return "again"
 
-    def _whole(self, collection: CollectionName, work: Callable[[], None]) -> bool:
-        """Whether it succeeded; False where it found the collection torn or gone, and made it anew."""
+    def _whole(self, collection: CollectionName, work: Callable[[], None]) -> Outcome:
+        """``dropped`` where the work found the collection torn or gone, and it is made anew."""
         try:
             work()
         except (Torn, Gone) as error:
             self._rebuild(collection, error)
-            return False
-        return True
+            return "dropped"
+        return "done"
 
     def _write_valid(self, collection: CollectionName, prepared: Sequence[Prepared]) -> None:
         self._shelf.open(collection)  # first: opening may find that nothing known of it holds any more
-        self._write_batch(collection, [one for one in prepared if self._wanted(one)])
+        self._write_batch(collection, apply.compatible(filter(self._wanted, prepared)))
 
     def _wanted(self, prepared: Prepared) -> bool:
         """Nothing is written by a recipe that a changed config has put out of force meanwhile."""
@@ -187,12 +217,12 @@ class Writer:
         try:
             index = self._shelf.open(collection)
             keys = self._shelf.extra_keys(collection, batch)
-            apply.write(self._journal, index, batch, keys, self._wanted_recipe)
-        except (Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
+            apply.write(self._journal, index, batch, keys, self._wanted_recipe, self._sliced)
+        except (Stopped, Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
             raise
         except Exception as error:  # noqa: BLE001 - Chroma's refusals are of no common kind
             if len(batch) == 1:
-                self._failed(batch[0].entry, error)
+                self._refused(batch[0], error)
                 return
             for prepared in batch:
                 self._write_batch(collection, [prepared])
@@ -202,11 +232,18 @@ class Writer:
             self._count(prepared)
         _report(collection, batch)
 
-    def _failed(self, entry: Entry, error: Exception) -> None:
-        log.error("writing %s failed", entry.key, exc_info=error)
-        version = entry.item.version if entry.item else None
-        failure = after_failure(error, entry.attempts, self._clock(), self._random(), "")
-        self._journal.fail(entry.row, version, failure)
+    def _refused(self, prepared: Prepared, error: Exception) -> None:
+        """The index does not take this document. Its entry is read again: the intents changed it."""
+        entry = self._journal.entry(prepared.receipt.row)
+        if entry is not None:
+            self._failed(entry, error, "".join(traceback.format_exception(error)))
+
+    def _sliced(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+        """Raises Stopped between two slices: what was written is in doubt, and is written again."""
+        for start in range(0, len(rows), SLICE):
+            if start and self.stopping():
+                raise Stopped
+            yield rows[start : start + SLICE]
 
     def _pause(self, collection: CollectionName, error: Exception, reason: str) -> None:
         self._shelf.failed(collection, error)  # first: it may start Chroma again, which takes its time
@@ -246,6 +283,10 @@ class Writer:
             tally.added += 1
         elif prepared.intent.slots:
             tally.changed += 1
+
+
+def _size(prepared: Prepared) -> int:
+    return len(prepared.records) + len(prepared.patches) + len(prepared.drops)
 
 
 def _report(collection: CollectionName, batch: Sequence[Prepared]) -> None:

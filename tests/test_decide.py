@@ -2,9 +2,19 @@
 
 import pytest
 
-from ingestor.decide import MAX_ATTEMPTS, NEVER, Changes, Scope, after_failure, compare, sudden_loss
+from ingestor.backoff import CAP, LONGEST
+from ingestor.decide import (
+    NEVER,
+    Changes,
+    Failure,
+    Scope,
+    after_failure,
+    compare,
+    sudden_loss,
+    withdrawal,
+)
 from ingestor.model import Item
-from ingestor.ports import BadDocument, Stale, Transient
+from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 
 
 def items(**versions: str) -> list[Item]:
@@ -54,20 +64,41 @@ def test_sudden_loss(vanished: int, appeared: int, known: int, moved_root: bool,
 
 
 @pytest.mark.parametrize(
-    ("error", "attempts", "quarantined"),
+    ("error", "attempts", "quarantined", "longest"),
     [
-        (BadDocument("not text"), 0, True),
-        (Transient("later"), 1000, False),
-        (Stale("changed"), 0, False),
-        (RuntimeError("defect"), 0, False),
-        (RuntimeError("defect"), MAX_ATTEMPTS - 2, False),
-        (RuntimeError("defect"), MAX_ATTEMPTS - 1, True),
+        (BadDocument("not text"), 0, True, NEVER),
+        (Transient("later"), 1000, False, CAP),
+        (Stale("changed"), 0, False, 1.0),
+        (NeedsHuman("log in"), 1000, False, CAP),
+        (RuntimeError("CUDA out of memory"), 0, False, 1.0),
+        (RuntimeError("CUDA out of memory"), 5, False, 16.0),
+        (RuntimeError("CUDA out of memory"), 1000, False, LONGEST),
     ],
 )
-def test_failures(error: Exception, attempts: int, quarantined: bool) -> None:
-    failure = after_failure(error, attempts, now=100.0, random=0.5, detail="trace")
+def test_only_bad_documents_are_given_up(
+    error: Exception, attempts: int, quarantined: bool, longest: float
+) -> None:
+    failure = after_failure(error, attempts, now=100.0, random=1.0, detail="trace")
     assert failure.quarantined is quarantined
-    assert (failure.retry_at == NEVER) is quarantined
+    assert failure.retry_at == 100.0 + longest
     assert failure.attempts == attempts + 1
-    assert failure.retry_at >= 100.0
     assert (failure.detail == "trace") is isinstance(error, RuntimeError)
+
+
+@pytest.mark.parametrize(
+    ("withdrawn", "indexed", "kept"),
+    [
+        (8, 9, False),  # few
+        (9, 10, True),
+        (49, 100, False),
+        (50, 100, True),
+        (9, 1000, False),
+    ],
+)
+def test_a_parser_that_reads_nothing_any_more_empties_no_index(
+    withdrawn: int, indexed: int, kept: bool
+) -> None:
+    failure = Failure("no text", 1, NEVER, quarantined=True)
+    reason = withdrawal(failure, withdrawn, indexed, 0.5)
+    assert (reason is not None) is kept
+    assert reason is None or "no text" in reason

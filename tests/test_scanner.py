@@ -12,7 +12,7 @@ from ingestor.listing import Source
 from ingestor.model import Blob, CollectionName, Hint, Item, SourceName
 from ingestor.scanner import Scanner
 from ingestor.work import Outcome
-from tests.simulation.world import Inline
+from tests.simulation.ports import Inline
 
 
 @dataclass

@@ -5,10 +5,29 @@ from random import Random
 
 from ingestor.choices import unpacked
 from ingestor.editions import Editions
-from tests.simulation.world import EMBEDDERS, Crash, World
+from tests.simulation.ports import UNREADABLE, Crash
+from tests.simulation.world import EMBEDDERS, World
 
-NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b") for name in ("one", "two", "three", "four")]
+NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
 LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", "zeta", "omega"]
+COMMON = [
+    "write",
+    "write",
+    "edit",
+    "edit",
+    "delete",
+    "rename",
+    "swap",
+    "touch",
+    "copy",
+    "copy",
+    "chain",
+    "tree",
+]
+RARE = [
+    *("hide", "show", "recipe", "recipe", "embedder", "roll back", "tear", "wipe", "lock", "unlock", "spoil"),
+    *("clock", "parser", "answer", "answer"),
+]
 
 
 def play(folder: Path, seed: int, acts: int = 12, **settings: object) -> World:
@@ -30,13 +49,17 @@ def act(world: World, random: Random) -> None:
     """One thing that a person, an editor or the disk does."""
     files = world.files
     existing = sorted(files.contents)
-    deed = random.choice(
-        ["write", "write", "edit", "edit", "delete", "rename", "swap", "touch", "folder", "rare", "rare"]
-    )
-    if deed == "write" or not existing:
+    deed = random.choice([*COMMON, "rare", "rare", "rare"])
+    if deed == "rare":
+        rare(world, random)
+    elif deed == "write" or not existing:
         files.write(random.choice(NAMES), text(random))
-        return
-    key = random.choice(existing)
+    else:
+        common(world, random, deed, random.choice(existing))
+
+
+def common(world: World, random: Random, deed: str, key: str) -> None:
+    files = world.files
     if deed == "edit":
         lines = files.contents[key].split("\n")
         lines.insert(random.randrange(len(lines) + 1), random.choice(LINES))
@@ -45,40 +68,76 @@ def act(world: World, random: Random) -> None:
         files.delete(key)
     elif deed == "rename":
         files.rename(key, random.choice(NAMES))
-    elif deed == "swap":
-        other = random.choice(existing)
-        first, second = files.contents[key], files.contents[other]
-        files.write(key, second)
-        files.write(other, first)
     elif deed == "touch":
         files.write(key, files.contents[key])
-    elif deed == "folder":
-        for old in [k for k in existing if k.startswith("a/")]:
-            files.rename(old, "b/" + old[2:])
+    elif deed == "copy":
+        files.write(random.choice(NAMES), files.contents[key])
     else:
-        rare(world, random)
+        {"swap": swap, "chain": chain, "tree": tree}[deed](world, random, key)
+
+
+def swap(world: World, random: Random, key: str) -> None:
+    """Two documents exchange their names."""
+    files, other = world.files, random.choice(sorted(world.files.contents))
+    first, second = files.contents[key], files.contents[other]
+    files.write(key, second)
+    files.write(other, first)
+
+
+def chain(world: World, random: Random, key: str) -> None:
+    """Each document takes the name of the next."""
+    existing = sorted(world.files.contents)
+    for old, new in reversed(list(zip(existing, [*existing[1:], random.choice(NAMES)], strict=True))):
+        world.files.rename(old, new)
+
+
+def tree(world: World, random: Random, key: str) -> None:
+    """A folder is renamed, and then copied."""
+    old, new, copy = random.sample("abc", 3)
+    for name in [name for name in sorted(world.files.contents) if name.startswith(f"{old}/")]:
+        world.files.rename(name, new + name[1:])
+        world.files.write(copy + name[1:], world.files.contents[new + name[1:]])
 
 
 def rare(world: World, random: Random) -> None:
-    deed = random.choice(["hide", "show", "recipe", "recipe", "embedder", "roll back", "tear", "wipe"])
-    if deed == "hide":
-        world.files.hidden = "a"
-    elif deed == "show":
-        world.files.hidden = None
-    elif deed == "recipe":
-        world.per_chunk = random.choice([1, 2, 3])
-        world.configure()
-    elif deed == "embedder":
-        world.embedder = random.choice(EMBEDDERS)
-        world.configure()
-    elif deed == "roll back" and Editions(world.journal).of("docs", "retired"):
-        roll_back(world)
+    deed, files = random.choice(RARE), world.files
+    if deed in ("hide", "show"):
+        files.hidden = "a" if deed == "hide" else None
+    elif deed == "lock":
+        files.locked.update(random.sample(NAMES, 4))
+    elif deed == "unlock":
+        files.locked.clear()
+    elif deed == "spoil" and files.contents:
+        files.write(random.choice(sorted(files.contents)), UNREADABLE)
+    elif deed == "mount":
+        files.disk = random.choice(["own", "own", "empty", "other"])
+    elif deed == "clock":
+        world.now += random.choice([-1e5, -100.0, 1e5])
+    elif deed == "answer":
+        world.answer()
     elif deed == "tear" and "docs" in world.shelves.collections:
         world.shelves.collections["docs"][0].torn = True
     elif deed == "wipe":
         world.shelves.collections.pop("docs", None)
         world.journal.close()
         world.start()
+    else:
+        configure(world, random, deed)
+
+
+def configure(world: World, random: Random, deed: str) -> None:
+    if deed == "recipe":
+        world.per_chunk = random.choice([1, 2, 3])
+    elif deed == "embedder":
+        world.embedder = random.choice(EMBEDDERS)
+    elif deed == "parser":  # another version of it, which may take nothing
+        world.parser += 1
+        world.files.parser_broken = random.random() < 0.5
+        world.files.ever_broken |= world.files.parser_broken
+    elif deed == "roll back" and Editions(world.journal).of("docs", "retired"):
+        roll_back(world)
+        return
+    world.configure()
 
 
 def roll_back(world: World) -> None:

@@ -1,0 +1,32 @@
+"""The laws that every history is held to, by name: a broken program must be found out by one of them."""
+
+
+class LawBroken(BaseException):
+    """``law`` names it; broken variants in test_crashes.py say which one finds them out.
+
+    No Exception, so the program cannot take it for an error of a port.
+    """
+
+    def __init__(self, law: str, found: object) -> None:
+        super().__init__(f"{law}: {found}")
+        self.law = law
+
+
+EXACT = "at rest the index equals that of a run from nothing"
+REST = "the program comes to rest"
+SUPERSET = "the journal knows every record in the index"
+LISTED = "a document that was listed is wanted until a listing lacks it"
+THERE = "what is there at a listing does not count as vanished"
+READABLE = "only unreadable content is withdrawn"
+ASKED = "a person is asked before many documents leave the index"
+ONE_EMBEDDER = "readers see vectors of one embedder"
+ONE_RECIPE = "readers see records of one recipe where collections are swapped"
+COMPLETE = "a collection that takes another's place has all its documents"
+CLEAN = "at rest nothing has failed, is in doubt or was left behind"
+ALIVE = "no error of a port ends the program"
+
+
+def hold(law: str, found: object) -> None:
+    """``found``: what breaks the law; nothing does if it is empty."""
+    if found:
+        raise LawBroken(law, found)
