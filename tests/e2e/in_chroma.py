@@ -15,6 +15,16 @@ vectors = [vector.tolist() for vector in found["embeddings"]]
 result = list(zip(found["ids"], found["documents"], found["metadatas"], vectors))
 """
 
+# Ids of records that are not among the hundred nearest of their own vector, nor is a record of the same text.
+UNFOUND = """
+found = collection.get(include=["documents", "embeddings"])
+near = []
+for vector in found["embeddings"]:
+    near.append(collection.query(query_embeddings=[vector], n_results=100, include=["documents"]))
+rows = zip(found["ids"], found["documents"], near)
+result = [id_ for id_, text, hits in rows if id_ not in hits["ids"][0] and text not in hits["documents"][0]]
+"""
+
 
 def in_chroma(folder: Path, collection: str, statement: str) -> Any:
     """What the statement leaves in ``result``."""

@@ -158,6 +158,11 @@ class Project:
             for _, text, meta, vector in self.records()
         )
 
+    def essence_from_nothing(self) -> Counter[Any]:
+        """Index what the config names, and tell what came of it."""
+        self.json("sync", code=None)
+        return self.essence()
+
     def fresh(self, name: str = "fresh") -> "Project":
         """The same documents and config, with nothing ingested yet."""
         other = Project(self.folder / name, self.settings, {**self.source, "path": str(self.docs)})

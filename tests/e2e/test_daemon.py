@@ -8,9 +8,11 @@ import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.e2e.in_chroma import UNFOUND, in_chroma
 from tests.e2e.project import Daemon, Project, wait
 from tests.e2e.test_sync import long_document
 
@@ -129,7 +131,7 @@ def change(docs: Path, chance: random.Random) -> None:
     deed = chance.choice(["write", "write", "edit", "rename", "delete"])
     if deed == "write" or not existing:
         (docs / f"{chance.randrange(40)}.txt").write_text(
-            long_document(chance.randrange(5, 200), chance.randrange(10**6))
+            long_document(chance.randrange(5, 100), chance.randrange(10**6))
         )
         return
     path = chance.choice(existing)
@@ -146,6 +148,7 @@ def hold_the_laws(project: Project, times: int) -> None:
     last = project.json("sync", code=None)
     assert last["documents"]["failed"] == 0, last
     assert project.json("verify")["checked"] > 0
+    assert in_chroma(project.folder / "chroma", "docs", UNFOUND) == []
     assert project.essence() == project.fresh().essence()
 
 
@@ -156,8 +159,16 @@ def test_kill_nine(project: Project) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(5400)
-def test_kill_nine_two_hundred_times(project: Project) -> None:
-    hold_the_laws(project, 200)
+@pytest.mark.parametrize("embedded", [False, True], ids=["supervised", "embedded"])
+def test_kill_nine_two_hundred_times(tmp_path: Path, embedded: bool) -> None:
+    """With the real model, and a strategy whose cuts depend on the whole collection."""
+    settings: dict[str, Any] = {
+        "embedding": {"kind": "sentence-transformers"},
+        "chunking": {"strategy": "changepoint"},
+    }
+    if embedded:
+        settings["chroma"] = {"path": "./chroma", "embedded": True}
+    hold_the_laws(Project(tmp_path / "project", settings), 200)
 
 
 @pytest.mark.slow
