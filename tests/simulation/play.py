@@ -10,24 +10,9 @@ from tests.simulation.world import EMBEDDERS, World
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
 LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", "zeta", "omega"]
-COMMON = [
-    "write",
-    "write",
-    "edit",
-    "edit",
-    "delete",
-    "rename",
-    "swap",
-    "touch",
-    "copy",
-    "copy",
-    "chain",
-    "tree",
-]
-RARE = [
-    *("hide", "show", "recipe", "recipe", "embedder", "roll back", "tear", "wipe", "lock", "unlock", "spoil"),
-    *("clock", "parser", "answer", "answer"),
-]
+COMMON = ["write", "edit", "copy"] * 2 + ["delete", "rename", "swap", "touch", "chain", "tree"]
+RARE = ["recipe", "embedder", "answer"] * 2 + ["hide", "show", "roll_back", "tear", "wipe"]
+RARE += ["lock", "unlock", "spoil", "clock", "parser"]
 
 
 def play(folder: Path, seed: int, acts: int = 12, **settings: object) -> World:
@@ -134,7 +119,7 @@ def configure(world: World, random: Random, deed: str) -> None:
         world.parser += 1
         world.files.parser_broken = random.random() < 0.5
         world.files.ever_broken |= world.files.parser_broken
-    elif deed == "roll back" and Editions(world.journal).of("docs", "retired"):
+    elif deed == "roll_back" and Editions(world.journal).of("docs", "retired"):
         roll_back(world)
         return
     world.configure()
