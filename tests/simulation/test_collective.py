@@ -17,6 +17,7 @@ from ingestor.registry import find
 from ingestor.tokens import Tokens
 from tests.simulation import play as playing
 from tests.simulation import world as worlds
+from tests.simulation.laws import LawBroken
 from tests.simulation.play import play
 from tests.simulation.world import World
 
@@ -77,7 +78,7 @@ def test_an_engine_that_visits_nobody_is_found_out(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Journal, "drifted", lambda self, *args: [])
-    with pytest.raises(AssertionError, match="surplus"):
+    with pytest.raises(LawBroken, match="surplus"):
         histories(tmp_path, SEEDS)
 
 
