@@ -1,10 +1,9 @@
-"""A disposable SQLite file of what is costly to get again: vectors, parsed documents, and answers of language
-models.
+"""A disposable SQLite file of what is costly to get again: vectors, parsed documents, models' answers.
 
 Nothing here is the truth. A damaged or foreign file is thrown away and begun anew; a full disk or a locked
 file makes it forgetful, not an error. Any thread may call any method, and several processes may share the
 file. A vector comes back bit for bit: kept as float16 where that loses nothing (as with the built-in
-embedders), else as float32; one whose checksum is wrong counts as missing.
+embedders), else as float32. A row whose checksum is wrong counts as missing (see cache_rows.py).
 """
 
 import logging
@@ -15,21 +14,33 @@ from pathlib import Path
 from threading import Lock
 from time import time
 from typing import TypeVar
-from zlib import crc32
 
-import numpy as np
-import numpy.typing as npt
-
+from ingestor.cache_rows import (
+    ANSWERS,
+    DOCUMENTS,
+    NONE_YET,
+    TABLES,
+    VECTORS,
+    Content,
+    Key,
+    Table,
+    Vector,
+    checksum,
+    packed,
+    sound_before,
+    unpacked,
+    vector_key,
+)
 from ingestor.model import Digest, Fingerprint, Vectors
 
-Vector = npt.NDArray[np.float32]  # shape (dimensions,)
 T = TypeVar("T")
-_Aged = dict[Digest, tuple[int, Vector]]  # the day of last use, and the vector
+_Aged = tuple[int, Content]  # the day of last use, and what was kept
 
 _log = logging.getLogger(__name__)
 _MARK = (0x16E57C4E, 1)  # application_id, and the version of the schema
 _MEMORY = 64 * 2**20  # bytes, where no file can be had
 _READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
+_LONG_AGO = -1  # a day
 _ROWS = {"documents": 20, "vectors": 500, "answers": 500}  # forgotten at a time
 _SCHEMA = (
     """CREATE TABLE vectors (
@@ -46,6 +57,8 @@ _DOCUMENTS = (  # came later than the rest, and without them a file is as good
         item BLOB PRIMARY KEY, used INTEGER NOT NULL, stamp TEXT NOT NULL, data BLOB NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS documents_by_use ON documents (used)",
 )
+_HAS_CHECKSUM = "SELECT 1 FROM pragma_table_info(?) WHERE name = 'checksum'"
+_ADD_CHECKSUM = f"ALTER TABLE {{table}} ADD COLUMN checksum INTEGER NOT NULL DEFAULT {NONE_YET}"
 _OLDEST = "SELECT min(used) FROM {table}"
 _FORGET = "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY used LIMIT ?)"
 
@@ -66,59 +79,55 @@ class VectorCache:
             self._db.close()
 
     def get(self, embedder: Fingerprint, digests: Sequence[Digest]) -> dict[Digest, Vector]:
-        """Those that are there, of this very embedder."""
-        nothing: _Aged = {}
-        found = self._attempt(lambda db: _found(db, embedder, digests), nothing, _READ)
-        stale = [digest for digest, (used, _) in found.items() if used < self._today]
-        self._touch(
-            "UPDATE vectors SET used = ? WHERE embedder = ? AND digest = ?",
-            [(self._today, *_key(embedder, digest)) for digest in stale],
-        )
-        return {digest: vector for digest, (_, vector) in found.items()}
+        """Cached vectors by digest; missing digests are absent."""
+        keys = {vector_key(embedder, digest): digest for digest in digests}
+        return {keys[key]: unpacked(content) for key, content in self._get(VECTORS, list(keys)).items()}
 
     def contains(self, embedder: Fingerprint, digests: Sequence[Digest]) -> set[Digest]:
         query = "SELECT 1 FROM vectors WHERE embedder = ? AND digest = ?"
         return self._attempt(
-            lambda db: {d for d in digests if db.execute(query, _key(embedder, d)).fetchone()}, set(), _READ
+            lambda db: {d for d in digests if db.execute(query, vector_key(embedder, d)).fetchone()},
+            set(),
+            _READ,
         )
 
     def put(self, embedder: Fingerprint, digests: Sequence[Digest], vectors: Vectors) -> None:
-        rows = [
-            (*_key(embedder, digest), self._today, *_packed(vector))
-            for digest, vector in zip(digests, vectors, strict=True)
-        ]
-        self._write("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?, ?, ?)", rows)
+        pairs = zip(digests, vectors, strict=True)
+        self._put(VECTORS, [(vector_key(embedder, digest), packed(vector)) for digest, vector in pairs])
 
     def get_answer(self, key: str) -> str | None:
-        query = "SELECT used, text FROM answers WHERE key = ?"
-        row = self._attempt(lambda db: db.execute(query, (key,)).fetchone(), None, _READ)
-        if row is None:
-            return None
-        if row[0] < self._today:
-            self._touch("UPDATE answers SET used = ? WHERE key = ?", [(self._today, key)])
-        return str(row[1])
+        found = self._get(ANSWERS, [(key,)])
+        return found[(key,)][0] if found else None
 
     def put_answer(self, key: str, text: str) -> None:
-        self._write("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", [(key, self._today, text)])
+        self._put(ANSWERS, [((key,), (text,))])
 
     def get_document(self, item: Digest) -> tuple[str, bytes] | None:
         """What ``put_document`` was given last."""
-        query = "SELECT used, stamp, data FROM documents WHERE item = ?"
-        row = self._attempt(lambda db: db.execute(query, (bytes.fromhex(item),)).fetchone(), None, _READ)
-        if row is None:
-            return None
-        if row[0] < self._today:
-            self._touch("UPDATE documents SET used = ? WHERE item = ?", [(self._today, bytes.fromhex(item))])
-        return str(row[1]), bytes(row[2])
+        for stamp, data in self._get(DOCUMENTS, [(bytes.fromhex(item),)]).values():
+            return stamp, data
+        return None
 
     def put_document(self, item: Digest, stamp: str, data: bytes) -> None:
         """``stamp``: of the state that it is of; one state an item is kept."""
-        rows = [(bytes.fromhex(item), self._today, stamp, data)]
-        self._write("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?)", rows)
+        self._put(DOCUMENTS, [((bytes.fromhex(item),), (stamp, data))])
 
     def drop_document(self, item: Digest) -> None:
         if self._attempt(lambda db: _has_document(db, item), False, _READ):
-            self._touch("DELETE FROM documents WHERE item = ?", [(bytes.fromhex(item),)])
+            self._touch(DOCUMENTS.drop, [(bytes.fromhex(item),)])
+
+    def _get(self, table: Table, keys: Sequence[Key]) -> dict[Key, Content]:
+        """The content of rows that are there and sound."""
+        nothing: dict[Key, _Aged] = {}
+        found = self._attempt(lambda db: _found(db, table, keys), nothing, _READ)
+        stale = [(key, content) for key, (used, content) in found.items() if used < self._today]
+        self._touch(table.touch, [(self._today, checksum(key, content), *key) for key, content in stale])
+        return {key: content for key, (_, content) in found.items()}
+
+    def _put(self, table: Table, rows: Iterable[tuple[Key, Content]]) -> None:
+        whole = [(*key, *content, self._today, checksum(key, content)) for key, content in rows]
+        self._attempt(lambda db: db.executemany(table.put, whole), None)
+        self._shrink()
 
     @property
     def _today(self) -> int:
@@ -127,10 +136,6 @@ class VectorCache:
     def _touch(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
         if rows:
             self._attempt(lambda db: db.executemany(statement, rows), None)
-
-    def _write(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
-        self._attempt(lambda db: db.executemany(statement, rows), None)
-        self._shrink()
 
     def _shrink(self) -> bool:
         """Whether it was too large. A tenth is freed at once, so that it is not too large again at once."""
@@ -148,7 +153,7 @@ class VectorCache:
                     return work(self._db)
             except sqlite3.OperationalError as error:
                 self._say(f"the cache {self._path} can't be used now: {error}")
-            except sqlite3.DatabaseError as error:
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 if not _damaged(error):
                     raise
                 self._say(f"the cache {self._path} is damaged: {error}")
@@ -159,7 +164,7 @@ class VectorCache:
     def _open(self, connect: Callable[[Path], sqlite3.Connection]) -> sqlite3.Connection:
         try:
             return connect(self._path)
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             self._say(f"the cache {self._path} can't be opened: {error}")
             if _damaged(error) and connect is not _renewed:
                 return self._open(_renewed)
@@ -206,6 +211,14 @@ def _prepare(db: sqlite3.Connection) -> None:
         raise _Foreign("it is not a cache of this version")
     for statement in _DOCUMENTS:
         db.execute(statement)
+    for table in (ANSWERS, DOCUMENTS):
+        if not db.execute(_HAS_CHECKSUM, (table.name,)).fetchone():
+            db.execute(_ADD_CHECKSUM.format(table=table.name))
+    try:
+        for table in TABLES:
+            db.execute(table.outline)
+    except sqlite3.OperationalError as error:
+        raise _Foreign(str(error)) from error
 
 
 @contextmanager
@@ -220,8 +233,10 @@ def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 
 def _damaged(error: Exception) -> bool:
+    """UnicodeDecodeError is what Python makes of an error message that quotes a damaged page."""
     name = getattr(error, "sqlite_errorname", "")
-    return isinstance(error, _Foreign) or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    told = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    return told or isinstance(error, _Foreign | UnicodeDecodeError)
 
 
 def _size(db: sqlite3.Connection) -> int:
@@ -253,32 +268,33 @@ def _give_back(db: sqlite3.Connection) -> None:
         db.execute("PRAGMA incremental_vacuum")
 
 
-def _key(embedder: Fingerprint, digest: Digest) -> tuple[bytes, bytes]:
-    return bytes.fromhex(embedder), bytes.fromhex(digest)
-
-
-def _packed(vector: Vector) -> tuple[int, int, bytes]:
-    """Bytes a number, checksum, numbers."""
-    half = vector.astype("<f2")
-    data = (half if np.array_equal(half, vector) else vector.astype("<f4")).tobytes()
-    return len(data) // len(vector), crc32(data), data
-
-
 def _has_document(db: sqlite3.Connection, item: Digest) -> bool:
     return db.execute("SELECT 1 FROM documents WHERE item = ?", (bytes.fromhex(item),)).fetchone() is not None
 
 
-def _found(db: sqlite3.Connection, embedder: Fingerprint, digests: Sequence[Digest]) -> _Aged:
+def _found(db: sqlite3.Connection, table: Table, keys: Iterable[Key]) -> dict[Key, _Aged]:
     """Those that are there and sound."""
-    query = "SELECT used, width, checksum, vector FROM vectors WHERE embedder = ? AND digest = ?"
-    rows = ((digest, db.execute(query, _key(embedder, digest)).fetchone()) for digest in digests)
-    return {digest: (row[0], _unpacked(*row[1:])) for digest, row in rows if row and _sound(*row)}
+    query = table.find
+    rows = ((key, db.execute(query, key).fetchone()) for key in keys)
+    return {key: aged for key, row in rows if row and (aged := _aged(db, table, key, *row))}
 
 
-def _sound(used: object, width: object, checksum: object, data: object) -> bool:
-    """A damaged page that SQLite did not notice can hold anything."""
-    return isinstance(used, int) and width in (2, 4) and isinstance(data, bytes) and crc32(data) == checksum
+def _aged(
+    db: sqlite3.Connection, table: Table, key: Key, row: int, used: object, found: object, *content: object
+) -> _Aged | None:
+    """None where the row is damaged: a damaged page that SQLite did not notice can hold anything.
+
+    A row of an earlier version is taken to be old, so that its use renews its checksum.
+    """
+    if not isinstance(used, int):
+        return None
+    if found == checksum(key, content):
+        return used, content
+    if sound_before(found, content) and _owns(db, table, row, key):
+        return _LONG_AGO, content
+    return None
 
 
-def _unpacked(width: int, checksum: int, data: bytes) -> Vector:
-    return np.frombuffer(data, f"<f{width}").astype(np.float32)
+def _owns(db: sqlite3.Connection, table: Table, row: int, key: Key) -> bool:
+    """Whether it stands in the row itself that it is of this key."""
+    return bool(db.execute(table.own_key, (row,)).fetchone() == key)

@@ -1,0 +1,112 @@
+"""The rows of the cache as values: their columns, their checksums, how a vector is packed. Pure.
+
+A checksum covers a row's key and its content. Without the key, a damaged page that leads to another key's row
+would serve that row's content, which is sound by itself.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from ingestor.model import Digest, Fingerprint
+
+Vector = npt.NDArray[np.float32]  # shape (dimensions,)
+Key = tuple[bytes | str, ...]
+Content = tuple[Any, ...]
+
+NONE_YET = -1  # the checksum of answers and documents that an earlier version wrote
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``key`` names the columns that find a row, ``content`` those that it is kept for.
+
+    Every row has two more: ``used``, the day of its last use, and ``checksum``.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    content: tuple[str, ...]
+
+    @property
+    def columns(self) -> str:
+        return ", ".join((*self.key, *self.content, "used", "checksum"))
+
+    @property
+    def outline(self) -> str:
+        """Finds nothing; fails where a column is missing."""
+        return f"SELECT {self.columns} FROM {self.name} LIMIT 0"
+
+    @property
+    def find(self) -> str:
+        """Of a row: its number, day, checksum and content."""
+        return f"SELECT rowid, used, checksum, {', '.join(self.content)} FROM {self.name} WHERE {self._where}"
+
+    @property
+    def own_key(self) -> str:
+        """The key that stands in the row of a number, whatever the table's index says of it."""
+        return f"SELECT {', '.join(self.key)} FROM {self.name} NOT INDEXED WHERE rowid = ?"
+
+    @property
+    def put(self) -> str:
+        marks = ", ".join("?" * (len(self.key) + len(self.content) + 2))
+        return f"INSERT OR REPLACE INTO {self.name} ({self.columns}) VALUES ({marks})"
+
+    @property
+    def touch(self) -> str:
+        return f"UPDATE {self.name} SET used = ?, checksum = ? WHERE {self._where}"
+
+    @property
+    def drop(self) -> str:
+        return f"DELETE FROM {self.name} WHERE {self._where}"
+
+    @property
+    def _where(self) -> str:
+        return " AND ".join(f"{column} = ?" for column in self.key)
+
+
+VECTORS = Table("vectors", ("embedder", "digest"), ("width", "vector"))
+ANSWERS = Table("answers", ("key",), ("text",))
+DOCUMENTS = Table("documents", ("item",), ("stamp", "data"))
+TABLES = (VECTORS, ANSWERS, DOCUMENTS)
+
+
+def checksum(key: Key, content: Content) -> int:
+    """CRC-32 of all values, their types and their lengths: one flipped bit can turn text into bytes."""
+    found = 0
+    for value in (*key, *content):
+        data = value if isinstance(value, bytes) else str(value).encode()
+        found = crc32(data, crc32(f"{type(value).__name__} {len(data)} ".encode(), found))
+    return found
+
+
+def sound_before(found: object, content: Content) -> bool:
+    """Whether a row is sound by the checksum of earlier versions, which says nothing of its key.
+
+    Theirs was that of a vector's bytes alone; answers and documents had none.
+    """
+    match content:
+        case [2 | 4 as width, bytes(data)]:
+            return found == crc32(data) and len(data) % width == 0
+        case [str()] | [str(), bytes()]:
+            return found == NONE_YET
+    return False
+
+
+def vector_key(embedder: Fingerprint, digest: Digest) -> Key:
+    return bytes.fromhex(embedder), bytes.fromhex(digest)
+
+
+def packed(vector: Vector) -> Content:
+    """Bytes a number, and the numbers: float16 where that loses nothing, else float32."""
+    half = vector.astype("<f2")
+    data = (half if np.array_equal(half, vector) else vector.astype("<f4")).tobytes()
+    return len(data) // len(vector), data
+
+
+def unpacked(content: Content) -> Vector:
+    width, data = content
+    return np.frombuffer(data, f"<f{width}").astype(np.float32)
