@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from ingestor.answered import checked
 from ingestor.cache import VectorCache
 from ingestor.fingerprint import text_digest
 from ingestor.model import Digest, Fingerprint, Vectors
-from ingestor.ports import Embedder, Stop
+from ingestor.ports import Embedder, NeedsHuman, Stop, Transient
 from ingestor.work import Outcome, Stopped
 
 PATIENCE = 5.0  # seconds that the end of the program waits for work under way
+_HARMLESS = "word"  # a text that any model can take
 
 
 class _Workers:
@@ -151,7 +153,10 @@ class Embedding:
         self._thread.start()
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
-        """(n, dimensions) float32, in the order of ``texts``. Raises what the embedder raises, or Stopped."""
+        """(n, dimensions) float32, in the order of ``texts``.
+
+        Raises what the embedder raises, BadVectors when its answer is no use, or Stopped.
+        """
         if not texts:
             return np.zeros((0, self._embedder.dimensions), np.float32)
         digests = [text_digest(text) for text in texts]
@@ -188,9 +193,7 @@ class Embedding:
             self._answer(wishes)
         with self._lock:
             self._stopped.set()
-        left = wishes + self._drain()
-        for wish in left:
-            wish.answer.set_exception(Stopped())
+        _refuse(wishes + self._drain(), Stopped())
 
     def _take(self) -> list[_Wish]:
         first = self._wishes.get()
@@ -217,30 +220,52 @@ class Embedding:
         return left
 
     def _answer(self, wishes: list[_Wish]) -> None:
+        """One text that the model cannot take costs its own document only: each is asked for alone then."""
+        if self._stopped.is_set():
+            return _refuse(wishes, Stopped())
+        try:
+            answers = self._vectors(wishes)
+        except Exception as error:  # noqa: BLE001 - the askers get it, and the thread lives on
+            if len(wishes) == 1 or not self._is_up(error):
+                return _refuse(wishes, error)
+            for wish in wishes:
+                self._answer([wish])
+        else:
+            for wish in wishes:
+                wish.answer.set_result({d: answers[d] for d in wish.digests})
+
+    def _is_up(self, error: Exception) -> bool:
+        """Whether the error may be about one text. An embedder that is down fails for all askers at once."""
+        if isinstance(error, Transient | NeedsHuman):
+            return False
+        try:
+            self._embedder.embed([_HARMLESS])
+        except Exception:  # noqa: BLE001 - the first error is the one that is told
+            return False
+        return True
+
+    def _vectors(self, wishes: list[_Wish]) -> dict[Digest, Any]:
         """The cache is asked again: what an earlier batch made may be what this one wants."""
         wanted = {d: t for wish in wishes for d, t in zip(wish.digests, wish.texts, strict=True)}
-        try:
-            answers: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
-            missing = [d for d in wanted if d not in answers]
-            if missing:
-                answers |= self._embed(missing, [wanted[d] for d in missing])
-        except Exception as error:  # noqa: BLE001 - every asker gets it, and the thread lives on
-            for wish in wishes:
-                wish.answer.set_exception(error)
-            return
-        for wish in wishes:
-            wish.answer.set_result({d: answers[d] for d in wish.digests})
+        found: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
+        missing = [d for d in wanted if d not in found]
+        return found | self._embed(missing, [wanted[d] for d in missing]) if missing else found
 
     def _embed(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
         if not self.texts:
             self._embedder.embed(texts[:1])  # loads the model, which is not to count as embedding
         begun = monotonic()
-        vectors = self._embedder.embed(texts)
+        vectors = checked(self._embedder.embed(texts), texts, self._embedder.dimensions)
         self.seconds += monotonic() - begun
         self.texts += len(texts)
         self.tokens += sum(self._count_tokens(texts))
         self._cache.put(self._recipe, digests, vectors)
         return dict(zip(digests, vectors, strict=True))
+
+
+def _refuse(wishes: Sequence[_Wish], error: Exception) -> None:
+    for wish in wishes:
+        wish.answer.set_exception(error)
 
 
 class Embeddings:

@@ -16,18 +16,14 @@ from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
 LEAKED: list[bytes] = []
-ENTRY_POINTS = "[ingestor.parsers]\n{kind} = bad_parser:PLUGIN\n"
 
 
 def installed(folder: Path, kind: str = "bad") -> str:
     """A folder to put on PYTHONPATH, in which this parser is installed under that name."""
-    information = folder / "bad_parser-1.dist-info"
-    information.mkdir(parents=True)
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-parser\nVersion: 1\n")
-    (information / "entry_points.txt").write_text(ENTRY_POINTS.format(kind=kind))
+    from tests.plugins import installed as install  # not in the copy's own process
+
     source = Path(__file__).read_text().replace('Plugin(kind="bad"', f'Plugin(kind="{kind}"')
-    (folder / "bad_parser.py").write_text(source)
-    return str(folder)
+    return install(folder, "parsers", kind, "bad_parser", source)
 
 
 class BadParser:

@@ -1,0 +1,40 @@
+"""What an embedder answered, held to its protocol (ports.Embedder). Pure."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ingestor.model import Vectors
+
+_TOLERANCE = 0.01  # of a unit vector's length; rounding to float16 moves it by 0.0005, to bfloat16 by 0.004
+_QUOTED = 60  # code points of a text
+
+
+class BadVectors(Exception):
+    """An embedder's answer breaks its protocol, so it is neither kept nor written."""
+
+
+def checked(answer: object, texts: Sequence[str], dimensions: int) -> Vectors:
+    """The answer as (n, dimensions) float32, copied: an embedder may use its memory again.
+
+    Raises BadVectors for a wrong shape, and for vectors that are not finite or not of length 1.
+    """
+    try:
+        with np.errstate(over="ignore"):
+            vectors: Vectors = np.array(answer, np.float32)
+    except (TypeError, ValueError) as error:
+        raise BadVectors(f"the embedder gave no array of numbers: {error}") from error
+    if vectors.shape != (len(texts), dimensions):
+        raise BadVectors(
+            f"the embedder gave an array of shape {vectors.shape} for {len(texts)} texts; "
+            f"of {dimensions} dimensions it must be {(len(texts), dimensions)}"
+        )
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    off = np.flatnonzero(~(np.abs(lengths - 1) <= _TOLERANCE))  # so that nan is off, too
+    if off.size:
+        text = texts[int(off[0])]
+        raise BadVectors(
+            f"the embedder gave a vector of length {lengths[off[0]]:.4g}, which must be 1, "
+            f"for the text that begins with {text[:_QUOTED]!r}"
+        )
+    return vectors
