@@ -88,7 +88,7 @@ class Collections:
         if self._deaths[name] >= DEATHS:
             raise Torn(f"the server died {DEATHS} times over collection {name!r}")
         index = open_collection(
-            self._client, name, model=model.name, dimensions=model.dimensions(), owner=self._owner
+            self._client, name, model=model.reader, dimensions=model.dimensions(), owner=self._owner
         )
         return index, index.uuid
 

@@ -1,8 +1,11 @@
 """Digests of content, of texts and of recipes. Pure; the same on every machine and Python."""
 
 import json
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
+
+from pydantic.fields import FieldInfo
 
 from ingestor.model import Digest, Fingerprint, Metadata
 from ingestor.registry import Options, Plugin
@@ -33,6 +36,22 @@ def plugin_fingerprint(plugin: Plugin, options: Options) -> Fingerprint:
     return fingerprint({"kind": plugin.kind, "version": plugin.version, "options": meaningful(options)})
 
 
+def embedder_fingerprint(
+    plugin: Plugin, options: Options, identity: Mapping[str, object] | None
+) -> Fingerprint:
+    """Kind, version, and all that decides the vectors; ``identity``: see ports.Pinned, None without one.
+
+    An option counts unless it is declared otherwise, so that one that is forgotten costs time, never truth.
+    """
+    if identity is None:
+        return plugin_fingerprint(plugin, options)
+    whole = {"kind": plugin.kind, "version": plugin.version, "identity": dict(identity)}
+    fields = type(options).model_fields
+    values = meaningful(options)
+    left = {name: value for name, value in values.items() if not _marked(fields[name], "pinned")}
+    return fingerprint({**whole, "options": left} if left else whole)
+
+
 def fingerprint(value: Any) -> Fingerprint:
     """Of any JSON value, whatever the order of its keys."""
     return Fingerprint(text_digest(json.dumps(value, sort_keys=True)))
@@ -42,14 +61,15 @@ def meaningful(options: Options) -> dict[str, Any]:
     """The options less those that only tune speed (see registry.tuning)."""
     fields = type(options).model_fields
     values = options.model_dump(mode="json")
-    return {name: value for name, value in values.items() if not _is_tuning(fields[name].json_schema_extra)}
+    return {name: value for name, value in values.items() if not _marked(fields[name], "tuning")}
 
 
 def tuned(options: Options) -> dict[str, Any]:
     """The others, as they are."""
     fields = type(options).model_fields
-    return {name: getattr(options, name) for name in fields if _is_tuning(fields[name].json_schema_extra)}
+    return {name: getattr(options, name) for name in fields if _marked(fields[name], "tuning")}
 
 
-def _is_tuning(extra: Any) -> bool:
-    return isinstance(extra, dict) and bool(extra.get("tuning"))
+def _marked(field: FieldInfo, mark: str) -> bool:
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get(mark))

@@ -139,6 +139,18 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
+class ReaderModel:
+    """What makes vectors of readers' questions: one of Chroma's own embedding functions.
+
+    ``function`` is the name that Chroma has for it, such as "openai"; ``config`` is what Chroma builds it
+    from: JSON values, and no secret, since every reader of the collection can see them.
+    """
+
+    function: str
+    config: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
 class Hint:
     """Something may have changed at or below ``under`` ("" is everywhere). Never the truth itself.
 

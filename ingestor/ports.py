@@ -7,7 +7,7 @@ an hour.
 An index, besides, says ``Torn`` or ``Gone`` of a collection.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
 from typing import Protocol, runtime_checkable
 
@@ -19,6 +19,7 @@ from ingestor.model import (
     Hit,
     Item,
     Metadata,
+    ReaderModel,
     Record,
     RecordId,
     Sums,
@@ -133,15 +134,60 @@ class Collective(Protocol):
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors; each vector a function of its text alone, never of its batch-mates."""
+    """Texts to unit vectors; each vector a function of its text alone, never of its batch-mates.
 
-    dimensions: int
-    window: int  # tokens of the model's own tokenizer that it reads; what is beyond is not seen
+    A changed option of an embedder means other vectors: every text is embedded again. Options that change no
+    vector are declared by ``registry.tuning``.
+    """
 
-    def embed(self, texts: Sequence[str]) -> Vectors: ...
+    @property
+    def dimensions(self) -> int: ...
+
+    @property
+    def window(self) -> int:
+        """Tokens of the model's own tokenizer that it reads; what is beyond is not seen."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """One row a text, in their order.
+
+        Raises BadDocument where the model cannot take a text: each document is then asked for alone.
+        """
+        ...
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Tokens of each text by the model's own tokenizer, special tokens included, not truncated."""
+        ...
+
+
+@runtime_checkable
+class Pinned(Protocol):
+    """An embedder that knows more than its options say of what decides its vectors."""
+
+    @property
+    def identity(self) -> Mapping[str, object]:
+        """JSON values, such as the digest of the weights. Other values mean other vectors.
+
+        It counts beside the options, except for those declared by ``registry.pinned``.
+        """
+        ...
+
+
+@runtime_checkable
+class Asymmetric(Protocol):
+    """An embedder whose model tells questions from documents."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """As ``embed``, for questions."""
+        ...
+
+
+@runtime_checkable
+class Shared(Protocol):
+    """An embedder whose model readers can load in their own processes."""
+
+    def reader_model(self) -> ReaderModel | None:
+        """Kept in the collection, for ``query(query_texts=...)``. None: readers are told nothing."""
         ...
 
 

@@ -25,6 +25,14 @@ def tuning(default: Any, **kwargs: Any) -> Any:
     return Field(default, json_schema_extra={"tuning": True}, **kwargs)
 
 
+def pinned(default: Any, **kwargs: Any) -> Any:
+    """A field of an embedder whose effect on the vectors its identity tells (see ports.Pinned).
+
+    Only the identity counts then: `model: some/folder` may be moved, where the identity is of its content.
+    """
+    return Field(default, json_schema_extra={"pinned": True}, **kwargs)
+
+
 @dataclass(frozen=True, slots=True)
 class Plugin:
     """``version`` is another one whenever the same input and options give another result."""

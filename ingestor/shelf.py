@@ -14,7 +14,7 @@ from typing import Protocol
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.metadata import KEYS
-from ingestor.model import CollectionName, Fingerprint
+from ingestor.model import CollectionName, Fingerprint, ReaderModel
 from ingestor.names import Registrar, straighten
 from ingestor.ports import Index, Transient
 from ingestor.prepare import Prepared
@@ -24,10 +24,10 @@ log = logging.getLogger("ingestor")
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a collection must know of the embedder that fills it. ``name``: what readers load it by."""
+    """What a collection must know of the embedder that fills it. ``reader``: what readers load."""
 
     recipe: Fingerprint
-    name: str | None = None
+    reader: ReaderModel | None = None
     dimensions: Callable[[], int] = lambda: 0
 
 

@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from ingestor import detect
+from ingestor.answered import checked
 from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
 from ingestor.choices import Choices, Lost, as_chosen, asking_prices, chosen, parsing
@@ -22,7 +23,7 @@ from ingestor.collections import Collections
 from ingestor.config import Choice, Config, SourceConfig
 from ingestor.containers import Containers
 from ingestor.engine import Engine
-from ingestor.fingerprint import fingerprint, plugin_fingerprint
+from ingestor.fingerprint import embedder_fingerprint, plugin_fingerprint
 from ingestor.isolation import Isolated, Isolation, Limits
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
@@ -32,7 +33,7 @@ from ingestor.lock import hold, patiently
 from ingestor.model import CollectionName, Fingerprint, SourceName, Vectors
 from ingestor.parses import Parses
 from ingestor.pool import Embeddings, Pool
-from ingestor.ports import Chunker, Embed, Embedder, Parser
+from ingestor.ports import Asymmetric, Chunker, Embed, Embedder, Parser, Pinned, Shared
 from ingestor.prepare import Tools
 from ingestor.reading import Fetch, Memory, Reader
 from ingestor.shelf import Model, Shelf
@@ -54,9 +55,9 @@ class Parts:
 
     @cached_property
     def embedder_recipe(self) -> Fingerprint:
-        identity = getattr(self.embedder, "identity", {})
-        plugin = self.config.embedding.plugin
-        return fingerprint({"kind": plugin.kind, "version": plugin.version, "identity": identity})
+        choice, embedder = self.config.embedding, self.embedder
+        identity = embedder.identity if isinstance(embedder, Pinned) else None
+        return embedder_fingerprint(choice.plugin, choice.options, identity)
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -70,9 +71,9 @@ class Parts:
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
         """Questions are embedded as the model wants questions to be, where it tells them from documents."""
-        embed_queries = getattr(self.embedder, "embed_queries", self.embedder.embed)
-        vectors: Vectors = embed_queries(texts)
-        return vectors
+        embedder = self.embedder
+        embed = embedder.embed_queries if isinstance(embedder, Asymmetric) else embedder.embed
+        return checked(embed(texts), texts, embedder.dimensions)
 
     def wanted(self, serves: CollectionName) -> Choices:
         """What the config says a collection is made by."""
@@ -91,8 +92,9 @@ class Parts:
     @property
     def model(self) -> Model:
         """What a collection must know of the embedder."""
-        name = getattr(self.config.embedding.options, "model", None)
-        return Model(self.embedder_recipe, name, lambda: self.embedder.dimensions)
+        embedder = self.embedder
+        reader = embedder.reader_model() if isinstance(embedder, Shared) else None
+        return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
 
     def collections(self, journal: Journal, *, serve: bool = False, attach: bool = False) -> Collections:
         """Chroma, not connected yet."""

@@ -65,7 +65,7 @@ def port(tmp_path_factory):
     vectors = embedder.embed(list(TEXTS.values()))
     with server(tmp_path_factory.mktemp("outside")) as running, client_of(running) as client:
         index = open_collection(
-            client, "docs", model="all-MiniLM-L6-v2", dimensions=embedder.dimensions, owner="ours"
+            client, "docs", model=embedder.reader_model(), dimensions=embedder.dimensions, owner="ours"
         )
         metadata = {"start_line": 3, "end_line": 4, "heading_path": "A > B", "page": None}
         index.upsert(

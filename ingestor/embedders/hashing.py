@@ -14,11 +14,10 @@ from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from ingestor.embedders.rounding import unit
 from ingestor.model import Vectors
-from ingestor.registry import Options, Plugin
+from ingestor.registry import Options, Plugin, pinned
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,7 +26,7 @@ _TRACE = 0.05  # length of the exact text's trace beside a unit vector of featur
 
 
 class HashingOptions(Options):
-    dimensions: int = Field(default=64, ge=8, le=4096, description="length of the vectors")
+    dimensions: int = pinned(64, ge=8, le=4096, description="length of the vectors")
 
 
 class HashingEmbedder:

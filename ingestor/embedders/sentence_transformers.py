@@ -14,13 +14,11 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
-
 from ingestor.embedders import weights
 from ingestor.embedders.batches import STEP
 from ingestor.embedders.hardware import resolve_device, resolve_precision
-from ingestor.model import Vectors
-from ingestor.registry import Options, Plugin, tuning
+from ingestor.model import ReaderModel, Vectors
+from ingestor.registry import Options, Plugin, pinned, tuning
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -31,16 +29,16 @@ if TYPE_CHECKING:
 class SentenceTransformersOptions(Options):
     """``prompt`` precedes every document, ``query_prompt`` every question, as the model wants it."""
 
-    model: str = Field(
-        default="all-MiniLM-L6-v2",
+    model: str = pinned(
+        "all-MiniLM-L6-v2",
         description="the one that comes with the program, a folder, or a name on the Hugging Face hub",
     )
-    precision: Literal["auto", "float32", "bfloat16"] = Field(
-        default="auto", description="of the computation; `auto` takes bfloat16 on CPUs that are fast at it"
+    precision: Literal["auto", "float32", "bfloat16"] = pinned(
+        "auto", description="of the computation; `auto` takes bfloat16 on CPUs that are fast at it"
     )
-    device: str = Field(default="auto", description="`cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes the best")
-    prompt: str = Field(default="", description="put before every document's text, as the model wants it")
-    query_prompt: str = Field(default="", description="put before every question")
+    device: str = pinned("auto", description="`cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes the best")
+    prompt: str = pinned("", description="put before every document's text, as the model wants it")
+    query_prompt: str = pinned("", description="put before every question")
     batch_tokens: int = tuning(2048, ge=1, description="how much is embedded at a time")
     threads: int = tuning(0, ge=0, description="CPU threads; 0 is as many as torch chooses")
 
@@ -83,6 +81,15 @@ class SentenceTransformersEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         return self._model.vectors(texts, self._options.query_prompt, self._options.batch_tokens)
+
+    def reader_model(self) -> ReaderModel:
+        """Readers embed their questions on the CPU, under the same prompt."""
+        options, prompt = self._options, self._options.query_prompt
+        prompted = {"prompts": {"query": prompt}, "default_prompt_name": "query"} if prompt else {}
+        return ReaderModel(
+            "sentence_transformer",
+            {"model_name": options.model, "device": "cpu", "normalize_embeddings": True, "kwargs": prompted},
+        )
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The prompt's tokens included, since it shares the window."""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from ingestor.indexes.chroma import ChromaIndex
 from ingestor.indexes.chroma_client import Client, translated
-from ingestor.model import CollectionName
+from ingestor.model import CollectionName, ReaderModel
 from ingestor.ports import Gone, NeedsHuman, Transient
 
 _PAGE = 100  # collections listed at once
@@ -21,11 +21,11 @@ NEIGHBOURS = 32
 
 
 def open_collection(
-    client: Client, name: CollectionName, *, model: str | None, dimensions: int, owner: str
+    client: Client, name: CollectionName, *, model: ReaderModel | None, dimensions: int, owner: str
 ) -> ChromaIndex:
     """The collection, made if there is none, or none but an empty one without a mark.
 
-    ``model``: the sentence-transformers name that readers' ``query(query_texts=...)`` is to use.
+    ``model``: what readers' ``query(query_texts=...)`` is to use.
     ``dimensions``: 0 where nothing is to be added to it any more, and nobody knows. Raises NeedsHuman, and
     touches nothing, when the collection is not ours or has vectors of another length.
     """
@@ -117,7 +117,7 @@ def _mark(found: Any) -> str | None:
     return (found.metadata or {}).get(OWNER)
 
 
-def _created(client: Client, name: CollectionName, model: str | None, owner: str) -> Any:
+def _created(client: Client, name: CollectionName, model: ReaderModel | None, owner: str) -> Any:
     from chromadb.errors import ChromaError, InvalidArgumentError
 
     configuration: dict[str, Any] = {"hnsw": {"space": "cosine", "max_neighbors": NEIGHBOURS}}
@@ -140,20 +140,27 @@ def _delete(client: Client, name: CollectionName) -> None:
         return
 
 
-def _embedding_function(model: str) -> Any:
-    """What Chroma stores of a SentenceTransformerEmbeddingFunction, without loading the model.
+def _embedding_function(model: ReaderModel) -> Any:
+    """What Chroma stores of one of its embedding functions, without building it, which may load a model.
 
     Chroma keeps the class of whatever was last created under its name and builds it again from the stored
-    options, which is inherited and gives the true one.
+    options, which is inherited and gives the true one. Raises NeedsHuman where Chroma has no such function.
     """
-    from chromadb.utils.embedding_functions import SentenceTransformerEmbeddingFunction
+    from chromadb.utils.embedding_functions import known_embedding_functions
 
-    class Described(SentenceTransformerEmbeddingFunction):  # type: ignore[misc]
+    function: Any = known_embedding_functions.get(model.function)
+    if function is None:
+        raise NeedsHuman(
+            f"the embedder wants readers to use {model.function!r}, which is none of Chroma's embedding "
+            f"functions ({', '.join(sorted(known_embedding_functions))}): mend its plugin (reader_model)"
+        )
+
+    class Described(function):  # type: ignore[misc]
         def __init__(self) -> None:
             pass
 
         def get_config(self) -> dict[str, Any]:
-            return {"model_name": model, "device": "cpu", "normalize_embeddings": True, "kwargs": {}}
+            return dict(model.config)
 
         def is_legacy(self) -> bool:  # asked of the true class, this builds it, and so loads the model
             return False

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from chromadb.utils.embedding_functions import SentenceTransformerEmbeddingFunction
 from sentence_transformers import SentenceTransformer
 
 from ingestor.embedders import weights
@@ -164,6 +165,20 @@ def test_prompts_go_before_documents_and_questions(embedder):
     prompted._loaded = embedder._model
     assert np.array_equal(prompted.embed(["x"]), embedder.embed(["passage: x"]))
     assert np.array_equal(prompted.embed_queries(["x"]), embedder.embed(["query: x"]))
+
+
+@pytest.mark.parametrize("prompt", ["", "query: "])
+def test_readers_embed_questions_as_this_program_does(prompt):
+    """By Chroma's own function, from what the collection keeps."""
+    embedder = build(model=str(PACKAGED.folder), query_prompt=prompt, precision="float32")
+    told = embedder.reader_model()
+    assert told.function == SentenceTransformerEmbeddingFunction.name()
+    SentenceTransformerEmbeddingFunction.validate_config(told.config)
+    SentenceTransformerEmbeddingFunction.models.clear()  # by name alone, whatever the prompt
+    readers = SentenceTransformerEmbeddingFunction.build_from_config(told.config)(["why?"])[0]
+    ours = build(query_prompt=prompt, precision="float32").embed_queries(["why?"])[0]
+    other = build(precision="float32").embed_queries(["why?" if prompt else "query: why?"])[0]
+    assert readers @ ours > 0.9999 > readers @ other
 
 
 def test_the_packaged_model_is_loaded_without_a_network_and_without_touching_the_environment():

@@ -12,8 +12,9 @@ from ingestor.indexes import chroma
 from ingestor.indexes.chroma import ChromaIndex, probe
 from ingestor.indexes.chroma_client import Unanswered, connect, embedded
 from ingestor.indexes.chroma_collections import delete_collection, find_collection, open_collection
-from ingestor.model import Record
+from ingestor.model import ReaderModel, Record
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
+from ingestor.registry import find
 from tests.indexes.laws import DIMENSIONS, IndexLaws, many, record, vector
 from tests.serving import HOST, answering, client_of, free_port, server, silent
 
@@ -53,7 +54,8 @@ class TestEmbedded(IndexLaws):
 
 
 def test_a_collection_tells_readers_how_to_embed(served):
-    opened(served, "told", model="all-MiniLM-L6-v2")
+    plugin = find("embedders", "sentence-transformers")
+    opened(served, "told", model=plugin.build(plugin.options()).reader_model())
     configuration = served.api.get_collection("told").configuration_json
     assert configuration["hnsw"]["space"] == "cosine"
     assert configuration["embedding_function"] == {
@@ -65,6 +67,15 @@ def test_a_collection_tells_readers_how_to_embed(served):
     }  # fmt: skip
 
 
+def test_readers_may_be_told_of_any_function_of_chroma_s(served):
+    told = {"url": "http://127.0.0.1:1", "model_name": "bge-m3", "timeout": 60}
+    opened(served, "told-ollama", model=ReaderModel("ollama", told))
+    kept = served.api.get_collection("told-ollama").configuration_json["embedding_function"]
+    assert kept == {"type": "known", "name": "ollama", "config": told}
+    with pytest.raises(NeedsHuman, match=r"'my-own', which is none of Chroma's.*ollama.*reader_model"):
+        opened(served, "told-nonsense", model=ReaderModel("my-own", {}))
+
+
 def test_writing_and_querying_load_no_model(served):
     code = f"""
 import sys
@@ -72,10 +83,13 @@ import numpy as np
 from ingestor.indexes.chroma_client import connect
 from ingestor.indexes.chroma_collections import open_collection
 from ingestor.model import Record
+from ingestor.registry import find
+plugin = find("embedders", "sentence-transformers")
+model = plugin.build(plugin.options()).reader_model()
 assert "chromadb" not in sys.modules
 with connect({HOST!r}, {served.api._settings.chroma_server_http_port}) as client:
     for _ in range(2):
-        index = open_collection(client, "light", model="all-MiniLM-L6-v2", dimensions=4, owner="ours")
+        index = open_collection(client, "light", model=model, dimensions=4, owner="ours")
         index.upsert([Record("a#0", "text", {{"k": 1}}, np.eye(4, dtype=np.float32)[0])])
         index.patch([("a#0", {{"k": 2}})])
         assert index.query(np.eye(4, dtype=np.float32)[:1], 1)[0][0].metadata == {{"k": 2}}

@@ -1,0 +1,97 @@
+"""Embedders of other people, installed as plugins: through the real program, into a real Chroma."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ingestor import registry
+from ingestor.indexes.chroma import ChromaIndex
+from ingestor.indexes.chroma_client import embedded
+from tests import plain_embedder
+from tests.e2e.in_process import Answer, Ask
+from tests.e2e.project import Project, free_port
+from tests.plain_embedder import vector
+from tests.plugins import installed
+
+DOCUMENTS = 8
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    source = Path(plain_embedder.__file__).read_text()
+    monkeypatch.syspath_prepend(installed(tmp_path / "plugins", "embedders", "plain", "plain_plugin", source))
+    for known in (registry.find, registry.kinds):
+        known.cache_clear()
+    yield
+    sys.modules.pop("plain_plugin", None)
+    monkeypatch.undo()
+    for known in (registry.find, registry.kinds):
+        known.cache_clear()
+
+
+@pytest.fixture
+def plain(project: Project, plugin: None) -> Project:
+    del plugin
+    for n in range(DOCUMENTS):
+        (project.docs / f"{n}.txt").write_text(f"Document {n} tells of the number {n * n}.")
+    project.settings["chroma"] = {"path": "./chroma", "embedded": True}
+    return embedding(project)
+
+
+def embedding(project: Project, **options: object) -> Project:
+    project.settings["embedding"] = {"kind": "plain", **options}
+    project.configure()
+    return project
+
+
+def texts_embedded(answer: Answer) -> int:
+    assert answer.code == 0, answer.err
+    return int(json.loads(answer.out)["embedded"]["texts"])
+
+
+def in_chroma(project: Project) -> tuple[dict[str, Any], Any]:
+    """Vector by text of every record, less the last bit (Chroma scales), and what readers are to load."""
+    with embedded(project.folder / "chroma") as client:
+        collection = client.api.get_collection("docs")
+        index = ChromaIndex(client, collection.id)
+        records = index.read(list(index.ids()), vectors=True)
+        told = collection.configuration_json["embedding_function"]
+    assert len(records) == DOCUMENTS
+    return {record.text: pytest.approx(record.vector.tolist(), abs=1e-6) for record in records}, told
+
+
+def expected(project: Project, flavour: str) -> dict[str, list[float]]:
+    texts = [file.read_text() for file in project.docs.iterdir()]
+    return {text: vector(text, f"{flavour}none-that-readers-could-load").tolist() for text in texts}
+
+
+def test_a_changed_option_embeds_everything_again_and_nothing_mixes(plain: Project, ask: Ask) -> None:
+    assert texts_embedded(ask("sync", "--json")) == DOCUMENTS
+    vectors, told = in_chroma(plain)
+    assert vectors == expected(plain, "sweet")
+    assert told["type"] == "legacy", "its option `model` names nothing that readers could load"
+    embedding(plain, flavour="sour")
+    assert texts_embedded(ask("sync", "--json")) == DOCUMENTS, "the cache answers for another model"
+    assert in_chroma(plain)[0] == expected(plain, "sour")
+
+
+@pytest.mark.slow
+def test_options_for_speed_and_ways_back_embed_nothing(plain: Project, ask: Ask) -> None:
+    for flavour, threads, texts in [("sweet", 1, 8), ("sour", 1, 8), ("sour", 8, 0), ("sweet", 8, 0)]:
+        embedding(plain, flavour=flavour, threads=threads)
+        assert texts_embedded(ask("sync", "--json")) == texts
+        assert in_chroma(plain)[0] == expected(plain, flavour)
+
+
+def test_a_text_that_the_model_can_not_take_costs_its_own_document_alone(plain: Project, ask: Ask) -> None:
+    (plain.docs / "bad.txt").write_text("This document is poison.")
+    answer = json.loads(ask("sync", "--json").out)
+    assert (answer["documents"]["added"], answer["documents"]["quarantined"]) == (DOCUMENTS, 1)
+    assert in_chroma(plain)[0] == {
+        text: vector for text, vector in expected(plain, "sweet").items() if "poison" not in text
+    }
