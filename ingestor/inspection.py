@@ -17,7 +17,7 @@ from ingestor.indexes.chroma_client import Unreachable
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
 from ingestor.lock import Locked, held, noted, patiently
-from ingestor.model import CollectionName, Hit, Record, SourceName
+from ingestor.model import CollectionName, Hit, Record, SourceName, Vectors
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.prepare import record_id
 from ingestor.reports import Reports
@@ -115,13 +115,17 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
     with journal_of(config) as journal:
         if collection not in [edition.serves for edition in live_editions(journal)]:
             raise _no_collection(journal, collection)
-        vectors = Parts(config).query_vectors([text])  # before Chroma is taken: a model can load for long
+        parts, vectors = Parts(config), list[Vectors]()
 
         def ask(collections: Collections) -> list[Hit]:
             index = collections.existing(CollectionName(collection))
             if index is None:
                 raise _no_collection(journal, collection)
-            return index.query(vectors, n, where)[0]
+            if where:
+                index.check_filter(where)
+            if not vectors:  # last: a model can load for long, and only for a question that makes sense
+                vectors.append(parts.query_vectors([text]))
+            return index.query(vectors[0], n, where)[0]
 
         try:
             return _answer(config, journal, ask)

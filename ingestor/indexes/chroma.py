@@ -6,6 +6,7 @@ went away must be given as None.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
@@ -88,6 +89,11 @@ class ChromaIndex:
         """Raises ValueError when Chroma does not understand the filter."""
         return [hits for batch in _chunks(vectors, _RECORDS) for hits in self._query(batch, n, where)]
 
+    def check_filter(self, where: dict[str, object]) -> None:
+        """Raises ValueError when Chroma does not understand the filter. Cheap: no record is looked at."""
+        with _understood(where):
+            self._get(ids=["-"], where=where, limit=1, include=[])
+
     def sample(self, offset: int) -> Record | None:
         """The record at that place of Chroma's own order, with its vector."""
         found = self._get(limit=1, offset=offset, include=["metadatas", "documents", "embeddings"])
@@ -98,21 +104,26 @@ class ChromaIndex:
             return self._api._get(collection_id=self._uuid, **wanted)
 
     def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:
-        from chromadb.errors import InvalidArgumentError
-
-        try:
-            with translated():
-                found = self._api._query(
-                    collection_id=self._uuid,
-                    query_embeddings=vectors,
-                    n_results=n,
-                    where=where or None,
-                    include=["metadatas", "documents", "distances"],
-                )
-        except InvalidArgumentError as error:
-            raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
+        with _understood(where), translated():
+            found = self._api._query(
+                collection_id=self._uuid,
+                query_embeddings=vectors,
+                n_results=n,
+                where=where or None,
+                include=["metadatas", "documents", "distances"],
+            )
         columns = (found[key] for key in ("ids", "distances", "documents", "metadatas"))
         return (_hits(*rows) for rows in zip(*columns, strict=True))
+
+
+@contextmanager
+def _understood(where: dict[str, object] | None) -> Iterator[None]:
+    from chromadb.errors import InvalidArgumentError
+
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
 
 
 def probe(index: ChromaIndex) -> str | None:

@@ -95,3 +95,33 @@ def test_a_text_that_the_model_can_not_take_costs_its_own_document_alone(plain: 
     assert in_chroma(plain)[0] == {
         text: vector for text, vector in expected(plain, "sweet").items() if "poison" not in text
     }
+
+
+def built() -> list[str]:
+    """Embedders that were built since this was asked last, in this process."""
+    module: ModuleType = sys.modules["plain_plugin"]
+    found = list(module.BUILT)
+    module.BUILT.clear()
+    return found
+
+
+def test_a_question_finds_what_is_wrong_before_it_loads_the_model(plain: Project, ask: Ask) -> None:
+    assert ask("sync").code == 0
+    assert built()
+
+    def refused(*words: str) -> Answer:
+        answer = ask("query", "number", *words)
+        assert answer.code != 0
+        assert built() == [], "the model was wanted for nothing"
+        return answer
+
+    assert "there is no collection 'dcos'" in refused("--collection", "dcos").err
+    assert "Chroma refuses" in refused("--where", '{"page": {"$almost": 3}}').err
+    assert ask("query", "number", "--where", '{"page": {"$eq": 3}}').code == 0
+    assert built()
+    with embedded(plain.folder / "chroma") as client:
+        client.api.delete_collection("docs")
+    assert "gone from Chroma" in refused().err
+    plain.settings["chroma"] = {"host": "127.0.0.1", "port": free_port()}
+    plain.configure()
+    assert "can't be reached" in refused().err
