@@ -63,13 +63,24 @@ class Engine:
     # --- what the shell calls ------------------------------------------------------------------------
 
     def configure(
-        self, sources: Sequence[Source], *, watch: bool, leaving: Sequence[SourceName] = ()
+        self,
+        sources: Sequence[Source],
+        *,
+        watch: bool,
+        leaving: Sequence[SourceName] = (),
+        untouched: Sequence[CollectionName] = (),
     ) -> None:
-        """Take over a config: at the start, and again whenever it changes."""
+        """Take over a config: at the start, and again whenever it changes.
+
+        ``untouched``: editions that readers still see, and that nothing can feed any more.
+        """
         self.leaving = leaving
         self.sources = {source.feed: source for source in sources}
-        for name in {*leaving, *(source.name for source in sources)}:
-            self.journal.relocate(name, [source.collection for source in sources if source.name == name])
+        for name in {source.name for source in sources}:
+            fed = [source.collection for source in sources if source.name == name]
+            self.journal.relocate(name, [*fed, *untouched])
+        for name in leaving:
+            self.journal.relocate(name, [])
         for feed, source in self.sources.items():
             for parser in self.journal.parsers(feed):
                 self.journal.want_recipe(feed, parser, source.tools.recipe(parser))

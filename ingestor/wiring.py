@@ -212,9 +212,13 @@ class Running:
                 serves, self.parts.wanted(serves), config.rechunk, asking_prices(config, serves)
             )
         ]
-        sources = [source for standing in standings for source in self._sources(standing)]
+        fed = {standing.edition: self._sources(standing) for standing in standings}
+        sources = [source for each in fed.values() for source in each]
+        untouched = [edition for edition, each in fed.items() if not each]
         self.embedding.keep({source.tools.embedder_recipe for source in sources})
-        self.engine.configure(led(sources), watch=watch, leaving=leaving(config, self.journal))
+        self.engine.configure(
+            led(sources), watch=watch, leaving=leaving(config, self.journal), untouched=untouched
+        )
 
     def _sources(self, standing: Standing) -> list[Source]:
         parts = self.parts.by(standing.choices)

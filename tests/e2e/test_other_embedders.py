@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
+from importlib import invalidate_caches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,25 +19,31 @@ from tests.e2e.project import Project, free_port
 from tests.plain_embedder import vector
 from tests.plugins import installed
 
-DOCUMENTS = 8
+DOCUMENTS = 12
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the plugin is installed."""
     source = Path(plain_embedder.__file__).read_text()
     monkeypatch.syspath_prepend(installed(tmp_path / "plugins", "embedders", "plain", "plain_plugin", source))
-    for known in (registry.find, registry.kinds):
-        known.cache_clear()
-    yield
-    sys.modules.pop("plain_plugin", None)
+    load_again()
+    yield tmp_path / "plugins"
     monkeypatch.undo()
+    load_again()
+
+
+def load_again() -> None:
+    """Plugins are found and loaded when they are needed next."""
+    sys.modules.pop("plain_plugin", None)
+    invalidate_caches()
     for known in (registry.find, registry.kinds):
         known.cache_clear()
 
 
 @pytest.fixture
-def plain(project: Project, plugin: None) -> Project:
-    del plugin
+def plain(project: Project, plugins: Path) -> Project:
+    assert plugins.exists()
     for n in range(DOCUMENTS):
         (project.docs / f"{n}.txt").write_text(f"Document {n} tells of the number {n * n}.")
     project.settings["chroma"] = {"path": "./chroma", "embedded": True}
@@ -82,7 +89,12 @@ def test_a_changed_option_embeds_everything_again_and_nothing_mixes(plain: Proje
 
 @pytest.mark.slow
 def test_options_for_speed_and_ways_back_embed_nothing(plain: Project, ask: Ask) -> None:
-    for flavour, threads, texts in [("sweet", 1, 8), ("sour", 1, 8), ("sour", 8, 0), ("sweet", 8, 0)]:
+    for flavour, threads, texts in [
+        ("sweet", 1, DOCUMENTS),
+        ("sour", 1, DOCUMENTS),
+        ("sour", 8, 0),
+        ("sweet", 8, 0),
+    ]:
         embedding(plain, flavour=flavour, threads=threads)
         assert texts_embedded(ask("sync", "--json")) == texts
         assert in_chroma(plain)[0] == expected(plain, flavour)
@@ -95,6 +107,19 @@ def test_a_text_that_the_model_can_not_take_costs_its_own_document_alone(plain: 
     assert in_chroma(plain)[0] == {
         text: vector for text, vector in expected(plain, "sweet").items() if "poison" not in text
     }
+
+
+def test_readers_keep_what_can_not_be_made_any_more_until_another_is_complete(
+    plain: Project, ask: Ask, plugins: Path
+) -> None:
+    assert ask("sync").code == 0
+    source = Path(plain_embedder.__file__).read_text()
+    source = source.replace("version=1", "version=2").replace('"poison" in', '"number" in')
+    (plugins / "plain_plugin.py").write_text(source)
+    load_again()
+    answer = ask("sync", "--json")
+    assert json.loads(answer.out)["documents"]["quarantined"] == DOCUMENTS
+    assert in_chroma(plain)[0] == expected(plain, "sweet")
 
 
 def built() -> list[str]:
