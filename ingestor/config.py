@@ -199,10 +199,10 @@ class Settings(Options):
     )
     max_loss: MaxLoss = Field(
         default=0.5,
-        description="share of a source's documents that may vanish without a question, counted since its last "
-        "accepted whole listing. More holds the source until `ingestor accept`; fewer than 5 documents are never "
-        "asked about, unless the source had several and lost them all. `1`: never ask. Whatever the share, "
-        "another file system in place of the source is asked about if any document is missing there",
+        description="share of a source's documents that may vanish without a question, counted since its "
+        "last accepted whole listing. More holds the source until `ingestor accept`; fewer than 5 documents "
+        "are never asked about, unless the source had several and lost them all. `1`: never ask. Whatever "
+        "the share, another file system in place of the source is asked about if a document is missing there",
     )
     parsing: Parsing = Field(default=Parsing(), description="see below")
     rechunk: Rechunk = Field(default=Rechunk(), description="see below")

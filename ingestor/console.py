@@ -98,6 +98,9 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
         return
     for change in estimate.changes:
         _print_change(change, config)
+    for old, new in estimate.renames.items():
+        words = f"{old} is called {new} now: its documents are handed over, and none is embedded for that"
+        print_wrapped(Text.assemble(("source ", "yellow"), words))
     for name in estimate.leaving:
         words = f"{name} is no longer in the config; its documents stay until: {command('apply', config)}"
         print_wrapped(Text.assemble(("source ", "yellow"), words))
@@ -122,7 +125,8 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
     for about, reason in plan.problems:
         _complain(about, reason)
     do = "apply" if any(change.waits for change in estimate.changes) else "sync"
-    then = f"Nothing was touched. To do it: {command(do, config)}" if _works(plan) else "Nothing to do."
+    works = _works(plan) or estimate.renames
+    then = f"Nothing was touched. To do it: {command(do, config)}" if works else "Nothing to do."
     print(f"\n{then}")
 
 
@@ -163,6 +167,7 @@ def _plan_json(estimate: Estimate) -> dict[str, Any]:
             for change in estimate.changes
         ],
         "leaving": list(estimate.leaving),
+        "renamed": dict(estimate.renames),
         "cost": round(estimate.cost, 6),
         "disk": estimate.disk,
         "tokens_per_second": estimate.tokens_per_second,

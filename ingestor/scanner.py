@@ -184,9 +184,7 @@ class Scanner:
             state.next_scan = self._later(source, state.partial)
             state.partial += 1
 
-    def _held(
-        self, source: Source, state: _Watch, found: Listing, row: SourceRow, moved_root: bool
-    ) -> bool:
+    def _held(self, source: Source, state: _Watch, found: Listing, row: SourceRow, moved_root: bool) -> bool:
         before = row.documents if source.leads else None  # another edition may be far from complete
         reason = decide.sudden_loss(found.changes, found.known, before, source.max_loss, moved_root)
         if reason is None or row.accepted:

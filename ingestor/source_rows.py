@@ -67,6 +67,7 @@ class SourceRows:
             return db.execute(query, (source,)).rowcount > 0
 
     def of(self, source: SourceName) -> SourceRow:
-        columns = "last_scan, identity, held, accepted, trouble, paused, documents"
-        found = self._journal.select(f"SELECT {columns} FROM sources WHERE name = ?", (source,))
+        query = """SELECT last_scan, identity, held, accepted, trouble, paused, documents FROM sources
+                   WHERE name = ?"""
+        found = self._journal.select(query, (source,))
         return next((SourceRow(a, b, c, bool(d), *rest) for a, b, c, d, *rest in found), SourceRow())

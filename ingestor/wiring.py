@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from ingestor import detect
+from ingestor import detect, handover
 from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
 from ingestor.choices import Choices, Lost, as_chosen, asking_prices, chosen, parsing
@@ -35,6 +35,7 @@ from ingestor.pool import Embeddings, Pool
 from ingestor.ports import Chunker, Embed, Embedder, Parser
 from ingestor.prepare import Tools
 from ingestor.reading import Fetch, Memory, Reader
+from ingestor.renames import origin
 from ingestor.shelf import Model, Shelf
 from ingestor.tokens import Tokens
 from ingestor.transitions import Standing, Transitions
@@ -153,7 +154,7 @@ class Parts:
             {kind: plugin_fingerprint(choice.plugin, choice.options) for kind, choice in parsers.items()},
             memory,
             costly={kind for kind, choice in parsers.items() if not near or isolated(choice)},
-            origin=plugin_fingerprint(source.connector.plugin, source.connector.options),
+            origin=origin(source),
         )
 
     def _tools(self, source: SourceConfig, reader: Reader, embed: Embed, answers: Answers) -> Tools:
@@ -203,6 +204,7 @@ class Running:
     def configure(self, *, watch: bool) -> None:
         """Decide what is to be kept in step by which recipe, and have the engine do it."""
         config = self.parts.config
+        self._hand_over()
         standings = [
             standing
             for serves in config.collections
@@ -213,6 +215,14 @@ class Running:
         sources = [source for standing in standings for source in self._sources(standing)]
         self.embedding.keep({source.tools.embedder_recipe for source in sources})
         self.engine.configure(led(sources), watch=watch, leaving=leaving(config, self.journal))
+
+    def _hand_over(self) -> None:
+        """Documents of sources that have another name now; before them answers, found by the old names."""
+        renames = handover.renamed(self.parts.config, self.journal)
+        for serves in self.parts.config.collections if renames else ():
+            handover.keep_answers(self.journal, serves, self.parts.wanted(serves), renames)
+        handover.hand_over(self.journal, renames, Parses(self.cache))
+        handover.note_origins(self.parts.config, self.journal)
 
     def _sources(self, standing: Standing) -> list[Source]:
         parts = self.parts.by(standing.choices)
@@ -234,9 +244,9 @@ def led(sources: Sequence[Source]) -> list[Source]:
 
 
 def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
-    """Sources that have documents here and are in the config no more."""
-    configured = {source.name for source in config.sources}
-    return [name for name in journal.sources() if name not in configured]
+    """Sources that have documents here and are in the config no more, under no other name either."""
+    staying = {source.name for source in config.sources} | handover.renamed(config, journal).keys()
+    return [name for name in journal.sources() if name not in staying]
 
 
 def leaving(config: Config, journal: Journal) -> list[SourceName]:

@@ -141,7 +141,9 @@ class Listed:
 
     def restart(self, max_loss: float = 0.5) -> None:
         self.pool = Inline()
-        self.scanner = Scanner(self.journal, self.pool, lambda: self.now, lambda: 0.5, lambda collection: None)
+        self.scanner = Scanner(
+            self.journal, self.pool, lambda: self.now, lambda: 0.5, lambda collection: None
+        )
         self.scanner.configure([Source(*TREE, self.tree, cast(Any, None), max_loss=max_loss)], watch=False)
         self.look()
 

@@ -1,6 +1,5 @@
 """What goes wrong outside: each mistake or mishap gets a clear message, nothing is lost, the rest goes on."""
 
-import json
 import os
 import shutil
 import socket
@@ -8,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,15 +14,9 @@ from connectors.folder import Folder
 from ingestor.journal import Journal
 from ingestor.model import Blob, Item
 from tests.e2e.in_chroma import in_chroma
-from tests.e2e.in_process import Answer, Ask
+from tests.e2e.in_process import Answer, Ask, answered
 from tests.e2e.project import INGESTOR, Project
 from tests.serving import answering, client_of, server
-
-
-def answered(answer: Answer, code: int = 0) -> Any:
-    """The JSON that it printed."""
-    assert answer.code == code, answer
-    return json.loads(answer.out)
 
 
 def assert_told(answer: Answer, code: int, *words: str) -> None:
