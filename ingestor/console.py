@@ -17,6 +17,7 @@ from rich.text import Text
 
 from ingestor.estimate import Estimate
 from ingestor.inspection import Listed
+from ingestor.inventory import Stock
 from ingestor.invocation import command
 from ingestor.outlook import Outlook
 from ingestor.plan import Plan
@@ -197,6 +198,34 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
         out.print(f"[green]Everything is as it should be{' again' if report.repaired else ''}.[/]")
     elif report.damaged:
         print(f"To mend it: {command('verify --repair', config)}")
+
+
+def show_collections(found: Sequence[Stock], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([asdict(collection) for collection in found]))
+        return
+    if not found:
+        print("Chroma has no collections yet", file=sys.stderr)
+        return
+    header = ("collection", "owner", "role", "records", "strategy", "model")
+    print_table(header, [_stock_row(collection) for collection in found])
+    for collection in found:
+        if collection.trouble is not None:
+            _complain(f"collection {collection.name}", collection.trouble)
+
+
+def _stock_row(stock: Stock) -> tuple[str | Text, ...]:
+    unused = "" if stock.owner != "this ingestor" or stock.in_config or stock.documents else "unused"
+    model = stock.model or (f"{stock.dimensions} dimensions" if stock.dimensions else "")
+    records = "?" if stock.records is None else f"{stock.records:,}"
+    return (
+        stock.name,
+        Text(stock.owner, "" if stock.owner == "this ingestor" else "yellow"),
+        unused or stock.role or "",
+        records,
+        ", ".join(stock.strategies),
+        model,
+    )
 
 
 def show_documents(documents: Sequence[Listed], as_json: bool) -> None:

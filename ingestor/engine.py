@@ -74,6 +74,8 @@ class Engine:
             for parser in self.journal.parsers(feed):
                 self.journal.want_recipe(feed, parser, source.tools.recipe(parser))
         self.scanner.configure(sources, watch=watch)
+        for _, collection in self._ready():
+            self.writer.check(collection)
 
     def step(self, timeout: float) -> None:
         """Take what came in, then start whatever can be started.
@@ -88,6 +90,7 @@ class Engine:
             self._take(self._inbox[0])
             self._inbox.popleft()
         self.scanner.start()
+        self.writer.look()
         self._dispatch()
         self._write(everything=not self._preparing())
         self._tidy()

@@ -43,7 +43,7 @@ def make_plan(config: Config) -> Estimate:
     """Reads the sources; writes nothing, not even a journal where there is none."""
     parts = Parts(config)
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
-    with _journal_or_blank(config) as now, rehearsed(config, now) as journal:
+    with journal_or_blank(config) as now, rehearsed(config, now) as journal:
         recorder = Recorder(cache, parts.embedder_recipe, parts.embedder.dimensions)
         reckoned = Reckoned(cache, parts.tokens.counts)
         memory = None if cache is None else Parses(cache, learns=False)
@@ -86,7 +86,8 @@ def _measure(parts: Parts, sample: list[str]) -> float:
 
 
 @contextmanager
-def _journal_or_blank(config: Config) -> Iterator[Journal]:
+def journal_or_blank(config: Config) -> Iterator[Journal]:
+    """For commands that look, also where nothing was ingested yet."""
     if journal_path(config).exists():
         with journal_of(config) as journal:
             yield journal

@@ -196,8 +196,8 @@ def test_a_lost_state_leaves_collections_alone_and_a_lost_cache_does_no_harm(
     lost = ask("sync")
     assert lost.code == 4, lost
     assert "Traceback" not in lost.err
-    for word in ("'docs' was written by another ingestor", "another name", "delete", "state is lost"):
-        assert word in lost.out
+    for word in ("'docs' was written by another ingestor", "state is lost", "collections --adopt docs"):
+        assert word in lost.out.replace("\n    ", " ")
 
     shutil.rmtree(state)
     kept.rename(state)
@@ -217,7 +217,7 @@ def test_a_stranger_s_collection_is_left_alone(project: Project, ask: Ask) -> No
     (project.docs / "a.txt").write_text("words")
     refused = ask("sync")
     assert refused.code == 4
-    assert "collection 'docs' holds 1 records that ingestor did not write: use another name" in refused.out
+    assert "collection 'docs' holds 1 records that ingestor did not write" in refused.out
     assert in_chroma(Path(chroma), "docs", "result = collection.count()") == 1
 
 
