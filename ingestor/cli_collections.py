@@ -24,7 +24,10 @@ def collections(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """List the collections that Chroma has, whoever's they are; or delete or adopt one."""
+    """List the collections in Chroma; delete one, or adopt one.
+
+    All are listed, whoever wrote them. Only what is ours and in no use is deleted without --not-ours.
+    """
 
     if (delete is not None and adopt is not None) or (not_ours and delete is None):
         fail("say --delete NAME, --delete NAME --not-ours, or --adopt NAME", USAGE)

@@ -7,6 +7,7 @@ import pytest
 
 from connectors.folder import PLUGIN as FOLDER
 from ingestor import rechunk
+from ingestor.apply import valid
 from ingestor.cache import VectorCache
 from ingestor.choices import packed, unpacked
 from ingestor.config import Choice, SourceConfig
@@ -16,9 +17,14 @@ from ingestor.handover import hand_over, keep_answers
 from ingestor.journal import Journal
 from ingestor.model import CollectionName, Digest, Document, Fingerprint, Item, SourceName
 from ingestor.parses import Parses
+from ingestor.ports import BadDocument
+from ingestor.prepare import Prepared
 from ingestor.reading import Parsed
 from ingestor.renames import Place, find_renames, in_choices, origin
+from ingestor.reports import Reports
+from ingestor.rows import Intent, Receipt
 from ingestor.source_rows import SourceRows
+from tests.simulation.world import World
 
 C = CollectionName("docs")
 
@@ -141,3 +147,29 @@ def test_a_recipe_that_was_rolled_back_stays_refused(journal: Journal) -> None:
     assert journal.get("approved:docs") == "something else"
     keep_answers(journal, C, wanted, {A: B})  # after a kill
     assert journal.get("refused:docs") == rechunk.named(wanted)
+
+
+def test_what_was_prepared_under_the_old_name_is_not_written(journal: Journal, cache: VectorCache) -> None:
+    """Its recipe may be another one under the new name."""
+    observe(journal, A, "1")
+    [entry] = journal.of_source(A)
+    receipt = Receipt(entry.row, "1", "old recipe", "f", "d", "text")
+    prepared = Prepared(entry, Intent(entry.row, ()), receipt)
+    assert valid(journal, prepared)
+    hand_over(journal, {A: B}, Parses(cache))
+    assert not valid(journal, prepared)
+
+
+def test_what_failed_under_the_old_name_is_tried_under_the_new_one(
+    tmp_path: Path, cache: VectorCache
+) -> None:
+    world = World(tmp_path, seed=1)
+    world.files.write("1.txt", "words")
+    world.settle()
+    [entry] = world.journal.of_source(SourceName("files"))
+    world.engine.in_flight[entry.row] = entry
+    hand_over(world.journal, {SourceName("files"): B}, Parses(cache))
+    world.engine._failed(entry, BadDocument("not text"), "")
+    assert world.engine.in_flight == {}
+    assert Reports(world.journal).failures() == []
+    world.journal.close()
