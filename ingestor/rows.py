@@ -80,6 +80,7 @@ class SourceRow:
     trouble: str | None = None
     paused: float | None = None
     documents: int | None = None
+    loss: bool = False  # whether it is held for a loss of documents
 
     @property
     def ready(self) -> bool:

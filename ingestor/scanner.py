@@ -75,8 +75,9 @@ class Scanner:
     def start(self) -> None:
         """Begin every listing that is due."""
         for feed, state in self._watches.items():
-            if self.clock() >= state.next_scan or self.source_rows.of(feed[0]).accepted:
-                state.dirty.add("")
+            row = self.source_rows.of(feed[0])
+            if self.clock() >= state.next_scan or row.accepted or (row.loss and state.dirty):
+                state.dirty.add("")  # only a whole listing shows whether what vanished is back
             if state.scanning or not self._may_list(feed, state):
                 continue
             source = self._sources[feed]
@@ -164,7 +165,7 @@ class Scanner:
         row = self.source_rows.of(source.name)
         moved_root = row.identity not in (None, found.identity)
         if moved_root and not found.scope.whole:  # only a whole listing shows what another root lacks
-            state.dirty |= set() if row.held else {""}
+            state.dirty.add("")
             return
         if self._held(source, state, found, row, moved_root):
             state.next_scan = self.clock() + source.scan_every

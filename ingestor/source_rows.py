@@ -67,7 +67,8 @@ class SourceRows:
             return db.execute(query, (source,)).rowcount > 0
 
     def of(self, source: SourceName) -> SourceRow:
-        query = """SELECT last_scan, identity, held, accepted, trouble, paused, documents FROM sources
+        query = """SELECT last_scan, identity, held, accepted, trouble, paused, documents, loss FROM sources
                    WHERE name = ?"""
         found = self._journal.select(query, (source,))
-        return next((SourceRow(a, b, c, bool(d), *rest) for a, b, c, d, *rest in found), SourceRow())
+        rows = (SourceRow(a, b, c, bool(d), e, f, g, bool(h)) for a, b, c, d, e, f, g, h in found)
+        return next(rows, SourceRow())
