@@ -218,7 +218,9 @@ class Settings(Options):
 class SourceSettings(Options):
     """The keys that every source has; all others are options of its connector."""
 
-    name: Annotated[str, AfterValidator(_source_name)] = Field(description="unique; what status calls it")
+    name: Annotated[str, AfterValidator(_source_name)] = Field(
+        description="unique; what status calls it. It may be changed: the documents stay"
+    )
     kind: str = Field(description="connector that reads it")
     collection: Annotated[str, AfterValidator(_collection_name)] = Field(
         description="Chroma collection that it feeds; several sources may feed one"
