@@ -6,7 +6,7 @@ keeps under the old name goes along: how the source stands, and what its documen
 
 import logging
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +27,17 @@ _MARK = "\n"  # before a name that is being changed; no source can be called so
 def renamed(config: Config, journal: Journal) -> Renames:
     """The new names of sources by their old ones, of those whose documents are not handed over yet."""
     return find_renames(config.sources, _noted(journal))
+
+
+def settle_names(
+    config: Config, journal: Journal, parses: Parses, wanted: Callable[[CollectionName], Choices]
+) -> None:
+    """Documents belong to the names in the config from now on. ``wanted``: what a collection is made by."""
+    renames = renamed(config, journal)
+    for serves in config.collections if renames else ():
+        keep_answers(journal, serves, wanted(serves), renames)  # first: they are found by the old names
+    hand_over(journal, renames, parses)
+    note_origins(config, journal)
 
 
 def note_origins(config: Config, journal: Journal) -> None:

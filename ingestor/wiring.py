@@ -204,7 +204,7 @@ class Running:
     def configure(self, *, watch: bool) -> None:
         """Decide what is to be kept in step by which recipe, and have the engine do it."""
         config = self.parts.config
-        self._hand_over()
+        handover.settle_names(config, self.journal, Parses(self.cache), self.parts.wanted)
         standings = [
             standing
             for serves in config.collections
@@ -215,14 +215,6 @@ class Running:
         sources = [source for standing in standings for source in self._sources(standing)]
         self.embedding.keep({source.tools.embedder_recipe for source in sources})
         self.engine.configure(led(sources), watch=watch, leaving=leaving(config, self.journal))
-
-    def _hand_over(self) -> None:
-        """Documents of sources that have another name now; before them answers, found by the old names."""
-        renames = handover.renamed(self.parts.config, self.journal)
-        for serves in self.parts.config.collections if renames else ():
-            handover.keep_answers(self.journal, serves, self.parts.wanted(serves), renames)
-        handover.hand_over(self.journal, renames, Parses(self.cache))
-        handover.note_origins(self.parts.config, self.journal)
 
     def _sources(self, standing: Standing) -> list[Source]:
         parts = self.parts.by(standing.choices)
