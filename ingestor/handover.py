@@ -90,6 +90,7 @@ def _rename(journal: Journal, renames: Renames) -> None:
         for old, new in renames.items():
             db.execute("UPDATE documents SET source = ? WHERE source = ?", (_MARK + new, old))
             db.execute("UPDATE sources SET name = ? WHERE name = ?", (_MARK + new, old))
+            db.execute("UPDATE withdrawals SET source = ? WHERE source = ?", (_MARK + new, old))
         for new in renames.values():
             _take_name(db, new)
         for name in {*renames, *renames.values()}:
@@ -119,7 +120,9 @@ def _take_name(db: sqlite3.Connection, name: SourceName) -> None:
         (name, _MARK + name),
     )
     db.execute("DELETE FROM sources WHERE name = ?", (name,))
+    db.execute("DELETE FROM withdrawals WHERE source = ?", (name,))
     db.execute("UPDATE sources SET name = ? WHERE name = ?", (name, _MARK + name))
+    db.execute("UPDATE withdrawals SET source = ? WHERE source = ?", (name, _MARK + name))
     db.execute("UPDATE documents SET source = ? WHERE source = ?", (name, _MARK + name))
 
 

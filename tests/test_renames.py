@@ -13,6 +13,7 @@ from ingestor.choices import packed, unpacked
 from ingestor.config import Choice, SourceConfig
 from ingestor.decide import Changes
 from ingestor.editions import Editions
+from ingestor.engine import _Begun
 from ingestor.handover import hand_over, keep_answers
 from ingestor.journal import Journal
 from ingestor.model import CollectionName, Digest, Document, Fingerprint, Item, SourceName
@@ -24,6 +25,8 @@ from ingestor.renames import Place, find_renames, in_choices, origin
 from ingestor.reports import Reports
 from ingestor.rows import Intent, Receipt
 from ingestor.source_rows import SourceRows
+from ingestor.withdrawals import Withdrawals
+from ingestor.work import Outcome
 from tests.simulation.world import World
 
 C = CollectionName("docs")
@@ -99,6 +102,7 @@ def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache:
     SourceRows(journal).pause(B, 5.0)  # said under the new name, before it was taken over
     Editions(journal).choose(C, C, packed(choices("a", "other")))
     journal.set("prune:a", "1")
+    Withdrawals(journal).add(A)
     parses = Parses(cache)
     parsed = Parsed(Digest("00"), "text", Fingerprint("r"), Document("words"))
     parses.keep(A, "1", "stamp", parsed)
@@ -119,6 +123,7 @@ def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache:
     assert live is not None
     assert unpacked(live)["sources"] == {"b": {"chunking": "a"}, "other": {"chunking": "other"}}
     assert journal.get("prune:a") is None
+    assert (Withdrawals(journal).count(A), Withdrawals(journal).count(B)) == (0, 1)
     assert parses.find(B, "1", "stamp") == parsed
     assert parses.find(A, "1", "stamp") is None
 
@@ -169,7 +174,8 @@ def test_what_failed_under_the_old_name_is_tried_under_the_new_one(
     [entry] = world.journal.of_source(SourceName("files"))
     world.engine.in_flight[entry.row] = entry
     hand_over(world.journal, {SourceName("files"): B}, Parses(cache))
-    world.engine._failed(entry, BadDocument("not text"), "")
+    begun = _Begun(entry, "recipe")
+    world.engine._prepared(begun, Outcome(begun, error=BadDocument("not text")))
     assert world.engine.in_flight == {}
     assert Reports(world.journal).failures() == []
     world.journal.close()
