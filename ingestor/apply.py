@@ -20,8 +20,11 @@ WantedRecipe = Callable[[Prepared], str]
 def valid(journal: Journal, prepared: Prepared) -> bool:
     """Whether the journal still knows what this was compared with; if not, prepare it again."""
     entry = journal.entry(prepared.entry.row)
-    if entry is None or entry.document_id != prepared.entry.document_id:
-        return False
+    if entry is None or (entry.document_id, entry.source) != (
+        prepared.entry.document_id,
+        prepared.entry.source,
+    ):
+        return False  # another document, or one whose source has another name since
     if prepared.intent.predecessor is None:
         return entry.known == prepared.basis
     owner = journal.entry(prepared.intent.predecessor)

@@ -9,6 +9,7 @@ from secrets import token_hex
 from ingestor import rechunk
 from ingestor.config import Config
 from ingestor.editions import Editions
+from ingestor.handover import rehearsed
 from ingestor.inspection import BadRequest, is_running, journal_of
 from ingestor.journal import Journal
 from ingestor.model import CollectionName
@@ -22,8 +23,8 @@ PATIENCE = 30.0  # seconds that a daemon may take to hear of it
 def approve(config: Config) -> list[str]:
     """Say yes to all that waits; returns what that is, in words."""
     parts, said = Parts(config), []
-    with journal_of(config) as journal:
-        for found in outlook(parts, journal):
+    with journal_of(config) as journal, rehearsed(config, journal) as seen:
+        for found in outlook(parts, seen):
             if found.waits or journal.get(f"waits:{found.serves}"):
                 wanted = parts.wanted(found.serves)
                 journal.set(f"approved:{found.serves}", rechunk.named(wanted))

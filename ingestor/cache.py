@@ -129,6 +129,11 @@ class VectorCache:
         self._attempt(lambda db: db.executemany(table.put, whole), None)
         self._shrink()
 
+    def move_documents(self, moves: Sequence[tuple[Digest, Digest]]) -> None:
+        """Each (item, item that has its document from now on)."""
+        rows = [(bytes.fromhex(to), bytes.fromhex(item)) for item, to in moves]
+        self._touch("UPDATE OR REPLACE documents SET item = ? WHERE item = ?", rows)
+
     @property
     def _today(self) -> int:
         return int(self._clock() // 86_400)

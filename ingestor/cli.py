@@ -9,6 +9,7 @@ import typer
 
 from ingestor import __version__
 from ingestor.chunk_command import chunk
+from ingestor.cli_collections import collections
 from ingestor.cli_look import list_documents, plan, query, show, status, verify
 from ingestor.cli_tell import accept, apply, pause, resume, retry, rollback
 from ingestor.cli_work import init, run, sync
@@ -50,7 +51,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(init, run, sync, plan, apply, rollback, status, query, verify, retry, accept, pause, resume),
-    *(list_documents, show, chunk),
+    *(list_documents, show, collections, chunk),
 )
 for _command in _COMMANDS:
     app.command(name="ls" if _command is list_documents else None)(_command)

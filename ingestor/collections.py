@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -13,7 +13,10 @@ from ingestor.config import Chroma, Embedded, Remote, Supervised
 from ingestor.indexes.chroma import ChromaIndex, probe
 from ingestor.indexes.chroma_client import Client, Full, Unanswered, connect, embedded
 from ingestor.indexes.chroma_collections import (
+    Described,
+    delete_any_collection,
     delete_collection,
+    describe_collections,
     find_collection,
     list_names,
     open_collection,
@@ -21,7 +24,7 @@ from ingestor.indexes.chroma_collections import (
     rename_collection,
 )
 from ingestor.model import CollectionName
-from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.rows import Edition
 from ingestor.shelf import Model
 
@@ -93,8 +96,17 @@ class Collections:
         return index, index.uuid
 
     def delete(self, name: CollectionName) -> None:
+        """Harmless also where another one's collection has that name: none of ours is there."""
         self._deaths[name] = 0
-        delete_collection(self._client, name, owner=self._owner)
+        with suppress(Foreign):
+            delete_collection(self._client, name, owner=self._owner)
+
+    def described(self) -> list[Described]:
+        return describe_collections(self._client)
+
+    def delete_any(self, uuid: str) -> None:
+        """Whoever's it is: someone decided that."""
+        delete_any_collection(self._client, uuid)
 
     def names(self) -> Mapping[str, str]:
         return list_names(self._client)

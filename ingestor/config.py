@@ -199,7 +199,10 @@ class Settings(Options):
     )
     max_loss: MaxLoss = Field(
         default=0.5,
-        description="a scan that lost more than this share of a source's documents holds it and asks",
+        description="share of a source's documents that may vanish without a question, counted since its "
+        "last accepted whole listing. More holds the source until `ingestor accept`; fewer than 5 documents "
+        "are never asked about, unless the source had several and lost them all. `1`: never ask. Whatever "
+        "the share, another file system in place of the source is asked about if a document is missing there",
     )
     parsing: Parsing = Field(default=Parsing(), description="see below")
     rechunk: Rechunk = Field(default=Rechunk(), description="see below")
@@ -215,7 +218,9 @@ class Settings(Options):
 class SourceSettings(Options):
     """The keys that every source has; all others are options of its connector."""
 
-    name: Annotated[str, AfterValidator(_source_name)] = Field(description="unique; what status calls it")
+    name: Annotated[str, AfterValidator(_source_name)] = Field(
+        description="unique; what status calls it. It may be changed: the documents stay"
+    )
     kind: str = Field(description="connector that reads it")
     collection: Annotated[str, AfterValidator(_collection_name)] = Field(
         description="Chroma collection that it feeds; several sources may feed one"

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from ingestor.estimate import Estimate
 from ingestor.inspection import Listed
+from ingestor.inventory import Stock
 from ingestor.invocation import command
 from ingestor.outlook import Outlook
 from ingestor.plan import Plan
@@ -98,6 +99,9 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
         return
     for change in estimate.changes:
         _print_change(change, config)
+    for old, new in estimate.renames.items():
+        words = f"{old} is called {new} now: its documents are handed over, and none is embedded for that"
+        print_wrapped(Text.assemble(("source ", "yellow"), words))
     for name in estimate.leaving:
         words = f"{name} is no longer in the config; its documents stay until: {command('apply', config)}"
         print_wrapped(Text.assemble(("source ", "yellow"), words))
@@ -122,7 +126,8 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
     for about, reason in plan.problems:
         _complain(about, reason)
     do = "apply" if any(change.waits for change in estimate.changes) else "sync"
-    then = f"Nothing was touched. To do it: {command(do, config)}" if _works(plan) else "Nothing to do."
+    works = _works(plan) or estimate.renames
+    then = f"Nothing was touched. To do it: {command(do, config)}" if works else "Nothing to do."
     print(f"\n{then}")
 
 
@@ -163,6 +168,7 @@ def _plan_json(estimate: Estimate) -> dict[str, Any]:
             for change in estimate.changes
         ],
         "leaving": list(estimate.leaving),
+        "renamed": dict(estimate.renames),
         "cost": round(estimate.cost, 6),
         "disk": estimate.disk,
         "tokens_per_second": estimate.tokens_per_second,
@@ -192,6 +198,34 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
         out.print(f"[green]Everything is as it should be{' again' if report.repaired else ''}.[/]")
     elif report.damaged:
         print(f"To mend it: {command('verify --repair', config)}")
+
+
+def show_collections(found: Sequence[Stock], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([asdict(collection) for collection in found]))
+        return
+    if not found:
+        print("Chroma has no collections yet", file=sys.stderr)
+        return
+    header = ("collection", "owner", "role", "records", "strategy", "model")
+    print_table(header, [_stock_row(collection) for collection in found])
+    for collection in found:
+        if collection.trouble is not None:
+            _complain(f"collection {collection.name}", collection.trouble)
+
+
+def _stock_row(stock: Stock) -> tuple[str | Text, ...]:
+    unused = "" if stock.owner != "this ingestor" or stock.in_config or stock.documents else "unused"
+    model = stock.model or (f"{stock.dimensions} dimensions" if stock.dimensions else "")
+    records = "?" if stock.records is None else f"{stock.records:,}"
+    return (
+        stock.name,
+        Text(stock.owner, "" if stock.owner == "this ingestor" else "yellow"),
+        unused or stock.role or "",
+        records,
+        ", ".join(stock.strategies),
+        model,
+    )
 
 
 def show_documents(documents: Sequence[Listed], as_json: bool) -> None:

@@ -13,7 +13,7 @@ from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 
 NEVER = math.inf  # as a time: not before the document's version or its recipe changes
-SMALL_LOSS = 10  # so few documents may vanish at once without a question
+SMALL_LOSS = 5  # fewer documents may be lost without a question, unless they were all that there was
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +62,27 @@ def compare(known: Mapping[str, str], items: Iterable[Item], scope: Scope) -> Ch
     return Changes(tuple(changed), vanished, appeared, len(seen))
 
 
-def sudden_loss(changes: Changes, known: int, max_loss: float, moved_root: bool) -> str | None:
+def sudden_loss(
+    changes: Changes, known: int, before: int | None, max_loss: float, moved_root: bool
+) -> str | None:
     """Why this listing should not be believed, or None.
 
-    Renames are no loss: what appears is set off against what vanishes. ``moved_root``: another file
-    system is mounted where the source was, so even a small loss is suspect.
+    ``known``: documents of the source by the journal; ``before``: documents it had at its last accepted whole
+    listing (None: there was none). Losses of partial listings since then add up. Renames are no loss:
+    documents that appear are set off against documents that vanish. They are not when ``moved_root``:
+    another file system is mounted where the source was, so any document that vanished is suspect.
     """
-    lost = len(changes.vanished) - changes.appeared
-    if lost <= 0:
+    vanished = len(changes.vanished)
+    if not vanished:
         return None
     if moved_root:
-        return f"{lost} of {known} documents vanished, and another file system is mounted there"
-    if too_many(lost, known, max_loss):
-        return f"{lost} of {known} documents vanished at once (max_loss is {max_loss:.0%})"
-    return None
+        return f"{vanished} of {known} documents vanished, and another file system is mounted there"
+    of = max(known, before or 0)
+    lost = of - (known - vanished + changes.appeared)
+    if not too_many(lost, of, max_loss):
+        return None
+    when = "at once" if of == known else "since it was last listed whole"
+    return f"{lost} of {of} documents vanished {when} (max_loss is {max_loss:.0%})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,10 @@ def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) 
     )
 
 
-def too_many(lost: int, known: int, max_loss: float) -> bool:
-    """Whether a person is asked before so many documents leave the index."""
-    return lost >= SMALL_LOSS and lost > max_loss * known
+def too_many(lost: int, of: int, max_loss: float) -> bool:
+    """Whether a person must agree before ``lost`` of ``of`` documents leave the index.
+
+    True if the share is above ``max_loss``, and if they are SMALL_LOSS or more, or all of several documents.
+    A share is never above ``max_loss: 1``.
+    """
+    return lost > max_loss * of and (lost >= SMALL_LOSS or lost == of > 1)

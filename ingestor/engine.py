@@ -85,6 +85,8 @@ class Engine:
             for parser in self.journal.parsers(feed):
                 self.journal.want_recipe(feed, parser, source.tools.recipe(parser))
         self.scanner.configure(sources, watch=watch)
+        for _, collection in self._ready():
+            self.writer.check(collection)
 
     def step(self, timeout: float) -> None:
         """Take what came in, then start whatever can be started.
@@ -99,6 +101,7 @@ class Engine:
             self._take(self._inbox[0])
             self._inbox.popleft()
         self.scanner.start()
+        self.writer.look()
         self._dispatch()
         self._write(everything=not self._preparing())
         self._tidy()
@@ -138,7 +141,9 @@ class Engine:
 
     def _prepared(self, begun: "_Begun", outcome: Outcome) -> None:
         entry = begun.entry
-        if isinstance(outcome.value, Prepared):
+        if self._handed_over(entry):
+            self.in_flight.pop(entry.row, None)
+        elif isinstance(outcome.value, Prepared):
             if outcome.value.empties and not self._may_withdraw(entry, EMPTIED):
                 return
             self.writer.put(outcome.value)
@@ -169,6 +174,11 @@ class Engine:
         """The document keeps the records that it has, and is tried again."""
         self.journal.fail(entry.row, entry.item.version if entry.item else None, failure)
         self.in_flight.pop(entry.row, None)
+
+    def _handed_over(self, entry: Entry) -> bool:
+        """Whether its source got another name meanwhile: under that one the document is due again."""
+        now = self.journal.select("SELECT source FROM documents WHERE id = ?", (entry.row,))
+        return now not in ([], [(entry.source,)])
 
     def _may_withdraw(self, entry: Entry, failure: Failure) -> bool:
         """Whether its records may go; if not, the document is put off until a person accepts the loss."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ingestor import plan as planning
 from ingestor import rechunk
@@ -11,12 +11,14 @@ from ingestor.answers import Reckoned
 from ingestor.cache import VectorCache
 from ingestor.config import Config
 from ingestor.editions import Editions
+from ingestor.handover import rehearsed, renamed
 from ingestor.inspection import journal_of
 from ingestor.journal import Journal
 from ingestor.model import SourceName
 from ingestor.outlook import Outlook, bytes_a_record, outlook
 from ingestor.parses import Parses
 from ingestor.plan import Plan, Recorder
+from ingestor.renames import Renames
 from ingestor.reports import Reports
 from ingestor.wiring import Parts, cache_path, gone_sources, journal_path, leaving
 
@@ -34,13 +36,14 @@ class Estimate:
     cost: float = 0.0  # of embedding, where the config has a price
     disk: int = 0  # bytes that the new records take, about
     leaving: tuple[SourceName, ...] = ()  # sources that are configured no more, whose documents stay
+    renames: Renames = field(default_factory=dict)  # sources that have another name now
 
 
 def make_plan(config: Config) -> Estimate:
     """Reads the sources; writes nothing, not even a journal where there is none."""
     parts = Parts(config)
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
-    with _journal_or_blank(config) as journal:
+    with journal_or_blank(config) as now, rehearsed(config, now) as journal:
         recorder = Recorder(cache, parts.embedder_recipe, parts.embedder.dimensions)
         reckoned = Reckoned(cache, parts.tokens.counts)
         memory = None if cache is None else Parses(cache, learns=False)
@@ -56,6 +59,7 @@ def make_plan(config: Config) -> Estimate:
         for name in going:
             planning.add_leaving(plan, journal, name)
         staying = tuple(name for name in gone_sources(config, journal) if name not in going)
+        renames = renamed(config, now)
         rate = journal.get("tokens_per_second")
         kept = sum(Reports(journal).records(edition.name) for edition in Editions(journal).all())
     if plan.texts and rate is None:
@@ -70,6 +74,7 @@ def make_plan(config: Config) -> Estimate:
         rechunk.cost(plan.tokens, config.rechunk),
         plan.records["added"] * a_record,
         staying,
+        renames,
     )
 
 
@@ -81,7 +86,8 @@ def _measure(parts: Parts, sample: list[str]) -> float:
 
 
 @contextmanager
-def _journal_or_blank(config: Config) -> Iterator[Journal]:
+def journal_or_blank(config: Config) -> Iterator[Journal]:
+    """For commands that look, also where nothing was ingested yet."""
     if journal_path(config).exists():
         with journal_of(config) as journal:
             yield journal

@@ -82,6 +82,12 @@ class Journal:
         """Of a state that does not exist yet, for those who only look."""
         return cls(Path("file::memory:?cache=shared"))
 
+    def copied(self, path: Path) -> "Journal":
+        """A journal of its own that says the same."""
+        copy = Journal(path, synchronous="OFF")
+        self._db.backup(copy._db)
+        return copy
+
     def close(self) -> None:
         self._reader.close()
         self._db.close()

@@ -59,6 +59,9 @@ def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
             yield Text.assemble((f"source {name}", "yellow"), words, command(f"resume {name}", config))
         if source.trouble:
             yield Text.assemble((f"source {name}: ", "yellow"), line(source.trouble))
+        if source.renamed_from:
+            words = f" was called {source.renamed_from}; its documents are handed over by the next pass"
+            yield Text.assemble((f"source {name}", "yellow"), words)
         if not source.configured:
             words = f" is no longer in the config; its documents stay until: {command('apply', config)}"
             yield Text.assemble((f"source {name}", "yellow"), words)

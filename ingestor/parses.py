@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from collections.abc import Sequence
 
 from ingestor.cache import VectorCache
 from ingestor.fingerprint import combine
@@ -38,6 +39,10 @@ class Parses:
         data = zlib.compress(pack(value), 1)
         if self._learns and len(data) <= LARGEST:
             self._cache.put_document(combine(source, key), combine(_FORMAT, stamp), data)
+
+    def rename(self, source: SourceName, to: SourceName, keys: Sequence[str]) -> None:
+        """The same items belong to a source of another name now."""
+        self._cache.move_documents([(combine(source, key), combine(to, key)) for key in keys])
 
     def forget(self, source: SourceName, key: str) -> None:
         """Of a document that is gone, nothing shall stay."""

@@ -51,6 +51,10 @@ class NeedsHuman(Exception):
     """Hold this source until someone acts; the message says what to do."""
 
 
+class Foreign(NeedsHuman):
+    """A collection of that name is there, and it is not ours: nothing of ours is in it."""
+
+
 class Torn(Exception):
     """The index lost the integrity of this collection: it must be written anew."""
 

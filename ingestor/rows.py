@@ -70,7 +70,7 @@ class SourceRow:
     """``held``: why nothing of this source is touched; ``trouble``: why its last listing did not see all.
 
     ``accepted``: someone said that the loss for which it is held is real. ``paused``: since when someone
-    wants nothing done for it, POSIX seconds.
+    wants nothing done for it, POSIX seconds. ``documents``: how many its last accepted whole listing left it.
     """
 
     last_scan: float | None = None
@@ -79,6 +79,8 @@ class SourceRow:
     accepted: bool = False
     trouble: str | None = None
     paused: float | None = None
+    documents: int | None = None
+    loss: bool = False  # whether it is held for a loss of documents
 
     @property
     def ready(self) -> bool:

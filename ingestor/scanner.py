@@ -11,7 +11,7 @@ from ingestor.journal import Journal
 from ingestor.listing import Listing, Source
 from ingestor.model import CollectionName, Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient, Watchable
-from ingestor.rows import Feed
+from ingestor.rows import Feed, SourceRow
 from ingestor.source_rows import SourceRows
 from ingestor.work import Outcome, Work
 
@@ -75,8 +75,9 @@ class Scanner:
     def start(self) -> None:
         """Begin every listing that is due."""
         for feed, state in self._watches.items():
-            if self.clock() >= state.next_scan or self.source_rows.of(feed[0]).accepted:
-                state.dirty.add("")
+            row = self.source_rows.of(feed[0])
+            if self.clock() >= state.next_scan or row.accepted or (row.loss and state.dirty):
+                state.dirty.add("")  # only a whole listing shows whether what vanished is back
             if state.scanning or not self._may_list(feed, state):
                 continue
             source = self._sources[feed]
@@ -161,13 +162,19 @@ class Scanner:
         state.scanning = False
 
     def _observe(self, source: Source, state: _Watch, found: Listing) -> None:
-        if self._held(source, state, found):
+        row = self.source_rows.of(source.name)
+        moved_root = row.identity not in (None, found.identity)
+        if moved_root and not found.scope.whole:  # only a whole listing shows what another root lacks
+            state.dirty.add("")
+            return
+        if self._held(source, state, found, row, moved_root):
             state.next_scan = self.clock() + source.scan_every
             return
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
         if found.scope.whole:
             if source.leads:
-                self.source_rows.scanned(source.name, self.clock(), found.identity, found.trouble)
+                left = found.known - len(found.changes.vanished) + found.changes.appeared
+                self.source_rows.scanned(source.name, self.clock(), found.identity, left, found.trouble)
             self._whole(source.collection)
             state.next_scan = self.clock() + source.scan_every
             state.attempts, state.whole = 0, True
@@ -178,10 +185,9 @@ class Scanner:
             state.next_scan = self._later(source, state.partial)
             state.partial += 1
 
-    def _held(self, source: Source, state: _Watch, found: Listing) -> bool:
-        row = self.source_rows.of(source.name)
-        moved_root = row.identity not in (None, found.identity)
-        reason = decide.sudden_loss(found.changes, found.known, source.max_loss, moved_root)
+    def _held(self, source: Source, state: _Watch, found: Listing, row: SourceRow, moved_root: bool) -> bool:
+        before = row.documents if source.leads else None  # another edition may be far from complete
+        reason = decide.sudden_loss(found.changes, found.known, before, source.max_loss, moved_root)
         if reason is None or row.accepted:
             return False
         held = f"{reason}; nothing is removed; if that is right, run: ingestor accept {source.name}"

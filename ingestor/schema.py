@@ -85,6 +85,10 @@ _MIGRATIONS = (
         accepted INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE sources ADD COLUMN documents INTEGER;
+    ALTER TABLE sources ADD COLUMN origin TEXT;
+    """,
 )
 
 

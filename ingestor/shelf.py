@@ -93,6 +93,14 @@ class Shelf:
         if torn:
             self._backend.delete(self._shown(name))
 
+    def disown(self, name: CollectionName) -> None:
+        """Someone else's has its name here. If ours comes back, what is in it counts as unknown."""
+        self._open.pop(name, None)
+        if self._journal.of_collection(name):
+            self._journal.note_collection(name, replace(self._journal.collection(name), uuid=None))
+        else:
+            self._editions.forget(name)
+
     def building(self, name: CollectionName) -> bool:
         """Whether readers don't see it yet."""
         return self._editions.named(name).role == "building"
@@ -109,6 +117,11 @@ class Shelf:
             self._journal.doubt(name)
             self._backend.delete(self._shown(name))
         index, uuid = self._backend.open(self._shown(name), model)
+        if row.uuid is None and index.count():
+            log.warning("collection %s: what is in it is not known here, so it is written anew", name)
+            self._journal.doubt(name)
+            self._backend.delete(self._shown(name))
+            index, uuid = self._backend.open(self._shown(name), model)
         if row.uuid not in (None, uuid):
             self._journal.doubt(name)
         if (row.uuid, row.embedder) != (uuid, model.recipe):

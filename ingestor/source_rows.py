@@ -11,14 +11,20 @@ class SourceRows:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def scanned(self, source: SourceName, at: float, identity: str, trouble: str | None = None) -> None:
-        """A whole listing was taken over: any hold on the source is lifted. ``trouble``: what it missed."""
+    def scanned(
+        self, source: SourceName, at: float, identity: str, documents: int, trouble: str | None = None
+    ) -> None:
+        """A whole listing was taken over: any hold on the source is lifted.
+
+        ``documents``: how many the source has now; ``trouble``: what the listing missed.
+        """
         with self._journal.transaction() as db:
             db.execute(
-                """INSERT INTO sources (name, last_scan, identity, trouble) VALUES (?, ?, ?, ?)
+                """INSERT INTO sources (name, last_scan, identity, documents, trouble) VALUES (?, ?, ?, ?, ?)
                    ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
-                       trouble = excluded.trouble, held = NULL, loss = 0, accepted = 0""",
-                (source, at, identity, trouble),
+                       documents = excluded.documents, trouble = excluded.trouble,
+                       held = NULL, loss = 0, accepted = 0""",
+                (source, at, identity, documents, trouble),
             )
 
     def troubled(self, source: SourceName, trouble: str) -> None:
@@ -61,6 +67,8 @@ class SourceRows:
             return db.execute(query, (source,)).rowcount > 0
 
     def of(self, source: SourceName) -> SourceRow:
-        query = "SELECT last_scan, identity, held, accepted, trouble, paused FROM sources WHERE name = ?"
+        query = """SELECT last_scan, identity, held, accepted, trouble, paused, documents, loss FROM sources
+                   WHERE name = ?"""
         found = self._journal.select(query, (source,))
-        return next((SourceRow(a, b, c, bool(d), e, f) for a, b, c, d, e, f in found), SourceRow())
+        rows = (SourceRow(a, b, c, bool(d), e, f, g, bool(h)) for a, b, c, d, e, f, g, h in found)
+        return next(rows, SourceRow())

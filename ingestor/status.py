@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from ingestor.config import Config
 from ingestor.decide import NEVER
 from ingestor.editions import Editions
+from ingestor.handover import renamed
 from ingestor.journal import Journal
 from ingestor.live import Live
 from ingestor.model import CollectionName, SourceName
+from ingestor.renames import Renames
 from ingestor.reports import Reports
 from ingestor.rows import Edition
 from ingestor.source_rows import SourceRows
@@ -29,6 +31,7 @@ class SourceStatus:
     paused: float | None = None  # since when
     trouble: str | None = None  # why not everything could be listed
     configured: bool = True
+    renamed_from: str | None = None  # whose documents the next pass hands over to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +96,24 @@ def gather(
         status.sources[source.name] = SourceStatus()
         status.collections[source.collection] = CollectionStatus()
     if journal is not None:
-        _add_sources(status, journal, live if running else Live())
+        _add_sources(status, journal, live if running else Live(), renamed(config, journal))
         _add_collections(status, journal, probe, config.rechunk.grace)
     return status
 
 
-def _add_sources(status: Status, journal: Journal, live: Live) -> None:
+def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames) -> None:
     live_ones = {edition.name for edition in Editions(journal).all() if edition.role == "live"}
     for name, collection, state, documents in Reports(journal).counts():
         if collection not in live_ones:
             continue
-        source = status.sources.setdefault(name, SourceStatus(configured=False))
+        called = renames.get(SourceName(name), name)
+        source = status.sources.setdefault(called, SourceStatus(configured=False))
+        source.renamed_from = name if called != name else source.renamed_from
         shown = state if state in ("settled", "quarantined") else "due"
         setattr(source, shown, getattr(source, shown) + documents)
         source.waiting += documents if state == "waiting" else 0
     for name, source in status.sources.items():
-        row = SourceRows(journal).of(SourceName(name))
+        row = SourceRows(journal).of(SourceName(source.renamed_from or name))
         source.last_scan, source.held, source.trouble = row.last_scan, row.held, row.trouble
         source.held = source.held or Withdrawals(journal).kept(SourceName(name))
         source.paused = row.paused

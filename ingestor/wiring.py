@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from ingestor import detect
+from ingestor import detect, handover
 from ingestor.answered import checked
 from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
@@ -36,6 +36,7 @@ from ingestor.pool import Embeddings, Pool
 from ingestor.ports import Asymmetric, Chunker, Embed, Embedder, Parser, Pinned, Shared
 from ingestor.prepare import Tools
 from ingestor.reading import Fetch, Memory, Reader
+from ingestor.renames import origin
 from ingestor.shelf import Model, Shelf
 from ingestor.tokens import Tokens
 from ingestor.transitions import Standing, Transitions
@@ -155,7 +156,7 @@ class Parts:
             {kind: plugin_fingerprint(choice.plugin, choice.options) for kind, choice in parsers.items()},
             memory,
             costly={kind for kind, choice in parsers.items() if not near or isolated(choice)},
-            origin=plugin_fingerprint(source.connector.plugin, source.connector.options),
+            origin=origin(source),
         )
 
     def _tools(self, source: SourceConfig, reader: Reader, embed: Embed, answers: Answers) -> Tools:
@@ -205,6 +206,7 @@ class Running:
     def configure(self, *, watch: bool) -> None:
         """Decide what is to be kept in step by which recipe, and have the engine do it."""
         config = self.parts.config
+        handover.settle_names(config, self.journal, Parses(self.cache), self.parts.wanted)
         standings = [
             standing
             for serves in config.collections
@@ -240,9 +242,9 @@ def led(sources: Sequence[Source]) -> list[Source]:
 
 
 def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
-    """Sources that have documents here and are in the config no more."""
-    configured = {source.name for source in config.sources}
-    return [name for name in journal.sources() if name not in configured]
+    """Sources that have documents here and are in the config no more, under no other name either."""
+    staying = {source.name for source in config.sources} | handover.renamed(config, journal).keys()
+    return [name for name in journal.sources() if name not in staying]
 
 
 def leaving(config: Config, journal: Journal) -> list[SourceName]:

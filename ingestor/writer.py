@@ -17,7 +17,7 @@ from ingestor.backoff import delay
 from ingestor.decide import NEVER
 from ingestor.journal import Journal
 from ingestor.model import CollectionName
-from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.prepare import Prepared
 from ingestor.rows import Entry
 from ingestor.shelf import Shelf
@@ -122,6 +122,12 @@ class Writer:
         times += [o.not_before for o in self._outboxes.values() if o.look]
         return min(times, default=NEVER)
 
+    def look(self) -> None:
+        """See that the collections can be used and are ours, before anything is prepared for them."""
+        for collection, outbox in self._outboxes.items():
+            if outbox.look and self._clock() >= outbox.not_before:
+                self._look(collection, outbox)
+
     def flush(self, *, everything: bool = False) -> list[Entry]:
         """Write what is ripe; returns the documents that are off our hands, written or not."""
         done: list[Entry] = []
@@ -129,12 +135,10 @@ class Writer:
             ripe = everything or outbox.size >= BATCH or self._clock() >= outbox.since + LINGER
             if outbox.prepared and ripe and self._clock() >= outbox.not_before:
                 done += self._write(collection, outbox)
-            if outbox.look and self._clock() >= outbox.not_before:
-                self._look(collection, outbox)
         return done
 
     def check(self, collection: CollectionName) -> None:
-        """Notice at the next flush whether it was deleted, replaced or torn while nothing was written."""
+        """Notice at the next look whether it was deleted, replaced or torn while nothing was written."""
         self._outbox(collection).look = True
 
     def remove(self, entries: Sequence[Entry]) -> None:
@@ -152,6 +156,11 @@ class Writer:
         def remove() -> None:
             try:
                 dropped = apply.remove(self._journal, self._shelf.open(collection), gone)
+            except Foreign as error:
+                log.warning("%d documents are forgotten instead of removed: %s", len(gone), error)
+                self._journal.remove([entry.row for entry in gone])
+                self._shelf.disown(collection)
+                return
             except NeedsHuman as error:  # there may be no source to hold: nothing feeds it any more
                 raise Transient(str(error)) from error
             self.tally.records_dropped += dropped

@@ -11,6 +11,7 @@ from ingestor.decide import (
     after_failure,
     compare,
     sudden_loss,
+    too_many,
     withdrawal,
 )
 from ingestor.model import Item
@@ -45,22 +46,52 @@ def test_a_scope_speaks_only_of_what_it_listed(scope: Scope, key: str, covered: 
 
 
 @pytest.mark.parametrize(
-    ("vanished", "appeared", "known", "moved_root", "held"),
+    ("lost", "of", "max_loss", "asks"),
     [
-        (0, 0, 100, False, False),
-        (9, 0, 9, False, False),  # few
-        (10, 0, 10, False, True),
-        (50, 0, 100, False, False),  # half is allowed
-        (51, 0, 100, False, True),
-        (100, 100, 100, False, False),  # renamed
-        (100, 60, 100, False, False),
-        (1, 0, 100, True, True),  # another file system is mounted there
-        (0, 5, 100, True, False),
+        (0, 0, 0.0, False),
+        (1, 1, 0.5, False),  # a single document is anybody's to delete
+        (2, 2, 0.5, True),  # all of several
+        (2, 3, 0.5, False),  # few, and not all
+        (4, 5, 0.5, False),
+        (5, 10, 0.5, False),  # half is allowed
+        (5, 9, 0.5, True),
+        (8, 12, 0.5, True),
+        (5, 100, 0.0, True),
+        (4, 100, 0.0, False),
+        (100, 100, 1.0, False),  # max_loss: 1 never asks
     ],
 )
-def test_sudden_loss(vanished: int, appeared: int, known: int, moved_root: bool, held: bool) -> None:
+def test_who_must_agree_to_a_loss(lost: int, of: int, max_loss: float, asks: bool) -> None:
+    assert too_many(lost, of, max_loss) is asks
+
+
+@pytest.mark.parametrize(
+    ("vanished", "appeared", "known", "before", "moved_root", "says"),
+    [
+        (0, 0, 100, None, False, None),
+        (4, 0, 5, 5, False, None),
+        (10, 0, 10, None, False, "10 of 10 documents vanished at once"),
+        (50, 0, 100, 100, False, None),
+        (51, 0, 100, 100, False, "51 of 100 documents vanished at once"),
+        (100, 100, 100, 100, False, None),  # renamed
+        (100, 60, 100, 100, False, None),
+        (10, 0, 50, 100, False, "60 of 100 documents vanished since it was last listed whole"),
+        (10, 0, 60, 100, False, None),
+        (0, 0, 30, 100, False, None),  # this listing lost nothing
+        (10, 70, 50, 100, False, None),  # what appeared since is set off
+        (2500, 0, 5000, 10000, False, "7500 of 10000 documents vanished since"),
+        (60, 0, 100, 50, False, "60 of 100 documents vanished at once"),  # it grew since
+        (1, 0, 100, 100, True, "1 of 100 documents vanished, and another file system is mounted"),
+        (100, 100, 100, 100, True, "100 of 100 documents vanished, and another file system"),
+        (0, 5, 100, 100, True, None),
+    ],
+)
+def test_sudden_loss(
+    vanished: int, appeared: int, known: int, before: int | None, moved_root: bool, says: str | None
+) -> None:
     changes = Changes(vanished=tuple(map(str, range(vanished))), appeared=appeared)
-    assert (sudden_loss(changes, known, 0.5, moved_root) is not None) is held
+    found = sudden_loss(changes, known, before, 0.5, moved_root)
+    assert found is None if says is None else (found or "").startswith(says)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +119,9 @@ def test_only_bad_documents_are_given_up(
 @pytest.mark.parametrize(
     ("withdrawn", "indexed", "kept"),
     [
-        (8, 9, False),  # few
-        (9, 10, True),
+        (3, 9, False),  # few
+        (1, 2, True),  # all
+        (5, 10, True),
         (49, 100, False),
         (50, 100, True),
         (9, 1000, False),

@@ -206,8 +206,8 @@ def test_a_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
     assert SourceRows(journal).of(S).held == "too many"
     assert SourceRows(journal).accept(S)
     assert SourceRows(journal).of(S).accepted
-    SourceRows(journal).scanned(S, 7.0, "disk")
-    assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", held=None, accepted=False)
+    SourceRows(journal).scanned(S, 7.0, "disk", 3)
+    assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", held=None, accepted=False, documents=3)
 
 
 def test_only_a_loss_can_be_accepted(journal: Journal) -> None:
@@ -217,12 +217,12 @@ def test_only_a_loss_can_be_accepted(journal: Journal) -> None:
 
 
 def test_a_listing_that_missed_something_is_remembered_until_one_misses_nothing(journal: Journal) -> None:
-    SourceRows(journal).scanned(S, 7.0, "disk", "a/b can't be read")
-    assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", trouble="a/b can't be read")
-    SourceRows(journal).scanned(S, 8.0, "disk")
+    SourceRows(journal).scanned(S, 7.0, "disk", 3, "a/b can't be read")
+    assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", trouble="a/b can't be read", documents=3)
+    SourceRows(journal).scanned(S, 8.0, "disk", 2)
     assert SourceRows(journal).of(S).trouble is None
     SourceRows(journal).troubled(S, "no answer")
-    assert SourceRows(journal).of(S) == SourceRow(8.0, "disk", trouble="no answer")
+    assert SourceRows(journal).of(S) == SourceRow(8.0, "disk", trouble="no answer", documents=2)
 
 
 def test_collections_are_remembered(journal: Journal) -> None:

@@ -75,6 +75,7 @@ CONFINED = {
     "watchdog": ("connectors",),
     "typer": (
         "ingestor.cli",
+        "ingestor.cli_collections",
         "ingestor.cli_look",
         "ingestor.cli_tell",
         "ingestor.cli_work",

@@ -4,13 +4,14 @@ A collection carries the mark of the state that wrote it. What has another's mar
 never touched: a wrong name in a config must not cost anyone's data.
 """
 
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
 from ingestor.indexes.chroma import ChromaIndex
 from ingestor.indexes.chroma_client import Client, translated
 from ingestor.model import CollectionName, ReaderModel
-from ingestor.ports import Gone, NeedsHuman, Transient
+from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 
 _PAGE = 100  # collections listed at once
 OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
@@ -50,18 +51,65 @@ def find_collection(client: Client, name: CollectionName, *, owner: str) -> Chro
 
 
 def delete_collection(client: Client, name: CollectionName, *, owner: str) -> None:
-    """Torn or whole, with all its records; harmless if there is none. Raises NeedsHuman if it is not ours."""
+    """Torn or whole, with all its records; harmless if there is none. Raises Foreign if it is not ours."""
     if _ours(client, name, owner) is not None:
         _delete(client, name)
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A collection, whoever's it is. ``records`` is None where it can't be counted: ``trouble`` says why.
+
+    ``owner``: the state that wrote it, None if no ingestor did. ``model``: that readers' queries load;
+    ``strategy``: that one of its records names.
+    """
+
+    name: CollectionName
+    uuid: str
+    owner: str | None
+    model: str | None
+    dimensions: int | None
+    records: int | None = None
+    strategy: str | None = None
+    trouble: str | None = None
+
+
+def describe_collections(client: Client) -> list[Described]:
+    """All there are, by name."""
+    return sorted((_described(client, found) for found in _listed(client)), key=lambda found: found.name)
+
+
+def delete_any_collection(client: Client, uuid: str) -> None:
+    """Whoever's it is, under whatever name it is now; harmless if there is none."""
+    name = list_names(client).get(uuid)
+    if name is not None:
+        _delete(client, CollectionName(name))
+
+
+def _described(client: Client, found: Any) -> Described:
+    function = (found.configuration_json or {}).get("embedding_function") or {}
+    model = (function.get("config") or {}).get("model_name")
+    about = Described(found.name, str(found.id), _mark(found), model, found.dimension)
+    index = ChromaIndex(client, found.id)
+    try:
+        records, sample = index.count(), index.sample(0)
+    except (Gone, Torn, Transient) as error:
+        return replace(about, trouble=str(error))
+    strategy = None if sample is None else sample.metadata.get("strategy")
+    return replace(about, records=records, strategy=None if strategy is None else str(strategy))
+
+
 def list_names(client: Client) -> dict[str, str]:
     """Name by UUID of every collection, whoever's it is."""
-    found: dict[str, str] = {}
+    return {str(collection.id): collection.name for collection in _listed(client)}
+
+
+def _listed(client: Client) -> list[Any]:
+    found: list[Any] = []
     while True:
         with translated():
             page = client.api.list_collections(limit=_PAGE, offset=len(found))
-        found |= {str(collection.id): collection.name for collection in page}
+        found += page
         if len(page) < _PAGE:
             return found
 
@@ -102,13 +150,15 @@ def _ours(client: Client, name: CollectionName, owner: str) -> Any:
         return None
     mark = _mark(found)
     if mark not in (None, owner):
-        raise NeedsHuman(
-            f"collection {name!r} was written by another ingestor (state {mark}, ours is {owner}): use "
-            "another name, or delete the collection if that state is lost"
+        raise Foreign(
+            f"collection {name!r} was written by another ingestor (state {mark}, ours is {owner}): if that "
+            "one is in use, give your sources another `collection` in the config; if its state is lost, have "
+            f"the collection deleted and written anew: ingestor collections --adopt {name}"
         )
     if mark is None and (records := ChromaIndex(client, found.id).count()):
-        raise NeedsHuman(
-            f"collection {name!r} holds {records} records that ingestor did not write: use another name"
+        raise Foreign(
+            f"collection {name!r} holds {records} records that ingestor did not write: give your sources "
+            "another `collection` in the config"
         )
     return found
 

@@ -1,9 +1,10 @@
 """Commands run in the test's own process, which is ten times as quick as in one of their own."""
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,6 +19,12 @@ class Answer(NamedTuple):
 
 
 Ask = Callable[..., Answer]
+
+
+def answered(answer: Answer, code: int = 0) -> Any:
+    """The JSON that it printed."""
+    assert answer.code == code, answer
+    return json.loads(answer.out)
 
 
 @pytest.fixture

@@ -208,3 +208,25 @@ def test_a_storm(project: Project, daemon: Daemon) -> None:
     ]
     assert found["unreachable"] == 0
     assert project.essence() == project.fresh().essence()
+
+
+@pytest.mark.slow
+def test_folders_that_go_one_by_one_are_asked_about_together(project: Project) -> None:
+    """Half of what is left each time: no single listing loses more than ``max_loss``."""
+    for folder, documents in (("a", 16), ("b", 8), ("c", 4), ("d", 4)):
+        (project.docs / folder).mkdir()
+        for number in range(documents):
+            (project.docs / folder / f"{number}.txt").write_text(f"words of {folder} {number}\n")
+    daemon = project.start()
+    try:
+        wait(lambda: project.settled(32))
+        shutil.rmtree(project.docs / "a")
+        wait(lambda: project.settled(16))
+        shutil.rmtree(project.docs / "b")
+        held = wait(lambda: project.json("status")["sources"]["docs"]["held"])
+        assert held.startswith("24 of 32 documents vanished since it was last listed whole (max_loss is 50%)")
+        project.json("accept", "docs")
+        wait(lambda: project.settled(8))
+        assert daemon.stop() == 0
+    finally:
+        daemon.kill()
