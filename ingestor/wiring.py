@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from ingestor import detect
+from ingestor import detect, in_force
 from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
 from ingestor.choices import Choices, Lost, as_chosen, asking_prices, chosen, parsing
@@ -286,6 +286,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
     with ExitStack() as stack:
         config.state.mkdir(parents=True, exist_ok=True)
         stack.enter_context(hold(lock_path(config)))
+        in_force.keep(config, time.time())
         journal = stack.enter_context(open_journal(journal_path(config)))
         cache = VectorCache(cache_path(config), config.cache_size)
         stack.callback(cache.close)
