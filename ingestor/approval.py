@@ -7,14 +7,16 @@ import time
 from secrets import token_hex
 
 from ingestor import rechunk
-from ingestor.config import Config
+from ingestor.config import Config, Embedded
 from ingestor.editions import Editions
 from ingestor.handover import rehearsed
-from ingestor.inspection import BadRequest, is_running, journal_of
+from ingestor.inspection import BadRequest, collections_of, is_running, journal_of
 from ingestor.journal import Journal
 from ingestor.model import CollectionName
 from ingestor.outlook import outlook
-from ingestor.ports import Transient
+from ingestor.ports import NeedsHuman, Transient
+from ingestor.reports import Reports
+from ingestor.rows import Edition
 from ingestor.wiring import Parts, gone_sources, opened
 
 PATIENCE = 30.0  # seconds that a daemon may take to hear of it
@@ -38,7 +40,7 @@ def approve(config: Config) -> list[str]:
 
 
 def roll_back(config: Config, collection: str) -> None:
-    """Readers get the collection as it was before the last swap. Raises BadRequest, Transient."""
+    """Readers get the collection as it was before the last swap. Raises BadRequest, NeedsHuman, Transient."""
     serves = CollectionName(collection)
     with journal_of(config) as journal:
         retired = Editions(journal).of(serves, "retired")
@@ -48,12 +50,30 @@ def roll_back(config: Config, collection: str) -> None:
                 f"only for so long as rechunk.grace says ({config.rechunk.grace:.0f} s)"
             )
         latest = max(retired, key=lambda edition: edition.since)
+        _require(config, journal, latest)
         journal.set(f"roll back:{serves}", latest.name)
         journal.set("asked", token_hex(8))
-        if _done_by_daemon(config, journal, serves):
-            return
-    with opened(config, serve=False) as running:
-        running.transitions.heed()
+        done = _done_by_daemon(config, journal, serves)
+    if not done:
+        with opened(config, serve=False) as running:
+            running.transitions.heed()
+    with journal_of(config) as journal:
+        if Editions(journal).live(serves).name != latest.name:
+            raise BadRequest(f"{collection!r} stays as it is: the old collection was deleted just now")
+
+
+def _require(config: Config, journal: Journal, edition: Edition) -> None:
+    """Raises NeedsHuman where the old collection is not in Chroma any more, whatever the journal says."""
+    if is_running(config) and isinstance(config.chroma, Embedded):
+        return  # what runs alone can look into it
+    with collections_of(config, journal) as collections:
+        index = collections.edition(edition)
+        there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)
+    if there < kept:
+        raise NeedsHuman(
+            f"of the {kept:,} records that {edition.serves!r} could go back to, Chroma has {there:,} left. "
+            "Nothing was done; to have the old chunks again, change the config back"
+        )
 
 
 def _done_by_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:

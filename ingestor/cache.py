@@ -130,9 +130,11 @@ class VectorCache:
         self._shrink()
 
     def move_documents(self, moves: Sequence[tuple[Digest, Digest]]) -> None:
-        """Each (item, item that has its document from now on)."""
-        rows = [(bytes.fromhex(to), bytes.fromhex(item)) for item, to in moves]
-        self._touch("UPDATE OR REPLACE documents SET item = ? WHERE item = ?", rows)
+        """From one item to another. Written again, since a checksum covers its row's key."""
+        for old, new in moves:
+            if (kept := self.get_document(old)) is not None:
+                self.put_document(new, *kept)
+                self.drop_document(old)
 
     @property
     def _today(self) -> int:

@@ -15,6 +15,7 @@ from ingestor.cli_tell import accept, apply, pause, resume, retry, rollback
 from ingestor.cli_work import init, run, sync
 from ingestor.config import ConfigError
 from ingestor.inspection import BadRequest
+from ingestor.mishaps import told
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
 from ingestor.usage import FAILED, INTERRUPTED, USAGE, fail
 
@@ -37,7 +38,7 @@ def main() -> None:
     except (ConfigError, BadRequest) as error:
         fail(str(error), USAGE)
     except (NeedsHuman, Transient, Torn, Gone, BadDocument, OSError) as error:
-        fail(f"{error}", FAILED)
+        fail(told(error), FAILED)
     except KeyboardInterrupt:
         fail("interrupted", INTERRUPTED)
 

@@ -9,18 +9,37 @@ from ingestor import console, excerpt, overview, progress
 from ingestor.estimate import make_plan
 from ingestor.inspection import current_status, journal_of, listed, search, shown
 from ingestor.log import set_up
-from ingestor.usage import CONFIG, FAILED, SETTLED, USAGE, ConfigOption, JsonOption, chosen, fail, read_config
+from ingestor.usage import (
+    CONFIG,
+    FAILED,
+    QUARANTINED,
+    SETTLED,
+    USAGE,
+    ConfigOption,
+    JsonOption,
+    chosen,
+    config_in_force,
+    fail,
+    looked_up,
+    read_config,
+)
 from ingestor.verification import verified
 
 
 def plan(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
-    """Show what a sync would do and cost, and touch nothing."""
+    """Show what a sync would do and cost, and touch nothing.
+
+    Exits with 0 when all could be looked at, 3 when some documents are or would be quarantined, 4 when a
+    source could not be listed, a document could not be read for now, or Chroma has not what the journal says.
+    """
 
     checked = read_config(config)
     set_up("warning", checked.log.format)
     with progress.busy("Reading what is new", as_json):
         estimate = make_plan(checked)
     console.show_plan(estimate, as_json, config)
+    quarantined = QUARANTINED if estimate.plan.documents["quarantined"] else SETTLED
+    raise typer.Exit(quarantined if estimate.complete else FAILED)
 
 
 def status(
@@ -30,7 +49,7 @@ def status(
 ) -> None:
     """Show how every source and collection stands."""
 
-    found = current_status(read_config(config))
+    found = current_status(config_in_force(config))
     overview.show_status(found, as_json, config)
     if check and not found.sound:
         raise typer.Exit(FAILED)
@@ -46,7 +65,7 @@ def query(
 ) -> None:
     """Search a collection as an app would."""
 
-    checked = read_config(config)
+    checked = looked_up(config)
     set_up("error", checked.log.format)
     name, only = chosen(checked, collection), _filter(where)
     with progress.busy("Searching", as_json):
@@ -74,7 +93,7 @@ def verify(
     Exits with 4 when anything is off.
     """
 
-    checked = read_config(config)
+    checked = read_config(config) if repair else looked_up(config)
     set_up("warning", checked.log.format)
     with progress.busy("Comparing", as_json):
         report = verified(checked, repair)
@@ -89,7 +108,7 @@ def list_documents(
 ) -> None:
     """List the documents."""
 
-    with journal_of(read_config(config)) as journal:
+    with journal_of(looked_up(config)) as journal:
         console.show_documents(listed(journal, source), as_json)
 
 
@@ -100,6 +119,6 @@ def show(
 ) -> None:
     """Show a document's chunks, as they are in Chroma."""
 
-    checked = read_config(config)
+    checked = looked_up(config)
     set_up("error", checked.log.format)
     excerpt.show_chunks(shown(checked, document), as_json)

@@ -17,7 +17,7 @@ from ingestor.invocation import command
 from ingestor.log import set_up
 from ingestor.model import SourceName
 from ingestor.source_rows import SourceRows
-from ingestor.usage import CONFIG, USAGE, ConfigOption, JsonOption, chosen, fail, read_config
+from ingestor.usage import CONFIG, USAGE, ConfigOption, JsonOption, chosen, fail, looked_up, read_config
 from ingestor.withdrawals import Withdrawals
 
 
@@ -66,7 +66,7 @@ def retry(
 
     if (document is None) == (not every):
         fail("name a document, or say --all", USAGE)
-    checked = read_config(config)
+    checked = looked_up(config)
     with journal_of(checked) as journal:
         rows = [entry.row for entry in find_documents(journal, document)] if document else None
         count = journal.retry(rows)
@@ -85,7 +85,7 @@ def accept(
     They are removed from Chroma at the next pass.
     """
 
-    with journal_of(read_config(config)) as journal:
+    with journal_of(looked_up(config)) as journal:
         name = SourceName(source)
         done = SourceRows(journal).accept(name) | Withdrawals(journal).accept(name)
     if not done:
@@ -105,7 +105,7 @@ def pause(
     brought to its end.
     """
 
-    checked = read_config(config)
+    checked = looked_up(config)
     names = _sources(checked, source)
     with journal_of(checked) as journal:
         for name in names:
@@ -122,7 +122,7 @@ def resume(
 ) -> None:
     """Go on with a source that was paused."""
 
-    checked = read_config(config)
+    checked = looked_up(config)
     with journal_of(checked) as journal:
         names = [name for name in _sources(checked, source) if SourceRows(journal).resume(name)]
     when = "at once" if is_running(checked) else f"by: {command('sync', config)}"

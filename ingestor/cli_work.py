@@ -17,6 +17,7 @@ from ingestor.live import Live
 from ingestor.log import set_up
 from ingestor.reload import Reloader, stamp
 from ingestor.reports import Reports
+from ingestor.source_rows import SourceRows
 from ingestor.usage import (
     CONFIG,
     FAILED,
@@ -78,15 +79,18 @@ def _ready(live: Live, loop: Loop, config: Path, as_json: bool) -> None:
     if as_json:
         logging.getLogger("ingestor").info("in step", extra={"records": records, "failed": failed})
         return
+    rows = SourceRows(loop.running.journal)
+    known = {source.name: rows.of(source.name) for source in loop.running.parts.config.sources}
+    unseen = [name for name, row in known.items() if row.trouble or not row.ready]
     question = greeting.question(loop.running.collections, names[0])
-    greeting.greet(live, names, records, failed, question, config)
+    greeting.greet(live, names, records, failed, question, config, unseen)
 
 
 def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     """Bring Chroma in step once.
 
-    Exits with 0 when all is settled, 3 when some documents are quarantined, 4 when something failed, 130 when
-    it was interrupted.
+    Exits with 0 when all is settled, 3 when some documents are quarantined, 4 when something failed or is
+    left to do, 130 when it was interrupted. What no parser reads is skipped, and is no failure.
     """
 
     checked = read_config(config)
@@ -103,6 +107,7 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 
 
 def _sync_code(result: dict[str, Any]) -> int:
-    if result["held"] or result["unseen"] or result["unusable"] or result["documents"]["failed"]:
+    left = result["documents"]["failed"] or result["documents"]["due"]
+    if result["held"] or result["unseen"] or result["unusable"] or left:
         return FAILED
     return QUARANTINED if result["documents"]["quarantined"] else SETTLED

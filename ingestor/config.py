@@ -7,7 +7,7 @@ docs/config.md says of the key.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -277,6 +277,14 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The file that a config was read from, and its text: references to secrets, never the secrets."""
+
+    file: Path = Path()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """A whole config; every path in it is absolute."""
 
@@ -292,6 +300,7 @@ class Config:
     rechunk: Rechunk
     prune: bool
     warnings: tuple[Problem, ...] = ()
+    origin: Origin = field(default=Origin(), compare=False)
 
     @property
     def collections(self) -> tuple[CollectionName, ...]:

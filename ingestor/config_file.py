@@ -1,22 +1,30 @@
 """Reading the config file: the only I/O of the config, but for the secrets' files."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from ingestor.config import Config, ConfigError, Problem
+from ingestor.config import Config, ConfigError, Origin, Problem
 from ingestor.config_check import check
 from ingestor.config_yaml import parse
 
 
 def load(path: Path, env: Mapping[str, str]) -> Config:
     """The config in that file. Raises ConfigError with everything that is wrong with it."""
-    result = check(parse(_read(path), env), path.absolute().parent)
+    return checked(path, read(path), env)
+
+
+def checked(path: Path, text: str, env: Mapping[str, str]) -> Config:
+    """The config that this text would be in that file. Raises ConfigError."""
+    file = path.absolute()
+    result = check(parse(text, env), file.parent)
     if isinstance(result, Config):
-        return result
+        return replace(result, origin=Origin(file, text))
     raise ConfigError(str(path), result)
 
 
-def _read(path: Path) -> str:
+def read(path: Path) -> str:
+    """Its text. Raises ConfigError."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -16,18 +16,22 @@ from rich.console import Console
 from rich.text import Text
 
 from ingestor.estimate import Estimate
-from ingestor.inspection import Listed
 from ingestor.inventory import Stock
 from ingestor.invocation import command
+from ingestor.live import Listing
 from ingestor.outlook import Outlook
 from ingestor.plan import Plan
 from ingestor.printable import line
+from ingestor.reports import Listed as Document
 from ingestor.verification import Verification
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
-DOCUMENTS = ("added", "changed", "moved", "rebuilt", "removed", "unchanged", "quarantined")
+ASIDE = ("quarantined", "unsupported", "failed")
+DOCUMENTS = ("added", "changed", "moved", "rebuilt", "removed", "unchanged", *ASIDE)
+DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # what there is to be done
+SELDOM = ("rebuilt", *ASIDE)
 RECORDS = ("added", "replaced", "patched", "dropped")
 DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable")
 GAP = "   "
@@ -71,11 +75,15 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
         words = f"{asked['prompt_tokens']:,} tokens read, {asked['completion_tokens']:,} written{cost}"
         print(f"asked       {counted(asked['calls'], 'question')} to language models, {words}")
     print(f"time        {duration(result['seconds'])}")
+    if result["unsupported"]:
+        print(f"skipped     {_counted_kinds(result['unsupported'])}, for no parser reads them")
     for problem in result["problems"]:
         _complain(f"{problem['source']}: {problem['document']}", problem["reason"])
     paused = dict.fromkeys(result["paused"], "it is paused: nothing is done for it")
     for source, reason in {**result["unseen"], **result["held"], **paused}.items():
         _complain(f"source {source}", reason)
+    for collection, reason in result["waits"].items():
+        _complain(f"collection {collection}", f"waits for apply: {reason}")
     for collection, reason in result["unusable"].items():
         _complain(f"collection {collection}", reason)
 
@@ -97,20 +105,14 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
     if as_json:
         print(json.dumps(_plan_json(estimate)))
         return
-    for change in estimate.changes:
-        _print_change(change, config)
-    for old, new in estimate.renames.items():
-        words = f"{old} is called {new} now: its documents are handed over, and none is embedded for that"
-        print_wrapped(Text.assemble(("source ", "yellow"), words))
-    for name in estimate.leaving:
-        words = f"{name} is no longer in the config; its documents stay until: {command('apply', config)}"
-        print_wrapped(Text.assemble(("source ", "yellow"), words))
-    kinds = [kind for kind in DOCUMENTS if kind not in ("rebuilt", "quarantined") or plan.documents[kind]]
+    _print_changes(estimate, config)
+    kinds = [kind for kind in DOCUMENTS if kind not in SELDOM or plan.documents[kind]]
     rows = [(name, *(f"{counts[kind]:,}" for kind in kinds)) for name, counts in plan.sources.items()]
     print_table(("source", *kinds), rows)
     print()
     records, about = "" if plan.cuts_known else "about ", "" if plan.exact else "about "
-    print(f"records    {records}{_counted(plan.records)}")
+    estimated = "" if plan.cuts_known else "; an estimate, for the cuts depend on what is not embedded yet"
+    print(f"records    {records}{_counted(plan.records)}{estimated}")
     print(f"to embed   {about}{counted(plan.texts, 'text')}, {counted(plan.tokens, 'token')}")
     if plan.asks:
         cost = f", cost {plan.cost:.2f} and that of the answers" if plan.cost else ""
@@ -123,12 +125,36 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
         print(f"cost       about {estimate.cost:,.4g}")
     if estimate.disk:
         print(f"disk       about {estimate.disk / 1e6:,.1f} MB more")
-    for about, reason in plan.problems:
+    _complain_all(estimate)
+    print(f"\n{_then(estimate, config)}")
+
+
+def _complain_all(estimate: Estimate) -> None:
+    sources = [(f"source {name}", reason) for name, reason in estimate.plan.unseen.items()]
+    collections = [(f"collection {name}", reason) for name, reason in estimate.unusable.items()]
+    for about, reason in (*estimate.plan.problems, *sources, *collections):
         _complain(about, reason)
-    do = "apply" if any(change.waits for change in estimate.changes) else "sync"
-    works = _works(plan) or estimate.renames
-    then = f"Nothing was touched. To do it: {command(do, config)}" if works else "Nothing to do."
-    print(f"\n{then}")
+
+
+def _then(estimate: Estimate, config: Path) -> str:
+    if not (_works(estimate.plan) or estimate.renames):
+        return "Nothing to do." if estimate.complete else "Nothing else to do, as far as could be seen."
+    if any(change.waits for change in estimate.changes):
+        return f"Nothing was touched. To do it: {command('apply', config)}"
+    if estimate.running:
+        return "Nothing was touched. The ingestor that runs does it by itself."
+    return f"Nothing was touched. To do it: {command('sync', config)}"
+
+
+def _print_changes(estimate: Estimate, config: Path) -> None:
+    for change in estimate.changes:
+        _print_change(change, config)
+    for old, new in estimate.renames.items():
+        words = f"{old} is called {new} now: its documents are handed over, and none is embedded for that"
+        print_wrapped(Text.assemble(("source ", "yellow"), words))
+    for name in estimate.leaving:
+        words = f"{name} is no longer in the config; its documents stay until: {command('apply', config)}"
+        print_wrapped(Text.assemble(("source ", "yellow"), words))
 
 
 def _print_change(change: Outlook, config: Path) -> None:
@@ -145,7 +171,7 @@ def _print_change(change: Outlook, config: Path) -> None:
 
 
 def _works(plan: Plan) -> bool:
-    return any(plan.documents[kind] for kind in DOCUMENTS if kind != "unchanged") or plan.records.total() > 0
+    return any(plan.documents[kind] for kind in DONE) or plan.records.total() > 0
 
 
 def _plan_json(estimate: Estimate) -> dict[str, Any]:
@@ -173,7 +199,12 @@ def _plan_json(estimate: Estimate) -> dict[str, Any]:
         "disk": estimate.disk,
         "tokens_per_second": estimate.tokens_per_second,
         "seconds": estimate.seconds,
-        "problems": [{"document": document, "reason": reason} for document, reason in plan.problems],
+        "problems": [
+            {"document": about, "reason": reason} for about, reason in [*plan.problems, *plan.unseen.items()]
+        ],
+        "unseen": plan.unseen,
+        "unusable": dict(estimate.unusable),
+        "running": estimate.running,
     }
 
 
@@ -228,7 +259,7 @@ def _stock_row(stock: Stock) -> tuple[str | Text, ...]:
     )
 
 
-def show_documents(documents: Sequence[Listed], as_json: bool) -> None:
+def show_documents(documents: Sequence[Document], as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(document) for document in documents]))
         return
@@ -244,7 +275,7 @@ def show_documents(documents: Sequence[Listed], as_json: bool) -> None:
         print(f"{document.source:{width}}  {document.records:6}  {line(document.document)}")
 
 
-def _row(document: Listed) -> tuple[str | Text, ...]:
+def _row(document: Document) -> tuple[str | Text, ...]:
     state = Text(document.state, "green" if document.settled else "yellow")
     return document.source, state, f"{document.records:,}", document.document
 
@@ -253,9 +284,20 @@ def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number) or "nothing"
 
 
+def _counted_kinds(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
+
+
 def counted(number: int, what: str) -> str:
     """``1 document``, ``2,000 documents``."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def listing_words(listing: Listing, now: float) -> str:
+    """``is being listed for 12 s: 1,204 documents found, the last one a/b.md``."""
+    found = f"{counted(listing.seen, 'document')} found" if listing.seen else "nothing found yet"
+    last = f", the last one {line(listing.at)}" if listing.at else ""
+    return f"is being listed for {duration(max(0.0, now - listing.since))}: {found}{last}"
 
 
 def duration(seconds: float) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from ingestor.members import Member
+from ingestor.mishaps import told
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.unpack import Unpacked, is_document, may_hold, unpack
@@ -45,7 +46,7 @@ class Containers:
                 try:
                     yield from self._with_members(item, before.get(item.key, {}), known.get(item.key))
                 except (Transient, OSError) as error:
-                    unread[item.key] = str(error)
+                    unread[item.key] = told(error)
         except PartialScan as error:
             seen = error.unknown
             unread[""] = str(error)

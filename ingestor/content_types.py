@@ -182,6 +182,11 @@ MEMBERS = (
 )
 # What a zip claims to be where its members don't tell: cut off, most often, as its parser will say.
 ZIPPED = {".docx": _WORD, ".pptx": _SLIDES, ".xlsx": _SHEETS, ".epub": "application/epub+zip"}
+# Endings of names that promise a binary format which a parser reads.
+READ_BY_NAME = {
+    *("pdf", "docx", "docm", "dotx", "pptx", "pptm", "xlsx", "xlsm", "rtf", "epub"),
+    *("odt", "ods", "odp", "ott", "ots", "otp", "eml", "mbox"),
+}
 # Entries of an OLE file that tell what it is.
 ENTRIES = tuple(
     (name.encode("utf-16-le"), kind)

@@ -1,16 +1,18 @@
 """The shell around the engine: one pass (``sync``) or for ever (``run``), until a signal stops it."""
 
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
-from ingestor import live
+from ingestor import in_force, live
 from ingestor.backoff import LONGEST as LONGEST_WAIT
 from ingestor.config import Config
 from ingestor.decide import NEVER
-from ingestor.live import Live
+from ingestor.live import Listing, Live
+from ingestor.mishaps import told
 from ingestor.ports import NeedsHuman
 from ingestor.reports import Reports
 from ingestor.wiring import Running, lock_path
@@ -86,6 +88,7 @@ class Loop:
             log.error("the changed config is not taken over, the old one stays: %s", error)
             return
         self._outdated = True
+        in_force.keep(config, time.time())
 
     def _advance(self) -> bool:
         running = self.running
@@ -100,6 +103,7 @@ class Loop:
         return Live(
             started=self.started,
             at=time.time(),
+            pid=os.getpid(),
             in_flight={str(source): sources.count(source) for source in set(sources)},
             waiting=Reports(engine.journal).due(),
             tally=asdict(engine.writer.tally),
@@ -107,6 +111,10 @@ class Loop:
             tokens=embedding.tokens,
             embedding_seconds=embedding.seconds,
             chroma=self.running.collections.address,
+            listing={
+                str(name): Listing(one.since, one.seen, one.at)
+                for name, one in engine.scanner.under_way().items()
+            },
         )
 
     def _remember_rate(self) -> None:
@@ -160,16 +168,18 @@ class Loop:
 
     def _complain(self, error: Exception) -> None:
         """Once, not at every try."""
-        if str(error) != self._complained:
-            self._complained = str(error)
+        if told(error) != self._complained:
+            self._complained = told(error)
             folder = self.running.parts.config.state
-            log.error("the state folder %s can't be written, trying again until it can: %s", folder, error)
+            log.error(
+                "the state folder %s can't be written, trying again until it can: %s", folder, told(error)
+            )
 
     def _show(self) -> None:
         before, now = self._shown, self.live()
-        if (before.waiting, before.texts, before.tally, before.in_flight) != (
-            now.waiting, now.texts, now.tally, now.in_flight,
-        ):  # fmt: skip
+        if replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now:
             live.write(self.running.parts.config.state, now)
+            self.watcher(now)
+        elif now.listing:  # it may take long to find the first document
             self.watcher(now)
         self._shown = now  # last: what could not be written is tried again

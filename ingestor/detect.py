@@ -17,6 +17,7 @@ from ingestor.content_types import (
     MEMBERS,
     PARSERS,
     PROSE,
+    READ_BY_NAME,
     SIGNATURES,
     TEXTUAL,
     UNKNOWN,
@@ -26,7 +27,7 @@ from ingestor.content_types import (
 from ingestor.fingerprint import fingerprint
 from ingestor.model import Blob, Fingerprint
 from ingestor.parsers.decode import utf16_without_mark
-from ingestor.ports import BadDocument
+from ingestor.ports import BadDocument, Unsupported
 
 _HEAD = 8192  # bytes that are searched for NUL
 _TAIL = 1_000_000  # bytes in which a zip's directory names its members
@@ -67,18 +68,39 @@ def rules() -> Fingerprint:
     return fingerprint([sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in tables])
 
 
+def parser_of(blob: Blob) -> str:
+    """The kind of parser for a blob.
+
+    Raises Unsupported when there is none, and BadDocument when there is none although the name or the source
+    promises one: a file that is called report.pdf and is none is damaged.
+    """
+    try:
+        return parser_kind(content_type(blob))
+    except Unsupported as error:
+        if _promises(blob):
+            raise BadDocument(str(error)) from error
+        raise
+
+
+def _promises(blob: Blob) -> bool:
+    named = _named(blob.name)
+    declared = (blob.content_type or "").partition(";")[0].strip().lower()
+    suffix = PurePosixPath(blob.name.lower()).suffix[1:]
+    return suffix in READ_BY_NAME or bool({named, declared} & PARSERS.keys()) or is_text(named or "")
+
+
 def parser_kind(content_type: str) -> str:
-    """The kind of parser for a content type. Raises BadDocument when there is none."""
+    """The kind of parser for a content type. Raises Unsupported when there is none."""
     if content_type in PARSERS:
         return PARSERS[content_type]
     if is_text(content_type):
         return {"json": "json", "xml": "xml"}.get(content_type.rpartition("+")[2], "text")
     if content_type in ARCHIVES:
-        raise BadDocument(
+        raise Unsupported(
             f"an archive ({content_type}), which is not opened: set `archives: true` on its source to read"
             " what is in it (.zip and .tar, also compressed), or exclude it"
         )
-    raise BadDocument(
+    raise Unsupported(
         f"looks like {_look(content_type)} ({content_type}), which no installed parser reads;"
         " exclude it, or convert it to text, Markdown or HTML"
     )

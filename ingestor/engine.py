@@ -15,9 +15,9 @@ from ingestor.decide import NEVER, Failure
 from ingestor.journal import Journal
 from ingestor.listing import Source
 from ingestor.model import CollectionName, SourceName, Sums
-from ingestor.ports import Collective, NeedsHuman, Stale
+from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
 from ingestor.prepare import Job, Prepared, prepare, withdraw
-from ingestor.rows import Entry, Feed, Receipt
+from ingestor.rows import NO_PARSER, Entry, Feed, Receipt
 from ingestor.scanner import Scan, Scanner
 from ingestor.shelf import Shelf
 from ingestor.source_rows import SourceRows
@@ -156,8 +156,13 @@ class Engine:
         source = self.sources.get(entry.feed)
         if failure.quarantined and source is not None and entry.item is not None:
             if self._may_withdraw(entry, failure):
-                self._tell(entry, "quarantined %s (%s): %s", failure)
-                self.writer.put(withdraw(entry, _nothing(entry, refused or source.tools.recipe(""), failure)))
+                if isinstance(error, Unsupported):
+                    self._tell(entry, "skipped %s (%s): %s", failure, alike=1, level=logging.INFO)
+                else:
+                    self._tell(entry, "quarantined %s (%s): %s", failure)
+                parser = NO_PARSER if isinstance(error, Unsupported) else ""
+                recipe = refused or source.tools.recipe("")
+                self.writer.put(withdraw(entry, _nothing(entry, recipe, failure, parser)))
             return
         if isinstance(error, NeedsHuman):
             log.error("source %s is held: %s", entry.source, error)
@@ -201,16 +206,24 @@ class Engine:
         self._put_off(entry, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
         return False
 
-    def _tell(self, entry: Entry, message: str, failure: Failure) -> None:
-        """Log at most three documents per reason at WARNING, the rest at DEBUG."""
+    def _tell(
+        self,
+        entry: Entry,
+        message: str,
+        failure: Failure,
+        *,
+        alike: int = ALIKE,
+        level: int = logging.WARNING,
+    ) -> None:
+        """Log so many documents ``alike`` per reason at that level, the rest at DEBUG."""
         if len(self._told) > DISTINCT:
             self._told.clear()
         self._told[failure.reason] += 1
-        level = logging.WARNING if self._told[failure.reason] <= ALIKE else logging.DEBUG
-        last = self._told[failure.reason] == ALIKE
+        shown = level if self._told[failure.reason] <= alike else logging.DEBUG
+        last = self._told[failure.reason] == alike
         more = "; others like it are only listed, by `ingestor status`" if last else ""
         trace = f"\n{failure.detail}" if failure.detail and self._told[failure.reason] == 1 else ""
-        log.log(level, message + "%s%s", entry.key, entry.source, failure.reason, more, trace)
+        log.log(shown, message + "%s%s", entry.key, entry.source, failure.reason, more, trace)
 
     # --- dispatching ---------------------------------------------------------------------------------
 
@@ -328,10 +341,10 @@ class _Begun:
     refused: str
 
 
-def _nothing(entry: Entry, recipe: str, failure: Failure) -> Receipt:
-    """The receipt of a document that has no records."""
+def _nothing(entry: Entry, recipe: str, failure: Failure, parser: str) -> Receipt:
+    """The receipt of a document that has no records. ``parser``: NO_PARSER if there is none for it."""
     assert entry.item is not None
-    return Receipt(entry.row, entry.item.version, recipe, "", "", "", failure=failure)
+    return Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)
 
 
 def _size(entry: Entry) -> int:

@@ -1,25 +1,27 @@
 """What a sync would do and take, here and now."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from ingestor import plan as planning
 from ingestor import rechunk
 from ingestor.answers import Reckoned
 from ingestor.cache import VectorCache
 from ingestor.config import Config
-from ingestor.editions import Editions
 from ingestor.handover import rehearsed, renamed
-from ingestor.inspection import journal_of
+from ingestor.inspection import is_running, journal_of, unusable
 from ingestor.journal import Journal
-from ingestor.model import SourceName
-from ingestor.outlook import Outlook, bytes_a_record, outlook
+from ingestor.model import SourceName, Vectors
+from ingestor.outlook import Outlook, disk, outlook
 from ingestor.parses import Parses
 from ingestor.plan import Plan, Recorder
+from ingestor.ports import Embed
+from ingestor.registry import find
 from ingestor.renames import Renames
-from ingestor.reports import Reports
 from ingestor.wiring import Parts, cache_path, gone_sources, journal_path, leaving
 
 SAMPLE = 64  # texts embedded to measure the rate where none is known
@@ -37,6 +39,13 @@ class Estimate:
     disk: int = 0  # bytes that the new records take, about
     leaving: tuple[SourceName, ...] = ()  # sources that are configured no more, whose documents stay
     renames: Renames = field(default_factory=dict)  # sources that have another name now
+    unusable: Mapping[str, str] = field(default_factory=dict)  # collections, and what is wrong with them
+    running: bool = False  # a daemon, which does it all by itself, or a sync
+
+    @property
+    def complete(self) -> bool:
+        """Whether all was looked at, and nothing is wrong with it."""
+        return not (self.plan.unseen or self.unusable or self.plan.documents["failed"])
 
 
 def make_plan(config: Config) -> Estimate:
@@ -44,7 +53,8 @@ def make_plan(config: Config) -> Estimate:
     parts = Parts(config)
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with journal_or_blank(config) as now, rehearsed(config, now) as journal:
-        recorder = Recorder(cache, parts.embedder_recipe, parts.embedder.dimensions)
+        width = parts.embedder.dimensions
+        recorder = Recorder(cache, parts.embedder_recipe, width, look_alikes(width))
         reckoned = Reckoned(cache, parts.tokens.counts)
         memory = None if cache is None else Parses(cache, learns=False)
         expected = outlook(parts, journal)
@@ -61,21 +71,38 @@ def make_plan(config: Config) -> Estimate:
         staying = tuple(name for name in gone_sources(config, journal) if name not in going)
         renames = renamed(config, now)
         rate = journal.get("tokens_per_second")
-        kept = sum(Reports(journal).records(edition.name) for edition in Editions(journal).all())
+        wrong = unusable(config, journal)
     if plan.texts and rate is None:
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
     speed = float(rate) if rate else None
-    a_record = bytes_a_record(getattr(config.chroma, "path", None), kept, parts.embedder.dimensions)
     return Estimate(
         plan,
         speed,
         plan.tokens / speed if speed else None if plan.tokens else 0.0,
         tuple(each for each in expected if each.decision.changes or each.another),
         rechunk.cost(plan.tokens, config.rechunk),
-        plan.records["added"] * a_record,
+        disk(plan.records["added"], plan.added_text, plan.texts, width),
         staying,
         renames,
+        wrong,
+        is_running(config),
     )
+
+
+def look_alikes(dimensions: int) -> Embed:
+    """Vectors for texts that were never embedded: those with words in common are near.
+
+    Measured with all-MiniLM-L6-v2: see docs/commands.md, plan.
+    """
+    plugin = find("embedders", "hashing")
+    narrow = min(max(dimensions, 8), 4096)  # what it can make
+    embed = plugin.build(plugin.options.model_validate({"dimensions": narrow})).embed
+
+    def made(texts: Sequence[str]) -> Vectors:
+        wide: Vectors = np.pad(embed(texts), ((0, 0), (0, max(0, dimensions - narrow))))
+        return wide[:, :dimensions]
+
+    return made
 
 
 def _measure(parts: Parts, sample: list[str]) -> float:

@@ -19,9 +19,17 @@ LONGEST = 60  # characters of it
 
 
 def greet(
-    live: Live, collections: Sequence[str], records: int, failed: int, question: str | None, config: Path
+    live: Live,
+    collections: Sequence[str],
+    records: int,
+    failed: int,
+    question: str | None,
+    config: Path,
+    unseen: Sequence[str] = (),
 ) -> None:
-    """``live``: at the first rest; ``failed``: documents that could not be taken in."""
+    """``live``: at the first rest; ``failed``: documents that could not be taken in; ``unseen``: sources that
+    could not be listed whole, or are held or paused.
+    """
     spent = duration(live.at - live.started)
     err.print(
         f"\n[bold green]In step:[/] {counted(records, 'record')} in {', '.join(collections)}, after {spent}."
@@ -30,6 +38,9 @@ def greet(
         err.print(
             f"[yellow]{counted(failed, 'document')} failed;[/] what and why: {command('status', config)}"
         )
+    if unseen:
+        about = f"not everything is known of {', '.join(unseen)}"
+        err.print(f"[yellow]But {about};[/] why: {command('status', config)}")
     if live.chroma:
         err.print(f"Chroma listens at [bold]{live.chroma}[/].")
     if question:

@@ -13,14 +13,16 @@ from ingestor.chroma_path import LOCK
 from ingestor.collections import Collections, reachable
 from ingestor.config import Config, Embedded, Supervised
 from ingestor.editions import Editions
+from ingestor.in_force import InForce
 from ingestor.indexes.chroma_client import Unreachable
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
+from ingestor.live import Live
 from ingestor.lock import Locked, held, noted, patiently
-from ingestor.model import CollectionName, Hit, Record, SourceName, Vectors
-from ingestor.ports import NeedsHuman, Transient
+from ingestor.model import CollectionName, Hit, Record, Vectors
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.prepare import record_id
-from ingestor.reports import Reports
+from ingestor.reports import Listed, Reports
 from ingestor.rows import Edition, Entry
 from ingestor.status import Status, gather
 from ingestor.wiring import Parts, journal_path, lock_path
@@ -92,9 +94,17 @@ def _listens(host: str, port: int) -> bool:
     return True
 
 
-def current_status(config: Config) -> Status:
+def current_status(in_force: InForce) -> Status:
     """Works whether or not a daemon runs."""
+    status = _status(in_force.config)
+    status.config_error, status.config_since = in_force.error, in_force.since
+    return status
+
+
+def _status(config: Config) -> Status:
     running, said = is_running(config), live.read(config.state)
+    if running and str(said.pid) not in noted(lock_path(config))[:1]:
+        said = Live()  # what runs has just begun, and another one said this
     if not journal_path(config).exists():
         return gather(config, None, said, running, None)
     with journal_of(config) as journal:
@@ -104,6 +114,48 @@ def current_status(config: Config) -> Status:
         except (NeedsHuman, Transient) as error:
             reason = str(error)
             return gather(config, journal, said, running, lambda name: reason)
+
+
+def unusable(config: Config, journal: Journal) -> dict[str, str]:
+    """Collections that Chroma does not give us as the journal has them, and why. Makes no folder."""
+    kept = Reports(journal)
+    editions = [one for one in Editions(journal).all() if one.role in ("live", "building") and one.uuid]
+    path = getattr(config.chroma, "path", None)
+    if path is not None and not (path / "chroma.sqlite3").exists():
+        reason = f"it is gone: Chroma has nothing in {path}; a sync writes it again"
+        return {one.serves: reason for one in editions if kept.records(one.name)}
+    if path is not None and not config.state.exists():
+        return {}
+    try:
+        with collections_of(config, journal) as collections:
+            new = [name for name in config.collections if name not in [one.serves for one in editions]]
+            found = {name: _strange(collections, name) for name in new}
+            found |= {one.serves: _doubt(collections, kept, one) for one in editions}
+    except (NeedsHuman, Transient) as error:
+        return dict.fromkeys(config.collections, str(error))
+    return {str(name): reason for name, reason in found.items() if reason is not None}
+
+
+def _strange(collections: Collections, name: CollectionName) -> str | None:
+    """Why a collection that is to be made can't be."""
+    try:
+        collections.existing(name)
+    except NeedsHuman as error:
+        return str(error)
+    return None
+
+
+def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | None:
+    try:
+        index = collections.edition(edition)
+        if index is None:
+            return "it is gone from Chroma; a sync writes it again"
+        before, there, after = kept.sure(edition.name), index.count(), kept.records(edition.name)
+    except (Gone, Torn, NeedsHuman) as error:
+        return str(error)
+    if before <= there <= max(after, kept.records(edition.name)):
+        return None
+    return f"it holds {there:,} records, and the journal says {after:,}; to mend it: ingestor verify --repair"
 
 
 def search(config: Config, text: str, n: int, collection: str, where: dict[str, object] | None) -> list[Hit]:
@@ -185,35 +237,9 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    source: str
-    document: str
-    document_id: str
-    collection: str
-    records: int
-    settled: bool
-    state: str  # settled, due, waiting (for another try) or quarantined
-
-
 def listed(journal: Journal, source: str | None) -> list[Listed]:
     """Of one source, or of all. Raises BadRequest when there is no such source."""
     names = journal.sources()
     if source is not None and source not in names:
         raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
-    failed = {(f[0], f[1]): "quarantined" if f[5] else "waiting" for f in Reports(journal).failures()}
-    return [
-        _listed(entry, failed.get((entry.source, entry.key)))
-        for name in names
-        if source in (None, name)
-        for entry in journal.of_source(SourceName(name))
-    ]
-
-
-def _listed(entry: Entry, failed: str | None) -> Listed:
-    done = entry.item is not None and entry.done_version == entry.item.version
-    state = failed or ("settled" if done else "due")
-    return Listed(
-        entry.source, entry.key, entry.document_id, entry.collection, len(entry.known),
-        state == "settled", state,
-    )  # fmt: skip
+    return Reports(journal).documents(source)

@@ -26,6 +26,7 @@ from ingestor.rows import (
     IN_FORCE,
     LIVE,
     UNSETTLED,
+    UNSUPPORTED,
     CollectionRow,
     Entry,
     Feed,
@@ -327,12 +328,16 @@ class Journal:
             db.execute(query, (latest, NEVER))
 
     def retry(self, rows: Sequence[int] | None = None) -> int:
-        """Make failed documents due now: these, or all. Returns how many."""
-        chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
+        """Make failed documents due now: these, or all. Returns how many.
+
+        What no parser reads did not fail.
+        """
+        these = "" if rows is None else f"id IN ({','.join(str(int(row)) for row in rows)})"
+        chosen = these or f"NOT {UNSUPPORTED}"
         with self.transaction() as db:
             return db.execute(
                 f"""UPDATE documents SET attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL
-                    WHERE (attempts > 0 OR quarantined) {chosen}"""
+                    WHERE (attempts > 0 OR quarantined) AND {chosen}"""
             ).rowcount
 
     def doubt(self, collection: CollectionName, rows: Sequence[int] | None = None) -> None:

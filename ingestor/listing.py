@@ -51,17 +51,36 @@ class Listing:
     trouble: str | None = None
 
 
+@dataclass(slots=True)
+class Progress:
+    """How far a listing is: the worker that lists writes it, and anybody reads it."""
+
+    since: float  # POSIX seconds
+    seen: int = 0  # items so far
+    at: str = ""  # key of the last one
+
+    def note(self, item: Item) -> None:
+        self.seen, self.at = self.seen + 1, item.key
+
+
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
     """The least that must be listed to cover every dirty key."""
     whole = "" in dirty or not isinstance(source.connector, Scoped)
     return Scope() if whole else Scope(outermost(map(outside, dirty)))
 
 
-def take(source: Source, scope: Scope, known: dict[str, str]) -> Listing:
-    """``known``: version by key. Raises what the connector raises, but for PartialScan."""
+def take(
+    source: Source, scope: Scope, known: dict[str, str], note: Callable[[Item], None] = lambda item: None
+) -> Listing:
+    """``known``: version by key; ``note`` is told of each item. Raises what the connector raises, but for
+    PartialScan.
+    """
     identity = source.connector.identity() if isinstance(source.connector, Identified) else ""
     broken_off: list[PartialScan] = []
-    items = list(_items(source, scope, known, broken_off))
+    items = []
+    for item in _items(source, scope, known, broken_off):
+        note(item)
+        items.append(item)
     scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
     trouble = "; ".join(map(str, broken_off)) or None
     return Listing(compare(known, items, scope), scope, len(known), identity, trouble)

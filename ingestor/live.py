@@ -10,11 +10,21 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
+class Listing:
+    """A listing of a source that is under way. ``since``: POSIX seconds; ``at``: what was found last."""
+
+    since: float
+    seen: int  # items so far
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Live:
     """How far the work is; times are POSIX seconds."""
 
     started: float = 0.0
     at: float = 0.0
+    pid: int = 0
     in_flight: dict[str, int] = field(default_factory=dict)  # documents by source
     waiting: int = 0  # documents due or in flight
     tally: dict[str, int] = field(default_factory=dict)
@@ -22,6 +32,7 @@ class Live:
     tokens: int = 0
     embedding_seconds: float = 0.0
     chroma: str = ""  # where it listens
+    listing: dict[str, Listing] = field(default_factory=dict)  # by source
 
 
 def write(state: Path, live: Live) -> None:
@@ -34,6 +45,8 @@ def write(state: Path, live: Live) -> None:
 def read(state: Path) -> Live:
     """What was last said; nothing, where there is nothing to be read."""
     try:
-        return Live(**json.loads((state / "live.json").read_text()))
-    except (OSError, ValueError, TypeError):
+        said = json.loads((state / "live.json").read_text())
+        listing = {name: Listing(**one) for name, one in said.pop("listing", {}).items()}
+        return Live(**said, listing=listing)
+    except (OSError, ValueError, TypeError, AttributeError):
         return Live()

@@ -1,7 +1,7 @@
 """What a config changes about the collections that are there, before anything is done. Reads only."""
 
+import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from ingestor import rechunk
 from ingestor.choices import asking_prices
@@ -11,6 +11,8 @@ from ingestor.model import CollectionName
 from ingestor.rechunk import Decision
 from ingestor.transitions import situation
 from ingestor.wiring import Parts
+
+_PAGE = 4096  # bytes, as SQLite has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,16 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     return Outlook(serves, CollectionName(edition), decision, now.chunks, waits)
 
 
-def bytes_a_record(folder: Path | None, records: int, dimensions: int) -> int:
-    """What a record takes on disk: as much as those that are there, else about what Chroma needs for one."""
-    if folder is None or not records or not folder.exists():
-        return 8 * dimensions + 4000
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) // records
+def disk(records: int, text: int, embedded: int, dimensions: int) -> int:
+    """Bytes that so many records, with so many bytes of text in all, and newly embedded texts take.
+
+    Within 11 % of seven collections of 550 to 7,000 records on Chroma 1.5.9, which keeps some thirty rows of
+    metadata for each record, and an index of the text. The rest are rows of the journal and of the cache.
+    """
+    in_chroma = records * (3900 + 4 * dimensions) + 10.5 * text
+    return round(in_chroma + 170 * records + embedded * _cached(2 * dimensions + 100))
+
+
+def _cached(row: int) -> float:
+    """A row shares its page of 4096 bytes with as many others as fit, or takes several."""
+    return _PAGE / (_PAGE // row) if row < _PAGE else _PAGE * math.ceil(row / _PAGE)

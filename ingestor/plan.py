@@ -9,10 +9,11 @@ import numpy as np
 from ingestor import listing
 from ingestor.answers import Reckoned
 from ingestor.cache import VectorCache
-from ingestor.decide import Scope
+from ingestor.decide import Scope, sudden_loss
 from ingestor.fingerprint import text_digest
 from ingestor.journal import Journal
 from ingestor.listing import Listing, Source
+from ingestor.mishaps import told
 from ingestor.model import (
     Chunking,
     CollectionName,
@@ -24,11 +25,13 @@ from ingestor.model import (
     Sums,
     Vectors,
 )
-from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient
+from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient, Unsupported
 from ingestor.prepare import Job, Prepared, prepare
+from ingestor.reports import Reports
 from ingestor.rows import Entry
 from ingestor.source_rows import SourceRows
 
+OTHERWISE = ("added", "changed", "moved", "rebuilt", "quarantined", "unsupported", "failed")
 MOVING = ("added", "changed", "rebuilt", "removed")  # what moves a number of the collection
 
 
@@ -53,19 +56,22 @@ class Plan:
     cost: float = 0.0
     exact: bool = True
     cuts_known: bool = True
+    added_text: int = 0  # bytes of the added records' texts
     problems: list[tuple[str, str]] = field(default_factory=list)  # (document or source, reason)
+    unseen: dict[str, str] = field(default_factory=dict)  # sources that could not be listed whole, and why
     sources: dict[str, Counter[str]] = field(default_factory=dict)
 
 
 class Recorder:
     """Stands in for the embedder: answers from the cache, and notes what it would have to embed.
 
-    ``blind``: the document at hand was given a vector that is none. ``guessed``: a text was asked for after
-    that, which another vector might have made another one.
+    What is not in the cache is answered by ``guess``, whose vectors must differ as texts do: with one vector
+    for all of them nothing would be cut. ``blind``: the document at hand was given a vector that is a guess.
+    ``guessed``: a text was asked for after that, which another vector might have made another one.
     """
 
-    def __init__(self, cache: VectorCache | None, recipe: Fingerprint, dimensions: int) -> None:
-        self._cache, self._recipe, self._dimensions = cache, recipe, dimensions
+    def __init__(self, cache: VectorCache | None, recipe: Fingerprint, dimensions: int, guess: Embed) -> None:
+        self._cache, self._recipe, self._dimensions, self._guess = cache, recipe, dimensions, guess
         self.missing: dict[str, str] = {}  # text by digest
         self.blind = self.guessed = False
 
@@ -78,9 +84,9 @@ class Recorder:
         self.missing.update(missing)
         self.guessed |= self.blind
         self.blind |= bool(missing)
-        unknown = np.zeros(self._dimensions, np.float32)
-        unknown[0] = 1.0
-        return np.array([found.get(d, unknown) for d in digests], np.float32).reshape(-1, self._dimensions)
+        guesses = dict(zip(missing, self._guess(list(missing.values())), strict=True)) if missing else {}
+        vectors = [found[d] if d in found else guesses[str(d)] for d in digests]
+        return np.array(vectors, np.float32).reshape(-1, self._dimensions)
 
 
 class Watched:
@@ -122,7 +128,7 @@ def make(
         try:
             counts = _plan_source(plan, journal, looked_at, source.collection in rebuilt, progress)
         except (NeedsHuman, Transient, OSError) as error:
-            plan.problems.append((source.name, str(error)))
+            plan.unseen[source.name] = told(error)
             continue
         moved = source.tools.statistic is not None and any(counts[kind] for kind in MOVING)
         plan.cuts_known &= not (watched.blind or moved)
@@ -141,7 +147,10 @@ def _plan_source(
     known = journal.wanted_versions(source.name, source.collection)
     found = listing.take(source, Scope(), known)
     if found.trouble is not None:
-        plan.problems.append((source.name, found.trouble))
+        plan.unseen[source.name] = found.trouble
+    if (loss := _sudden_loss(journal, source, found)) is not None:
+        plan.unseen[source.name] = f"{loss}: a sync would remove nothing, and ask"
+        return Counter()
     before = [] if rebuilt else journal.of_source(source.name)
     vanished = {e.key: e for e in before if _leaves(e, source, found)}
     counts: Counter[str] = Counter()
@@ -151,29 +160,48 @@ def _plan_source(
         same = (e for e in vanished.values() if (e.collection, e.digest) == (collection, digest))
         return next((e for e in same if e.row not in adopted), None)
 
-    for entry in _due(journal, source, found):
+    due = _due(journal, source, found)
+    counts += _set_aside(journal, source, {*vanished, *(entry.key for entry in due)})
+    for entry in due:
         progress(entry.key)
         try:
             prepared = prepare(Job(entry), source.tools, predecessor)
+        except Unsupported:
+            counts["unsupported"] += 1
+            continue
         except BadDocument as error:
             counts["quarantined"] += 1
             plan.problems.append((entry.key, str(error)))
             continue
         except Transient as error:
+            counts["failed"] += 1
             plan.problems.append((entry.key, str(error)))
             continue
         adopted.add(prepared.receipt.row)
         counts["rebuilt" if rebuilt else _kind(entry, prepared)] += 1
-        _add(plan.records, prepared)
+        _add(plan, prepared)
     gone = [entry for entry in vanished.values() if entry.row not in adopted]
     counts["removed"] += len(gone)
     plan.records["dropped"] += sum(len(entry.known) for entry in gone)
-    counts["unchanged"] += found.changes.listed - sum(
-        counts[k] for k in ("added", "changed", "moved", "rebuilt", "quarantined")
-    )
+    counts["unchanged"] += found.changes.listed - sum(counts[kind] for kind in OTHERWISE)
     plan.sources[source.name] = counts
     plan.documents += counts
     return counts
+
+
+def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None:
+    """Why a sync would not believe this listing."""
+    row = SourceRows(journal).of(source.name)
+    moved_root = row.identity not in (None, found.identity)
+    reason = sudden_loss(found.changes, found.known, row.documents, source.max_loss, moved_root)
+    return None if row.accepted else reason
+
+
+def _set_aside(journal: Journal, source: Source, but: Container[str]) -> Counter[str]:
+    """Documents that stay quarantined or unsupported, without those that are looked at again."""
+    kept = (each for each in Reports(journal).documents(source.name) if each.collection == source.collection)
+    aside = ("quarantined", "unsupported")
+    return Counter(each.state for each in kept if each.state in aside and each.document not in but)
 
 
 def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:
@@ -190,7 +218,7 @@ def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
     try:
         found = listing.take(source, Scope(), known)
     except (NeedsHuman, Transient, OSError) as error:
-        return 0, str(error)
+        return 0, told(error)
     gone = sum(_leaves(entry, source, found) for entry in journal.of_source(source.name))
     return gone + len(_due(journal, source, found)), found.trouble
 
@@ -245,7 +273,9 @@ def _kind(entry: Entry, prepared: Prepared) -> str:
     return "changed" if prepared.intent.slots else "unchanged"
 
 
-def _add(records: Counter[str], prepared: Prepared) -> None:
+def _add(plan: Plan, prepared: Prepared) -> None:
+    records, text = plan.records, sum(len(record.text.encode()) for record in prepared.records)
+    plan.added_text += text * prepared.added // max(1, len(prepared.records))
     records["added"] += prepared.added
     records["replaced"] += len(prepared.records) - prepared.added
     records["patched"] += len(prepared.patches)

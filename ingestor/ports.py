@@ -47,6 +47,10 @@ class BadDocument(Exception):
     """This content can't be indexed: quarantine it until its version or its recipe changes."""
 
 
+class Unsupported(BadDocument):
+    """No installed parser reads such content: it is skipped and counted, and is no failure."""
+
+
 class NeedsHuman(Exception):
     """Hold this source until someone acts; the message says what to do."""
 

@@ -80,7 +80,7 @@ def read(file: Path, parsing: Iterable[Choice]) -> Document:
         raise BadDocument(f"{file} is not a file")
     blob = Blob(file.read_bytes(), file.name)
     try:
-        kind = detect.parser_kind(detect.content_type(blob))
+        kind = detect.parser_of(blob)
         chosen = {choice.plugin.kind: choice for choice in parsing}
         with closing(Isolation(Limits(processes=1))) as isolation:
             return parser(chosen.get(kind) or _default("parsers", kind), isolation).parse(blob)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 
 from rich.progress import (
     BarColumn,
@@ -18,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ingestor.console import err
+from ingestor.console import err, listing_words
 from ingestor.live import Live
 
 EVERY = 5.0  # seconds between two lines
@@ -32,6 +33,7 @@ class Stretch:
     waiting: int
     texts: int
     seconds: float
+    listing: str = ""  # which sources are being listed, and how far; "" unless one takes long
 
     @property
     def embedded(self) -> str:
@@ -50,7 +52,8 @@ class Meter:
     def __call__(self, live: Live) -> None:
         self._begun = live.at if self._begun is None else self._begun
         done = _done(live) - _done(self._rest)
-        self.show(Stretch(done, live.waiting, live.texts - self._rest.texts, live.at - self._begun))
+        texts, seconds = live.texts - self._rest.texts, live.at - self._begun
+        self.show(Stretch(done, live.waiting, texts, seconds, _listing(live)))
         if not live.waiting:
             self._rest, self._begun = live, None
 
@@ -85,13 +88,23 @@ class Bar:
         self._task = self._begin()
 
     def __call__(self, stretch: Stretch) -> None:
+        if stretch.listing and not stretch.waiting:
+            self._bar.update(self._task, description=stretch.listing, total=None, embedded="")
+            self._bar.start()
+            return
         if not stretch.waiting:
             self._bar.stop()
             self._bar.remove_task(self._task)
             self._task = self._begin()
             return
         total = stretch.done + stretch.waiting
-        self._bar.update(self._task, completed=stretch.done, total=total, embedded=stretch.embedded)
+        self._bar.update(
+            self._task,
+            description="documents",
+            completed=stretch.done,
+            total=total,
+            embedded=stretch.embedded,
+        )
         self._bar.start()
 
     def _begin(self) -> TaskID:
@@ -113,13 +126,22 @@ class Lines:
 
     def __init__(self) -> None:
         self._last = -EVERY
+        self._listing = -EVERY  # monotonic seconds: when a listing was told of
 
     def __call__(self, stretch: Stretch) -> None:
+        if stretch.listing and not stretch.waiting and monotonic() - self._listing >= EVERY:
+            self._listing = monotonic()
+            print(stretch.listing, file=sys.stderr, flush=True)
         total = stretch.done + stretch.waiting
         if not total or (stretch.waiting and stretch.seconds - self._last < EVERY):
             return
         self._last = stretch.seconds if stretch.waiting else -EVERY
         print(f"{stretch.done:,} of {total:,} documents, {stretch.embedded}", file=sys.stderr, flush=True)
+
+
+def _listing(live: Live) -> str:
+    long = {name: one for name, one in live.listing.items() if live.at - one.since >= EVERY}
+    return "; ".join(f"{name} {listing_words(one, live.at)}" for name, one in long.items())
 
 
 def _done(live: Live) -> int:

@@ -65,7 +65,7 @@ class Reader:
         if known is not None and self.recipes.get(known.parser) == known.recipe:
             return Reading(known.content, known.parser, lambda: known.document)
         blob = self.fetch(item)
-        content, parser = digest(blob.data), detect.parser_kind(detect.content_type(blob))
+        content, parser = digest(blob.data), detect.parser_of(blob)
 
         def parse() -> Document:
             document = self._parser(parser).parse(blob)

@@ -136,6 +136,16 @@ IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('
 LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
 UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
 
+NO_PARSER = "-"  # stands for the parser of a document that no installed parser reads
+UNSUPPORTED = f"(quarantined AND parser IS '{NO_PARSER}')"
+
+# How a document stands, in one word: all that tells people of documents uses this, and nothing else.
+STATE = f"""CASE WHEN wanted_version IS NULL THEN 'gone'
+                WHEN {UNSUPPORTED} THEN 'unsupported'
+                WHEN quarantined THEN 'quarantined'
+                WHEN NOT {UNSETTLED} THEN 'settled'
+                WHEN attempts > 0 THEN 'waiting' ELSE 'due' END"""
+
 
 def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
     """``row``: the values of COLUMNS."""

@@ -8,7 +8,8 @@ from ingestor import decide, listing
 from ingestor.backoff import delay
 from ingestor.decide import Scope
 from ingestor.journal import Journal
-from ingestor.listing import Listing, Source
+from ingestor.listing import Listing, Progress, Source
+from ingestor.mishaps import told
 from ingestor.model import CollectionName, Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.rows import Feed, SourceRow
@@ -26,6 +27,7 @@ class _Watch:
 
     dirty: set[str] = field(default_factory=lambda: {""})
     scanning: bool = False
+    progress: Progress = field(default_factory=lambda: Progress(0.0))  # of the listing under way
     whole: bool = False  # a whole listing was taken over
     next_scan: float = 0.0
     attempts: int = 0  # listings in a row that failed; hints don't hasten the next
@@ -82,8 +84,9 @@ class Scanner:
                 continue
             source = self._sources[feed]
             scope = listing.scope_of(source, state.dirty)
-            state.dirty, state.scanning = set(), True
-            self.pool.submit(Scan(feed, scope, state), self._listing(source, scope), scan=True)
+            state.dirty, state.scanning, state.progress = set(), True, Progress(self.clock())
+            work = self._listing(source, scope, state.progress)
+            self.pool.submit(Scan(feed, scope, state), work, scan=True)
 
     def look_again(self, feed: Feed | None = None, under: str = "") -> None:
         """List that part of a source soon; without ``feed`` every source whole."""
@@ -108,6 +111,10 @@ class Scanner:
         """Whether every source that feeds it was listed whole since the config was taken over."""
         return all(state.whole for feed, state in self._watches.items() if feed[1] == collection)
 
+    def under_way(self) -> dict[SourceName, Progress]:
+        """The listings that run, by source."""
+        return {feed[0]: state.progress for feed, state in self._watches.items() if state.scanning}
+
     def wake_at(self, *, routine: bool) -> float:
         """When the next listing is due; ``routine``: the regular ones, too."""
         times = [
@@ -129,9 +136,9 @@ class Scanner:
     def _paused(self, feed: Feed) -> bool:
         return self.source_rows.of(feed[0]).paused is not None
 
-    def _listing(self, source: Source, scope: Scope) -> Callable[[], Listing]:
+    def _listing(self, source: Source, scope: Scope, progress: Progress) -> Callable[[], Listing]:
         known = self.journal.wanted_versions
-        return lambda: listing.take(source, scope, known(source.name, source.collection))
+        return lambda: listing.take(source, scope, known(source.name, source.collection), progress.note)
 
     # --- what comes in -------------------------------------------------------------------------------
 
@@ -140,7 +147,7 @@ class Scanner:
         if feed not in self._watches:
             return  # of a config that is no longer in force
         if outcome.error is not None:
-            log.warning("watching %s failed: %s; full scans go on", feed[0], outcome.error)
+            log.warning("watching %s failed: %s; full scans go on", feed[0], told(outcome.error))
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
         meant = [feed] if hint.source is None else [one for one in self._watches if one[0] == hint.source]
         if not meant:
@@ -196,7 +203,7 @@ class Scanner:
         return True
 
     def _failed(self, source: Source, state: _Watch, outcome: Outcome) -> None:
-        reason = str(outcome.error)
+        reason = told(outcome.error) if outcome.error is not None else "it gave no listing"
         self._say(source, state, reason)
         if isinstance(outcome.error, NeedsHuman):
             self.source_rows.hold(source.name, reason)

@@ -1,17 +1,18 @@
 """How everything stands, from the journal, the live file and Chroma; for people and for --json."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ingestor.choices import Choices, unpacked
 from ingestor.config import Config
 from ingestor.decide import NEVER
 from ingestor.editions import Editions
 from ingestor.handover import renamed
 from ingestor.journal import Journal
-from ingestor.live import Live
+from ingestor.live import Listing, Live
 from ingestor.model import CollectionName, SourceName
 from ingestor.renames import Renames
-from ingestor.reports import Reports
+from ingestor.reports import Reports, Skipped
 from ingestor.rows import Edition
 from ingestor.source_rows import SourceRows
 from ingestor.withdrawals import Withdrawals
@@ -26,12 +27,14 @@ class SourceStatus:
     waiting: int = 0  # the latter alone
     in_flight: int = 0
     quarantined: int = 0
+    unsupported: dict[str, int] = field(default_factory=dict)  # by ending of the name: no parser reads them
     last_scan: float | None = None
     held: str | None = None
     paused: float | None = None  # since when
     trouble: str | None = None  # why not everything could be listed
     configured: bool = True
     renamed_from: str | None = None  # whose documents the next pass hands over to it
+    listing: Listing | None = None  # under way
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ class CollectionStatus:
     waits: str | None = None  # why a changed config is not applied to it
     built: tuple[int, int] | None = None  # documents of the collection that is to take its place: done, of
     old_until: float | None = None  # POSIX seconds: so long `rollback` can bring back what it was
+    strategy: str = ""  # by which its documents are cut; several, where its sources differ
+    model: str = ""  # by which they are embedded
 
 
 @dataclass(slots=True)
@@ -63,9 +68,12 @@ class Status:
     running: bool = False
     started: float | None = None  # POSIX seconds; None where nothing runs
     chroma: str = ""
+    config_error: str | None = None  # why the config file is not what the program runs with
+    config_since: float | None = None  # POSIX seconds: since when it runs with what it has, if that differs
     sources: dict[str, SourceStatus] = field(default_factory=dict)
     collections: dict[str, CollectionStatus] = field(default_factory=dict)
     failures: list[Failed] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
     embedded_texts: int = 0  # by this run, or the last one; the rates are while the model worked
     texts_per_second: float | None = None
     tokens_per_second: float | None = None
@@ -88,13 +96,15 @@ def gather(
     """``probe``: why a collection is sick, or None; itself None where Chroma can't be asked."""
     status = Status(running, embedded_texts=live.texts)
     if running:
-        status.started, status.chroma = live.started, live.chroma
+        status.started, status.chroma = live.started or None, live.chroma
     if live.embedding_seconds:
         status.texts_per_second = round(live.texts / live.embedding_seconds, 1)
         status.tokens_per_second = round(live.tokens / live.embedding_seconds, 1)
     for source in config.sources:
         status.sources[source.name] = SourceStatus()
         status.collections[source.collection] = CollectionStatus()
+    for name in config.collections:
+        _add_means(status.collections[name], *_configured(config, name))
     if journal is not None:
         _add_sources(status, journal, live if running else Live(), renamed(config, journal))
         _add_collections(status, journal, probe, config.rechunk.grace)
@@ -102,9 +112,9 @@ def gather(
 
 
 def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames) -> None:
-    live_ones = {edition.name for edition in Editions(journal).all() if edition.role == "live"}
+    unseen = {edition.name for edition in Editions(journal).all() if edition.role != "live"}
     for name, collection, state, documents in Reports(journal).counts():
-        if collection not in live_ones:
+        if collection in unseen or state == "unsupported":
             continue
         called = renames.get(SourceName(name), name)
         source = status.sources.setdefault(called, SourceStatus(configured=False))
@@ -118,6 +128,10 @@ def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames)
         source.held = source.held or Withdrawals(journal).kept(SourceName(name))
         source.paused = row.paused
         source.in_flight = live.in_flight.get(name, 0)
+        source.listing = live.listing.get(name)
+    status.skipped = Reports(journal).skipped()
+    for kind in status.skipped:
+        status.sources[kind.source].unsupported[kind.kind] = kind.documents
     status.failures = [
         Failed(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)
         for source, key, reason, attempts, retry_at, quarantined, _ in Reports(journal).failures()
@@ -136,6 +150,8 @@ def _add_collections(
             continue
         collection = status.collections.setdefault(name, CollectionStatus())
         collection.records = records
+        if edition.choices is not None:
+            _add_means(collection, *_chosen(unpacked(edition.choices)))
         collection.waits = journal.get(f"waits:{name}") or None
         if probe is not None and edition.uuid is not None:
             collection.reason = probe(edition.shown)
@@ -153,3 +169,21 @@ def _add_edition(status: Status, journal: Journal, edition: Edition, grace: floa
         collection.built = done, sum(number for _, number in counts)
     elif edition.role == "retired":
         collection.old_until = edition.since + grace
+
+
+def _add_means(collection: CollectionStatus, strategies: Iterable[str], model: str) -> None:
+    collection.strategy, collection.model = ", ".join(sorted(set(strategies))), model
+
+
+def _configured(config: Config, name: CollectionName) -> tuple[list[str], str]:
+    """Strategies and model that the config wants."""
+    strategies = [source.chunking.plugin.kind for source in config.sources if source.collection == name]
+    embedding = config.embedding
+    return strategies, str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
+
+
+def _chosen(choices: Choices) -> tuple[list[str], str]:
+    """Strategies and model that the documents are made by now."""
+    embedding = choices["embedding"]
+    strategies = [source["chunking"]["kind"] for source in choices["sources"].values()]
+    return strategies, str(embedding["options"].get("model") or embedding["kind"])

@@ -1,9 +1,12 @@
 """What one sync did, as its users are told."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
+from ingestor.model import SourceName
 from ingestor.reports import Reports
+from ingestor.rows import SourceRow
 from ingestor.source_rows import SourceRows
 from ingestor.wiring import Running
 from ingestor.withdrawals import Withdrawals
@@ -16,6 +19,10 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
     kept, states = Withdrawals(journal).kept, Counter[str]()
     for source, _, state, documents in Reports(journal).counts():
         states[state] += documents if source in rows else 0
+    names = running.parts.config.collections
+    skipped = Counter[str]()
+    for kind in Reports(journal).skipped():
+        skipped[kind.kind] += kind.documents
     touched = tally.added + tally.changed + tally.moved + tally.rebuilt
     return {
         "documents": {
@@ -26,7 +33,9 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
             "removed": tally.removed,
             "unchanged": max(0, states["settled"] - touched),
             "quarantined": states["quarantined"],
-            "failed": states["due"] + states["waiting"] + states["gone"],
+            "unsupported": states["unsupported"],
+            "failed": states["waiting"],
+            "due": states["due"] + states["gone"],
         },
         "records": {
             "added": tally.records_added,
@@ -38,8 +47,20 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
         "asked": running.answers.counts(),
         "seconds": round(seconds, 3),
         "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in Reports(journal).failures()],
+        "waits": {str(name): why for name in names if (why := journal.get(f"waits:{name}"))},
+        "unsupported": dict(skipped.most_common()),
         "held": {name: why for name, row in rows.items() if (why := row.held or kept(name)) is not None},
         "paused": [name for name, row in rows.items() if row.paused is not None],
         "unusable": running.engine.writer.troubles(),
-        "unseen": {name: row.trouble for name, row in rows.items() if row.trouble is not None},
+        "unseen": _unseen(running, rows),
     }
+
+
+def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
+    """Sources of which not everything is known, and why."""
+    troubled = {str(name): row.trouble for name, row in rows.items() if row.trouble is not None}
+    unfinished = {
+        str(name): f"its listing was not finished; {listing.seen:,} documents were found until then"
+        for name, listing in running.engine.scanner.under_way().items()
+    }
+    return troubled | unfinished

@@ -9,6 +9,7 @@ import typer
 
 from ingestor.config import Config
 from ingestor.config_file import load
+from ingestor.in_force import InForce, in_force
 from ingestor.invocation import DEFAULT_CONFIG
 from ingestor.printable import spelt
 
@@ -29,6 +30,24 @@ def read_config(path: Path) -> Config:
     for warning in config.warnings:
         print(f"{path}: warning: {warning}", file=sys.stderr)
     return config
+
+
+def config_in_force(path: Path) -> InForce:
+    """For commands that look: where the file has an error, what runs keeps to the config that it has."""
+    found = in_force(path, environ)
+    if found.error is None:
+        for warning in found.config.warnings:
+            print(f"{path}: warning: {warning}", file=sys.stderr)
+    return found
+
+
+def looked_up(path: Path) -> Config:
+    """The same, and the error is told on standard error."""
+    found = config_in_force(path)
+    if found.error is not None:
+        print(spelt(found.error), file=sys.stderr)
+        print("what runs keeps to the config that it has, and so does this command", file=sys.stderr)
+    return found.config
 
 
 def chosen(config: Config, wanted: str | None) -> str:

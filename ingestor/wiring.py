@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from ingestor import detect, handover
+from ingestor import detect, handover, in_force
 from ingestor.answered import checked
 from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
@@ -294,6 +294,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
     with ExitStack() as stack:
         config.state.mkdir(parents=True, exist_ok=True)
         stack.enter_context(hold(lock_path(config)))
+        in_force.keep(config, time.time())
         journal = stack.enter_context(open_journal(journal_path(config)))
         cache = VectorCache(cache_path(config), config.cache_size)
         stack.callback(cache.close)

@@ -7,9 +7,9 @@ import pytest
 
 from ingestor.console import counted, duration, print_table, show_documents, show_plan, show_verify
 from ingestor.estimate import Estimate
-from ingestor.inspection import Listed
 from ingestor.invocation import DEFAULT_CONFIG
 from ingestor.plan import Plan
+from ingestor.reports import Listed
 from ingestor.verification import Verification
 
 
@@ -76,7 +76,7 @@ def test_a_plan_that_has_work(capsys: pytest.CaptureFixture[str]) -> None:
         "source   added   changed   moved   removed   unchanged",
         "docs         2         0       1         0       1,200",
         "",
-        "records    about 7 added, 3 patched",
+        "records    about 7 added, 3 patched; an estimate, for the cuts depend on what is not embedded yet",
         "to embed   about 7 texts, 90,000 tokens",
         "time       about 2 min, at this machine's 1,000 tokens/s",
         "a.bin: not text",

@@ -25,6 +25,7 @@ PURE = {
 # All that a pure module may import, besides pure modules and the registry (whose types options are made of).
 HARMLESS = {
     "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum",
+    "errno",
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
     "idna", "ipaddress", "numpy", "protego", "pydantic", "pydantic_core", "sentencex",

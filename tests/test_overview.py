@@ -30,7 +30,7 @@ def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
         started=NOW - 7200,
         chroma="http://127.0.0.1:8000",
         sources={"docs": SourceStatus(settled=1200, last_scan=NOW - 12)},
-        collections={"docs": CollectionStatus(9000, True)},
+        collections={"docs": CollectionStatus(9000, True, strategy="changepoint", model="MiniLM")},
         embedded_texts=9000,
         texts_per_second=14.2,
         tokens_per_second=2130.0,
@@ -41,15 +41,17 @@ def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
         "source   settled   due   waiting   in flight   quarantined   last scan",
         "docs       1,200     0         0           0             0   12 s ago",
         "",
-        "collection   records   in Chroma",
-        "docs           9,000   healthy",
+        "collection   records   strategy      model    in Chroma",
+        "docs           9,000   changepoint   MiniLM   healthy",
         "",
         "embedded by this run: 9,000 texts, at 14.2 texts/s, 2,130 tokens/s",
     ]
 
 
 def test_it_does_not_run_and_there_is_work(capsys: pytest.CaptureFixture[str]) -> None:
-    status = Status(sources={"docs": SourceStatus(due=2)}, collections={"docs": CollectionStatus()})
+    status = Status(
+        sources={"docs": SourceStatus(due=2, last_scan=NOW)}, collections={"docs": CollectionStatus()}
+    )
     head, then, *_ = said(status, capsys, Path("my.yaml")).splitlines()
     assert head == "not running; 2 documents to do"
     assert then == "To do it: ingestor run --config my.yaml, or once: ingestor sync --config my.yaml"
@@ -65,7 +67,10 @@ def test_it_does_not_run_and_there_is_work(capsys: pytest.CaptureFixture[str]) -
             Status(collections={n: CollectionStatus(1, False, "no answer") for n in ("one", "two")}),
             "collection one, two: no answer",
         ),
-        (Status(sources={"a": SourceStatus(quarantined=1)}), "nothing to do, 1 document quarantined"),
+        (
+            Status(sources={"a": SourceStatus(quarantined=1, last_scan=NOW)}),
+            "not running; 1 document quarantined",
+        ),
     ],
 )
 def test_trouble_is_said_before_the_figures(

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from ingestor.live import Live
+from ingestor.live import Listing, Live
 from ingestor.progress import Bar, Lines, Meter, Stretch
 
 
@@ -70,3 +70,18 @@ def test_the_bar_is_there_only_while_there_is_work() -> None:
         shown(Stretch(1, waiting, 0, 1.0))
         states.append((bar.live.is_started, bar.tasks[0].total))
     assert states == [(True, 4), (False, None), (True, 3), (True, 2), (False, None)]
+
+
+def test_a_listing_that_takes_long_is_told_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("ingestor.progress.monotonic", lambda: now[0])
+    meter = Meter(Lines())
+    for second in range(13):
+        now[0] += 1
+        meter(Live(at=100.0 + second, listing={"docs": Listing(100.0, 7 * second, f"{second}.txt")}))
+    assert capsys.readouterr().err.splitlines() == [
+        "docs is being listed for 5.0 s: 35 documents found, the last one 5.txt",
+        "docs is being listed for 10 s: 70 documents found, the last one 10.txt",
+    ]

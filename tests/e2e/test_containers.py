@@ -61,5 +61,5 @@ def test_a_broken_archive_is_one_document_with_a_reason(project: Project) -> Non
 
 def test_without_the_option_an_archive_says_what_would_open_it(project: Project) -> None:
     (project.docs / "a.zip").write_bytes(zipped({"one.md": "First words."}))
-    assert project.json("sync", code=None)["documents"]["quarantined"] == 1
+    assert project.json("sync")["documents"]["unsupported"] == 1
     assert "`archives: true`" in project.call("status").stdout

@@ -1,0 +1,331 @@
+"""What the commands that look say, above all when something is wrong, unfinished or cannot be seen."""
+
+import json
+import shutil
+import stat
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingestor import plan as planning
+from ingestor import summary
+from ingestor.answers import Reckoned
+from ingestor.cli import main
+from ingestor.config import ConfigError
+from ingestor.config_file import load
+from ingestor.daemon import Loop
+from ingestor.estimate import look_alikes
+from ingestor.in_force import NAME, in_force
+from ingestor.inspection import current_status
+from ingestor.journal import Journal
+from ingestor.listing import Source, take
+from ingestor.model import Item
+from ingestor.outlook import outlook
+from ingestor.plan import Recorder
+from ingestor.reports import Reports
+from ingestor.status import Status
+from ingestor.wiring import Parts, Running, opened
+from ingestor.wishes import Wishes
+from tests.e2e.in_chroma import in_chroma
+from tests.e2e.in_process import Ask
+from tests.e2e.project import Project, wait
+
+SAMPLES = Path(__file__).parents[2] / "documents"
+PICTURE = b"\x89PNG\r\n\x1a\n\x00"
+
+
+@pytest.fixture
+def synced(project: Project, ask: Ask) -> Project:
+    project.source = {"settle": "0s"}
+    project.configure()
+    (project.docs / "a.txt").write_text("some words")
+    (project.docs / "b.txt").write_text("other words")
+    assert ask("sync").code == 0
+    return project
+
+
+# --- plan --------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_sees_what_chroma_lost(synced: Project, ask: Ask) -> None:
+    assert ask("plan").code == 0
+    in_chroma(synced.folder / "chroma", "docs", "collection.delete(collection.get()['ids'][:1])")
+    less = ask("plan")
+    assert less.code == 4
+    assert "collection docs: it holds 1 records, and the journal says 2" in less.out
+    shutil.rmtree(synced.folder / "chroma")
+    gone = ask("plan")
+    assert gone.code == 4
+    assert "collection docs: it is gone" in gone.out
+    assert "Nothing to do" not in less.out + gone.out
+    assert not (synced.folder / "chroma").exists(), "plan must touch nothing"
+
+
+def test_a_plan_sees_that_a_source_is_missing(synced: Project, ask: Ask) -> None:
+    synced.docs.rename(synced.folder / "elsewhere")
+    answer = ask("plan")
+    assert answer.code == 4
+    assert "source docs: " in answer.out
+    assert "Nothing to do" not in answer.out
+    assert json.loads(ask("plan", "--json").out)["unseen"].keys() == {"docs"}
+
+
+def test_a_plan_says_that_a_sync_would_ask(project: Project, ask: Ask) -> None:
+    for number in range(30):
+        (project.docs / f"{number}.txt").write_text(f"words of {number}")
+    assert ask("sync").code == 0
+    for number in range(29):
+        (project.docs / f"{number}.txt").unlink()
+    answer = ask("plan", "--json")
+    assert answer.code == 4
+    planned = json.loads(answer.out)
+    assert planned["documents"]["removed"] == 0
+    assert "a sync would remove nothing, and ask" in planned["unseen"]["docs"]
+
+
+def test_a_plan_leaves_it_to_what_runs(synced: Project, ask: Ask) -> None:
+    (synced.docs / "c.txt").write_text("more words")
+    assert "To do it: " in ask("plan").out
+    with opened(load(synced.config, {}), serve=False):
+        answer = ask("plan")
+    assert answer.out.splitlines()[-1] == "Nothing was touched. The ingestor that runs does it by itself."
+
+
+def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> None:
+    """A sync of the samples with the real model gave 175; with one vector for all texts, 80 were planned."""
+    project = Project(tmp_path / "real", {"embedding": {}, "chunking": {}}, {"path": str(SAMPLES)})
+    parts = Parts(load(project.config, {}))
+    recorder = Recorder(None, parts.embedder_recipe, 384, look_alikes(384))
+    journal, nobody = Journal.blank(), Reckoned(None, parts.tokens.counts)
+    sources = [
+        source
+        for each in outlook(parts, journal)
+        for source in parts.sources(each.serves, each.edition, recorder, nobody)
+    ]
+    plan = planning.make(journal, sources, recorder, nobody, parts.tokens.counts)
+    journal.close()
+    assert 160 < plan.records["added"] < 190
+    assert not plan.cuts_known
+
+
+def test_a_disk_that_a_plan_speaks_of_is_about_as_full_afterwards(synced: Project, ask: Ask) -> None:
+    """Though there are few records by which to tell how much one takes."""
+    before = _size(synced)
+    for number in range(12):
+        text = " ".join(f"Word {number * 400 + n} is here." for n in range(400))
+        (synced.docs / f"{number}.txt").write_text(text)
+    planned = _plan(ask)["disk"]
+    assert json.loads(ask("sync", "--json").out)["records"]["added"] > 300
+    grown = _size(synced) - before
+    assert 0.5 < planned / grown < 2, (planned, grown)
+
+
+def _plan(ask: Ask) -> Any:
+    """A plan for files that nobody has written to only just now."""
+    answer = wait(lambda: found if (found := ask("plan", "--json")).code == 0 else None)
+    return json.loads(answer.out)
+
+
+def _size(project: Project) -> int:
+    files = [*(project.folder / "chroma").rglob("*"), *(project.folder / "state").glob("*.sqlite3")]
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def test_a_rollback_to_a_collection_that_is_gone_says_so(synced: Project, ask: Ask) -> None:
+    synced.settings = {"rechunk": "swap", "chunking": {"strategy": "fixed", "size": 4}}
+    synced.configure()
+    assert ask("sync").code == 0
+    lost = """
+import sys, chromadb
+client = chromadb.PersistentClient(sys.argv[1])
+[old] = [found.name for found in client.list_collections() if found.name != "docs"]
+client.delete_collection(old)
+"""
+    in_chroma(synced.folder / "chroma", "docs", lost)
+    before = synced.essence()
+    answer = ask("rollback")
+    assert answer.code == 4
+    assert "of the 2 records that 'docs' could go back to, Chroma has 0 left" in answer.err
+    assert synced.essence() == before
+
+
+# --- a config with an error --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [("size: 60", "sized: 60"), ("state: ", "sate: "), ("sources:", "sources: ]")],
+    ids=["an option", "the state folder", "no YAML"],
+)
+def test_who_looks_sees_what_runs_though_the_config_has_an_error(
+    synced: Project, ask: Ask, right: str, wrong: str
+) -> None:
+    with opened(load(synced.config, {}), serve=False):
+        synced.config.write_text(synced.config.read_text().replace(right, wrong))
+        status = ask("status", "--json")
+        assert status.code == 0
+        assert str(synced.config) in json.loads(status.out)["config_error"]
+        assert json.loads(status.out)["config_since"]
+        assert "what runs keeps to the one that it has since" in ask("status").out
+        assert ask("status", "--check").code == 0
+        for words in (("ls",), ("show", "a.txt"), ("query", "words"), ("pause",), ("resume",)):
+            answer = ask(*words)
+            assert answer.code == 0, answer
+            assert "so does this command" in answer.err
+        assert ask("plan").code == 2  # it is about what the file says
+    assert ask("status").code == 2  # nothing runs, and so nothing is in force
+
+
+def test_what_is_kept_of_a_config_is_no_secret(synced: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "fifteen-elephants"
+    monkeypatch.setenv("CHROMA_TOKEN", secret)
+    synced.config.write_text(synced.config.read_text().replace("size: 60", "size: ${SIZE}"))
+    with opened(load(synced.config, {"SIZE": "61", "CHROMA_TOKEN": secret}), serve=False):
+        kept = synced.folder / "state" / NAME
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert "${SIZE}" in kept.read_text()
+        kept.chmod(0o666)  # anybody could have written it
+        synced.config.write_text("nonsense")
+        with pytest.raises(ConfigError, match=r"config.yaml"):
+            in_force(synced.config, {"SIZE": "61"})
+
+
+# --- what no parser reads ----------------------------------------------------------------------------------
+
+
+def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Project, ask: Ask) -> None:
+    for number in range(5):
+        (synced.docs / f"{number}.png").write_bytes(PICTURE)
+    (synced.docs / "backup.bin").write_bytes(b"\x00\x01\x02")
+    assert _plan(ask)["documents"]["unsupported"] == 6
+    answer = ask("sync")
+    assert answer.code == 0
+    assert "skipped     5 .png, 1 .bin, for no parser reads them" in answer.out
+    assert answer.err.count(".png (docs)") == 1, answer.err  # told once
+    found = json.loads(ask("sync", "--json").out)
+    assert found["unsupported"] == {".png": 5, ".bin": 1}
+    assert (found["documents"]["unsupported"], found["documents"]["quarantined"]) == (6, 0)
+    assert found["problems"] == []
+    status = json.loads(ask("status", "--json").out)
+    assert status["sources"]["docs"]["unsupported"] == {".png": 5, ".bin": 1}
+    assert status["failures"] == []
+    shown = ask("status").out
+    assert "docs: 5 .png, looks like an image" in shown
+    assert shown.splitlines()[0] == "not running; nothing was left to do"
+    assert [d["state"] for d in json.loads(ask("ls", "--json").out)].count("unsupported") == 6
+    assert "nothing to try again" in ask("retry", "--all").out
+    assert ask("plan").code == 0
+
+
+def test_a_document_whose_name_promises_a_parser_is_a_failure(synced: Project, ask: Ask) -> None:
+    (synced.docs / "report.pdf").write_bytes(b"\x00\x01\x02")
+    answer = ask("sync", "--json")
+    assert answer.code == 3
+    assert json.loads(answer.out)["documents"]["quarantined"] == 1
+    assert ask("plan").code == 3  # of old ones, too
+    (synced.docs / "report.pdf").write_bytes(PICTURE)  # still no PDF
+    assert ask("sync").code == 3
+    (synced.docs / "report.pdf").rename(synced.docs / "report.png")
+    assert ask("sync").code == 0
+
+
+# --- what is unfinished ------------------------------------------------------------------------------------
+
+
+def test_what_an_interrupted_sync_left_did_not_fail(project: Project) -> None:
+    for number in range(15):
+        (project.docs / f"{number}.txt").write_text(f"words of {number}")
+    with opened(load(project.config, {}), serve=False) as running:
+        running.configure(watch=False)
+        _list(running)
+        found = summary.of_sync(running, 0.0)
+    assert (found["documents"]["failed"], found["documents"]["due"]) == (0, 15)
+
+
+def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a sync that is ended meanwhile, too."""
+    for name in "abc":
+        (project.docs / f"{name}.txt").write_text("some words")
+    here, go_on = threading.Event(), threading.Event()
+
+    def slowly(source: Source, *given: object) -> object:
+        connector = type(source.connector)
+
+        def scan(self: object) -> Iterator[Item]:
+            for item in real(self):
+                yield item
+                here.set()
+                go_on.wait(60)
+
+        real = connector.scan
+        with monkeypatch.context() as patch:
+            patch.setattr(connector, "scan", scan)
+            return take(source, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("ingestor.listing.take", slowly)
+    wishes = Wishes()
+
+    def listing() -> Status | None:
+        status = current_status(in_force(project.config, {}))
+        found = status.sources["docs"].listing
+        return status if found is not None and found.seen else None
+
+    with opened(load(project.config, {}), serve=False) as running, ThreadPoolExecutor(1) as pool:
+        sync = pool.submit(Loop(running, wishes, lambda live: None).sync)
+        try:
+            assert here.wait(60)
+            status = wait(listing)
+            found = status.sources["docs"].listing
+            assert found.seen == 1
+            assert found.at in ("a.txt", "b.txt", "c.txt")
+            assert 0 < status.started - 60 < found.since
+            wishes.stop = True
+            sync.result()
+            unfinished = summary.of_sync(running, 0.0)["unseen"]
+        finally:
+            wishes.stop = True
+            go_on.set()
+    assert "its listing was not finished; 1 documents were found until then" in unfinished["docs"]
+
+
+def test_ls_and_status_agree_about_what_is_due(synced: Project) -> None:
+    """Also where the same version is to be cut in another way."""
+    synced.settings["chunking"] = {"strategy": "fixed", "size": 4}
+    synced.configure()
+    with opened(load(synced.config, {}), serve=False) as running:
+        running.configure(watch=False)
+        reports = Reports(running.journal)
+        assert [state for *_, state, _ in reports.counts()] == ["due"]
+        assert {(each.state, each.settled) for each in reports.documents()} == {("due", False)}
+
+
+def test_status_names_strategy_and_model(synced: Project, ask: Ask) -> None:
+    found = json.loads(ask("status", "--json").out)["collections"]["docs"]
+    assert (found["strategy"], found["model"]) == ("recursive", "hashing")
+
+
+def _list(running: Running) -> None:
+    """Until all was listed, and nothing else was done."""
+    scanner = running.engine.scanner
+    scanner.start()
+    outcome = running.pool.next(30)
+    assert outcome is not None
+    scanner.scanned(outcome.tag, outcome)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("path", ["nowhere/config.yaml", "file/config.yaml"])
+def test_a_mistake_is_told_without_the_number_that_the_system_has_for_it(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr("sys.argv", ["ingestor", "init", str(tmp_path / path)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 4
+    said = capsys.readouterr().err
+    assert "Errno" not in said
+    assert str(tmp_path / path) in said
