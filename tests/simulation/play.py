@@ -11,7 +11,7 @@ from tests.simulation.world import EMBEDDERS, World
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
 LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", "zeta", "omega"]
 COMMON = ["write", "edit", "copy"] * 2 + ["delete", "rename", "swap", "touch", "chain", "tree"]
-RARE = ["recipe", "embedder", "answer"] * 2 + ["hide", "show", "roll_back", "tear", "wipe"]
+RARE = ["recipe", "embedder", "answer", "mount"] * 2 + ["hide", "show", "roll_back", "tear", "wipe"]
 RARE += ["lock", "unlock", "spoil", "clock", "parser"]
 
 

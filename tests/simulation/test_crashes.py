@@ -166,6 +166,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "a stale preparation is written": (apply, "valid", lambda *args: True, {EXACT, LISTED, SUPERSET, ALIVE}),
     "two documents adopt one row": (apply, "compatible", _adopt_twice, {LISTED}),
     "an unknown error withdraws a document": (decide, "after_failure", _give_up, {READABLE}),
+    "another disk is believed": (decide, "sudden_loss", lambda *args: None, {THERE}),
     "withdrawals are not asked about": (decide, "withdrawal", lambda *args: None, {ASKED}),
     "names are believed after a crash": (
         shelf, "straighten", lambda registrar, editions: 0, {EXACT, CLEAN, SUPERSET, ONE_EMBEDDER},

@@ -205,6 +205,8 @@ class World:
         if files.disk == "own" and not files.hidden and not files.parser_broken and self.asked():
             SourceRows(self.journal).accept(FILES)
             files.accepted |= Withdrawals(self.journal).accept(FILES)
+            for _ in range(3):  # it is listed at once: what a person saw is what is believed
+                self.engine_step()
 
     def asked(self) -> bool:
         row = SourceRows(self.journal).of(FILES)
