@@ -85,6 +85,9 @@ _MIGRATIONS = (
         accepted INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID;
     """,
+    """
+    ALTER TABLE records ADD COLUMN vector_digest BLOB NOT NULL DEFAULT x'';
+    """,
 )
 
 
