@@ -57,6 +57,7 @@ class Collections:
         self._looked = monotonic()
         self._restarted = monotonic()
         self._deaths = Counter[CollectionName]()
+        self._looks = 0
         self._down = ""  # why our server did not start when it was last tried
         self._stack = ExitStack()
 
@@ -118,16 +119,17 @@ class Collections:
         try:
             self._client.require_room()
             index = self.existing(name)
-            return probe(index) if index is not None else "it does not exist"
+            return probe(index, int(monotonic())) if index is not None else "it does not exist"
         except (Transient, Gone, Torn, NeedsHuman) as error:
             return str(error)
 
-    def look(self, name: CollectionName) -> None:
-        """Records that are not found by their vectors are not reason enough to write all of them anew."""
+    def look(self, name: CollectionName) -> str | None:
+        """Why too many records are out of search's reach, or None. Each look samples other records."""
         index = self.existing(name)
         if index is None:
             raise Gone(f"collection {name!r} does not exist")
-        probe(index)
+        self._looks += 1
+        return probe(index, self._looks)
 
     def trouble(self, name: CollectionName, error: Exception) -> None:
         """Start our server again if it died over a request, met a full disk, or answers nothing more.

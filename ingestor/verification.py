@@ -124,6 +124,8 @@ def _mend(config: Config) -> Verification:
             if found.broken is not None:
                 running.journal.doubt(edition.name)
                 running.collections.delete(edition.shown)
+            elif found.rebuild is not None:
+                running.transitions.rebuild(edition.serves, found.rebuild)
             elif not found.clean:
                 index = running.collections.edition(edition)
                 assert index is not None

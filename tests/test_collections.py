@@ -75,7 +75,7 @@ def test_nothing_is_added_to_a_disk_that_is_nearly_full(disk: Path) -> None:
         assert "less than 50 MB left" in str(backend.probe("docs"))
         index = opened(backend)
         assert index.count() == 10
-        index.drop([index.sample(0).id])
+        index.drop([index.sample(0, 1)[0].id])
         assert index.count() == 9
         ballast.unlink()
         assert written(backend, fat(10)) is None
