@@ -24,13 +24,14 @@ from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rows import Edition
 from ingestor.shelf import Model
+from ingestor.suspect import LOCAL, crashes_chroma
 
 log = logging.getLogger("ingestor")
 
-LOCAL = "127.0.0.1"
 LOOK_EVERY = 5.0  # seconds between two looks at our server
 LAST_WORD = 15.0  # seconds that it has for a small question, after it left another unanswered
-DEATHS = 4  # of the server over one collection, after which its files are taken to be torn
+DEATHS = 4  # crashes of the server over one collection, after which its files are suspected
+STARTS = 5  # attempts before a server that does not come up is somebody's affair
 FORGIVEN = 600.0  # seconds without a restart, after which deaths no longer count
 
 
@@ -86,8 +87,8 @@ class Collections:
 
     def open(self, name: CollectionName, model: Model) -> tuple[ChromaIndex, str]:
         """Made if need be. Raises NeedsHuman when it is not ours, Transient when Chroma is away."""
-        if self._deaths[name] >= DEATHS:
-            raise Torn(f"the server died {DEATHS} times over collection {name!r}")
+        if self._deaths[name] >= DEATHS and self._kills(name):
+            raise Torn(f"the server crashed {DEATHS} times over collection {name!r}, and again when asked")
         index = open_collection(
             self._client, name, model=model.name, dimensions=model.dimensions(), owner=self._owner
         )
@@ -140,7 +141,7 @@ class Collections:
         if self._server is None:
             return
         reason = self._server.poll()
-        self._deaths[name] += reason is not None
+        self._deaths[name] += reason is not None and self._server.crashed
         if reason is None and isinstance(error, Full):
             reason = "its disk was full"
         if reason is None and isinstance(error, Unanswered) and not self._answers(name):
@@ -194,8 +195,28 @@ class Collections:
             host, port = (chroma.host, chroma.port) if self._serve else (LOCAL, free_port(LOCAL))
             self._server = ChromaServer(chroma.path, host, port, self._log_path)
             self._stack.callback(self._server.stop)
-            self._server.start()
+            self._start(self._server)
         return self._ours()
+
+    def _start(self, server: ChromaServer) -> None:
+        """Raises what the last attempt raised. Someone may have killed it on the way."""
+        for _ in range(STARTS - 1):
+            try:
+                server.start()
+            except Transient as error:
+                log.warning("Chroma did not start, and is tried again: %s", error)
+            else:
+                return
+        server.start()
+
+    def _kills(self, name: CollectionName) -> bool:
+        """Whether our server crashes over this collection, and nothing else. Readers wait meanwhile."""
+        assert self._server is not None
+        self._deaths[name] = 0
+        try:
+            return crashes_chroma(self._server, name, self._owner)
+        finally:
+            self._restart(self._server, f"it was stopped to find out whether {name} crashes it")
 
     def _answers(self, name: CollectionName) -> bool:
         """Whether our server has an answer, of whatever kind, when it is asked for this collection's size."""

@@ -107,6 +107,10 @@ class Scanner:
         """Whether every source that feeds it was listed whole since the config was taken over."""
         return all(state.whole for feed, state in self._watches.items() if feed[1] == collection)
 
+    def unlisted(self) -> set[SourceName]:
+        """Sources that were not listed whole since the config was taken over; paused ones left out."""
+        return {feed[0] for feed, state in self._watches.items() if not (state.whole or self._paused(feed))}
+
     def wake_at(self, *, routine: bool) -> float:
         """When the next listing is due; ``routine``: the regular ones, too."""
         times = [

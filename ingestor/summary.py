@@ -1,9 +1,12 @@
 """What one sync did, as its users are told."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
+from ingestor.model import SourceName
 from ingestor.reports import Reports
+from ingestor.rows import SourceRow
 from ingestor.source_rows import SourceRows
 from ingestor.wiring import Running
 from ingestor.withdrawals import Withdrawals
@@ -15,7 +18,7 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
     kept, states = Withdrawals(journal).kept, Counter[str]()
     for source, _, state, documents in Reports(journal).counts():
-        states[state] += documents if source in rows else 0
+        states[state] += documents if source in rows or source in running.engine.leaving else 0
     touched = tally.added + tally.changed + tally.moved + tally.rebuilt
     return {
         "documents": {
@@ -41,5 +44,15 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
         "held": {name: why for name, row in rows.items() if (why := row.held or kept(name)) is not None},
         "paused": [name for name, row in rows.items() if row.paused is not None],
         "unusable": running.engine.writer.troubles(),
-        "unseen": {name: row.trouble for name, row in rows.items() if row.trouble is not None},
+        "unseen": _unseen(running, rows),
+    }
+
+
+def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
+    """Sources of which not everything was listed, and why; what is in them may wait, and nobody knows."""
+    unlisted = running.engine.scanner.unlisted()
+    return {
+        name: row.trouble or "it was not listed to the end"
+        for name, row in rows.items()
+        if row.trouble is not None or (name in unlisted and row.held is None)
     }
