@@ -14,6 +14,7 @@ from ingestor.ports import Index
 
 PAGE = 300  # records looked up at once
 NEAR, DEEP = 10, 200  # neighbours asked for: at first, and for the few that were not found so
+ITSELF, TWIN = 0.99, 1 - 1e-5  # least similarity of a vector with itself, as searched; of its twin with it
 FEW = PAGE // 10  # of a page; where more are not found, the graph is torn, and looking deeper takes for ever
 
 
@@ -49,4 +50,7 @@ def _among(hits: Sequence[Hit], record: Record) -> bool:
     """A twin (another record of the same text) may answer in its place: among equal vectors Chroma's graph
     keeps some out of reach, and no reader could tell them apart.
     """
-    return any(hit.id == record.id or (hit.text == record.text and hit.score > 1 - 1e-5) for hit in hits)
+    return any(
+        (hit.id == record.id and hit.score > ITSELF) or (hit.text == record.text and hit.score > TWIN)
+        for hit in hits
+    )

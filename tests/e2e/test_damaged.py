@@ -16,24 +16,26 @@ from tests.e2e.test_sync import long_document
 PAGE = 4096
 
 
-def overwrite(database: Path, first: int) -> None:
-    """From that page on nothing is left; a journal of SQLite's goes, too."""
+def overwrite(database: Path, share: float) -> None:
+    """Of the pages after that share nothing is left; a journal of SQLite's goes, too."""
+    size = database.stat().st_size
+    first = int(share * size) // PAGE
     with database.open("r+b") as file:
         file.seek(first * PAGE)
-        file.write(b"\xa5" * (database.stat().st_size - first * PAGE))
+        file.write(b"\xa5" * (size - first * PAGE))
     for suffix in ("-wal", "-shm", "-journal"):
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("first", [0, 1])  # "file is not a database", and "disk image is malformed"
+@pytest.mark.parametrize("share", [0, 0.01, 0.8])  # not a database; malformed at once; malformed for writers
 def test_a_damaged_database_is_told_with_a_remedy_that_helps(
-    project: Project, ask: Ask, first: int, monkeypatch: pytest.MonkeyPatch
+    project: Project, ask: Ask, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(3):
         (project.docs / f"{n}.txt").write_text(long_document(40, n))
     ask("sync")
     records = json.loads(ask("verify", "--json").out)["checked"]
-    overwrite(project.folder / "chroma" / "chroma.sqlite3", first)
+    overwrite(project.folder / "chroma" / "chroma.sqlite3", share)
     (project.docs / "new.txt").write_text("one more")
 
     for words in (("sync",), ("verify",), ("verify", "--repair")):
