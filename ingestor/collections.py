@@ -31,7 +31,7 @@ log = logging.getLogger("ingestor")
 LOOK_EVERY = 5.0  # seconds between two looks at our server
 LAST_WORD = 15.0  # seconds that it has for a small question, after it left another unanswered
 DEATHS = 4  # crashes of the server over one collection, after which its files are suspected
-STARTS = 5  # attempts before a server that does not come up is somebody's affair
+STARTS, START_PATIENCE = 5, 30.0  # attempts to start our server; seconds in which another one is made
 FORGIVEN = 600.0  # seconds without a restart, after which deaths no longer count
 
 
@@ -200,10 +200,13 @@ class Collections:
 
     def _start(self, server: ChromaServer) -> None:
         """Raises what the last attempt raised. Someone may have killed it on the way."""
+        until = monotonic() + START_PATIENCE
         for _ in range(STARTS - 1):
             try:
                 server.start()
             except Transient as error:
+                if monotonic() > until:
+                    raise
                 log.warning("Chroma did not start, and is tried again: %s", error)
             else:
                 return

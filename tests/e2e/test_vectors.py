@@ -120,3 +120,20 @@ def test_records_that_keep_their_vectors_keep_the_digests(
         assert db.execute("SELECT count(*) FROM records WHERE length(vector_digest) != 8").fetchone() == (0,)
     harmed(project, noise)
     assert verified(ask)[1] == len(project.records())
+
+
+def test_digests_of_pooled_vectors_from_before_are_noted_when_their_document_is_done_again(
+    project: Project, ask: Ask, synced: Callable[[str], int]
+) -> None:
+    synced("pooled")
+    count = (
+        "SELECT count(*), count(nullif(vector_digest, x'')) FROM records GROUP BY document ORDER BY document"
+    )
+    with closing(sqlite3.connect(project.folder / "state" / "journal.sqlite3")) as db:
+        db.execute("UPDATE records SET vector_digest = x''")
+        db.commit()
+        with (project.docs / "0.txt").open("a") as document:
+            document.write(" One more sentence.")
+        assert ask("sync").code == 0
+        noted = db.execute(count).fetchall()
+    assert sorted(known == records for records, known in noted) == [False, True]
