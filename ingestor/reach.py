@@ -1,8 +1,8 @@
 """Whether a search finds records by their own vectors.
 
 Chroma's graph can lose records: each vector that is replaced in place, and each record that is added after
-others were dropped, may cut the links to some record, which ``count`` and ``get``
-do not notice. A collection that was written once has no such record (``python -m benchmarks reach``).
+others were dropped, may cut the links to some record, which ``count`` and ``get`` do not notice. In
+collections that were written once no record was lost (``python -m benchmarks reach``).
 """
 
 from collections.abc import Sequence

@@ -133,13 +133,17 @@ class Transitions:
         found = [
             (edition.serves, reason)
             for edition in self._editions.all()
-            if edition.role == "live" and self._clock() >= edition.since + REBUILD_EVERY
+            if edition.role == "live"
             if (reason := self._editions.reach(edition.name)) is not None
-            if not self._journal.get(f"rebuild:{edition.serves}")
+            if not self._journal.get(f"rebuild:{edition.serves}") and self._may_rebuild(edition.serves)
         ]
         for serves, reason in found:
             self.rebuild(serves, reason)
         return bool(found)
+
+    def _may_rebuild(self, serves: CollectionName) -> bool:
+        """Some vectors may be out of reach in any graph: no rebuild follows the other at once."""
+        return self._clock() >= float(self._journal.get(f"rebuilt:{serves}") or 0) + REBUILD_EVERY
 
     def building(self) -> bool:
         return any(edition.role == "building" for edition in self._editions.all())
@@ -190,7 +194,9 @@ class Transitions:
         roles = [(live.name, "retired"), (building.name, "live"), *older]
         self._editions.become(self._clock(), *roles)  # type: ignore[arg-type]
         self._journal.set(f"waits:{building.serves}", "")
-        self._journal.set(f"rebuild:{building.serves}", "")
+        if self._journal.get(f"rebuild:{building.serves}"):
+            self._journal.set(f"rebuilt:{building.serves}", str(self._clock()))
+            self._journal.set(f"rebuild:{building.serves}", "")
         self._shelf.roles_changed()
         self._see_to_names()
         return True
