@@ -20,6 +20,13 @@ DATABASE = "chroma.sqlite3"
 LOCK = "ingestor.lock"
 ROOM = 50_000_000  # bytes that must be left on the disk for anything to be added
 
+# What SQLite says when pages of Chroma's database were overwritten (its codes 11 and 26).
+_DAMAGED = ("database disk image is malformed", "file is not a database")
+REMEDY = (
+    "Chroma's database is damaged: `ingestor verify --repair --rebuild` moves Chroma's folder aside and "
+    "writes this ingestor's collections into a new one, without embedding; or put a backup in its place"
+)
+
 # Seconds to wait for the server of an ingestor that was killed: it notices, persists and ends by itself.
 _LEFTOVER_PATIENCE = 35.0
 
@@ -41,6 +48,33 @@ def claim(path: Path) -> Lock:
         lock.release()
         raise
     return lock
+
+
+def move_aside(path: Path) -> Path | None:
+    """Rename Chroma's folder, with all that is in it; returns where it is now. None where there is none.
+
+    Raises NeedsHuman when another process uses it, or when it can't be renamed.
+    """
+    if not path.exists():
+        return None
+    aside = path.with_name(f"{path.name}-damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+    lock = hold(path / LOCK)
+    try:
+        _refuse_others(path / DATABASE)
+        path.rename(aside)
+    except OSError as error:
+        raise NeedsHuman(
+            f"can't rename Chroma's folder {path} to {aside}: {error.strerror}; move what is in it elsewhere "
+            "and run `ingestor sync`, which writes everything again"
+        ) from error
+    finally:
+        lock.release()
+    return aside
+
+
+def damaged(text: str) -> bool:
+    """Whether an error's text says that pages of the database are damaged."""
+    return any(symptom in text for symptom in _DAMAGED)
 
 
 def require_room(path: Path) -> None:
@@ -98,10 +132,7 @@ def _segments(database: Path) -> set[str]:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", uri=True)) as connection:
             return {row[0] for row in connection.execute("SELECT id FROM segments")}
     except sqlite3.DatabaseError as error:
-        raise NeedsHuman(
-            f"can't read {database}: {error}; if it is broken beyond repair, move {database.parent} away and "
-            "ingestor writes it anew"
-        ) from error
+        raise NeedsHuman(f"can't read {database}: {error}; {REMEDY}") from error
 
 
 def _is_uuid(name: str) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ingestor import procfs
-from ingestor.chroma_path import claim
+from ingestor.chroma_path import REMEDY, claim, damaged
 from ingestor.lock import Lock
 from ingestor.ports import NeedsHuman, Transient
 
@@ -25,6 +25,7 @@ _CHILD = Path(__file__).with_name("chroma_child.py")
 _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
 _LAST_BREATH = 2.0  # seconds for a process that answers no more to end
+_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
 _LOG_SIZE = 10_000_000  # bytes, beyond which a start begins the log anew
 
 
@@ -81,6 +82,15 @@ class ChromaServer:
             return f"it ended {_status(self._process.wait(_LAST_BREATH))}"
         silence = time.monotonic() - self._answered
         return f"it has not answered for {silence:.0f} s" if silence > self._hanging_after else None
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended by a fault of its own. Who is killed or told to end is innocent.
+
+        SIGKILL may come from the system when memory is short, too, which says nothing of its files.
+        """
+        status = self._process.poll() if self._process else None
+        return status is not None and status != 0 and -status not in _FROM_OUTSIDE
 
     def restart(self) -> None:
         """Raises as ``start`` does; the folder stays ours in between, unless that fails or it is another."""
@@ -141,9 +151,8 @@ class ChromaServer:
         while time.monotonic() < until:
             if (status := self._process.poll()) is not None:
                 self._check_port()  # the likeliest reason
-                raise Transient(
-                    f"Chroma ended {_status(status)} while starting in {self.path}{self._last_error()}"
-                )
+                said = f"Chroma ended {_status(status)} while starting in {self.path}{self._last_error()}"
+                raise NeedsHuman(f"{said}; {REMEDY}") if damaged(said) else Transient(said)
             if procfs.listens(self._process.pid, self.port) is not False and self._answers():
                 self._answered = time.monotonic()
                 return

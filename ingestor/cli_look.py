@@ -87,6 +87,12 @@ def verify(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what is off, without embedding.")] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild", help="With --repair: move Chroma's folder aside first, and write all again."
+        ),
+    ] = False,
 ) -> None:
     """Compare sources, journal and Chroma, record by record.
 
@@ -95,8 +101,10 @@ def verify(
 
     checked = read_config(config) if repair else looked_up(config)
     set_up("warning", checked.log.format)
+    if rebuild and not repair:
+        fail("--rebuild goes with --repair: ingestor verify --repair --rebuild", USAGE)
     with progress.busy("Comparing", as_json):
-        report = verified(checked, repair)
+        report = verified(checked, repair, rebuild)
     console.show_verify(report, as_json, config)
     raise typer.Exit(SETTLED if report.clean else FAILED)
 

@@ -27,13 +27,14 @@ from ingestor.model import CollectionName
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.rows import Edition
 from ingestor.shelf import Model
+from ingestor.suspect import LOCAL, crashes_chroma
 
 log = logging.getLogger("ingestor")
 
-LOCAL = "127.0.0.1"
 LOOK_EVERY = 5.0  # seconds between two looks at our server
 LAST_WORD = 15.0  # seconds that it has for a small question, after it left another unanswered
-DEATHS = 4  # of the server over one collection, after which its files are taken to be torn
+DEATHS = 4  # crashes of the server over one collection, after which its files are suspected
+STARTS, START_PATIENCE = 5, 30.0  # attempts to start our server; seconds in which another one is made
 FORGIVEN = 600.0  # seconds without a restart, after which deaths no longer count
 
 
@@ -60,6 +61,7 @@ class Collections:
         self._looked = monotonic()
         self._restarted = monotonic()
         self._deaths = Counter[CollectionName]()
+        self._looks = 0
         self._down = ""  # why our server did not start when it was last tried
         self._stack = ExitStack()
 
@@ -88,8 +90,8 @@ class Collections:
 
     def open(self, name: CollectionName, model: Model) -> tuple[ChromaIndex, str]:
         """Made if need be. Raises NeedsHuman when it is not ours, Transient when Chroma is away."""
-        if self._deaths[name] >= DEATHS:
-            raise Torn(f"the server died {DEATHS} times over collection {name!r}")
+        if self._deaths[name] >= DEATHS and self._kills(name):
+            raise Torn(f"the server crashed {DEATHS} times over collection {name!r}, and again when asked")
         index = open_collection(
             self._client, name, model=model.reader, dimensions=model.dimensions(), owner=self._owner
         )
@@ -130,16 +132,17 @@ class Collections:
         try:
             self._client.require_room()
             index = self.existing(name)
-            return probe(index) if index is not None else "it does not exist"
+            return probe(index, int(monotonic())) if index is not None else "it does not exist"
         except (Transient, Gone, Torn, NeedsHuman) as error:
             return str(error)
 
-    def look(self, name: CollectionName) -> None:
-        """Records that are not found by their vectors are not reason enough to write all of them anew."""
+    def look(self, name: CollectionName) -> str | None:
+        """Why too many records are out of search's reach, or None. Each look samples other records."""
         index = self.existing(name)
         if index is None:
             raise Gone(f"collection {name!r} does not exist")
-        probe(index)
+        self._looks += 1
+        return probe(index, self._looks)
 
     def trouble(self, name: CollectionName, error: Exception) -> None:
         """Start our server again if it died over a request, met a full disk, or answers nothing more.
@@ -150,7 +153,7 @@ class Collections:
         if self._server is None:
             return
         reason = self._server.poll()
-        self._deaths[name] += reason is not None
+        self._deaths[name] += reason is not None and self._server.crashed
         if reason is None and isinstance(error, Full):
             reason = "its disk was full"
         if reason is None and isinstance(error, Unanswered) and not self._answers(name):
@@ -204,8 +207,31 @@ class Collections:
             host, port = (chroma.host, chroma.port) if self._serve else (LOCAL, free_port(LOCAL))
             self._server = ChromaServer(chroma.path, host, port, self._log_path)
             self._stack.callback(self._server.stop)
-            self._server.start()
+            self._start(self._server)
         return self._ours()
+
+    def _start(self, server: ChromaServer) -> None:
+        """Raises what the last attempt raised. Someone may have killed it on the way."""
+        until = monotonic() + START_PATIENCE
+        for _ in range(STARTS - 1):
+            try:
+                server.start()
+            except Transient as error:
+                if monotonic() > until:
+                    raise
+                log.warning("Chroma did not start, and is tried again: %s", error)
+            else:
+                return
+        server.start()
+
+    def _kills(self, name: CollectionName) -> bool:
+        """Whether our server crashes over this collection, and nothing else. Readers wait meanwhile."""
+        assert self._server is not None
+        self._deaths[name] = 0
+        try:
+            return crashes_chroma(self._server, name, self._owner)
+        finally:
+            self._restart(self._server, f"it was stopped to find out whether {name} crashes it")
 
     def _answers(self, name: CollectionName) -> bool:
         """Whether our server has an answer, of whatever kind, when it is asked for this collection's size."""

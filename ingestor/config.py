@@ -145,13 +145,13 @@ class Parsing(Options):
 class Rechunk(Options):
     """What happens when a changed config asks for other chunks or vectors than a collection has.
 
-    `rechunk: swap` alone means `rechunk: {mode: swap}`.
+    `rechunk: in_place` alone means `rechunk: {mode: in_place}`.
     """
 
-    mode: Literal["in_place", "swap"] = Field(
-        default="in_place",
-        description="`in_place`: document by document; `swap`: in a second collection, which takes the first "
-        "one's name when it is complete. Another embedding model always means a swap",
+    mode: Literal["swap", "in_place"] = Field(
+        default="swap",
+        description="`swap`: in a second collection, which takes the first one's name when it is complete; "
+        "`in_place`: document by document. Another embedding model always means a swap",
     )
     approve: Approval | None = Field(
         default=None,

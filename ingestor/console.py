@@ -212,6 +212,8 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
     if as_json:
         print(json.dumps(asdict(report)))
         return
+    if report.aside:
+        print(f"Chroma's old folder is kept: {line(report.aside)}; delete it when you need it no more")
     print(f"{counted(report.checked, 'record')} checked")
     found = {kind: getattr(report, kind) for kind in DAMAGES if getattr(report, kind)}
     if found:

@@ -77,6 +77,14 @@ class Editions:
                 db.execute(f"DELETE FROM {table} WHERE collection = ?", (name,))
             db.execute("DELETE FROM collections WHERE name = ?", (name,))
 
+    def note_reach(self, name: CollectionName, reason: str | None) -> None:
+        """Why a search misses too many of its records; None: it does not."""
+        if (self._journal.get(f"reach:{name}") or None) != reason:
+            self._journal.set(f"reach:{name}", reason or "")
+
+    def reach(self, name: CollectionName) -> str | None:
+        return self._journal.get(f"reach:{name}") or None
+
     def complete(self, building: CollectionName, live: CollectionName) -> bool:
         """Whether readers would miss nothing, and see nothing old, if the one took the other's place now."""
         due = """

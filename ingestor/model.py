@@ -20,6 +20,7 @@ Digest = NewType("Digest", str)  # hex; of content
 
 Scalar = str | int | float | bool | None
 Metadata = Mapping[str, Scalar]
+Vector = npt.NDArray[np.float32]  # shape (dimensions,)
 Vectors = npt.NDArray[np.float32]  # shape (n, dimensions)
 Sums = npt.NDArray[np.int64]  # shape (k,): additive integer state of a collection statistic
 
@@ -120,13 +121,18 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the journal knows of one record. ``unsure``: it may or may not be in the index as said."""
+    """What the journal knows of one record. ``unsure``: it may or may not be in the index as said.
+
+    ``vector_digest``: of the vector as it was written (see fingerprint.vector_digest); empty where none was
+    noted, as for records from before the journal kept it.
+    """
 
     slot: int
     text_key: str  # digest of the record's text
     vector_key: str  # digest of all that its vector is made from
     meta_key: str  # digest of its metadata
     unsure: bool = False
+    vector_digest: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

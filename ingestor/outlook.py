@@ -28,7 +28,7 @@ class Outlook:
     @property
     def another(self) -> bool:
         """Whether a second collection is made, to take the first one's place."""
-        return self.decision.act in ("build", "redirect", "go_on")
+        return self.decision.act in ("build", "go_on")
 
 
 def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
@@ -40,12 +40,13 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     wanted, settings = parts.wanted(serves), parts.config.rechunk
     now, editions = situation(journal, serves, wanted, asking_prices(parts.config, serves)), Editions(journal)
     decision = rechunk.decide(replace(now, approved=rechunk.named(wanted), refused=None), settings)
-    edition = {
-        "build": f"{serves}--new",
-        **{act: one.name for one in editions.of(serves, "building") for act in ("redirect", "go_on")},
-    }.get(decision.act, editions.live(serves).name)
+    edition = editions.live(serves).name
+    if decision.act == "build":
+        edition = CollectionName(f"{serves}--new")
+    elif decision.act == "go_on":
+        edition = editions.of(serves, "building")[0].name
     waits = rechunk.decide(now, settings).why
-    return Outlook(serves, CollectionName(edition), decision, now.chunks, waits)
+    return Outlook(serves, edition, decision, now.chunks, waits)
 
 
 def disk(records: int, text: int, embedded: int, dimensions: int) -> int:

@@ -5,7 +5,7 @@ whose vector is not in the index already are embedded, and the vector cache answ
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from ingestor import detect, diff, language, metadata, tables
 from ingestor.chunkers.options import Context
-from ingestor.fingerprint import combine, digest, metadata_digest, text_digest
+from ingestor.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
 from ingestor.model import (
     Chunk,
     Chunking,
@@ -26,6 +26,7 @@ from ingestor.model import (
     Record,
     RecordId,
     Sums,
+    Vector,
     Vectors,
 )
 from ingestor.pooling import mix
@@ -195,12 +196,15 @@ def _compose(
         Record(ids[position], chunks[position].text, metas[position], vector)
         for position, vector in zip(written, vectors, strict=True)
     )
+    made = dict(
+        zip(written, vectors, strict=True) if chunking.vectors is None else enumerate(chunking.vectors)
+    )
     touched = (*(slots[position] for position in (*written, *change.patch)), *change.drop)
     adopted = owner.row if owner.row != entry.row else None
     return Prepared(
         entry,
         Intent(entry.row, tuple(touched), adopted),
-        _with_records(receipt, wanted),
+        replace(receipt, records=_with_digests(wanted, owner.known, made)),
         owner.known,
         records,
         tuple((ids[position], metas[position]) for position in change.patch),
@@ -209,11 +213,16 @@ def _compose(
     )
 
 
-def _with_records(receipt: Receipt, records: tuple[Known, ...]) -> Receipt:
-    return Receipt(
-        receipt.row, receipt.version, receipt.recipe, receipt.facts, receipt.digest, receipt.parser, records,
-        receipt.statistic, receipt.sums, receipt.interval,
-    )  # fmt: skip
+def _with_digests(
+    wanted: Sequence[Known], before: Sequence[Known], made: Mapping[int, Vector]
+) -> tuple[Known, ...]:
+    """Each record with the digest of its vector; ``made``: the vectors at hand, by position.
+
+    A record that keeps its vector keeps the digest, too.
+    """
+    digests = {known.slot: known.vector_digest for known in before}
+    digests |= {wanted[position].slot: vector_digest(vector) for position, vector in made.items()}
+    return tuple(replace(known, vector_digest=digests[known.slot]) for known in wanted)
 
 
 def _embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:

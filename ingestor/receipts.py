@@ -11,11 +11,10 @@ from ingestor.rows import Receipt, pack, unpack
 
 
 def known_of(db: sqlite3.Connection, document: int) -> tuple[Known, ...]:
-    query = (
-        "SELECT slot, text_key, vector_key, meta_key, unsure FROM records WHERE document = ? ORDER BY slot"
-    )
+    query = """SELECT slot, text_key, vector_key, meta_key, unsure, vector_digest FROM records
+               WHERE document = ? ORDER BY slot"""
     return tuple(
-        Known(row[0], row[1], row[2], row[3], bool(row[4])) for row in db.execute(query, (document,))
+        Known(row[0], row[1], row[2], row[3], bool(row[4]), row[5]) for row in db.execute(query, (document,))
     )
 
 
@@ -44,8 +43,12 @@ def write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) 
     )  # fmt: skip
     db.execute("DELETE FROM records WHERE document = ?", (receipt.row,))
     db.executemany(
-        "INSERT INTO records VALUES (?, ?, ?, ?, ?, 0)",
-        ((receipt.row, k.slot, k.text_key, k.vector_key, k.meta_key) for k in receipt.records),
+        """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure, vector_digest)
+           VALUES (?, ?, ?, ?, ?, 0, ?)""",
+        (
+            (receipt.row, k.slot, k.text_key, k.vector_key, k.meta_key, k.vector_digest)
+            for k in receipt.records
+        ),
     )
 
 

@@ -3,7 +3,7 @@
 Nothing here touches anything; ``transitions`` does what is decided, and records it first.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ingestor.choices import Change, Choices, changes, merged
@@ -28,22 +28,32 @@ class Situation:
     asking: float = 0.0  # about: what language models take for cutting them
     approved: str | None = None  # what someone said yes to
     refused: str | None = None  # what someone rolled back from
+    rebuild: str | None = None  # why it is to be written into another collection, whatever the config says
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """``follow``: the live collection takes on what is wanted, in place. ``build``: another is made beside
-    it; ``redirect``: the one being made takes on what is wanted; ``go_on``: it has already. ``keep``: the
-    old way stays in force, for ``why``. What is being built and not named here is dropped.
+    it; ``go_on``: the one being made is what is wanted. ``keep``: the old way stays in force, for ``why``.
+    With any act but ``go_on`` what is being built is dropped: documents that are written twice leave records
+    out of search's reach.
     """
 
-    act: Literal["follow", "build", "redirect", "go_on", "keep"]
+    act: Literal["follow", "build", "go_on", "keep"]
     choices: Choices  # what the collection that is acted on is made by
     changes: tuple[Change, ...] = ()
     why: str = ""
 
 
 def decide(now: Situation, rechunk: Rechunk) -> Decision:
+    decision = _by_config(now, rechunk)
+    if not now.rebuild or now.empty or decision.act not in ("follow", "keep"):
+        return decision
+    under_way = now.building is not None and not changes(now.building, decision.choices)
+    return replace(decision, act="go_on" if under_way else "build")
+
+
+def _by_config(now: Situation, rechunk: Rechunk) -> Decision:
     wanted, live = now.wanted, now.live
     other_embedder = now.embedder not in (None, wanted["embedding"]["recipe"])
     if now.empty:
@@ -60,8 +70,6 @@ def decide(now: Situation, rechunk: Rechunk) -> Decision:
         return Decision("go_on", wanted, found)
     if token != now.approved and (why := _asks(now, rechunk)):
         return Decision("keep", merged(live, wanted), found, why)
-    if now.building is not None and now.building["embedding"] == wanted["embedding"]:
-        return Decision("redirect", wanted, found)
     if other_embedder or rechunk.mode == "swap":
         return Decision("build", wanted, found)
     return Decision("follow", wanted, found)

@@ -115,6 +115,10 @@ class Scanner:
         """The listings that run, by source."""
         return {feed[0]: state.progress for feed, state in self._watches.items() if state.scanning}
 
+    def unlisted(self) -> set[SourceName]:
+        """Sources that were not listed whole since the config was taken over; paused ones left out."""
+        return {feed[0] for feed, state in self._watches.items() if not (state.whole or self._paused(feed))}
+
     def wake_at(self, *, routine: bool) -> float:
         """When the next listing is due; ``routine``: the regular ones, too."""
         times = [

@@ -89,6 +89,9 @@ _MIGRATIONS = (
     ALTER TABLE sources ADD COLUMN documents INTEGER;
     ALTER TABLE sources ADD COLUMN origin TEXT;
     """,
+    """
+    ALTER TABLE records ADD COLUMN vector_digest BLOB NOT NULL DEFAULT x'';
+    """,
 )
 
 

@@ -42,8 +42,11 @@ class Backend(Registrar, Protocol):
         """With all that is in it; harmless if there is none."""
         ...
 
-    def look(self, name: CollectionName) -> None:
-        """Raises Torn or Gone where what is in it can't be counted, read and searched."""
+    def look(self, name: CollectionName) -> str | None:
+        """Why a search misses too many of its records, or None.
+
+        Raises Torn or Gone where what is in it can't be counted, read and searched.
+        """
         ...
 
     def trouble(self, name: CollectionName, error: Exception) -> None:
@@ -67,9 +70,12 @@ class Shelf:
         return self._open[name]
 
     def check(self, name: CollectionName) -> None:
-        """Raises Torn or Gone where the collection no longer is what it was."""
+        """Raises Torn or Gone where the collection no longer is what it was.
+
+        The journal keeps why a search misses too many of its records, for ``transitions``.
+        """
         self.open(name).count()  # by its UUID: one that took its name does not answer
-        self._backend.look(self._shown(name))
+        self._editions.note_reach(name, self._backend.look(self._shown(name)))
 
     def extra_keys(self, name: CollectionName, batch: Sequence[Prepared]) -> frozenset[str]:
         """Metadata keys beside the standard ones that were ever written there, these included."""

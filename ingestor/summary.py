@@ -18,7 +18,7 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
     rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
     kept, states = Withdrawals(journal).kept, Counter[str]()
     for source, _, state, documents in Reports(journal).counts():
-        states[state] += documents if source in rows else 0
+        states[state] += documents if source in rows or source in running.engine.leaving else 0
     names = running.parts.config.collections
     skipped = Counter[str]()
     for kind in Reports(journal).skipped():
@@ -57,10 +57,15 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
 
 
 def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
-    """Sources of which not everything is known, and why."""
-    troubled = {str(name): row.trouble for name, row in rows.items() if row.trouble is not None}
+    """Sources of which not everything was listed, and why."""
+    scanner = running.engine.scanner
+    unlisted = dict.fromkeys(scanner.unlisted(), "it was not listed to the end")
     unfinished = {
-        str(name): f"its listing was not finished; {listing.seen:,} documents were found until then"
-        for name, listing in running.engine.scanner.under_way().items()
+        name: f"its listing was not finished; {listing.seen:,} documents were found until then"
+        for name, listing in scanner.under_way().items()
     }
-    return troubled | unfinished
+    troubled = {name: row.trouble for name, row in rows.items() if row.trouble is not None}
+    found = {**unlisted, **unfinished, **troubled}
+    return {
+        name: why for name, why in found.items() if name in rows and (name in troubled or not rows[name].held)
+    }

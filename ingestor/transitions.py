@@ -31,6 +31,7 @@ CHARACTERS = 4  # a token, about
 Prices = Mapping[SourceName, float]  # of a million tokens, see choices.asking_prices
 NO_PRICES: Prices = {}
 MAX_LOSS = 0.5  # of what readers have, may be missing from what takes its place without asking
+REBUILD_EVERY = 86_400.0  # seconds at least between two rebuilds of what search misses records of
 SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
 
 
@@ -68,13 +69,14 @@ class Transitions:
             self._editions.choose(live.name, serves, packed(decision.choices))
             standing = [Standing(live.name, serves, decision.choices)]
         elif decision.act == "build":
-            made = self._begun(serves, wanted)
-            log.info("%s: built anew beside the old one, because of %s", serves, _listed(decision))
-            standing.append(Standing(made.name, serves, wanted))
+            rebuild = self._journal.get(f"rebuild:{serves}")
+            made = self._begun(serves, decision.choices, fresh=bool(rebuild))
+            log.info("%s: built anew beside the old one: %s", serves, rebuild or _listed(decision))
+            standing.append(Standing(made.name, serves, decision.choices))
         else:
             assert building is not None
-            self._editions.choose(building.name, serves, packed(wanted))
-            standing.append(Standing(building.name, serves, wanted))
+            self._editions.choose(building.name, serves, packed(decision.choices))  # perhaps with new sources
+            standing.append(Standing(building.name, serves, decision.choices))
         if decision.act == "keep":
             log.warning("%s: the new config is not applied: %s; %s", serves, decision.why, _listed(decision))
         return standing
@@ -87,7 +89,7 @@ class Transitions:
         ``listed``: whether all sources of an edition were listed whole; ``busy``: editions that work is
         under way for.
         """
-        changed = self.heed()
+        changed = self.heed() | self._must_rebuild()
         self._see_to_names()
         for edition in self._editions.all():
             if edition.role == "live" or edition.name in busy:
@@ -120,6 +122,28 @@ class Transitions:
             log.info("%s: the collection as it was before is deleted", edition.serves)
             self._editions.become(self._clock(), (edition.name, "dropped"))
         return False
+
+    def rebuild(self, serves: CollectionName, why: str) -> None:
+        """Have it written into another collection, which then takes its place. Nothing is embedded for it."""
+        log.warning("%s: %s; it is written into a new collection", serves, why)
+        self._journal.set(f"rebuild:{serves}", why)
+
+    def _must_rebuild(self) -> bool:
+        """Whether search misses too many records of a collection; once in a while it is then rebuilt."""
+        found = [
+            (edition.serves, reason)
+            for edition in self._editions.all()
+            if edition.role == "live"
+            if (reason := self._editions.reach(edition.name)) is not None
+            if not self._journal.get(f"rebuild:{edition.serves}") and self._may_rebuild(edition.serves)
+        ]
+        for serves, reason in found:
+            self.rebuild(serves, reason)
+        return bool(found)
+
+    def _may_rebuild(self, serves: CollectionName) -> bool:
+        """Some vectors may be out of reach in any graph: no rebuild follows the other at once."""
+        return self._clock() >= float(self._journal.get(f"rebuilt:{serves}") or 0) + REBUILD_EVERY
 
     def building(self) -> bool:
         return any(edition.role == "building" for edition in self._editions.all())
@@ -170,6 +194,9 @@ class Transitions:
         roles = [(live.name, "retired"), (building.name, "live"), *older]
         self._editions.become(self._clock(), *roles)  # type: ignore[arg-type]
         self._journal.set(f"waits:{building.serves}", "")
+        if self._journal.get(f"rebuild:{building.serves}"):
+            self._journal.set(f"rebuilt:{building.serves}", str(self._clock()))
+            self._journal.set(f"rebuild:{building.serves}", "")
         self._shelf.roles_changed()
         self._see_to_names()
         return True
@@ -209,14 +236,19 @@ class Transitions:
             if not hits or hits[0].score < 0.99:
                 raise Torn(f"the new collection does not find {record.id} by its own vector")
 
-    def _begun(self, serves: CollectionName, wanted: Choices) -> Edition:
-        """What was replaced or rolled back is brought up to date, if it is of this kind; else a new one."""
-        for edition in self._editions.of(serves, "retired"):
+    def _begun(self, serves: CollectionName, wanted: Choices, *, fresh: bool) -> Edition:
+        """What was replaced or rolled back is brought up to date, if it is of this kind; else a new one.
+
+        ``fresh``: a new one in any case.
+        """
+        for edition in self._editions.of(serves, "retired") if not fresh else ():
             made_by = _choices(edition)
             if made_by is not None and not changes(made_by, wanted):
                 self._editions.become(self._clock(), (edition.name, "building"))
                 return edition
-        return self._editions.build(serves, packed(wanted), self._clock(), self._shelf.names())
+        made = self._editions.build(serves, packed(wanted), self._clock(), self._shelf.names())
+        self._editions.note_reach(made.name, None)  # of one that had this name before
+        return made
 
     def _building(self, serves: CollectionName) -> Edition | None:
         return next(iter(self._editions.of(serves, "building")), None)
@@ -242,6 +274,7 @@ def situation(journal: Journal, serves: CollectionName, wanted: Choices, prices:
         ),
         journal.get(f"approved:{serves}"),
         journal.get(f"refused:{serves}"),
+        journal.get(f"rebuild:{serves}"),
     )
 
 

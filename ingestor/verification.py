@@ -1,22 +1,25 @@
 """The command ``verify``. It changes nothing but with ``--repair``, which takes the daemon's place."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ingestor import plan as planning
 from ingestor import verify
 from ingestor.cache import VectorCache
 from ingestor.choices import unpacked
+from ingestor.chroma_path import move_aside
 from ingestor.collections import Collections
-from ingestor.config import Config
+from ingestor.config import Config, Embedded, Supervised
 from ingestor.daemon import Loop
 from ingestor.editions import Editions
 from ingestor.inspection import collections_of, journal_of, live_editions
 from ingestor.journal import Journal
+from ingestor.lock import hold
 from ingestor.model import CollectionName, Fingerprint
-from ingestor.ports import Torn, Transient
+from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.reports import Reports
 from ingestor.rows import Edition
-from ingestor.wiring import Parts, cache_path, opened
+from ingestor.wiring import Parts, cache_path, lock_path, opened
 from ingestor.wishes import Wishes
 
 
@@ -35,6 +38,7 @@ class Verification:
     unreachable: int = 0
     unsettled: int = 0
     repaired: bool = False
+    aside: str | None = None  # where Chroma's folder was moved to
     broken: dict[str, str] = field(default_factory=dict)
     unseen: dict[str, str] = field(default_factory=dict)
     examples: list[str] = field(default_factory=list)
@@ -50,14 +54,31 @@ class Verification:
         return any(counts) or bool(self.broken)
 
 
-def verified(config: Config, repair: bool) -> Verification:
-    """With ``repair`` what is off is written again, then all is looked at once more."""
+def verified(config: Config, repair: bool, rebuild: bool = False) -> Verification:
+    """With ``repair`` what is off is written again, then all is looked at once more.
+
+    With ``rebuild``, too, Chroma's folder is moved aside first, so that everything is written again.
+    """
     if not repair:
         return _verify(config)
+    aside = _moved_aside(config) if rebuild else None
     before = _mend(config)
     after = _verify(config)
-    after.repaired = not before.clean
+    after.repaired = rebuild or not before.clean
+    after.aside = None if aside is None else str(aside)
     return after
+
+
+def _moved_aside(config: Config) -> Path | None:
+    """Where Chroma's damaged folder is now. Raises NeedsHuman where Chroma is another's, or in use."""
+    if not isinstance(config.chroma, Supervised | Embedded):
+        raise NeedsHuman(
+            "--rebuild is for a Chroma of ingestor's own, and the config names a server: mend that server's "
+            "data there, then run `ingestor sync`, which writes what is missing"
+        )
+    config.state.mkdir(parents=True, exist_ok=True)
+    with hold(lock_path(config)):
+        return move_aside(config.chroma.path)
 
 
 def _verify(config: Config) -> Verification:
@@ -124,6 +145,8 @@ def _mend(config: Config) -> Verification:
             if found.broken is not None:
                 running.journal.doubt(edition.name)
                 running.collections.delete(edition.shown)
+            elif found.rebuild is not None:
+                running.transitions.rebuild(edition.serves, found.rebuild)
             elif not found.clean:
                 index = running.collections.edition(edition)
                 assert index is not None

@@ -1,24 +1,25 @@
 """Journal against collection, record by record: what is missing, orphaned, stale, wrong or unreachable.
 
 What is off is mended by doubting it: the journal calls those records unsure, and the next pass writes them
-again, with vectors from the cache. Orphans are dropped.
+again, with vectors from the cache. Orphans are dropped. Where records are out of reach, or many are wrong,
+all are written into a new collection.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ingestor.cache import VectorCache
-from ingestor.fingerprint import combine, metadata_digest, text_digest
+from ingestor.fingerprint import combine, halved, metadata_digest, text_digest, vector_digest
 from ingestor.journal import Journal
-from ingestor.model import CollectionName, Digest, Fingerprint, Hit, Known, Record, RecordId
+from ingestor.model import CollectionName, Digest, Fingerprint, Known, Record, RecordId, Vector
 from ingestor.ports import Index, Torn
 from ingestor.prepare import record_id
+from ingestor.reach import PAGE, reachable
 
-PAGE = 300  # records read at once
-NEAR, DEEP = 10, 1000  # neighbours asked for: at first, and for the few that were not found so
-FEW = PAGE // 10  # of a page; where more are not found, the graph is torn, and looking deeper takes for ever
+FEW_STALE = 0.1  # of the records: so many are written again in place
+LAST_BITS, TINY = 2.0**-21, 1e-30  # by how much Chroma may change a number (measured: 2**-23 of it)
 
 
 @dataclass(slots=True)
@@ -33,6 +34,15 @@ class Findings:
     unreachable: list[RecordId] = field(default_factory=list)
     rows: set[int] = field(default_factory=set)
     broken: str | None = None  # the collection as a whole can't be read
+
+    @property
+    def rebuild(self) -> str | None:
+        """Why all records go into a new collection. Replacing many in place puts others out of reach."""
+        if self.unreachable:
+            return f"{len(self.unreachable)} records are out of search's reach"
+        if len(self.stale) > FEW_STALE * self.checked:
+            return f"{len(self.stale)} of {self.checked} records are not what was written"
+        return None
 
     @property
     def clean(self) -> bool:
@@ -78,7 +88,7 @@ def _examine_page(
     embedder: Fingerprint,
 ) -> None:
     found.checked += len(records)
-    reachable = _reachable(index, records)
+    found_by_vector = reachable(index, records)
     vectors = cache.get(embedder, [text_digest(record.text) for record in records])
     for record in records:
         row, known = expected[record.id]
@@ -90,7 +100,7 @@ def _examine_page(
             found.stale.append(record.id)
         elif known.meta_key != metadata_digest(record.metadata):
             found.wrong_metadata.append(record.id)
-        elif record.id not in reachable:
+        elif record.id not in found_by_vector:
             found.unreachable.append(record.id)
         else:
             continue
@@ -98,36 +108,24 @@ def _examine_page(
 
 
 def _other_vector(
-    record: Record, known: Known, vectors: dict[Digest, np.ndarray], embedder: Fingerprint
+    record: Record, known: Known, vectors: Mapping[Digest, Vector], embedder: Fingerprint
 ) -> bool:
-    """Whether the vector is not the cached one of the text, where it is made of the text alone."""
+    """Whether the vector is not the one that was written.
+
+    Where the journal has no digest of it, the cached vector tells, if the vector is made of the text alone.
+    """
+    if known.vector_digest:
+        restored = halved(record.vector)
+        return vector_digest(restored) != known.vector_digest or not _alike(restored, record.vector)
     digest = text_digest(record.text)
     if digest not in vectors or known.vector_key != combine(embedder, digest):
         return False
-    return not np.allclose(vectors[digest], record.vector, atol=1e-3)
+    return not _alike(vectors[digest], record.vector)
 
 
-def _reachable(index: Index, records: Sequence[Record]) -> set[RecordId]:
-    """Those found by their own vector.
-
-    Chroma's search approximates: of 17,000 whole records it missed two among their own nearest hundred, and
-    found them among two hundred. Only what a deep search does not find either is out of reach.
-    """
-    if not records:
-        return set()
-    answers = index.query(np.stack([record.vector for record in records]), NEAR)
-    found = {record.id for record, hits in zip(records, answers, strict=True) if _among(hits, record)}
-    missed = [record for record in records if record.id not in found]
-    if len(missed) <= FEW:
-        found |= {r.id for r in missed if _among(index.query(r.vector[np.newaxis], DEEP)[0], r)}
-    return found
-
-
-def _among(hits: Sequence[Hit], record: Record) -> bool:
-    """A twin (another record of the same text) may answer in its place: among equal vectors Chroma's graph
-    keeps some out of reach, and no reader could tell them apart.
-    """
-    return any(hit.id == record.id or (hit.text == record.text and hit.score > 1 - 1e-5) for hit in hits)
+def _alike(written: Vector, found: Vector) -> bool:
+    """Equal but for what Chroma's own arithmetic does to a number's last bits."""
+    return written.shape == found.shape and np.allclose(written, found, rtol=LAST_BITS, atol=TINY)
 
 
 def _pages(ids: Sequence[RecordId]) -> Iterator[Sequence[RecordId]]:

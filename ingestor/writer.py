@@ -29,6 +29,7 @@ Row = TypeVar("Row")
 
 BATCH = 400  # records written at once
 SLICE = 2000  # records of one document that are written between two looks at ``stopping``
+MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see reach.py
 LINGER = 0.5  # seconds that a prepared document waits for company
 LONGEST_PAUSE = 15.0  # seconds
 
@@ -148,6 +149,8 @@ class Writer:
             if self._guarded(collection, self._remover(collection, gone)) == "done":
                 self._resume(collection)
                 self.tally.removed += len(gone)
+                if sum(len(entry.known) for entry in gone) >= MANY:
+                    self.check(collection)
 
     def _outbox(self, collection: CollectionName) -> _Outbox:
         return self._outboxes.setdefault(collection, _Outbox())
@@ -237,6 +240,8 @@ class Writer:
                 self._write_batch(collection, [prepared])
             return
         self._resume(collection)
+        if sum(len(p.records) - p.added + len(p.drops) for p in batch) >= MANY:
+            self.check(collection)
         for prepared in batch:
             self._count(prepared)
         _report(collection, batch)

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ingestor import chroma_path, chroma_server, collections
+from ingestor.chroma_server import ChromaServer
 from ingestor.collections import Collections
 from ingestor.config import Supervised
 from ingestor.indexes.chroma_client import Full, Unanswered
@@ -75,7 +77,7 @@ def test_nothing_is_added_to_a_disk_that_is_nearly_full(disk: Path) -> None:
         assert "less than 50 MB left" in str(backend.probe("docs"))
         index = opened(backend)
         assert index.count() == 10
-        index.drop([index.sample(0).id])
+        index.drop([index.sample(0, 1)[0].id])
         assert index.count() == 9
         ballast.unlink()
         assert written(backend, fat(10)) is None
@@ -139,15 +141,52 @@ def _fail(error: Exception) -> None:
     raise error
 
 
-def test_a_collection_over_which_the_server_dies_again_and_again_is_taken_for_torn(tmp_path: Path) -> None:
+def die(backend: Collections, number: int) -> None:
+    """The server ends by that signal while it has a request for the collection."""
+    backend._server._process.send_signal(number)
+    backend._server._process.wait()
+    backend.trouble("docs", Transient("it went away"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_sound_collection_is_never_taken_for_torn(tmp_path: Path, number: int) -> None:
+    """Killed by others it is not even suspected; and a suspected one is asked first."""
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
-        for _ in range(collections.DEATHS):
+        for _ in range(collections.DEATHS + 1):
+            die(backend, number)
             assert opened(backend).count() == 20
-            backend._server._process.kill()
-            backend._server._process.wait()
+
+
+def test_a_collection_that_crashes_the_server_whenever_it_is_asked_is_torn(tmp_path: Path) -> None:
+    with chroma(tmp_path) as backend:
+        opened(backend).upsert(many(1200))
+        backend._server.stop()
+        vectors = max((tmp_path / "chroma").glob("*/data_level0.bin"), key=lambda file: file.stat().st_size)
+        vectors.write_bytes(b"\xa5" * 64 + vectors.read_bytes()[64:])
+        backend._server.start()
+        for _ in range(collections.DEATHS):
+            with pytest.raises(Transient):
+                opened(backend).query(many(1)[0].vector[np.newaxis], 1)
             backend.trouble("docs", Transient("it went away"))
-        with pytest.raises(Torn, match="died 4 times over collection 'docs'"):
+        with pytest.raises(Torn, match="crashed 4 times over collection 'docs', and again when asked"):
             opened(backend)
         backend.delete("docs")
         assert opened(backend).count() == 0
+
+
+def test_a_server_that_is_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn, left = ChromaServer._spawn, [1, 2]
+
+    def killed(server: ChromaServer) -> None:
+        spawn(server)
+        if left:
+            left.pop()
+            server._process.kill()
+
+    monkeypatch.setattr(ChromaServer, "_spawn", killed)
+    with chroma(tmp_path) as backend:
+        assert opened(backend).count() == 0
+    assert not left

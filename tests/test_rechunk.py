@@ -23,9 +23,9 @@ def wants(size: int = 100, embedder: str = "e", **more: Any) -> dict[str, Any]:
 
 
 OLD, NEW, OTHER = wants(100), wants(50), wants(100, "other")
-IN_PLACE, SWAP = Rechunk(), Rechunk(mode="swap")
-ASKING = Rechunk(approve="above 10 chunks")
-PAYING = Rechunk(approve="above 0.5", price=1.0)
+IN_PLACE, SWAP = Rechunk(mode="in_place"), Rechunk()
+ASKING = Rechunk(mode="in_place", approve="above 10 chunks")
+PAYING = Rechunk(mode="in_place", approve="above 0.5", price=1.0)
 
 
 def now(
@@ -44,8 +44,7 @@ TABLE = [
     ("other chunks, by swap", now(), SWAP, "build"),
     ("another embedder is never in place", now(wanted=OTHER), IN_PLACE, "build"),
     ("a swap under way goes on", now(building=NEW), SWAP, "go_on"),
-    ("it takes on a second change", now(building=wants(70)), SWAP, "redirect"),
-    ("but not another embedder", now(building=wants(50, "other")), SWAP, "build"),
+    ("a second change drops it, too", now(building=wants(70)), SWAP, "build"),
     ("a change back drops it", now(building=NEW, wanted=OLD), SWAP, "follow"),
     ("a new source needs no swap", now(wanted=wants(b=NEW["sources"]["a"])), SWAP, "follow"),
     ("so many chunks need no approval", now(chunks=10), ASKING, "follow"),
@@ -56,6 +55,11 @@ TABLE = [
     ("more wait", now(tokens=500_001), PAYING, "keep"),
     ("what language models take counts", now(tokens=500_000, asking=0.01), PAYING, "keep"),
     ("what was rolled back stays so", now(refused=named(NEW)), SWAP, "keep"),
+    ("search misses records", now(wanted=OLD, rebuild="so"), IN_PLACE, "build"),
+    ("the rebuild goes on", now(building=OLD, wanted=OLD, rebuild="so"), SWAP, "go_on"),
+    ("a change on the way drops it", now(building=OLD, rebuild="so"), IN_PLACE, "build"),
+    ("an empty collection needs no rebuild", now(empty=True, rebuild="so"), SWAP, "follow"),
+    ("a rebuild by the old config", now(chunks=11, rebuild="so"), ASKING, "build"),
     ("but not the next config", now(refused=named(NEW), wanted=wants(70)), SWAP, "build"),
 ]  # fmt: skip
 
@@ -66,7 +70,7 @@ TABLE = [
 def test_what_a_changed_config_means(situation: Situation, rechunk: Rechunk, act: str) -> None:
     decision = decide(situation, rechunk)
     assert decision.act == act
-    assert bool(decision.why) == (act == "keep")
+    assert bool(decision.why) == (act == "keep" or (situation.chunks > 10 and act == "build"))
 
 
 def test_while_it_waits_new_sources_are_taken_on_and_old_ones_stay_as_they_are() -> None:

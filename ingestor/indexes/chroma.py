@@ -17,12 +17,15 @@ from ingestor.indexes.check import check_patches, check_records
 from ingestor.indexes.chroma_client import Client, translated
 from ingestor.model import Hit, Metadata, Record, RecordId, Vectors
 from ingestor.ports import BadDocument
+from ingestor.reach import missed
 
 _RECORDS = 500  # a request; Chroma takes 5,461
 _PATCHES = 1000
 _BYTES = 20_000_000  # a request; Chroma takes 40 MiB
 _MOST_BYTES = 40_000_000  # a record by itself
 _PAGE = 2000  # ids a page
+SAMPLE, CLOSER, PAGES = 50, 500, 5  # records that a probe looks at: first, then; from so many places
+OUT_OF_REACH = 1 / 400  # of the records looked at, that may be lost to search before the collection is sick
 _NO_VECTOR = np.empty(0, dtype=np.float32)
 
 Row = TypeVar("Row")
@@ -94,10 +97,11 @@ class ChromaIndex:
         with _understood(where):
             self._get(ids=["-"], where=where, limit=1, include=[])
 
-    def sample(self, offset: int) -> Record | None:
-        """The record at that place of Chroma's own order, with its vector."""
-        found = self._get(limit=1, offset=offset, include=["metadatas", "documents", "embeddings"])
-        return next(iter(_records(found)), None)
+    def sample(self, offset: int, size: int) -> list[Record]:
+        """So many records from that place of Chroma's own order on, with their vectors."""
+        return _records(
+            self._get(limit=size, offset=offset, include=["metadatas", "documents", "embeddings"])
+        )
 
     def _get(self, **wanted: Any) -> Any:
         with translated():
@@ -126,25 +130,30 @@ def _understood(where: dict[str, object] | None) -> Iterator[None]:
         raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
 
 
-def probe(index: ChromaIndex) -> str | None:
+def probe(index: ChromaIndex, turn: int = 0) -> str | None:
     """Why the collection is sick; None if it counts, and if records of it are found by their own vectors.
 
+    Looks at a sample of fixed size, at other records each ``turn``, and closer where one is not found.
     Raises Torn or Gone, or Transient when there was no answer. A server that dies over the very probe tells
     by that that it can't load this collection.
     """
-    count = index.count()
-    reasons = (_unfound(index, offset) for offset in sorted({0, count // 2, count - 1}) if offset >= 0)
-    return next((reason for reason in reasons if reason is not None), None)
-
-
-def _unfound(index: ChromaIndex, offset: int) -> str | None:
-    record = index.sample(offset)
-    if record is None:  # dropped since it was counted
+    for size in (SAMPLE, CLOSER):
+        records = _sampled(index, size, turn)
+        lost = missed(index, records)
+        if not lost:
+            return None
+    if len(lost) <= OUT_OF_REACH * len(records):
         return None
-    hits = index.query(record.vector[np.newaxis], 1)[0]
-    if not hits or hits[0].score < 0.99:
-        return f"record {record.id} is not found by its own vector"
-    return None
+    return f"{len(lost)} of {len(records)} records are not found by their own vectors, such as {lost[0]}"
+
+
+def _sampled(index: ChromaIndex, size: int, turn: int) -> list[Record]:
+    """All records if they are no more than ``size``, else pages from all over the collection."""
+    count = index.count()
+    if count <= size:
+        return index.sample(0, size)
+    page, stride = size // PAGES, count // PAGES
+    return [record for n in range(PAGES) for record in index.sample(n * stride + turn * page % stride, page)]
 
 
 def _hits(ids: list[str], distances: list[float], texts: list[str], metas: list[Any]) -> list[Hit]:

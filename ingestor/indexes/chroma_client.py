@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ingestor.chroma_path import claim, require_room
+from ingestor.chroma_path import REMEDY, claim, damaged, require_room
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ def _meaning(error: Exception) -> Exception | None:
         return Unanswered("Chroma does not answer in time")
     if isinstance(error, httpx.TransportError):
         return Unreachable(f"Chroma can't be reached{_where(error)}: {error}")
+    if damaged(text):
+        return NeedsHuman(f"{text}; {REMEDY}")
     if any(symptom in text for symptom in _FULL):
         return Full(f"{text}; see that there is space where Chroma keeps its data")
     if any(symptom in text for symptom in _TORN):

@@ -92,10 +92,10 @@ def _described(client: Client, found: Any) -> Described:
     about = Described(found.name, str(found.id), _mark(found), model, found.dimension)
     index = ChromaIndex(client, found.id)
     try:
-        records, sample = index.count(), index.sample(0)
+        records, sample = index.count(), index.sample(0, 1)
     except (Gone, Torn, Transient) as error:
         return replace(about, trouble=str(error))
-    strategy = None if sample is None else sample.metadata.get("strategy")
+    strategy = sample[0].metadata.get("strategy") if sample else None
     return replace(about, records=records, strategy=None if strategy is None else str(strategy))
 
 

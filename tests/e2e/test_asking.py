@@ -73,7 +73,7 @@ def test_what_was_asked_once_is_not_asked_again(project: Project) -> None:
         assert project.json("plan")["ask"]["calls"] == 0
         assert project.json("sync")["asked"]["calls"] == 0
         asking(project, endpoint.base_url, min_tokens=20)  # other chunks of the same answers
-        assert project.json("sync")["documents"]["changed"] == 3
+        assert project.json("sync")["documents"]["rebuilt"] == 3
         assert endpoint.calls == asked
         fresh = Project(project.folder / "fresh", project.settings, {"path": str(project.docs)})
         (fresh.folder / "state").mkdir()

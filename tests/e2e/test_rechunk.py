@@ -136,7 +136,7 @@ def test_rolling_back_gives_readers_what_they_had_and_apply_goes_on(project: Pro
 
 def test_what_is_more_than_allowed_waits_for_approval(project: Project) -> None:
     write_documents(project, Random(4), range(DOCUMENTS))
-    reconfigure(project, rechunk={"approve": "above 20 chunks"})
+    reconfigure(project, rechunk={"mode": "in_place", "approve": "above 20 chunks"})
     project.json("sync")
     before = project.essence()
     reconfigure(project, chunking={"strategy": "recursive", "size": 30})

@@ -31,7 +31,7 @@ def test_a_changed_chunker_fetches_nothing(project: Project) -> None:
     project.configure()
     plan = project.json("plan")
     done = project.json("sync")
-    assert done["documents"]["changed"] == 3
+    assert done["documents"]["rebuilt"] == 3
     assert done["embedded"]["texts"] == plan["embed"]["texts"]
     records = project.records()
     assert len(records) > 2 * len(before)

@@ -44,7 +44,7 @@ def test_a_document_that_chroma_can_not_take_leaves_nothing_in_doubt(
     assert ask("sync").code == 0
     (project.docs / "0.txt").write_text("Many words. " * 500)
     (project.docs / "1.txt").write_text("Document 1, edited.")
-    project.settings["chunking"] = {"strategy": "recursive", "size": 2000}
+    project.settings |= {"chunking": {"strategy": "recursive", "size": 2000}, "rechunk": "in_place"}
     project.configure()
     with monkeypatch.context() as small:
         small.setattr(chroma, "_MOST_BYTES", 5000)

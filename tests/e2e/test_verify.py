@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from ingestor import verify
 from ingestor.cache import VectorCache
 from ingestor.editions import Editions
 from ingestor.embedders.hashing import PLUGIN
@@ -16,7 +15,8 @@ from ingestor.indexes.chroma_collections import find_collection, open_collection
 from ingestor.journal import Journal
 from ingestor.model import CollectionName, Fingerprint, Hit, Record, RecordId, Vectors
 from ingestor.ports import Index
-from ingestor.verify import DEEP, FEW, NEAR, PAGE, Findings, examine
+from ingestor.reach import DEEP, FEW, NEAR, PAGE, reachable
+from ingestor.verify import Findings, examine
 from tests.e2e.project import Project
 from tests.e2e.test_sync import long_document
 from tests.serving import client_of, server
@@ -99,4 +99,4 @@ def test_none_of_many_records_is_out_of_reach(tmp_path: Path) -> None:
         index.upsert(records)
         for start in range(0, len(records), PAGE):
             page = records[start : start + PAGE]
-            assert verify._reachable(index, page) == {record.id for record in page}
+            assert reachable(index, page) == {record.id for record in page}
