@@ -178,7 +178,11 @@ class Scanner:
         if moved_root and not found.scope.whole:  # only a whole listing shows what another root lacks
             state.dirty.add("")
             return
-        if self._held(source, state, found, row, moved_root):
+        if not source.leads and self._unconfirmed(source, found):
+            state.next_scan = self._later(source, state.partial)
+            state.partial += 1
+            return
+        if source.leads and self._held(source, state, found, row, moved_root):
             state.next_scan = self.clock() + source.scan_every
             return
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
@@ -196,9 +200,19 @@ class Scanner:
             state.next_scan = self._later(source, state.partial)
             state.partial += 1
 
+    def _unconfirmed(self, source: Source, found: Listing) -> bool:
+        """Whether an edition beside the leading one would lose a document that the leading one still wants.
+
+        Losses are judged once, in the leading edition; the others follow.
+        """
+        leading = next((s for s in self._sources.values() if s.name == source.name and s.leads), None)
+        if leading is None or not found.changes.vanished:
+            return False
+        return not self.journal.wanted_versions(*leading.feed).keys().isdisjoint(found.changes.vanished)
+
     def _held(self, source: Source, state: _Watch, found: Listing, row: SourceRow, moved_root: bool) -> bool:
-        before = row.documents if source.leads else None  # another edition may be far from complete
-        reason = decide.sudden_loss(found.changes, found.known, before, source.max_loss, moved_root)
+        changes, before = found.changes, row.documents
+        reason = decide.sudden_loss(changes, found.known, before, source.max_loss, moved_root)
         if reason is None or row.accepted:
             return False
         held = f"{reason}; nothing is removed; if that is right, run: ingestor accept {source.name}"

@@ -92,7 +92,7 @@ class CrashingJournal(Journal):
     def check_listed(self) -> None:
         for collection, wanted in self.files.wanted.items():
             known = self.wanted_versions("files", collection)  # type: ignore[arg-type]
-            hold(LISTED, known and wanted.items() ^ known.items())
+            hold(LISTED, known and (collection, wanted.items() ^ known.items()) if wanted != known else ())
 
     @contextmanager
     def transaction(self) -> Iterator[object]:

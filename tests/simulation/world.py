@@ -26,6 +26,7 @@ from ingestor.reports import Reports
 from ingestor.shelf import Model, Shelf
 from ingestor.source_rows import SourceRows
 from ingestor.transitions import Transitions
+from ingestor.wiring import led
 from ingestor.withdrawals import Withdrawals
 from tests.simulation.laws import (
     ALIVE,
@@ -118,7 +119,7 @@ class World:
         }
         standings = self.transitions.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
         sources = [self.source(s.edition, s.choices) for s in standings if s.choices is not None]
-        self.engine.configure(sources, watch=False)
+        self.engine.configure(led(sources), watch=False)
 
     def source(self, edition: str, choices: Choices) -> Source:
         recipe = Fingerprint(choices["embedding"]["recipe"])
