@@ -10,14 +10,13 @@ FROM ${BASE} AS build
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
-# The largest layer first, by itself, so that it is built again only when torch or the lock file changes.
-COPY requirements.lock ./
+# The largest layer first, by itself, so that it is built again only when torch changes. Builds of torch differ
+# from place to place, so it is pinned by version; everything else is pinned by its SHA-256.
 RUN python3 -m venv /opt/ingestor \
-    && /opt/ingestor/bin/pip install ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} "$(grep '^torch==' requirements.lock)"
-# What the package needs, in the versions of the lock file, but not the tools for developing it.
+    && /opt/ingestor/bin/pip install ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch==2.13.0
+COPY requirements.lock ./
+RUN /opt/ingestor/bin/pip install --require-hashes --no-deps --requirement requirements.lock
 COPY pyproject.toml ./
-RUN python3 -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" > runtime.txt \
-    && /opt/ingestor/bin/pip install --constraint requirements.lock --requirement runtime.txt
 COPY README.md LICENSE ./
 COPY connectors connectors
 COPY ingestor ingestor

