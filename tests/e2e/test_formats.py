@@ -37,6 +37,7 @@ FILTERS = {
 def test_harmful_documents_cost_themselves_and_nothing_else(project: Project, tmp_path: Path) -> None:
     project.settings["parsing"] = {"memory": "500MB", "seconds": 2, "processes": 2}
     project.settings["chunking"] = {"strategy": "structure"}
+    project.source["archives"] = True
     project.configure()
     bad = documents() | misbehaving()
     for name, content in [*SOUND.items(), *((name, content) for name, (content, _) in bad.items())]:
