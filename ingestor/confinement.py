@@ -8,8 +8,8 @@ start threads when they are imported. See decision 0030.
 
 import ctypes
 import os
-import platform
 import struct
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
@@ -109,9 +109,9 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 
 def _filter_calls() -> None:
-    architecture = ARCHITECTURES.get(platform.machine())
+    architecture = ARCHITECTURES.get(os.uname().machine)
     if architecture is None or struct.calcsize("P") != 8:
-        raise OSError(0, f"not known for {platform.machine()}")
+        raise OSError(0, f"not known for {os.uname().machine}")
     steps = program(architecture, os.getpid())
     array = ctypes.create_string_buffer(steps, len(steps))
     _prctl(_SET_SECCOMP, _FILTER, struct.pack("HP", len(steps) // 8, ctypes.addressof(array)))
@@ -119,7 +119,7 @@ def _filter_calls() -> None:
 
 def _drop_capabilities() -> None:
     """All that root has; after ``unshare`` others have all of their new namespace."""
-    number = _CAPSET.get(platform.machine())
+    number = _CAPSET.get(os.uname().machine)
     if number is None:
         return
     kept = _READ_SEARCH if os.geteuid() == 0 else 0
@@ -145,10 +145,15 @@ def _system(number: int, *arguments: object) -> int:
 
 
 def _call(name: str, *arguments: object) -> int:
-    """A function of libc. Raises OSError, also where there is none of that name."""
+    """A function of libc. Raises OSError, also where there is none of that name.
+
+    Never calls anything elsewhere than on Linux: the same numbers mean other system calls there.
+    """
+    if sys.platform != "linux":
+        raise OSError(0, f"{sys.platform} does not have it")
     try:
         function = getattr(ctypes.CDLL(None, use_errno=True), name)
-    except (AttributeError, OSError, TypeError):
+    except AttributeError:
         raise OSError(0, f"this system has no {name}") from None
     function.restype = ctypes.c_int
     result: int = function(*arguments)

@@ -26,7 +26,7 @@ from ingestor.unpack import is_document, may_hold
 # before, be it in name only: everything is opened again then.
 _OPENED = " opened 1"
 _KEPT = 2  # unpacked containers kept at hand
-_WASTE = 20.0  # seconds that one listing may lose to containers that can't be opened
+_WASTE = 10.0  # seconds that one listing may lose to containers that can't be opened
 
 Unpack = Callable[[Blob, bool], Unpacked | None]
 

@@ -24,13 +24,14 @@ from ingestor.ports import BadDocument
 from ingestor.registry import Options
 from ingestor.spool import Unpacked
 from ingestor.unpack import holds_members
+from ingestor.work import Stopped
 
 log = logging.getLogger("ingestor")
 
 T = TypeVar("T")
 _Lane = LifoQueue[Process | None]
 
-_FIRST_SHARE, _FULL_SHARE = 1 / 6, 50 * 10**6  # see _seconds
+_SMALLEST_SHARE, _FULL_SHARE = 1 / 10, 20 * 10**6  # see Isolation._seconds
 
 
 class Defect(Exception):
@@ -107,16 +108,19 @@ class Isolation:
                     process.end()
 
     def _seconds(self, size: int) -> float:
-        """CPU seconds for a container: all that a document has for 50 MB, a sixth for the smallest.
+        """CPU seconds for a container: as many as a document has for about 20 MB, a tenth for the smallest.
 
         A listing waits for it, and a small one that takes long was made to.
         """
-        return math.ceil(self._limits.seconds * min(1.0, _FIRST_SHARE + size / _FULL_SHARE))
+        return math.ceil(self._limits.seconds * min(1.0, _SMALLEST_SHARE + size / _FULL_SHARE))
 
     def _run(self, lane: _Lane, ask: Callable[[Process], T]) -> T:
         process = lane.get()
-        kept = None
+        kept = process
         try:
+            if self._stopped.is_set():
+                raise Stopped
+            kept = None
             kept, found = self._asked(process, ask)
         finally:
             lane.put(kept)

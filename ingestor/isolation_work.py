@@ -22,7 +22,6 @@ from ingestor.members import Broken, Found
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Parser
 from ingestor.registry import find
-from ingestor.unpack import unpack
 
 _DOCUMENTS = 200  # and this process has done its part: what libraries leak ends with it
 _TEXT = 100_000_000  # characters
@@ -97,6 +96,8 @@ def _parser(kind: str, options: str) -> Parser:
 
 
 def _opened(pipe: socket.socket, words: list[Any], data: bytes) -> dict[str, object]:
+    from ingestor.unpack import unpack  # most processes open nothing
+
     name, content_type, archives = words
     _send_all(pipe, unpack(Blob(data, name, content_type), archives))
     return {"opened": True}

@@ -528,7 +528,7 @@ def test_containers_that_fail_slowly_do_not_hold_up_a_listing_for_long() -> None
     def slow(blob: Blob, archives: bool) -> Unpacked | None:
         if not blob.name.startswith("bad"):
             return unpack(blob, archives)
-        now[0] += 15
+        now[0] += 6
         raise BadDocument("took too long")
 
     world = World()

@@ -52,6 +52,7 @@ def test_harmful_documents_cost_themselves_and_nothing_else(project: Project, tm
     for name, (_, reason) in bad.items():
         assert listed[name] == "quarantined"
         assert re.search(reason, reasons[name]), (name, reasons[name])
+    assert "seccomp" in project.json("status")["isolation"]
     assert "Traceback" not in synced.stdout + synced.stderr
 
     each = f"[{', '.join(FILTERS)}]"
