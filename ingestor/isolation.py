@@ -31,7 +31,7 @@ log = logging.getLogger("ingestor")
 T = TypeVar("T")
 _Lane = LifoQueue[Process | None]
 
-_SMALLEST_SHARE, _FULL_SHARE = 1 / 10, 20 * 10**6  # see Isolation._seconds
+_SMALLEST_SHARE, _FULL_SHARE = 1 / 20, 20 * 10**6  # see Isolation._seconds
 
 
 class Defect(Exception):
@@ -108,7 +108,7 @@ class Isolation:
                     process.end()
 
     def _seconds(self, size: int) -> float:
-        """CPU seconds for a container: as many as a document has for about 20 MB, a tenth for the smallest.
+        """CPU seconds for a container: what a document has for about 20 MB, a twentieth for the smallest.
 
         A listing waits for it, and a small one that takes long was made to.
         """
