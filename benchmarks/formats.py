@@ -16,7 +16,8 @@ from ingestor.chunkers.recursive import Recursive, RecursiveOptions
 from ingestor.config import Choice
 from ingestor.detect import content_type, parser_kind
 from ingestor.embedders.hashing import PLUGIN as HASHING
-from ingestor.isolation import Isolation, Limits
+from ingestor.isolation import Isolation
+from ingestor.isolation_process import Limits
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Parser
 from ingestor.registry import find, kinds

@@ -204,6 +204,9 @@ class Settings(Options):
         "are never asked about, unless the source had several and lost them all. `1`: never ask. Whatever "
         "the share, another file system in place of the source is asked about if a document is missing there",
     )
+    max_records: int = Field(
+        default=100_000, ge=1, description="most chunks of a document; one that gives more is quarantined"
+    )
     parsing: Parsing = Field(default=Parsing(), description="see below")
     rechunk: Rechunk = Field(default=Rechunk(), description="see below")
     prune: bool = Field(
@@ -297,6 +300,7 @@ class Config:
     workers: int
     log: Log
     parsing: Parsing
+    max_records: int
     rechunk: Rechunk
     prune: bool
     warnings: tuple[Problem, ...] = ()

@@ -88,6 +88,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
         workers=settings.workers,
         log=settings.log,
         parsing=settings.parsing,
+        max_records=settings.max_records,
         rechunk=settings.rechunk,
         prune=settings.prune,
         warnings=warnings,

@@ -2,51 +2,69 @@
 
 An item ``a.zip`` is listed with its members ``a.zip/!/docs/b.md`` (called ``a.zip!/docs/b.md``), below its
 key, so that whatever lists ``a.zip`` again lists them too. A container is opened only when its version is
-not the one that was listed before: what is known of it is listed as it is known. A member's version is a
-digest of its content, so in a changed archive only changed members are due. What can't be opened now keeps
-the members it had, and says why: by a PartialScan where trying again may help, else as a document.
+not the one that was listed before: what is known of it is listed as it is known. It is opened with all that
+is packed in it, in a process of its own (isolation.py). A member's version is a digest of its content, so in
+a changed archive only changed members are due. A container that can't be opened keeps the members it had,
+and says why: by a PartialScan where trying again may help, else as a quarantined document.
 """
 
+import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from ingestor.members import Member
+from ingestor.isolation import Defect
+from ingestor.members import DEEPEST, INSIDE, Member
 from ingestor.mishaps import told
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
-from ingestor.unpack import Unpacked, is_document, may_hold, unpack
+from ingestor.spool import Unpacked
+from ingestor.unpack import is_document, may_hold
 
-INSIDE = "/!/"
 # Marks the version of what was looked into. Raise the number when a container's members are others than
 # before, be it in name only: everything is opened again then.
 _OPENED = " opened 1"
-_DEEPEST = 3  # containers in each other
 _KEPT = 2  # unpacked containers kept at hand
+_WASTE = 10.0  # seconds that one listing may lose to containers that can't be opened
+
+Unpack = Callable[[Blob, bool], Unpacked | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """``fetch`` is the connector's; ``archives``: whether archives are opened, not mails alone."""
+    """``fetch_item`` is the connector's; ``archives``: whether archives are opened, not mails alone.
+
+    ``unpack``: what is in a blob, and None when it holds nothing (isolation.Isolation.unpack).
+    """
 
     fetch_item: Callable[[Item], Blob]
     archives: bool
+    unpack: Unpack
+    clock: Callable[[], float] = time.monotonic
     _at_hand: OrderedDict[tuple[str, str], Unpacked | None] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _listed: dict[str, Item] = field(default_factory=dict)
+    _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # key: version, why not
 
     def expand(self, items: Iterable[Item], known: Mapping[str, str]) -> Iterator[Item]:
         """The items and their members. ``known``: version by key, as the source was listed last."""
         before = _by_container(known)
         unread: dict[str, str] = {}
         seen: tuple[str, ...] = ()
+        wasted = 0.0
         try:
             for item in items:
+                if wasted > _WASTE and self._is_new(item, known):
+                    unread[item.key] = "others took too long to fail; it is opened in the next scan"
+                    continue
+                begun = self.clock()
                 try:
                     yield from self._with_members(item, before.get(item.key, {}), known.get(item.key))
                 except (Transient, OSError) as error:
                     unread[item.key] = told(error)
+                if self._refusal(item):
+                    wasted += self.clock() - begun
         except PartialScan as error:
             seen = error.unknown
             unread[""] = str(error)
@@ -59,13 +77,19 @@ class Containers:
         while inside and key not in self._listed:
             key += INSIDE + inside.pop(0)  # a folder that is called "!"
         if inside:
-            return self._fetch_member(self._listed[key], inside, item)
-        if not self._opens(item):
-            return self.fetch_item(item)
-        return self._as_document(item.key, lambda: self.fetch_item(_unmarked(item)), item.version)
+            return self._fetch_member(self._listed[key], INSIDE.join(inside), item)
+        return self._fetch_container(item) if self._opens(item) else self.fetch_item(item)
 
     def _opens(self, item: Item) -> bool:
         return may_hold(item.key, self.archives)
+
+    def _is_new(self, item: Item, known: Mapping[str, str]) -> bool:
+        return self._opens(item) and known.get(item.key) != item.version + _OPENED
+
+    def _refusal(self, item: Item) -> str | None:
+        """Why this container could not be opened; None where it could, or was not tried."""
+        version, reason = self._verdicts.get(item.key, ("", None))
+        return reason if version == item.version else None
 
     def _with_members(self, item: Item, before: Mapping[str, str], version: str | None) -> Iterator[Item]:
         if not self._opens(item):
@@ -77,70 +101,83 @@ class Containers:
             yield from (marked, *_as_known(item, before))
             return
         try:
-            opened = self._open(item.key, item.version, lambda: self.fetch_item(item))
-            members = list(self._members(item, opened, before, 1))
-        except BadDocument:
-            members = _as_known(item, before)
-        yield from (marked, *members)
+            opened = self._open(item)
+        except (BadDocument, Defect):
+            yield from (marked, *_as_known(item, before))
+            return
+        yield from (marked, *self._members(item, opened, before))
 
-    def _members(
-        self, holder: Item, opened: Unpacked | None, before: Mapping[str, str], depth: int
-    ) -> Iterator[Item]:
+    def _members(self, holder: Item, opened: Unpacked | None, before: Mapping[str, str]) -> Iterator[Item]:
         for member in opened.members.values() if opened else ():
-            key, uri = holder.key + INSIDE + member.name, f"{holder.uri}!/{member.name}"
-            item = Item(key, member.version, uri, member.size, member.modified)
-            if depth == _DEEPEST or not self._opens(item) or member.problem:
-                yield item
-                continue
-            marked = replace(item, version=item.version + _OPENED)
-            yield marked
-            if before.get(key) == marked.version:
-                yield from _as_known(item, before)
-                continue
-            assert opened is not None
-            try:
-                inner = self._open(key, item.version, lambda o=opened, m=member: _blob(o, m))  # type: ignore[misc]
-                yield from self._members(item, inner, before, depth + 1)
-            except BadDocument:
+            uri = f"{holder.uri}!/{member.name.replace(INSIDE, '!/')}"
+            version = member.version + (_OPENED if self._looks_into(member) else "")
+            item = Item(holder.key + INSIDE + member.name, version, uri, member.size, member.modified)
+            yield item
+            if opened is not None and member.name in opened.broken:
                 yield from _as_known(item, before)
 
-    def _fetch_member(self, top: Item, names: list[str], item: Item) -> Blob:
+    def _looks_into(self, member: Member) -> bool:
+        deep = member.name.count(INSIDE) + 1 >= DEEPEST
+        return not deep and member.problem is None and may_hold(member.name, self.archives)
+
+    def _fetch_container(self, item: Item) -> Blob:
+        """What is only a container is an empty document, if it is sound; a mail is its own text."""
+        plain = replace(item, version=item.version.removesuffix(_OPENED))
+        if not is_document(item.key):
+            opened = self._open(plain)
+            return self.fetch_item(plain) if opened is None else Blob(b"", "")
+        if reason := self._refusal(plain):
+            raise BadDocument(reason)
+        blob = self.fetch_item(plain)
+        if self._verdicts.get(plain.key, ("",))[0] != plain.version:
+            self._opened(plain, blob)
+        return blob
+
+    def _fetch_member(self, top: Item, name: str, item: Item) -> Blob:
         """Raises Stale when the member is not the one that was listed."""
-        key, version = top.key, top.version
-        fetch: Callable[[], Blob] = lambda: self.fetch_item(top)  # noqa: E731
-        for name in names:
-            opened = self._open_again(key, version, fetch, item)
-            member = opened.members.get(name) if opened else None
-            if opened is None or member is None:
-                raise Stale(f"{item.uri} vanished since it was listed")
-            key, version = key + INSIDE + name, member.version
-            fetch = lambda o=opened, m=member: _blob(o, m)  # type: ignore[misc]  # noqa: E731
-        if version != item.version.removesuffix(_OPENED):
-            raise Stale(f"{item.uri} changed since it was listed")
-        return self._as_document(key, fetch, item.version)
-
-    def _as_document(self, key: str, fetch: Callable[[], Blob], version: str) -> Blob:
-        """What is only a container is an empty document, if it is sound."""
-        if not version.endswith(_OPENED) or is_document(key):
-            return fetch()
-        opened = self._open(key, version.removesuffix(_OPENED), fetch)
-        return fetch() if opened is None else Blob(b"", "")
-
-    def _open_again(self, key: str, version: str, fetch: Callable[[], Blob], item: Item) -> Unpacked | None:
         try:
-            return self._open(key, version, fetch)
-        except BadDocument as error:
+            opened = self._open(top)
+        except (BadDocument, Defect) as error:
             raise Transient(f"{item.uri} can't be read, but stays as it was: {error}") from error
+        member = opened.members.get(name) if opened else None
+        if opened is None or member is None:
+            raise self._unseen(opened, name, item)
+        if member.version != item.version.removesuffix(_OPENED):
+            raise Stale(f"{item.uri} changed since it was listed")
+        if name in opened.broken and not is_document(name):
+            raise BadDocument(opened.broken[name])
+        if member.opened and item.version.endswith(_OPENED) and not is_document(name):
+            return Blob(b"", "")
+        return Blob(opened.read(member), name.rpartition("/")[2], member.content_type)
 
-    def _open(self, key: str, version: str, fetch: Callable[[], Blob]) -> Unpacked | None:
+    def _unseen(self, opened: Unpacked | None, name: str, item: Item) -> Transient:
+        holders = opened.broken.items() if opened else ()
+        why = next((reason for holder, reason in holders if name.startswith(holder + INSIDE)), None)
+        if why is not None:
+            return Transient(f"{item.uri} can't be read, but stays as it was: {why}")
+        return Stale(f"{item.uri} vanished since it was listed")
+
+    def _open(self, item: Item) -> Unpacked | None:
         """One container at a time, so that many workers don't open the same."""
+        at = item.key, item.version
         with self._lock:
-            if (key, version) not in self._at_hand:
-                self._at_hand[key, version] = unpack(fetch())
+            if at not in self._at_hand:
+                if reason := self._refusal(item):
+                    raise BadDocument(reason)
+                self._at_hand[at] = self._opened(item, self.fetch_item(item))
                 while len(self._at_hand) > _KEPT:
                     self._at_hand.popitem(last=False)
-            self._at_hand.move_to_end((key, version))
-            return self._at_hand[key, version]
+            self._at_hand.move_to_end(at)
+            return self._at_hand[at]
+
+    def _opened(self, item: Item, blob: Blob) -> Unpacked | None:
+        try:
+            opened = self.unpack(blob, self.archives)
+        except BadDocument as error:
+            self._verdicts[item.key] = item.version, str(error)
+            raise
+        self._verdicts[item.key] = item.version, None
+        return opened
 
 
 def outside(key: str) -> str:
@@ -167,14 +204,6 @@ def _as_known(holder: Item, before: Mapping[str, str]) -> list[Item]:
         for key, version in before.items()
         if key.startswith(prefix)
     ]
-
-
-def _blob(opened: Unpacked, member: Member) -> Blob:
-    return Blob(opened.read(member), member.name.rpartition("/")[2], member.content_type)
-
-
-def _unmarked(item: Item) -> Item:
-    return replace(item, version=item.version.removesuffix(_OPENED))
 
 
 def _said(unread: Mapping[str, str]) -> str:

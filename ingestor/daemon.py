@@ -115,6 +115,7 @@ class Loop:
                 str(name): Listing(one.since, one.seen, one.at)
                 for name, one in engine.scanner.under_way().items()
             },
+            isolation=self.running.parts.isolation.level,
         )
 
     def _remember_rate(self) -> None:

@@ -9,9 +9,12 @@ import struct
 import time
 from dataclasses import fields
 from operator import attrgetter
+from typing import IO
 
 from ingestor.model import Block, Document
 
+OUT_OF_MEMORY = 77  # exit status of the process that parses
+PATIENCE = 4  # wall seconds for each CPU second: the machine has other work, too
 LARGEST = 2**30  # bytes of one frame
 _LENGTH = struct.Struct("!Q")
 _FIELDS = attrgetter(*(field.name for field in fields(Block)))
@@ -22,6 +25,18 @@ def send(pipe: socket.socket, *frames: bytes) -> None:
     for frame in frames:
         pipe.sendall(_LENGTH.pack(len(frame)))
         pipe.sendall(frame)
+
+
+def take(stream: IO[bytes]) -> bytes:
+    """The next frame, without a second copy of it in memory. Raises EOFError when the other side is gone."""
+    head = stream.read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        raise EOFError
+    (length,) = _LENGTH.unpack(head)
+    frame = stream.read(length)
+    if len(frame) < length:
+        raise EOFError
+    return frame
 
 
 def receive(pipe: socket.socket, deadline: float | None = None) -> bytes:

@@ -33,6 +33,7 @@ class Live:
     embedding_seconds: float = 0.0
     chroma: str = ""  # where it listens
     listing: dict[str, Listing] = field(default_factory=dict)  # by source
+    isolation: str = ""  # how parsers are confined; "" before the first was started
 
 
 def write(state: Path, live: Live) -> None:

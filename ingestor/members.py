@@ -1,14 +1,20 @@
-"""Members of archives and mails: their names made harmless, and the limits that keep them so. Pure."""
+"""Members of archives, mailboxes and mails: their names made harmless, and limits for them. Pure.
+
+A container is opened with all that it holds, containers within it included. One budget holds for this whole
+tree, so what a small file may unpack to does not depend on how often it is packed.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ingestor.ports import BadDocument
 
-MOST_MEMBERS = 20_000
+INSIDE = "/!/"  # between the name of a container and that of its member
+DEEPEST = 3  # containers in each other
+MOST_MEMBERS = 50_000
 MOST_BYTES = 10**9  # unpacked, of all members together
 LARGEST = 50 * 10**6  # bytes of a member
 _RATIO = 200  # times its own size, to which an archive may unpack beyond _FREE
@@ -18,27 +24,65 @@ _ODD = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """``version`` differs whenever content or time does; ``problem``: why it can't be read, if so."""
+    """``name``: below the outermost container, as in ``mail.eml/!/a.zip/!/b.md``.
+
+    ``version`` differs whenever content or time does; ``problem``: why it can't be read, if so.
+    """
 
     name: str
     version: str
     size: int
     modified: float | None = None  # POSIX seconds
     content_type: str | None = None
-    start: int = 0  # in the spool
     problem: str | None = None
+    opened: bool = False  # whether it is a container whose members follow
 
 
-def within_limits(members: int, unpacked: int, packed: int) -> None:
-    if members > MOST_MEMBERS:
-        raise BadDocument(
-            f"it holds more than {MOST_MEMBERS:,} files; unpack it into the folder, or exclude it"
-        )
-    if unpacked > MOST_BYTES or unpacked > max(_FREE, _RATIO * packed):
-        raise BadDocument(
-            f"it would unpack to {unpacked:,} bytes or more, which is too much for its {packed:,};"
-            " unpack it into the folder, or exclude it"
-        )
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A member and its bytes."""
+
+    member: Member
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A container within another that turned out to be unsound: its members are unknown."""
+
+    name: str
+    reason: str
+
+
+class TooMuch(BadDocument):
+    """The tree exceeds its budget: the outermost container is refused as a whole."""
+
+
+class Budget:
+    """What one outermost container of ``packed`` bytes may still unpack to."""
+
+    def __init__(self, packed: int) -> None:
+        self._packed = packed
+        self._members = self._bytes = 0
+
+    def spend(self, members: int, unpacked: int) -> None:
+        """Raises TooMuch."""
+        self.foresee(members, unpacked)
+        self._members += members
+        self._bytes += unpacked
+
+    def foresee(self, members: int, unpacked: int) -> None:
+        """Raises TooMuch when so much more would be too much."""
+        total = self._bytes + unpacked
+        if self._members + members > MOST_MEMBERS:
+            raise TooMuch(
+                f"it holds more than {MOST_MEMBERS:,} files; unpack it into the folder, or exclude it"
+            )
+        if total > MOST_BYTES or total > max(_FREE, _RATIO * self._packed):
+            raise TooMuch(
+                f"it would unpack to {total:,} bytes or more, with all that is packed in it, which is too "
+                f"much for its {self._packed:,}; unpack it into the folder, or exclude it"
+            )
 
 
 def refusal(size: int) -> str | None:
@@ -51,18 +95,26 @@ def is_wanted(name: str) -> bool:
     return not any(part == "__MACOSX" or (part.startswith(".") and part.strip(".")) for part in parts)
 
 
-def named_apart(members: Iterable[Member]) -> Iterator[Member]:
-    """Under harmless names, no two of which are the same."""
+def namer() -> Callable[[str], str]:
+    """A function that makes the names of one container harmless, and each different from those before."""
     seen: set[str] = set()
     counts = Counter[str]()
-    for member in members:
-        name = unique = _harmless(member.name)
+
+    def name(given: str) -> str:
+        harmless = unique = _harmless(given)
         while unique in seen:
-            counts[name] += 1
-            path = PurePosixPath(name)
-            unique = str(path.with_name(f"{path.stem}~{counts[name] + 1}{path.suffix}"))
+            counts[harmless] += 1
+            path = PurePosixPath(harmless)
+            unique = str(path.with_name(f"{path.stem}~{counts[harmless] + 1}{path.suffix}"))
         seen.add(unique)
-        yield replace(member, name=unique)
+        return unique
+
+    return name
+
+
+def is_harmless(name: str) -> bool:
+    """Whether the name of a member, below its outermost container, is one that ``namer`` gives."""
+    return all(_harmless(part) == part for part in name.split(INSIDE))
 
 
 def _harmless(name: str) -> str:

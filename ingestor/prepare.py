@@ -30,12 +30,15 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.pooling import mix
-from ingestor.ports import Chunker, Collective, Embed
+from ingestor.ports import BadDocument, Chunker, Collective, Embed
 from ingestor.reading import Reader
 from ingestor.rows import Entry, Intent, Receipt
 from ingestor.window import Beyond, endless, holding
 
 log = logging.getLogger("ingestor")
+
+_FEW = 1000  # chunks that a document of any size may give
+_PIECES = 10  # distinct texts that a strategy may compare, for each chunk that it may make
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Tools:
     context: Context = "none"
     neighbours: float = 0.0
     beyond: Beyond = endless
+    max_records: int = 100_000  # of a document
 
     def recipe(self, parser: str) -> str:
         """Of documents read by that parser; "" is a document that none could read."""
@@ -121,10 +125,12 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
 
     def embed(texts: Sequence[str]) -> Vectors:
         parts.update(dict.fromkeys(texts))
+        _within(len(parts) // _PIECES, entry, tools)
         return tools.embed(texts)
 
     chunking = tools.chunker.chunk(document, embed, others)
     chunks = chunking.chunks
+    _within(len(chunks), entry, tools)
     if chunking.vectors is None:
         cut = tools.beyond(_embedded_texts(document, chunks, tools.context))
     else:
@@ -133,6 +139,18 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
         log.info("%s (%s): %d of its %d chunks are longer than the embedding model reads; smaller ones help",
                  entry.key, entry.source, sum(cut), len(chunks))  # fmt: skip
     return replace(chunking, chunks=tuple(map(_marked, chunks, cut)))
+
+
+def _within(chunks: int, entry: Entry, tools: Tools) -> None:
+    """Raises BadDocument where a document gives too many. A few bytes that give thousands were made to."""
+    size = entry.item.size if entry.item is not None else None
+    if size and chunks > max(_FEW, size):
+        raise BadDocument(f"gives {chunks:,} chunks or more, for only {size:,} bytes; exclude it")
+    if chunks > tools.max_records:
+        raise BadDocument(
+            f"gives {chunks:,} chunks or more, and max_records is {tools.max_records:,}: raise it and run "
+            "`ingestor retry --all`, use larger chunks, split the document, or exclude it"
+        )
 
 
 def _marked(chunk: Chunk, truncated: bool) -> Chunk:

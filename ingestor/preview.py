@@ -24,7 +24,8 @@ from ingestor.chunkers.seen import Seen, seen
 from ingestor.config import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
 from ingestor.config_check import Filtered
 from ingestor.fingerprint import text_digest
-from ingestor.isolation import Isolation, Limits
+from ingestor.isolation import Isolation
+from ingestor.isolation_process import Limits
 from ingestor.language import identified
 from ingestor.language_model import Answers, Asking, Straight
 from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, RecordId, Vectors

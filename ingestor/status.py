@@ -77,6 +77,9 @@ class Status:
     embedded_texts: int = 0  # by this run, or the last one; the rates are while the model worked
     texts_per_second: float | None = None
     tokens_per_second: float | None = None
+    isolation: str = (
+        ""  # how parsers are confined by this run, or the last one that parsed; "" where none did
+    )
 
     @property
     def sound(self) -> bool:
@@ -94,7 +97,7 @@ def gather(
     probe: Callable[[CollectionName], str | None] | None,
 ) -> Status:
     """``probe``: why a collection is sick, or None; itself None where Chroma can't be asked."""
-    status = Status(running, embedded_texts=live.texts)
+    status = Status(running, embedded_texts=live.texts, isolation=live.isolation)
     if running:
         status.started, status.chroma = live.started or None, live.chroma
     if live.embedding_seconds:

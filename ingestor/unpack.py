@@ -1,28 +1,36 @@
-"""What is in an archive, a mailbox or a mail: members with harmless names, unpacked within limits.
+"""What is in an archive, a mailbox or a mail, and in those within it, one member after another.
 
-Members are written one after another to a file without a name, so that any of them can be read again at
-once, by any thread, and nothing of an archive is ever written under a name that the archive chose. Limits
-are checked against what an archive says of itself first, and then against what really comes out of it.
+Runs in a confined process (isolation_work.py), since what it reads may be made to do harm. Nothing is
+written, and no more than one member of a container is in memory. Limits are checked against what an archive
+says of itself first, and then against what really comes out of it.
 """
 
 import bz2
 import gzip
 import io
 import lzma
-import os
 import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
-from tempfile import TemporaryFile
-from typing import IO, Protocol
-from weakref import finalize
 
 from ingestor import detect
 from ingestor.fingerprint import digest
-from ingestor.members import Member, is_wanted, named_apart, refusal, within_limits
+from ingestor.members import (
+    DEEPEST,
+    INSIDE,
+    Broken,
+    Budget,
+    Found,
+    Member,
+    TooMuch,
+    is_wanted,
+    namer,
+    refusal,
+)
 from ingestor.model import Blob
 from ingestor.parsers import message as mail
 from ingestor.ports import BadDocument
@@ -32,6 +40,7 @@ _CHUNK = 2**20
 _XZ_MEMORY = 2**27
 _STEP = 2**16
 _TAPES = {"application/x-tar", "application/gzip", "application/x-bzip2", "application/x-xz"}
+_CONTAINERS = {*_TAPES, "application/zip", "application/mbox"}
 _ARCHIVE = re.compile(r"\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz))$", re.IGNORECASE)
 _MAIL = re.compile(r"\.(eml|mbox)$", re.IGNORECASE)
 _DAMAGED = (
@@ -41,23 +50,8 @@ _DAMAGED = (
 _FROM = re.compile(rb"^From [^\r\n]*\d\d:\d\d[^\r\n]*\r?\n", re.MULTILINE)
 _ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _MESSAGE_ID = re.compile(rb"^message-id:\s*<?([^>\s]+)", re.MULTILINE | re.IGNORECASE)
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
 _PARTS = re.compile(rb"boundary=", re.IGNORECASE)
-
-
-class Unpacked:
-    """``members`` by name. Closed when nobody holds it any more."""
-
-    def __init__(self, spool: IO[bytes], members: Iterable[Member]) -> None:
-        spool.flush()
-        self._spool = spool
-        finalize(self, spool.close)
-        self.members = {member.name: member for member in named_apart(members)}
-
-    def read(self, member: Member) -> bytes:
-        """Raises BadDocument when the member has a problem."""
-        if member.problem is not None:
-            raise BadDocument(member.problem)
-        return os.pread(self._spool.fileno(), member.size, member.start)
 
 
 def may_hold(name: str, archives: bool) -> bool:
@@ -70,38 +64,60 @@ def is_document(name: str) -> bool:
     return name.lower().endswith(".eml")
 
 
-def unpack(blob: Blob) -> Unpacked | None:
-    """None when there is nothing to unpack, whatever the name says. Raises BadDocument."""
+def holds_members(blob: Blob) -> bool:
+    """Whether there is anything to open, whatever the name says. Quick, and safe for any bytes."""
+    kind = detect.content_type(blob)
+    if kind == "message/rfc822":
+        return bool(_PARTS.search(blob.data))  # without parts nothing can be attached
+    return kind in _CONTAINERS
+
+
+def unpack(blob: Blob, archives: bool) -> Iterator[Found | Broken]:
+    """Members in order, those of a container within it right behind it. Raises BadDocument.
+
+    ``archives``: whether archives within it are opened, not mails alone.
+    """
+    yield from _tree(blob, archives, Budget(len(blob.data)), "", 1)
+
+
+def _tree(blob: Blob, archives: bool, budget: Budget, prefix: str, depth: int) -> Iterator[Found | Broken]:
+    name = namer()
+    for found in _members(blob, budget):
+        full = prefix + name(found.member.name)
+        member = replace(found.member, name=full)
+        inner = Blob(found.data, full.rpartition("/")[2], member.content_type)
+        may = depth < DEEPEST and not member.problem and may_hold(full, archives)
+        if not may or not holds_members(inner):
+            yield Found(member, found.data)
+            continue
+        yield Found(replace(member, opened=True), found.data)
+        try:
+            yield from _tree(inner, archives, budget, full + INSIDE, depth + 1)
+        except TooMuch:
+            raise
+        except BadDocument as error:
+            yield Broken(full, str(error))
+
+
+def _members(blob: Blob, budget: Budget) -> Iterator[Found]:
     kind = detect.content_type(blob)
     try:
         if kind == "application/zip":
-            return _spooled(_of_zip, blob.data)
-        if kind in _TAPES:
-            return _of_tar(blob.data, kind)
+            yield from _of_zip(blob.data, budget)
+        elif kind in _TAPES:
+            yield from _of_tar(_Stream(_chunks(blob.data, kind), budget), budget)
     except _DAMAGED as error:
         raise BadDocument(f"the archive is damaged ({error}); replace it by a sound one") from error
     if kind == "message/rfc822":
-        return _spooled(_of_mail, blob.data)
-    return _spooled(_of_mbox, blob.data) if kind == "application/mbox" else None
+        yield from _of_mail(blob.data, budget)
+    elif kind == "application/mbox":
+        yield from _of_mbox(blob.data, budget)
 
 
-class _Source(Protocol):
-    def __call__(self, data: bytes, spool: IO[bytes]) -> Iterator[Member]: ...
-
-
-def _spooled(source: _Source, data: bytes) -> Unpacked:
-    spool = TemporaryFile()  # noqa: SIM115 - closed with what is returned
-    try:
-        return Unpacked(spool, list(source(data, spool)))
-    except BaseException:
-        spool.close()
-        raise
-
-
-def _of_zip(data: bytes, spool: IO[bytes]) -> Iterator[Member]:
+def _of_zip(data: bytes, budget: Budget) -> Iterator[Found]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         files = [info for info in archive.infolist() if not info.is_dir()]
-        within_limits(len(files), sum(info.file_size for info in files), len(data))
+        budget.foresee(len(files), sum(info.file_size for info in files))
         for info in files:
             name = _zip_name(info)
             if not is_wanted(name):
@@ -110,29 +126,10 @@ def _of_zip(data: bytes, spool: IO[bytes]) -> Iterator[Member]:
             try:
                 content = b"" if problem else _unzipped(archive, info)
             except _DAMAGED as error:
-                content, problem = (
-                    b"",
-                    f"damaged in its archive ({error}); replace the archive by a sound one",
-                )
-            yield _member(spool, name, content, _zip_time(info), problem=problem, mark=f"{info.CRC:08x}")
-
-
-def _of_tar(data: bytes, kind: str) -> Unpacked:
-    spool = TemporaryFile()  # noqa: SIM115 - closed with what is returned
-    try:
-        _decompress(data, kind, spool)
-        return Unpacked(spool, list(_tar_members(spool)))
-    except BaseException:
-        spool.close()
-        raise
-
-
-def _decompress(data: bytes, kind: str, spool: IO[bytes]) -> None:
-    total = 0
-    for chunk in _chunks(data, kind):
-        total += len(chunk)
-        within_limits(0, total, len(data))
-        spool.write(chunk)
+                content = b""
+                problem = f"damaged in its archive ({error}); replace the archive by a sound one"
+            budget.spend(1, len(content))
+            yield _found(name, content, _zip_time(info), problem=problem, mark=f"{info.CRC:08x}")
 
 
 def _chunks(data: bytes, kind: str) -> Iterator[bytes]:
@@ -146,7 +143,7 @@ def _chunks(data: bytes, kind: str) -> Iterator[bytes]:
     elif kind == "application/x-xz":
         yield from _of_xz(data)
     else:
-        yield data
+        yield from iter(lambda: packed.read(_CHUNK), b"")
 
 
 def _of_xz(data: bytes) -> Iterator[bytes]:
@@ -160,73 +157,103 @@ def _of_xz(data: bytes) -> Iterator[bytes]:
         yield chunk
 
 
-class _Careful:
-    """A file that reads no more at once than a sound header needs."""
+class _Stream:
+    """Chunks as a file that is read forwards, and no more of it at once than a sound header needs."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.tell, self.seek = file.tell, file.seek
+    def __init__(self, chunks: Iterator[bytes], budget: Budget) -> None:
+        self._chunks, self._budget = chunks, budget
+        self._ahead, self._at = b"", 0
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, to: int) -> None:
+        if to < self._at:
+            raise tarfile.ReadError("its parts overlap")
+        while self._at < to and (part := self._next(to - self._at)):
+            self._at += len(part)
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= _HEADER:
             raise tarfile.ReadError("a header of it is too large")
-        return self._file.read(size)
+        return self.content(size)
+
+    def content(self, size: int) -> bytes:
+        """Fewer bytes at the end."""
+        parts: list[bytes] = []
+        while size and (part := self._next(size)):
+            parts.append(part)
+            size -= len(part)
+            self._at += len(part)
+        return b"".join(parts)
+
+    def _next(self, most: int) -> bytes:
+        while not self._ahead:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return b""
+            self._budget.spend(0, len(chunk))
+            self._ahead = chunk
+        part, self._ahead = self._ahead[:most], self._ahead[most:]
+        return part
 
 
-def _tar_members(spool: IO[bytes]) -> Iterator[Member]:
-    spool.seek(0)
-    count = 0
-    with tarfile.open(fileobj=_Careful(spool), mode="r:") as archive:  # type: ignore[call-overload]
+def _of_tar(stream: _Stream, budget: Budget) -> Iterator[Found]:
+    with tarfile.open(fileobj=stream, mode="r:") as archive:  # type: ignore[call-overload]
         for info in archive:
-            count += 1
-            within_limits(count, 0, 1)
+            budget.spend(1, 0)
             if not info.isreg() or info.sparse is not None or not is_wanted(info.name):
                 continue
             problem = refusal(info.size)
-            content = b"" if problem else os.pread(spool.fileno(), info.size, info.offset_data)
+            stream.seek(info.offset_data)
+            content = b"" if problem else stream.content(info.size)
             if len(content) < info.size and not problem:
                 raise tarfile.ReadError("it is cut off")
             version = f"{digest(content)}.{info.mtime:.0f}"
-            yield Member(info.name, version, info.size, float(info.mtime), None, info.offset_data, problem)
+            yield Found(Member(info.name, version, info.size, float(info.mtime), None, problem), content)
 
 
-def _of_mail(data: bytes, spool: IO[bytes]) -> Iterator[Member]:
-    if not _PARTS.search(data):
-        return  # nothing can be attached
+def _of_mail(data: bytes, budget: Budget) -> Iterator[Found]:
     for found in mail.attachments(mail.read(data)):
         kind = found.content_type if found.content_type == "message/rfc822" else None
         name = found.name.replace("/", "_")
         if kind and not name.lower().endswith(".eml"):
             name += ".eml"
-        yield _member(spool, name, found.data, None, kind, refusal(len(found.data)))
+        budget.spend(1, len(found.data))
+        yield _found(name, found.data, None, kind, refusal(len(found.data)))
 
 
-def _of_mbox(data: bytes, spool: IO[bytes]) -> Iterator[Member]:
-    begins = [match.span() for match in _FROM.finditer(data)]
-    within_limits(len(begins), len(data), len(data))
-    for (_, start), (end, _) in zip(begins, [*begins[1:], (len(data), 0)], strict=True) if begins else ():
-        content = _ESCAPED_FROM.sub(rb"\1", data[start:end].rstrip(b"\r\n") + b"\n")
-        head = re.split(rb"\r?\n\r?\n", content, maxsplit=1)[0]
-        found = _MESSAGE_ID.search(head)
-        name = found[1][:200].decode("ascii", "replace").replace("/", "_") if found else digest(content)
-        yield _member(spool, f"{name}.eml", content, None, "message/rfc822", refusal(len(content)))
+def _of_mbox(data: bytes, budget: Budget) -> Iterator[Found]:
+    start = None
+    for match in _FROM.finditer(data):
+        if start is not None:
+            yield _message(data[start : match.start()], budget)
+        start = match.end()
+    if start is not None:
+        yield _message(data[start:], budget)
 
 
-def _member(
-    spool: IO[bytes],
+def _message(data: bytes, budget: Budget) -> Found:
+    content = _ESCAPED_FROM.sub(rb"\1", data.rstrip(b"\r\n") + b"\n")
+    budget.spend(1, len(content))
+    head = _END_OF_HEAD.split(content, maxsplit=1)[0]
+    found = _MESSAGE_ID.search(head)
+    name = found[1][:200].decode("ascii", "replace").replace("/", "_") if found else digest(content)
+    return _found(f"{name}.eml", content, None, "message/rfc822", refusal(len(content)))
+
+
+def _found(
     name: str,
     content: bytes,
     modified: float | None,
     content_type: str | None = None,
     problem: str | None = None,
     mark: str = "",
-) -> Member:
-    start = spool.tell()
-    spool.write(content)
+) -> Found:
     version = f"?{mark}" if problem else digest(content)
     if modified is not None:
         version += f".{modified:.0f}"
-    return Member(name, version, len(content), modified, content_type, start, problem)
+    return Found(Member(name, version, len(content), modified, content_type, problem), content)
 
 
 def _zip_refusal(info: zipfile.ZipInfo) -> str | None:

@@ -24,7 +24,8 @@ from ingestor.config import Choice, Config, SourceConfig
 from ingestor.containers import Containers
 from ingestor.engine import Engine
 from ingestor.fingerprint import embedder_fingerprint, plugin_fingerprint
-from ingestor.isolation import Isolated, Isolation, Limits
+from ingestor.isolation import Isolated, Isolation
+from ingestor.isolation_process import Limits
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
 from ingestor.language_model import Answers, Asking
@@ -140,7 +141,7 @@ class Parts:
 
     def _source(self, source: SourceConfig, embed: Embed, answers: Answers, memory: Memory | None) -> Source:
         connector = build(source.connector)
-        containers = Containers(connector.fetch, source.archives)
+        containers = Containers(connector.fetch, source.archives, self.isolation.unpack)
         reader = self._reader(source, containers.fetch, near=getattr(connector, "near", False), memory=memory)
         return Source(
             source.name, source.collection, connector, self._tools(source, reader, embed, answers),
@@ -175,6 +176,7 @@ class Parts:
             context=shared.context,
             neighbours=shared.neighbours,
             beyond=partial(beyond, self.embedder),
+            max_records=self.config.max_records,
         )
 
     def _chunker(self, choice: Choice, answers: Answers) -> Chunker:

@@ -8,7 +8,9 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ingestor.model import Blob, Block, Document
@@ -85,13 +87,86 @@ def frail() -> str:
     return str(ctypes.string_at(0)) if LEAKED else "well"
 
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def libc(function: str, *arguments: object) -> str:
+    """The call as hostile native code would make it: Python's own guards do not see it."""
+    result = getattr(LIBC, function)(*arguments)
+    return f"done: {result}" if result >= 0 else f"refused: {os.strerror(ctypes.get_errno())}"
+
+
+def connect() -> str:
+    made = libc("socket", 2, 1, 0)
+    if made.startswith("refused"):
+        return made
+    port = int(os.environ["PYTHON_TEST_PORT"])
+    address = b"\x02\0" + port.to_bytes(2, "big") + bytes([127, 0, 0, 1]) + bytes(8)
+    return libc("connect", int(made.split()[1]), address, 16)
+
+
+def scribble() -> str:
+    """Writes into the parent's memory, where it says."""
+    ours = ctypes.create_string_buffer(b"changed")
+    local = (ctypes.c_void_p * 2)(ctypes.addressof(ours), 7)
+    remote = (ctypes.c_void_p * 2)(int(os.environ["PYTHON_TEST_ADDRESS"]), 7)
+    return libc("process_vm_writev", os.getppid(), local, 1, remote, 1, 0)
+
+
+def tried(action: Callable[[], object]) -> str:
+    try:
+        return f"done: {action()!r}"
+    except OSError as error:
+        return f"refused: {error.strerror}"
+
+
+def threads() -> str:
+    found: list[str] = []
+    started = [threading.Thread(target=found.append, args=("x",)) for _ in range(3)]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    return "".join(found)
+
+
+def file() -> str:
+    return os.environ["PYTHON_TEST_FILE"]
+
+
+HARM: dict[str, Callable[[], str]] = {
+    "connect": connect,
+    "unix": lambda: libc("socket", 1, 1, 0),
+    "secrets": lambda: tried(lambda: Path(f"/proc/{os.getppid()}/environ").read_bytes()),
+    "memory": lambda: tried(lambda: os.open(f"/proc/{os.getppid()}/mem", os.O_RDWR)),
+    "scribble": scribble,
+    "trace": lambda: libc("ptrace", 16, os.getppid(), None, None),
+    "signal": lambda: libc("kill", os.getppid(), 0),
+    "limit": lambda: libc("prlimit64", os.getppid(), 0, (ctypes.c_ulong * 2)(1, 1), None),
+    "fork": lambda: libc("fork"),
+    "program": lambda: libc("execve", b"/bin/true", None, None),
+    "spy": lambda: tried(lambda: Path(file()).read_bytes()),
+    "list": lambda: tried(lambda: list(Path(file()).parent.iterdir())),
+    "overwrite": lambda: tried(lambda: os.open(file(), os.O_WRONLY)),
+    "truncate": lambda: libc("truncate", file().encode(), 0),
+    "create": lambda: tried(lambda: os.open(file() + ".new", os.O_CREAT | os.O_WRONLY)),
+    "delete": lambda: libc("unlink", file().encode()),
+    "escape": lambda: libc("unshare", 0x10000000),
+    "mount": lambda: libc("mount", b"none", b"/tmp", b"tmpfs", 0, None),
+    "keys": lambda: libc("syscall", ctypes.c_long(250), ctypes.c_long(0), ctypes.c_long(-3)),
+    "uring": lambda: libc("syscall", ctypes.c_long(425), ctypes.c_long(1), bytes(120)),
+}
+
+
 def chatter() -> str:
     print("noise" * 1_000_000, flush=True)
     print("noise" * 1_000_000, file=sys.stderr, flush=True)
     return "quiet"
 
 
-DEEDS = {
+DEEDS: dict[str, Callable[[], object]] = {
+    **HARM,
+    "threads": threads,
     "hang": hang,
     "sleep": lambda: time.sleep(10_000),
     "segfault": lambda: ctypes.string_at(0),

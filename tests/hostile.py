@@ -3,9 +3,11 @@
 ``python -m tests.hostile FOLDER`` writes them, to try them out by hand.
 """
 
+import bz2
 import io
 import random
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -14,8 +16,16 @@ from tests.parsers.files import docx, epub, odf, paragraph, pdf, zipped
 GARBAGE = random.Random(1).randbytes(50_000)
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)
 BODY = [[(50, 700, 12, "Some text that is long enough to be a paragraph")]] * 3
+# Python's reader of mails takes time with the square of this header's length.
+SLOW_MAIL = (
+    b'From: a@b.c\nSubject: x\nContent-Type: multipart/mixed; boundary="' + b";" * 10**6 + b"\n\nBody\n"
+)
 LAUGHS = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]>'
 SPY = '<!DOCTYPE x [<!ENTITY b SYSTEM "file:///etc/passwd">]>'
+MANY = (
+    '<table:table><table:table-row table:number-rows-repeated="900"><table:table-cell '
+    'table:number-columns-repeated="900"><text:p>word</text:p></table:table-cell></table:table-row></table:table>'
+)
 LOCKED = {
     "META-INF/encryption.xml": '<e xmlns:n="http://www.w3.org/2001/04/xmlenc#">'
     '<n:CipherReference URI="OEBPS/a.xhtml"/></e>'
@@ -41,6 +51,7 @@ def documents() -> dict[str, tuple[bytes, str]]:
             zipped({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": GARBAGE,
                     "META-INF/manifest.xml": "<m><encryption-data/></m>"}), "is encrypted",
         ),
+        "many.ods": (odf("spreadsheet", MANY), r"gives [\d,]+ chunks or more, for only [\d,]+ bytes"),
         "deep.ods": (odf("spreadsheet", "<table:table>" * 10_000 + "</table:table>" * 10_000), "too deeply"),
         "locked.epub": (epub({"a.xhtml": "<p>x</p>"}, ["a.xhtml"], LOCKED), "digital rights"),
         "encrypted.pdf": (pdf(BODY).replace(b"/Info", LOCK), "is encrypted; save it without a password"),
@@ -49,6 +60,8 @@ def documents() -> dict[str, tuple[bytes, str]]:
         "cut.pdf": (pdf(BODY)[:200], "damaged or cut-off PDF"),
         "garbage.docx": (GARBAGE, "binary data of no known format"),
         "picture.pdf": (b"\x89PNG\r\n\x1a\n" + GARBAGE, "looks like an image"),
+        "slow.eml": (SLOW_MAIL, "took more than 1 s"),
+        "nested.zip": (_nested(), "with all that is packed in it, which is too much for"),
         "program.txt": (b"\x7fELF\x02\x01\x01" + GARBAGE, "a program or library"),
     }  # fmt: skip
 
@@ -70,6 +83,18 @@ def _crowd(entries: int) -> bytes:
         for at in range(entries):
             archive.writestr(f"{at}", "")
         archive.writestr("word/document.xml", "<x/>")
+    return file.getvalue()
+
+
+def _nested() -> bytes:
+    """Each part by itself is within all limits, and so is what they are packed in."""
+    tape = tarfile.TarInfo("zeros.txt")
+    tape.size = 30_000_000
+    part = bz2.compress(tape.tobuf() + bytes(30_000_000 + 1024))
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for at in range(4):
+            archive.writestr(f"{at}.tar.bz2", part)
     return file.getvalue()
 
 

@@ -5,8 +5,9 @@ import gzip
 import io
 import lzma
 import tarfile
+import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -16,12 +17,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor import listing
-from ingestor.containers import Containers
+from ingestor.containers import Containers, Unpack
 from ingestor.decide import Scope
+from ingestor.isolation import Defect, Isolation
+from ingestor.isolation_process import Limits
 from ingestor.listing import Source
+from ingestor.members import Broken, Member
 from ingestor.model import Blob, CollectionName, Item, SourceName
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
-from ingestor.unpack import unpack
+from ingestor.spool import Unpacked
+from ingestor.unpack import holds_members
+from ingestor.unpack import unpack as members_of
+from tests.hostile import SLOW_MAIL
 
 TIME = (2024, 1, 2, 3, 4, 6)
 Files = Mapping[str, bytes | str]
@@ -54,6 +61,19 @@ def mailed(attached: Files) -> bytes:
         data = content.encode() if isinstance(content, str) else content
         message.add_attachment(data, maintype="application", subtype="octet-stream", filename=name)
     return message.as_bytes()
+
+
+def unpack(blob: Blob, archives: bool = True) -> Unpacked | None:
+    """What a process of isolation.py finds, found in this one."""
+    if not holds_members(blob):
+        return None
+    unpacked = Unpacked()
+    for one in members_of(blob, archives):
+        if isinstance(one, Broken):
+            unpacked.drop(one.name, one.reason)
+        else:
+            unpacked.add([one.member], one.data)
+    return unpacked
 
 
 @dataclass
@@ -94,13 +114,19 @@ class World:
 class Journal:
     """What a reconciler would know of the world's documents after each listing."""
 
-    def __init__(self, world: World, archives: bool = True) -> None:
-        self.world, self.archives = world, archives
+    def __init__(
+        self,
+        world: World,
+        archives: bool = True,
+        unpack: Unpack = unpack,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.world, self.archives, self.unpack, self.clock = world, archives, unpack, clock
         self.items: dict[str, Item] = {}
         self.restart()
 
     def restart(self) -> None:
-        self.containers = Containers(self.world.fetch, self.archives)
+        self.containers = Containers(self.world.fetch, self.archives, self.unpack, self.clock)
         self.source = Source(
             SourceName("s"), CollectionName("c"), self.world, None, expand=self.containers.expand,  # type: ignore[arg-type]
         )  # fmt: skip
@@ -312,7 +338,7 @@ def test_a_mailbox_is_its_messages() -> None:
         ("a.tgz", gzip.compress(b"no tar at all" * 100, mtime=0), "damaged"),
         ("a.tgz", tarred({"b.md": "B" * 9999}, "w:gz")[:-40], "damaged"),
         ("a.tar", tarred({"b.md": "B" * 9999})[:5000], "damaged"),
-        ("a.zip", zipped({f"{n}.md": "" for n in range(20_001)}), "more than 20,000 files"),
+        ("a.zip", zipped({f"{n}.md": "" for n in range(50_001)}), "more than 50,000 files"),
         ("a.zip", zipped({f"{n}.txt": bytes(20_000_000) for n in range(6)}), "too much"),
         (
             "a.tgz",
@@ -428,3 +454,140 @@ def test_a_zip_with_a_broken_byte_loses_no_other_member(data: st.DataObject) -> 
         for member in opened.members.values():
             if member.problem is None:
                 opened.read(member)
+
+
+def bomb(parts: int = 3) -> bytes:
+    """Each part by itself is within all limits, and so is what they are packed in."""
+    part = bz2.compress(tarred({"zeros.txt": bytes(400_000)}))
+    return zipped({f"{n}.tar.bz2": part for n in range(parts)})
+
+
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingestor.members._FREE", 10**6)
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("name", ["a.zip", "m.eml"])
+def test_one_budget_holds_for_all_that_is_packed_in_a_container(name: str) -> None:
+    world = World()
+    world.put(name, bomb() if name == "a.zip" else mailed({"a.zip": bomb()}))
+    world.put("b.md", b"B")
+    journal = Journal(world)
+    assert journal.look()[0] == {name, "b.md"}
+    for _ in range(2):
+        with pytest.raises(BadDocument, match="with all that is packed in it, which is too much"):
+            journal.read(name)
+        journal.restart()
+
+
+def test_the_members_of_a_whole_tree_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingestor.members.MOST_MEMBERS", 100)
+    inner = zipped({f"{n}.md": "" for n in range(60)})
+    world = World()
+    world.put("fine.zip", zipped({"a.zip": inner}))
+    world.put("many.zip", zipped({"a.zip": inner, "b.zip": inner}))
+    journal = Journal(world)
+    assert len(journal.look()[0]) == 63
+    assert journal.read("fine.zip") == b""
+    with pytest.raises(BadDocument, match="more than 100 files"):
+        journal.read("many.zip")
+
+
+@pytest.mark.usefixtures("strict")
+def test_a_container_that_became_too_much_keeps_what_it_had() -> None:
+    world = World()
+    world.put("m.eml", mailed({"b.md": "B"}))
+    journal = Journal(world)
+    journal.look()
+    world.put("m.eml", mailed({"a.zip": bomb()}))
+    assert journal.look() == ({"m.eml"}, set())
+    assert journal.look() == (set(), set())
+    with pytest.raises(Transient, match="stays as it was: it would unpack to"):
+        journal.read("m.eml/!/b.md")
+
+
+def test_a_container_that_takes_too_long_costs_itself_alone() -> None:
+    world = World()
+    world.put("a.eml", SLOW_MAIL)
+    world.put("sound.eml", mailed({"c.md": "C"}))
+    world.put("b.md", b"B")
+    isolation = Isolation(Limits(seconds=2, processes=1))
+    journal = Journal(world, unpack=isolation.unpack)
+    assert journal.look()[0] == {"a.eml", "sound.eml", "sound.eml/!/c.md", "b.md"}
+    assert journal.trouble is None
+    assert journal.read("sound.eml/!/c.md") == b"C"
+    with pytest.raises(BadDocument, match=r"took more than 1 s; raise parsing\.seconds"):
+        journal.read("a.eml")
+    isolation.close()
+
+
+def test_containers_that_fail_slowly_do_not_hold_up_a_listing_for_long() -> None:
+    now = [0.0]
+
+    def slow(blob: Blob, archives: bool) -> Unpacked | None:
+        if not blob.name.startswith("bad"):
+            return unpack(blob, archives)
+        now[0] += 6
+        raise BadDocument("took too long")
+
+    world = World()
+    for number in range(4):
+        world.put(f"bad{number}.zip", zipped({"b.md": "B"}))
+    world.put("sound.zip", zipped({"b.md": "B"}))
+    world.put("z.md", b"Z")
+    journal = Journal(world, unpack=slow, clock=lambda: now[0])
+    assert journal.look()[0] == {"bad0.zip", "bad1.zip", "z.md"}
+    assert journal.trouble is not None
+    assert "bad2.zip can't be opened now (others took too long to fail" in journal.trouble
+    assert journal.look()[0] == {"bad2.zip", "bad3.zip"}
+    assert journal.look() == ({"sound.zip", "sound.zip/!/b.md"}, set())
+    assert journal.trouble is None
+
+
+def test_a_defect_in_reading_a_container_is_its_own() -> None:
+    def broken(blob: Blob, archives: bool) -> Unpacked | None:
+        raise Defect("ValueError: a defect")
+
+    world = World()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    world.put("b.md", b"B")
+    journal = Journal(world, unpack=broken)
+    assert journal.look()[0] == {"a.zip", "b.md"}
+    with pytest.raises(Defect):
+        journal.read("a.zip")
+
+
+@pytest.mark.parametrize(
+    ("members", "content"),
+    [
+        ([Member("a", "v", 2)], b"a"),
+        ([Member("a", "v", -1), Member("b", "v", 2)], b"a"),
+        ([Member("../a", "v", 1)], b"a"),
+        ([Member("/a", "v", 1)], b"a"),
+        ([Member("a/!/../b", "v", 1)], b"a"),
+        ([Member("a", "v", 1), Member("a", "v", 1)], b"ab"),
+        ([Member("a", "v", 10**10, problem=None)], b""),
+    ],
+    ids=range(7),
+)
+def test_what_a_process_says_of_members_is_not_believed(members: list[Member], content: bytes) -> None:
+    with pytest.raises(BadDocument, match=r"makes? no sense"):
+        Unpacked().add(members, content)
+
+
+def test_a_process_finds_what_is_found_here() -> None:
+    parts = {
+        "m.eml": mailed({"in.zip": zipped({"b.md": "B", "c.md": "C" * 10**6})}),
+        "bad.zip": zipped({})[:9] * 9,
+    }
+    blob = Blob(tarred({**parts, **{f"{n}.md": str(n) for n in range(2500)}}), "a.tar")
+    isolation = Isolation(Limits(processes=1))
+    found, same = isolation.unpack(blob, True), unpack(blob)
+    assert found is not None and same is not None
+    assert found.members == same.members
+    assert {name: found.read(found.members[name]) for name in found.members} == {
+        name: same.read(same.members[name]) for name in same.members
+    }
+    assert found.broken == same.broken
+    isolation.close()

@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.isolation import Defect, Isolated, Isolation, Limits
+from ingestor.isolation import Defect, Isolated, Isolation
+from ingestor.isolation_process import Limits
 from ingestor.isolation_wire import decode, encode, pack
 from ingestor.model import Blob, Block, Document
 from ingestor.ports import BadDocument, Transient
-from ingestor.registry import Options
+from ingestor.registry import Options, find, kinds
 from ingestor.work import Stopped
 from tests.bad_parser import installed
 from tests.e2e.project import wait
+from tests.parsers.files import docx, epub, odf, paragraph, pdf, pptx, shape, xlsx
 
 Parse = Callable[..., str]
 
@@ -165,9 +167,10 @@ def test_stopping_ends_a_document_under_way_and_the_processes(parse: Parse) -> N
 
 PARENT = """
 import os, sys
-from ingestor.isolation import Isolation, Limits
+from ingestor.isolation import Isolation
+from ingestor.isolation_process import Limits
 from ingestor.model import Blob
-from ingestor.registry import Options
+from ingestor.registry import Options, find, kinds
 isolation = Isolation(Limits(seconds=1, processes=2))
 print(isolation.parse("bad", Options(), Blob(b"pid", "a")).text, flush=True)
 isolation.parse("bad", Options(), Blob(sys.argv[1].encode(), "a"))
@@ -249,3 +252,29 @@ def test_any_document_survives_the_pipe(document: Document) -> None:
     import json
 
     assert decode(json.loads(pack(encode(document)))) == document
+
+
+SAMPLES = {
+    "pdf": ("a.pdf", pdf([[(50, 700, 24, "Head"), (50, 650, 10, "It says little.")]])),
+    "docx": ("a.docx", docx(paragraph("Text of it."))),
+    "pptx": ("a.pptx", pptx("", shape("Title", placeholder="title") + shape("What it says."))),
+    "xlsx": ("a.xlsx", xlsx({"Sums": "<row><c><v>1</v></c><c><v>2</v></c></row>" * 2})),
+    "odf": ("a.odt", odf("text", "<text:h>Head</text:h><text:p>Text.</text:p>")),
+    "epub": ("a.epub", epub({"a.xhtml": "<h1>Chapter</h1><p>Once.</p>"}, ["a.xhtml"])),
+    "rtf": ("a.rtf", rb"{\rtf1\ansi Some text.\par}"),
+    "html": ("a.html", b"<h1>Head</h1><p>Text and <code>code</code>.</p>"),
+    "mail": ("a.eml", b"From: a@b.c\nSubject: Hello\nDate: Tue, 2 Jan 2024 03:04:05 +0000\n\nText.\n"),
+    "code": ("a.rs", b"fn main() {\n    let a = 1;\n}\n"),
+}
+
+
+def test_every_isolated_parser_works_behind_the_walls() -> None:
+    """What they import late and open (grammars, fonts, native libraries) is to be had there."""
+    isolated = {kind for kind in kinds("parsers") if getattr(find("parsers", kind).build, "isolated", False)}
+    assert isolated == SAMPLES.keys()
+    isolation = Isolation(Limits(processes=1))
+    for kind, (name, data) in SAMPLES.items():
+        plugin, blob = find("parsers", kind), Blob(data, name)
+        here = plugin.build(plugin.options()).parse(blob)
+        assert isolation.parse(kind, plugin.options(), blob) == here
+    isolation.close()

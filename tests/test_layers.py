@@ -58,6 +58,7 @@ MAY_THREAD = {
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
     "ingestor.language": "a Lock: the model is loaded once, whoever needs it first",
     "ingestor.isolation": "a queue: all workers share the processes; and the flag that stops them",
+    "ingestor.isolation_process": "Event, as the type of that flag",
     "ingestor.chroma_child": "its own process, with a thread that ends it when its parent dies",
     "connectors.files": "a Lock: most remote file systems serve one caller at a time",
     "connectors._imap_sessions": "a Lock: workers share connections; a Timer closes what is idle",

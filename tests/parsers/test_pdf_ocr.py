@@ -7,7 +7,8 @@ from functools import cache
 
 import pytest
 
-from ingestor.isolation import Isolated, Isolation, Limits
+from ingestor.isolation import Isolated, Isolation
+from ingestor.isolation_process import Limits
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument
 from ingestor.registry import find
