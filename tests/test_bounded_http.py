@@ -1,4 +1,4 @@
-"""A language model's server that means harm: each request ends soon, in little memory, with a clear reason."""
+"""A language model's server that means harm: each request ends soon, with a clear reason, in little memory."""
 
 import gzip
 import socket
