@@ -31,7 +31,7 @@ def read_config(path: Path) -> Config:
     umask(UMASK)
     config = load(path, environ)
     for warning in config.warnings:
-        print(f"{path}: warning: {warning}", file=sys.stderr)
+        print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
     return config
 
 

@@ -1,4 +1,4 @@
-"""A language model's server that means harm: each request ends soon, with a clear reason, in little memory."""
+"""A server of a language model that means harm: requests end soon, in little memory, with clear reasons."""
 
 import gzip
 import socket
