@@ -41,7 +41,7 @@ def config_in_force(path: Path) -> InForce:
     found = in_force(path, environ)
     if found.error is None:
         for warning in found.config.warnings:
-            print(f"{path}: warning: {warning}", file=sys.stderr)
+            print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
     return found
 
 
