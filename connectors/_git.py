@@ -17,6 +17,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from weakref import finalize
 
+from connectors._private import close
 from ingestor.ports import NeedsHuman, Transient
 
 _LOCAL_SECONDS = 300.0  # for what needs no network
@@ -137,7 +138,8 @@ class Clone:
     def _alone(self) -> Iterator[None]:
         """Several sources, and several programs, may share the clone."""
         try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            close(self.folder)
             lock = os.open(f"{self.folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             reason = f"{error.strerror}: choose another folder with `cache`"

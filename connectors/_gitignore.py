@@ -4,6 +4,10 @@ Git decides level by level: a directory that is ignored is not entered, and what
 judged by patterns that match *it*, not its parents. Libraries that judge a whole path at once get
 ``foo/**`` with ``!foo/keep.md``, and names with a newline, wrong. Unlike git, ``?`` matches a character
 rather than a byte.
+
+Anybody who may write a file may write a pattern, so a match never backtracks: each star takes the first
+place where the characters behind it fit, and keeps it (an atomic group). They have a fixed number, so a later
+place would only leave less of the name for the rest.
 """
 
 import re
@@ -37,7 +41,11 @@ _TOKEN = re.compile(
 )
 _MEMBER = re.compile(r"\[:(?P<name>\w*):\]|(?P<low>\\?.)(?:-(?P<high>\\?.))?", re.DOTALL)
 _NEVER = "(?!)"
-_UNPADDED = re.compile(r"((?:\\(?:.|\Z)|[^\\])*?) *", re.DOTALL)  # an escaped space at the end stays
+_STAR = "[^/]*"
+_ANYWHERE = "(?:[^/]*+/)*?"
+_LONGEST = 1000  # characters of a line
+_MOST = 5000  # lines of a file
+_SMALL = 4096  # characters of a file whose rules are worth remembering
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +63,9 @@ class Rules:
     lines: tuple[_Line, ...]  # last first
     names: re.Pattern[str]  # matches wherever one of the name patterns does
     paths: re.Pattern[str]
+
+    def __len__(self) -> int:
+        return len(self.lines)
 
     @property
     def negates(self) -> bool:
@@ -97,9 +108,27 @@ def selects(include: Rules, exclude: Rules, names: Sequence[str]) -> bool:
     return taken
 
 
-@lru_cache(maxsize=1024)
 def rules_of_file(text: str) -> Rules:
-    return rules(line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n"))
+    """Raises ValueError, with what is wrong, for a file that would take too long to match."""
+    return _remembered(text) if len(text) <= _SMALL else _of_file(text)
+
+
+def _of_file(text: str) -> Rules:
+    lines = [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
+    if len(lines) > _MOST:
+        raise ValueError(f"has more than {_MOST:,} lines")
+    for number, line in enumerate(lines, 1):
+        if (wrong := too_long(line)) and not line.startswith("#"):
+            raise ValueError(f"line {number} {wrong}")
+    return rules(lines)
+
+
+_remembered = lru_cache(maxsize=1024)(_of_file)
+
+
+def too_long(pattern: str) -> str | None:
+    """What is wrong with the length of a pattern, if anything is."""
+    return f"has more than {_LONGEST:,} characters" if len(pattern) > _LONGEST else None
 
 
 def _union(patterns: Iterable[str]) -> re.Pattern[str]:
@@ -109,8 +138,7 @@ def _union(patterns: Iterable[str]) -> re.Pattern[str]:
 def _line(text: str) -> _Line | None:
     if text.startswith("#"):
         return None
-    unpadded = _UNPADDED.fullmatch(text)
-    text = unpadded[1] if unpadded else text
+    text = _unpadded(text)
     negated = text.startswith("!")
     text = text.removeprefix("!")
     directories_only = text.endswith("/")
@@ -122,17 +150,55 @@ def _line(text: str) -> _Line | None:
     return _Line(re.compile(regex, re.DOTALL), whole_path, directories_only, negated)
 
 
+def _unpadded(text: str) -> str:
+    """Without the spaces at its end; an escaped one stays."""
+    bare = text.rstrip(" ")
+    escaped = (len(bare) - len(bare.rstrip("\\"))) % 2 == 1
+    return f"{bare} " if escaped and bare != text else bare
+
+
 def _translate(glob: str) -> str:
-    return "".join(_token(match) for match in _TOKEN.finditer(glob))
+    tokens: list[str] = []
+    for match in _TOKEN.finditer(glob):
+        tokens.append(_token(match))
+        if tokens[-1] == _NEVER:
+            return _NEVER
+    first, *more = [_parted(run, _STAR) for run in _parted(tokens, _ANYWHERE)]
+    if not more:
+        return _to_the_end(first)
+    between = "".join(f"(?>{_ANYWHERE}{_earliest(run)})" for run in more[:-1])
+    return f"{_earliest(first)}{between}{_ANYWHERE}{_to_the_end(more[-1])}"
+
+
+def _parted(tokens: Sequence[str], mark: str) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    for token in tokens:
+        if token == mark:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
+
+
+def _earliest(parts: Sequence[Sequence[str]]) -> str:
+    """What stands between stars, each part at the first place where it fits."""
+    first, *more = ["".join(part) for part in parts]
+    return first + "".join(f"(?>{_STAR}?{part})" for part in more)
+
+
+def _to_the_end(parts: Sequence[Sequence[str]]) -> str:
+    if len(parts) == 1:
+        return _earliest(parts)
+    return f"{_earliest(parts[:-1])}{_STAR}{''.join(parts[-1])}"
 
 
 def _token(match: re.Match[str]) -> str:
     if match["anywhere"]:
-        return "(?:.*/)?"
+        return _ANYWHERE
     if match["below"]:
         return ".+"
     if match["star"]:
-        return "[^/]*"
+        return _STAR
     if match["one"]:
         return "[^/]"
     if match["set"]:

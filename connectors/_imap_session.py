@@ -21,6 +21,7 @@ from ingestor.ports import NeedsHuman, Transient
 
 SECONDS = 60.0  # that a server may be silent for
 _PARTING = 5.0  # and at the end
+_MOST = 512 * 2**20  # bytes of one answer
 _HANDSHAKE = (
     "WRONG_VERSION_NUMBER",
     "UNSUPPORTED_PROTOCOL",
@@ -30,6 +31,30 @@ _HANDSHAKE = (
 _TROUBLE = (imaplib.IMAP4.error, OSError, ValueError, OverflowError, MemoryError)
 
 Tls = Literal["starttls"] | bool
+
+
+class _Bounded(imaplib.IMAP4):
+    """Breaks off where an answer is longer than any can be, or is announced to be."""
+
+    heard = 0
+
+    def read(self, size: int) -> bytes:
+        self._count(size)
+        return super().read(size)
+
+    def readline(self) -> bytes:
+        line = super().readline()
+        self._count(len(line))
+        return line
+
+    def _count(self, size: int) -> None:
+        self.heard += size
+        if self.heard > _MOST:
+            raise self.abort(f"it sends more than {_MOST:,} bytes at once")
+
+
+class _BoundedTls(_Bounded, imaplib.IMAP4_SSL):
+    pass
 
 
 class Refused(Transient):
@@ -67,7 +92,7 @@ class Session:
         self._examined: tuple[bytes, int] | None = None  # the open folder, and its UIDVALIDITY
         self.sound = True
         with self._talking():
-            self._imap = _connected(server)
+            self._imap: _Bounded = _connected(server)
         try:
             self._enter()
         except BaseException:
@@ -191,6 +216,8 @@ class Session:
     def _talking(self) -> Iterator[None]:
         """Whatever breaks off a talk leaves a connection that says nothing sensible any more."""
         self.sound = False
+        if (imap := getattr(self, "_imap", None)) is not None:
+            imap.heard = 0
         try:
             yield
         except _TROUBLE as error:
@@ -206,11 +233,11 @@ class Session:
         return words.replace(password, "***") if password else words
 
 
-def _connected(server: Server) -> imaplib.IMAP4:
+def _connected(server: Server) -> _Bounded:
     if server.tls is True:
         context = ssl.create_default_context()
-        return imaplib.IMAP4_SSL(server.host, server.port, ssl_context=context, timeout=SECONDS)
-    imap = imaplib.IMAP4(server.host, server.port, timeout=SECONDS)
+        return _BoundedTls(server.host, server.port, ssl_context=context, timeout=SECONDS)
+    imap = _Bounded(server.host, server.port, timeout=SECONDS)
     if server.tls == "starttls":
         try:
             _secure(imap, server)

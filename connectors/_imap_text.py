@@ -19,8 +19,8 @@ _VERBATIM = "raw:"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LISTED = re.compile(rb'\(([^)]*)\) (?:NIL|"(?:\\.|[^\\"])") (.*)', re.DOTALL)
 _ABSENT = (rb"\noselect", rb"\nonexistent")
-_FLAGS = re.compile(rb"FLAGS \([^)]*\)")
-_DELETED = re.compile(rb"FLAGS \((?:[^)]* )?\\Deleted[ )]", re.IGNORECASE)
+_FLAGS = re.compile(rb"FLAGS \([^()]*+\)")
+_DELETED = re.compile(rb"FLAGS \((?:[^()]* )?\\Deleted[ )]", re.IGNORECASE)
 _UID = re.compile(rb"\bUID (\d+)")
 _SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)")
 _RECEIVED = re.compile(rb'\bINTERNALDATE "([^"]*)"')
@@ -132,9 +132,17 @@ def may_pass(words: str) -> bool:
 
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     """Of readable names; ``*`` stands for anything, everything else for itself."""
-    wholes = [".*".join(map(re.escape, pattern.split("*"))) for pattern in patterns]
+    wholes = [_glob(pattern) for pattern in patterns]
     whole = re.compile("|".join(f"(?:{one})" for one in wholes) or r"(?!)", re.DOTALL)
     return lambda name: bool(whole.fullmatch(name))
+
+
+def _glob(pattern: str) -> str:
+    """Each star stops at the first place where the next part fits, and never goes on: no backtracking."""
+    first, *more = map(re.escape, pattern.split("*"))
+    if not more:
+        return first
+    return first + "".join(f"(?>.*?{part})" for part in more[:-1]) + ".*" + more[-1]
 
 
 def address(user: str, host: str, port: int | None, folder: str, validity: int, uid: int) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from connectors._gitignore import Rules, rules, selects
+from connectors._gitignore import Rules, rules, selects, too_long
 from ingestor.units import Size
 
 # Version control, and what editors, office programs, browsers and desktops leave while they work.
@@ -20,6 +20,8 @@ NOT_DOCUMENTS = (
 def _pattern(pattern: str) -> str:
     if re.fullmatch(r"\s*", pattern):
         raise ValueError("must not be empty")
+    if wrong := too_long(pattern):
+        raise ValueError(wrong)
     return pattern
 
 

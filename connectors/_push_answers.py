@@ -158,12 +158,19 @@ def _metadata(field: str | None) -> Metadata:
     """Of the header ``Metadata``."""
     try:
         found = json.loads((field or "{}").encode("latin-1"), parse_constant=_no_number)
-        json.dumps(found, ensure_ascii=False).encode()  # lone surrogates are no text
-    except ValueError:
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # lone surrogates are no text
+    except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or not all(isinstance(v, str | int | float) for v in found.values()):
+    if not isinstance(found, dict) or not all(map(_is_scalar, found.values())):
         raise Refused(400, "the header Metadata must be a JSON object of texts, numbers and booleans")
     return tuple(found.items())
+
+
+def _is_scalar(value: object) -> bool:
+    """A number must fit where Chroma keeps it: 64 bits."""
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**63
+    return isinstance(value, str | float)
 
 
 def _no_number(name: str) -> float:

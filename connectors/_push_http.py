@@ -1,10 +1,12 @@
 """A small HTTP server for callers who hold a secret: one request a connection, everything bounded.
 
 Rules of this file. It knows nothing of documents: a ``Request`` goes to ``answer``, which returns an
-``Answer`` or raises ``Refused``. ``WORKERS`` requests are worked on, others wait; from ``OPEN`` on they are
-told to come again. Each connection has a time until which it must be done; whoever is slower is cut off. A
-body is read when it is asked for, and only if its length was said beforehand. Nothing of a request is logged
-but its method and target.
+``Answer`` or raises ``Refused``. ``WORKERS`` requests are worked on, others wait. Until a connection has said
+what it wants it takes up no worker, and again when all that is left is to hear it out: one thread looks after
+all of those. With ``OPEN`` connections the oldest that said nothing yet makes room for the next; where there
+is none, that one is told to come again. Each connection has a time until which it must be done; whoever is
+slower is cut off. A body is read when it is asked for, and only if its length was said beforehand. Nothing of
+a request is logged but its method and target.
 """
 
 import json
@@ -12,14 +14,19 @@ import logging
 import socket
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
+from io import BufferedReader
 from math import inf
+from selectors import EVENT_READ, DefaultSelector
 from socketserver import ThreadingTCPServer
 from typing import Any
+
+from connectors._push_heads import LARGEST, Head, Resumed
 
 WORKERS = 8
 OPEN = 128
@@ -31,6 +38,7 @@ _PIECE = 2**16
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 )
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +69,10 @@ class Request(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: "Server"
     _read = False  # the whole body
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile = BufferedReader(Resumed(self.server.head(self.connection), self.connection))
 
     @property
     def length(self) -> int:
@@ -151,48 +163,75 @@ class Server(ThreadingTCPServer):
         self.address_family = found[0]
         self.answer = answer
         self._until: dict[socket.socket, float] = {}  # when each open connection is cut off
+        self._waiting: dict[socket.socket, Head | None] = {}  # none of a worker's; None: being heard out
+        self._heads: dict[socket.socket, bytes] = {}  # of requests that are worked on
+        self._lingering: set[socket.socket] = set()
+        self._back: deque[socket.socket] = deque()  # from workers, to be heard out
+        self._selector = DefaultSelector()
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="push")
         super().__init__((host, port), Request)
+        self._selector.register(self.socket, EVENT_READ)
+        self.timeout = 0
 
     def turn(self, seconds: float) -> None:
-        """Take up a connection if one comes within that time, and cut off whoever is too slow."""
-        self.timeout = seconds
-        self.handle_request()
+        """Take up what comes within that time, and cut off whoever is too slow."""
+        while self._back:
+            self._await(self._back.popleft(), None)
+        for key, _ in self._selector.select(seconds):
+            if key.fileobj is self.socket:
+                self.handle_request()
+            elif key.fileobj in self._waiting:
+                self._hear(key.fileobj)
         now = time.monotonic()
         self._cut([connection for connection, until in list(self._until.items()) if until < now])
 
+    def server_close(self) -> None:
+        with suppress(KeyError):  # it could not be listened on
+            self._selector.unregister(self.socket)
+        super().server_close()
+
     def finish(self) -> None:
         """After ``server_close``: nobody is let in any more, and who is in has a few seconds."""
+        self._cut([connection for connection, head in self._waiting.items() if head and not head.data])
         until = time.monotonic() + GRACE
         while self._until and time.monotonic() < until:
-            time.sleep(0.02)
+            self.turn(0.02)
         self._cut(list(self._until))
         self._workers.shutdown()
+        self._selector.close()
+
+    def head(self, connection: socket.socket) -> bytes:
+        """What it has said so far, once."""
+        return self._heads.pop(connection, b"")
 
     def allow(self, connection: socket.socket, seconds: float) -> None:
         self._until[connection] = time.monotonic() + PROMPT + seconds
 
     def linger(self, connection: socket.socket) -> None:
-        self._until[connection] = time.monotonic() + _LINGER
+        """Hear it out, for a moment, once its request is done with."""
         with suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
-            while connection.recv(_PIECE):
-                pass
+            self._lingering.add(connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if len(self._until) >= OPEN:
+        if len(self._until) >= OPEN and not self._made_room():
             with suppress(OSError):
                 request.send(_BUSY)
             self.shutdown_request(request)
             return
-        self._until[request] = inf
-        self._workers.submit(self.process_request_thread, request, client_address)
+        self.allow(request, 0)
+        self._await(request, Head(client_address))
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         self.allow(request, 0)
         super().finish_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
+        if request in self._lingering:
+            self._lingering.discard(request)
+            self._until[request] = time.monotonic() + _LINGER
+            self._back.append(request)
+            return
         self._until.pop(request, None)
         super().shutdown_request(request)
 
@@ -200,7 +239,51 @@ class Server(ThreadingTCPServer):
         broken_off = isinstance(sys.exception(), OSError)
         _log.log(logging.DEBUG if broken_off else logging.ERROR, "from %s", client_address[0], exc_info=True)
 
+    def _await(self, connection: socket.socket, head: Head | None) -> None:
+        connection.setblocking(False)
+        self._waiting[connection] = head
+        self._selector.register(connection, EVENT_READ)
+
+    def _made_room(self) -> bool:
+        silent = next((connection for connection, head in self._waiting.items() if head), None)
+        if silent is not None:
+            self._drop(silent)
+        return silent is not None
+
+    def _hear(self, connection: Any) -> None:
+        head = self._waiting[connection]
+        try:
+            data = connection.recv(_PIECE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._drop(connection)
+        elif head and head.completed(data):
+            self._begin(connection, head)
+        elif head and len(head.data) > LARGEST:
+            with suppress(OSError):
+                connection.send(_TOO_LARGE)
+            self._drop(connection)
+
+    def _begin(self, connection: socket.socket, head: Head) -> None:
+        self._selector.unregister(connection)
+        del self._waiting[connection]
+        connection.setblocking(True)
+        self._until[connection] = inf
+        self._heads[connection] = bytes(head.data)
+        self._workers.submit(self.process_request_thread, connection, head.address)
+
+    def _drop(self, connection: socket.socket) -> None:
+        self._selector.unregister(connection)
+        del self._waiting[connection]
+        self.shutdown_request(connection)
+
     def _cut(self, connections: list[socket.socket]) -> None:
         for connection in connections:
+            if connection in self._waiting:
+                self._drop(connection)
+                continue
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)

@@ -19,6 +19,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Literal
 
+from connectors._private import close
 from ingestor.model import Scalar
 from ingestor.ports import NeedsHuman, Transient
 
@@ -97,6 +98,7 @@ class Store:
 
     def identity(self) -> str:
         with self.opened() as db:
+            close(self.path, *(self.path.with_name(f"{self.path.name}-{end}") for end in ("wal", "shm")))
             return str(db.execute("SELECT id FROM store").fetchone()[0])
 
     @contextmanager
@@ -123,9 +125,10 @@ class Store:
 
     def _make(self) -> None:
         """Whole from the first moment, whoever else makes it at the same time."""
-        self.folder.mkdir(exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
         draft = self.folder / f"{token_hex(8)}.new"
         try:
+            draft.touch(0o600)
             with closing(_connected(draft, "rwc")) as db:
                 db.execute("PRAGMA journal_mode=WAL")
                 db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={_FORMAT}; COMMIT;")

@@ -16,7 +16,7 @@ def changed(message: str) -> list[Changed] | None:
     """The objects that it names; None where that can't be told."""
     try:
         return list(_objects(json.loads(message)))
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 

@@ -129,7 +129,7 @@ class Program:
         """A message. Raises Failed: what is cut off, or is none, may hide a record."""
         try:
             message = json.loads(line) if line.strip() else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             excerpt = self._run([]).without_secrets(line[:10_000].decode("utf-8", "replace"))[:100]

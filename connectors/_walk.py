@@ -23,6 +23,8 @@ Symlinks = Literal["skip", "inside", "follow"]
 Found = tuple[str, os.stat_result]  # key; of the file itself, where a link leads to it
 Ignores = tuple[tuple[int, Rules], ...]  # deepest first, each with the length of its directory's path
 _NO_FILE = "it is neither a file nor a folder"
+_IGNORE_FILE = 256 * 1024  # bytes
+_IN_FORCE = 10_000  # patterns of all ignore files that judge one name
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _log = logging.getLogger(__name__)
 
@@ -178,12 +180,12 @@ class Walk:
 
     def _ignores(self, place: _Place, descriptor: int) -> Ignores:
         """What the ignore files here say, before what those further up do."""
-        here = [
-            (len(place.path), rules_of_file(text))
-            for name in reversed(self._selection.ignore_files)
-            if (text := _read(name, descriptor))
-        ]
-        return (*here, *place.ignores) if here else place.ignores
+        names = reversed(self._selection.ignore_files)
+        found = [rules for name in names if (rules := _rules(name, descriptor, f"{self._path}/{place.path}"))]
+        ignores = (*((len(place.path), rules) for rules in found), *place.ignores)
+        if found and sum(len(rules) for _, rules in ignores) > _IN_FORCE:
+            raise _refused(f"the ignore files here and above have more than {_IN_FORCE:,} patterns")
+        return ignores
 
     def _miss(self, key: str, error: OSError) -> None:
         self.unknown.setdefault(key.rstrip("/"), error.strerror or str(error))
@@ -195,13 +197,43 @@ def _left_out(path: str, why: str) -> None:
     _log.info("left out, %s: %s", why, path)
 
 
-def _read(name: str, descriptor: int) -> str | None:
-    """An ignore file's text, None if there is none. Raises OSError if it can't be read."""
+@lru_cache(maxsize=4096)
+def _not_followed(path: str) -> None:
+    _log.warning("%s is a link: links to ignore files are not followed, so its patterns do not count", path)
+
+
+def _refused(why: str) -> OSError:
+    return OSError(errno.EFBIG, why)
+
+
+def _rules(name: str, descriptor: int, where: str) -> Rules | None:
+    """Of an ignore file, None if there is none. Raises OSError if it can't be read, or is too much to match.
+
+    What it leaves out must not be listed, so what lies around a file that is refused stays unknown.
+    """
     try:
-        opened = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=descriptor)
+        data = _read(name, descriptor)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return _not_followed(where + name)  # as git does
+    try:
+        return rules_of_file(os.fsdecode(data)) if data else None
+    except ValueError as error:
+        raise _refused(f"the ignore file {name} {error}") from error
+
+
+def _read(name: str, descriptor: int) -> bytes | None:
+    """An ignore file's bytes, None if there is none. Raises OSError, ELOOP for a link."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        opened = os.open(name, flags, dir_fd=descriptor)
     except FileNotFoundError:
         return None
     with open(opened, "rb") as stream:
         if not stat.S_ISREG(os.fstat(opened).st_mode):
             return None
-        return os.fsdecode(stream.read())
+        data = stream.read(_IGNORE_FILE + 1)
+    if len(data) > _IGNORE_FILE:
+        raise _refused(f"the ignore file {name} has more than {_IGNORE_FILE:,} bytes")
+    return data

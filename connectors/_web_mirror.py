@@ -15,6 +15,7 @@ from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 
+from connectors._private import close
 from connectors._web_words import Page
 from ingestor.ports import NeedsHuman, Transient
 
@@ -34,7 +35,8 @@ class Mirror:
     def alone(self) -> Iterator[None]:
         """One pass at a time, of all programs that share the file. Raises NeedsHuman."""
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            close(self._file)
             lock = os.open(f"{self._file}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             reason = f"{error.strerror}: choose another folder with `cache`"

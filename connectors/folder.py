@@ -72,7 +72,8 @@ class FolderOptions(Options):
     ignore_files: list[Annotated[str, AfterValidator(_plain_name)]] = Field(
         default=[".gitignore", ".ingestorignore"],
         description="files whose patterns leave out what lies in and below their directory, as git has it; "
-        "at the same level, those named later override",
+        "at the same level, those named later override. One that is a link counts for nothing, and one of "
+        "more than 256 KiB has all beside it wait",
     )
     max_size: Size = Field(default=50 * 10**6, description="larger files are reported and not read")
     symlinks: Symlinks = Field(

@@ -28,6 +28,7 @@ from ingestor.units import Duration
 
 _FILE_MODES = ("100644", "100755")
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
+_LATEST = 253_402_300_799  # seconds: the end of the year 9999
 _FORMAT = "--format=%x00%H %ct %cI %aN"
 
 
@@ -154,8 +155,9 @@ class Git:
         if touch is None:
             yield Item(key, blob, uri, int(size))
             return
-        extra = (("commit", touch.commit), ("author", touch.author), ("date", touch.date))
-        yield Item(key, f"{blob} {touch.commit}", uri, int(size), float(touch.seconds), extra)
+        known = (("commit", touch.commit), ("author", touch.author), ("date", touch.date))
+        extra = tuple((name, said) for name, said in known if said)
+        yield Item(key, f"{blob} {touch.commit}", uri, int(size), float(touch.seconds) or None, extra)
 
     def _place(self) -> str:
         url, ref = self._options.url.rstrip("/").removesuffix(".git").rstrip("/"), self._options.ref
@@ -200,7 +202,10 @@ def touches_of(log: bytes) -> Iterator[tuple[str, Touch]]:
 
 
 def _touch(head: str) -> Touch:
+    """A commit may have a date that git can't read, or one of no calendar: it is then the oldest of all."""
     commit, seconds, date, author = head.split(" ", 3)
+    if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= _LATEST):
+        return Touch(0, commit, "", author)
     return Touch(int(seconds), commit, date, author)
 
 

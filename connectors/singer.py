@@ -90,7 +90,7 @@ def _discovered(program: Program) -> dict[str, Any]:
     text = b"\n".join(program.lines("--config", program.config, "--discover"))
     try:
         catalog = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         catalog = None
     if not isinstance(catalog, dict) or not isinstance(catalog.get("streams"), list):
         raise NeedsHuman("`--discover` of the tap gives no catalog: set `choose: nothing`")

@@ -25,5 +25,6 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
+    os.umask(0o077)  # what it writes quotes documents
     threading.Thread(target=_end_with_parent, daemon=True).start()
     chromadb_rust_bindings.cli(["chroma", *sys.argv[1:]])

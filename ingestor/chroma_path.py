@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from uuid import UUID
 
-from ingestor import procfs
+from ingestor import private, procfs
 from ingestor.lock import Lock, hold
 from ingestor.ports import NeedsHuman, Transient
 
@@ -37,7 +37,7 @@ def claim(path: Path) -> Lock:
     Raises NeedsHuman when another process uses the folder, or when it can't be used at all.
     """
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        private.make(path, _is_ours)
     except OSError as error:
         raise NeedsHuman(f"can't make Chroma's folder {path}: {error.strerror}") from error
     lock = hold(path / LOCK)
@@ -133,6 +133,10 @@ def _segments(database: Path) -> set[str]:
             return {row[0] for row in connection.execute("SELECT id FROM segments")}
     except sqlite3.DatabaseError as error:
         raise NeedsHuman(f"can't read {database}: {error}; {REMEDY}") from error
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith((DATABASE, LOCK)) or _is_uuid(name)
 
 
 def _is_uuid(name: str) -> bool:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -26,6 +27,11 @@ _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and lon
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
 _LAST_BREATH = 2.0  # seconds for a process that answers no more to end
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
+_PASSED = {  # variables of ours that the child sees
+    *("HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ", "USER"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"),
+    *("MALLOC_ARENA_MAX", "RAYON_NUM_THREADS", "RUST_BACKTRACE", "TOKIO_WORKER_THREADS"),
+}
 _LOG_SIZE = 10_000_000  # bytes, beyond which a start begins the log anew
 
 
@@ -133,9 +139,9 @@ class ChromaServer:
 
     def _spawn(self) -> None:
         arguments = ["run", "--path", str(self.path), "--host", self.host, "--port", str(self.port)]
-        environment = {**os.environ, "RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
+        environment = _environment(os.environ)
         fresh = not self.log_path.exists() or self.log_path.stat().st_size > _LOG_SIZE
-        with self.log_path.open("wb" if fresh else "ab") as log:
+        with open(self.log_path, "wb" if fresh else "ab", opener=_private) as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own script and arguments, no shell
                 [sys.executable, "-P", str(_CHILD), *arguments],
                 stdin=subprocess.PIPE,  # kept open, and empty: its end tells the child that we are gone
@@ -192,12 +198,22 @@ class ChromaServer:
             process.stdin.close()
 
 
+def _environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """What it needs, and no secrets of the config's."""
+    passed = {name: value for name, value in ours.items() if name in _PASSED or name.startswith("LC_")}
+    return {**passed, "RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
+
+
 def free_port(host: str) -> int:
     """One that nobody listens on just now."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _status(status: int) -> str:

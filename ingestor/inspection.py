@@ -39,7 +39,7 @@ class BadRequest(Exception):
 @contextmanager
 def journal_of(config: Config) -> Iterator[Journal]:
     """The journal, which must exist; fine beside a running daemon."""
-    if not journal_path(config).exists():
+    if not _there(journal_path(config)):
         raise NeedsHuman(f"nothing was ingested yet: {config.state} holds no journal; run: ingestor sync")
     with open_journal(journal_path(config)) as journal:
         yield journal
@@ -47,7 +47,16 @@ def journal_of(config: Config) -> Iterator[Journal]:
 
 def is_running(config: Config) -> bool:
     """Whether a daemon or a sync holds the state folder."""
-    return held(lock_path(config))
+    return _there(lock_path(config)) and held(lock_path(config))
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except PermissionError as error:
+        raise NeedsHuman(
+            f"{path.parent} is closed to this user: only the one who runs ingestor may look into it"
+        ) from error
 
 
 @contextmanager
@@ -105,7 +114,7 @@ def _status(config: Config) -> Status:
     running, said = is_running(config), live.read(config.state)
     if running and str(said.pid) not in noted(lock_path(config))[:1]:
         said = Live()  # what runs has just begun, and another one said this
-    if not journal_path(config).exists():
+    if not _there(journal_path(config)):
         return gather(config, None, said, running, None)
     with journal_of(config) as journal:
         try:

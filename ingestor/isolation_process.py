@@ -125,9 +125,10 @@ class Process:
             status = -signal.SIGKILL
         said = _last_line(self._said)
         self.end()
-        if status == OUT_OF_MEMORY:
+        if status in (OUT_OF_MEMORY, -signal.SIGABRT):  # native code that gets no memory aborts
+            sure = "" if status == OUT_OF_MEMORY else "crashed (SIGABRT), most likely because it "
             most = f"{self._limits.memory / 1e9:g} GB of memory"
-            return Died(f"needed more than {most}; raise parsing.memory, or exclude it")
+            return Died(f"{sure}needed more than {most}; raise parsing.memory, or exclude it")
         if status in (-signal.SIGXCPU, -signal.SIGALRM):
             return self._too_slow()
         if status == -signal.SIGKILL:

@@ -19,7 +19,9 @@ from weakref import finalize
 
 from pydantic import AfterValidator, Field, SecretStr
 
+from ingestor import bounded_http
 from ingestor.backoff import ceiling
+from ingestor.bounded_http import Reply, Unusable
 from ingestor.fingerprint import text_digest
 from ingestor.ports import Chunker, NeedsHuman, Transient
 from ingestor.registry import Options, tuning
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 Message = tuple[str, str]  # role (system, user or assistant) and content
 Messages = tuple[Message, ...]
 
-_CONNECT = 10.0  # seconds
+_LONGEST_ANSWER = 4_000_000  # bytes
+_SHOWN = 10_000  # bytes of an error that is no JSON
+_MOST_TOKENS = 10**9  # of an answer, as the server counts
 _LONGEST_WAIT = 30.0  # seconds; the engine, which can do something else meanwhile, waits longer ones
 _AGAIN = frozenset({408, 409, 425, 429})  # besides 5xx: the same request may succeed later
 _ABOUT_THIS_TEXT = ("content_filter", "content_policy", "context_length", "exceed_context_size")
@@ -64,7 +68,12 @@ class Endpoint(Options):
         description="further fields of every request, such as `response_format`; `null` leaves out one of "
         "`temperature` (0), `seed` (0) and `max_tokens` (`answer_tokens`)",
     )
-    timeout: Duration = tuning(120.0, gt=0, allow_inf_nan=False, description="for an answer")
+    timeout: Duration = tuning(
+        120.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="for an answer, from the first byte sent to the last received",
+    )
     retries: int = tuning(
         4, ge=0, le=20, description="after no answer, a 429 or a 5xx; then the document waits its turn again"
     )
@@ -175,30 +184,32 @@ class LanguageModel:
         import httpx
 
         try:
-            response = self._client.post("/chat/completions", json=body)
+            reply = bounded_http.post(self._client, "/chat/completions", body, _LONGEST_ANSWER)
         except httpx.TimeoutException:
             raise _Busy(f"gave no answer within {self._endpoint.timeout:g} s") from None
         except httpx.TransportError as error:
             raise _Busy(f"can't be reached: {self._quoted(str(error))}") from None
-        if response.status_code == httpx.codes.OK:
-            return self._answer(response)
-        return self._refused(response)
+        except Unusable as error:
+            raise _Busy(self._quoted(str(error))) from None
+        return self._answer(reply) if reply.status == httpx.codes.OK else self._refused(reply)
 
-    def _answer(self, response: "httpx.Response") -> Answer:
+    def _answer(self, reply: Reply) -> Answer:
         try:
-            found = response.json()
+            found = json.loads(reply.content)
             text, usage = _content(found["choices"][0]), found.get("usage") or {}
-            read, written = (int(usage.get(f"{kind}_tokens") or 0) for kind in ("prompt", "completion"))
-        except (ValueError, LookupError, TypeError, AttributeError):
+            read, written = (_count(usage.get(f"{kind}_tokens") or 0) for kind in ("prompt", "completion"))
+        except RecursionError:
+            raise _Busy("sent JSON that is nested too deeply") from None
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
             raise _Busy("did not answer as an OpenAI-compatible server does; check base_url") from None
         cost = read * self._endpoint.prompt_price + written * self._endpoint.answer_price
         return Answer(text, read, written, cost / 1e6)
 
-    def _refused(self, response: "httpx.Response") -> Answer:
-        status, (said, code) = response.status_code, _reason(response)
+    def _refused(self, reply: Reply) -> Answer:
+        status, (said, code) = reply.status, _reason(reply)
         reason = self._quoted(said)
         if status in _AGAIN or status >= 500:
-            raise _Busy(f"answered {status}: {reason}", _retry_after(response.headers.get("retry-after")))
+            raise _Busy(f"answered {status}: {reason}", _retry_after(reply.headers.get("retry-after")))
         if any(mark in code for mark in _ABOUT_THIS_TEXT):
             return Answer("")
         advice = {
@@ -210,16 +221,11 @@ class LanguageModel:
 
     @cached_property
     def _client(self) -> "httpx.Client":
-        import httpx
-
         if not (self._key.isascii() and self._key.isprintable()):
             raise NeedsHuman(self._said("can't be asked: api_key must be one line of ASCII"))
-        client = httpx.Client(
-            base_url=self._endpoint.base_url,
-            headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
-            timeout=httpx.Timeout(self._endpoint.timeout, connect=_CONNECT, pool=None),
-            limits=httpx.Limits(max_connections=self._endpoint.concurrency),
-        )
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        endpoint = self._endpoint
+        client = bounded_http.client(endpoint.base_url, headers, endpoint.timeout, endpoint.concurrency)
         finalize(self, client.close)
         return client
 
@@ -243,15 +249,29 @@ def _content(choice: Mapping[str, Any]) -> str:
     return content if whole else ""
 
 
-def _reason(response: "httpx.Response") -> tuple[str, str]:
+def _count(value: object) -> int:
+    """Of tokens. Raises ValueError, TypeError or OverflowError."""
+    number = int(value)  # type: ignore[call-overload]
+    if not 0 <= number <= _MOST_TOKENS:
+        raise ValueError
+    return int(number)
+
+
+def _reason(reply: Reply) -> tuple[str, str]:
     """The server's message, and its code or type, as far as it sent them."""
     try:
-        error = response.json().get("error")
-    except (ValueError, AttributeError):
-        error = response.text
+        error = json.loads(reply.content).get("error")
+    except (ValueError, AttributeError, RecursionError):
+        error = reply.content[:_SHOWN].decode("utf-8", "replace")
     if isinstance(error, dict):
-        return str(error.get("message") or response.reason_phrase), f"{error.get('code')} {error.get('type')}"
-    return str(error or response.reason_phrase), ""
+        code = f"{_word(error.get('code'))} {_word(error.get('type'))}"
+        return _word(error.get("message")) or reply.reason, code
+    return _word(error) or reply.reason, ""
+
+
+def _word(value: object) -> str:
+    """Nothing for what is nested, which can be so deep that it can't be shown."""
+    return str(value) if isinstance(value, str | int) else ""
 
 
 def _retry_after(header: str | None) -> float | None:

@@ -128,7 +128,7 @@ def held(path: Path) -> bool:
 
 def _open(path: Path, flags: int) -> int:
     try:
-        return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        return os.open(path, flags | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise NeedsHuman(
             f"can't open the lock file {path}: {error.strerror}; see that this user may write in that folder"

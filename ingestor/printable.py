@@ -1,12 +1,17 @@
-"""Text from outside made safe to show: it can't steer a terminal, nor pass for a line of ours. Pure."""
+"""Text from outside made safe to show: it can't steer a terminal, nor pass for a line of ours. Pure.
+
+Marks that turn the direction of writing are spelt out, too: with them a name can look like another one.
+"""
 
 import re
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def spelt(text: str) -> str:
-    """Control characters as JSON escapes them; tabs and line ends stay."""
+    """Control characters and marks of direction as JSON escapes them; tabs and line ends stay."""
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -1,7 +1,7 @@
 """What the commands share: their common options, the config that they read, their exit codes."""
 
 import sys
-from os import environ
+from os import environ, umask
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -12,6 +12,7 @@ from ingestor.config_file import load
 from ingestor.in_force import InForce, in_force
 from ingestor.invocation import DEFAULT_CONFIG
 from ingestor.printable import spelt
+from ingestor.private import UMASK
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -26,18 +27,21 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def read_config(path: Path) -> Config:
+    """For commands whose files are ours: from here on, what is made is for this user alone."""
+    umask(UMASK)
     config = load(path, environ)
     for warning in config.warnings:
-        print(f"{path}: warning: {warning}", file=sys.stderr)
+        print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
     return config
 
 
 def config_in_force(path: Path) -> InForce:
     """For commands that look: where the file has an error, what runs keeps to the config that it has."""
+    umask(UMASK)
     found = in_force(path, environ)
     if found.error is None:
         for warning in found.config.warnings:
-            print(f"{path}: warning: {warning}", file=sys.stderr)
+            print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
     return found
 
 

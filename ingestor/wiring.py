@@ -7,13 +7,13 @@ closed again, backwards, whatever happens.
 import logging
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from ingestor import detect, handover, in_force
+from ingestor import detect, handover, in_force, private
 from ingestor.answered import checked
 from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
@@ -285,6 +285,13 @@ def cache_path(config: Config) -> Path:
     return config.state / "cache.sqlite3"
 
 
+def _is_ours(config: Config) -> Callable[[str], bool]:
+    """Of a name in the state folder."""
+    begins = (journal_path(config).name, cache_path(config).name, "live.", "chroma.log", in_force.NAME)
+    whole = (lock_path(config), getattr(config.chroma, "path", None))
+    return lambda name: name.startswith(begins) or config.state / name in whole
+
+
 @contextmanager
 def opened(config: Config, *, serve: bool) -> Iterator[Running]:
     """Everything that writes, under the lock of the state folder; ``serve``: with a supervised Chroma.
@@ -294,7 +301,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
     """
     parts = Parts(config)
     with ExitStack() as stack:
-        config.state.mkdir(parents=True, exist_ok=True)
+        private.make(config.state, _is_ours(config))
         stack.enter_context(hold(lock_path(config)))
         in_force.keep(config, time.time())
         journal = stack.enter_context(open_journal(journal_path(config)))

@@ -1,6 +1,7 @@
 """What every test leaves behind as it was."""
 
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -23,3 +24,12 @@ def _logging_as_before() -> Iterator[None]:
             one.setLevel(level)
         one.propagate, one.disabled = propagate, disabled
     logging.root.handlers[:] = handlers
+
+
+@pytest.fixture(autouse=True)
+def _umask_as_before() -> Iterator[None]:
+    """Commands that are run in the test's own process close what they make to others."""
+    before = os.umask(0o022)
+    os.umask(before)
+    yield
+    os.umask(before)

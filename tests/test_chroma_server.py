@@ -284,3 +284,16 @@ def test_a_broken_database_is_reported_and_nothing_is_swept(tmp_path):
 
 def _segments(path):
     return sorted(file.parent.name for file in path.glob("*/header.bin"))
+
+
+def test_pages_of_other_sites_may_not_read_its_answers(tmp_path):
+    """No header lets a browser give an answer to a script of another site, or send what must be allowed."""
+    with server(tmp_path) as running:
+        connection = http.client.HTTPConnection(HOST, running.port, timeout=5)
+        origin = {"Origin": "http://elsewhere.example", "Access-Control-Request-Method": "DELETE"}
+        for method in ("GET", "OPTIONS"):
+            connection.request(method, "/api/v2/heartbeat", headers=origin)
+            answer = connection.getresponse()
+            answer.read()
+            assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+        connection.close()

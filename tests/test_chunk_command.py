@@ -225,6 +225,14 @@ def test_alternating_colours_on_a_terminal(place: Path) -> None:
     assert "\x1b[2;3;36m" in cards[0], "what is repeated is set apart"
 
 
+def test_marks_of_direction_turn_nothing_around(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "odd.txt").write_text("\u202efdp.exe\u2066 and \u200f\u061c")
+    chunk(place / "odd.txt", strategy="fixed", option=[], compare=[], html=place / "page.html")
+    shown = capsys.readouterr().out + (place / "page.html").read_text()
+    assert shown.count("\\u202efdp.exe\\u2066 and \\u200f\\u061c") >= 1
+    assert not set("\u202e\u2066\u200f\u061c") & set(shown)
+
+
 def test_control_characters_steer_no_terminal(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (place / "odd.txt").write_bytes(b"red \x1b[31m and\r\nback\x07")
     chunk(place / "odd.txt", strategy="fixed", option=[], compare=[])

@@ -19,6 +19,7 @@ PROSE = "The library opens at nine on weekdays, and at ten on the days when the 
     [
         ("one two", 40, ["one two"]),
         ("", 40, []),
+        ("\x1b[2Ja\u202eb\u2069", 60, ["\\u001b[2Ja\\u202eb\\u2069"]),
         ("what an editor\nwrapped is\njoined", 40, ["what an editor wrapped is joined"]),
         ("one\n\ntwo\n  \nthree", 40, ["one", "two", "three"]),
         ("# Title\nText below.", 40, ["# Title", "Text below."]),

@@ -75,7 +75,10 @@ def test_a_process_is_used_again_until_it_has_grown(parse: Parse) -> None:
         ("hang", r"took more than 1 s; raise parsing\.seconds, or exclude it"),
         ("eat", r"needed more than 0\.6 GB of memory; raise parsing\.memory, or exclude it"),
         ("segfault", r"the parser crashed \(SIGSEGV\); exclude it"),
-        ("abort", r"the parser crashed \(SIGABRT\); exclude it"),
+        (
+            "abort",
+            r"crashed \(SIGABRT\), most likely because it needed more than 0.6 GB of memory; raise pars",
+        ),
         ("exit", r"the parser crashed \(exit status 3\); exclude it"),
         ("recurse", r"is nested too deeply"),
         ("refuse", r"no good"),

@@ -70,7 +70,7 @@ MAY_THREAD = {
 # Costly or far-reaching packages, and the only places that may import them.
 CONFINED = {
     "chromadb": ("ingestor.indexes",),
-    "httpx": ("ingestor.indexes", "ingestor.language_model"),
+    "httpx": ("ingestor.indexes", "ingestor.language_model", "ingestor.bounded_http"),
     "torch": ("ingestor.embedders",),
     "sentence_transformers": ("ingestor.embedders",),
     "transformers": ("ingestor.embedders",),

@@ -11,7 +11,7 @@ from ingestor.parsers.decode import decode
 from ingestor.parsers.lines import Found, Lines, blocks, indent, lines_of
 from ingestor.registry import Options, Plugin
 
-_HEADING = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*?)(?:[ \t]+\1)?")
+_HEADING = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*?)(?:(?<![ \t])[ \t]++\1)?")
 _UNDERLINES = {"=": 1, "-": 2, "~": 3, "^": 4, "+": 5}
 _UNDERLINE = re.compile(r"([=\-~^+])\1+")
 _FENCE = re.compile(r"(-{4,}|\.{4,}|={4,}|_{4,}|\*{4,}|\+{4,}|/{4,}|--|[|,:!]={3,})|(```+)(\w*)")
@@ -19,11 +19,14 @@ _KINDS = {"-": "code", ".": "code", "_": "quote", "+": "html", "/": "comment", "
 _KINDS |= {",": "table", ":": "table", "!": "table"}
 _ATTRIBUTES = re.compile(r"\[[^\[\]]*\]|\[\[.*\]\]|\.[^\s.].*")
 _SOURCE = re.compile(r"\[(?:source|,|listing)[^\],]*,?\s*([\w+#-]*)")
-_ITEM = re.compile(r"\s*(?:\*{1,5}|-|\.{1,5}|\d+\.|<\d+>|[a-zA-Z]\.)[ \t]+\S|\S.*?(?:::+|;;)(?:[ \t]|$)")
+_ITEM = re.compile(
+    r"\s*(?:\*{1,5}|-|\.{1,5}|\d+\.|<\d+>|[a-zA-Z]\.)[ \t]+\S"
+    r"|\S.*?(?:(?:(?<!:)|(?<!.:))::++|;;)(?:[ \t]|$)"
+)
 _ENTRY = re.compile(r":(!?[\w-]+!?):(?:[ \t]+(.*))?")
 _PROSE_DELIMITERS = "=*-"  # of blocks that hold blocks: "====", "****" and "--"
 _REVISION = re.compile(r"(?:v\S+,\s*)?(\d{4}-\d\d-\d\d)")
-_ADDRESS = re.compile(r"\s*<[^<>]*>")
+_ADDRESS = re.compile(r"(?<!\s)\s*+<[^<>]*+>")
 
 
 class AsciiDocParser:

@@ -14,7 +14,7 @@ import yaml
 _LIMIT = 16_384  # characters; PyYAML is slow, and no real front matter is longer
 _FRONT = re.compile(r"---[ \t]*(?:\r\n?|\n)(.*?)(?<=[\r\n])(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)", re.DOTALL)
 _KEY = re.compile(r"(?:\s|#[^\r\n]*)*+(?:[\w\"'][^\r\n]*:|\Z)")
-_LINE = re.compile(r"^(\w+):[ \t]+(\S.*?)\s*$", re.MULTILINE)
+_LINE = re.compile(r"^(\w+):[ \t]+(\S.*)$", re.MULTILINE)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _NOTHING = {"", "~", "null"}
 

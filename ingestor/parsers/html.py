@@ -17,7 +17,7 @@ from ingestor.parsers.html_walk import Page, one_line
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
-_CHARSET = re.compile(rb"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_CHARSET = re.compile(rb"charset\s*=\s*+[\"']?\s*+([\w.:-]+)", re.IGNORECASE)
 _DECLARED = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _HEAD = 4096  # bytes in which a page may name its encoding
 _AUTHOR = ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author")

@@ -31,4 +31,6 @@ def cites(link: Any) -> bool:
 
 
 def _shown(said: str) -> str:
-    return _STYLED.sub(r"\1", said.strip())
+    said = said.strip()
+    last = said.rfind("}") + 1  # behind it each beginning would be followed to the end, in vain
+    return _STYLED.sub(r"\1", said[:last]) + said[last:]

@@ -40,7 +40,7 @@ _NEWLINE = re.compile(r"\r\n?")
 _LANGUAGE = re.compile(r"\w[\w+#-]*")
 _MARKUP = re.compile(r"[\\`*_\[<&\n]")
 _NOTE = re.compile(r"\[\^[^\]\s]+\]:")
-_ATTRIBUTES = re.compile(r"\s*\{[#.:][^{}]*\}$")  # {#anchor .class} behind a heading
+_ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{[#.:][^{}]*+\}$")  # {#anchor .class} behind a heading
 
 
 class MarkdownParser:

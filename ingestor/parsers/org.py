@@ -8,7 +8,8 @@ from ingestor.parsers.lines import Found, Lines, blocks, indent, lines_of
 from ingestor.registry import Options, Plugin
 
 _HEADLINE = re.compile(
-    r"(\*+)[ \t]+(?:(?:TODO|DONE|NEXT|WAITING|CANCELLED)[ \t]+)?(?:\[#\w\][ \t]+)?(.*?)(?:[ \t]+:[\w@#%:]+:)?"
+    r"(\*+)[ \t]+(?:(?:TODO|DONE|NEXT|WAITING|CANCELLED)[ \t]++)?(?:\[#\w\][ \t]++)?(.*?)"
+    r"(?:(?<![ \t])[ \t]++:[\w@#%:]+:)?"
 )
 _BEGIN = re.compile(r"\s*#\+begin_(\w+)(?:[ \t]+(\S+))?.*", re.IGNORECASE)
 _KEYWORD = re.compile(r"\s*#\+(\w+)(?:\[.*\])?:[ \t]*(.*)", re.IGNORECASE)

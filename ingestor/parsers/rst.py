@@ -21,9 +21,9 @@ _ITEM = re.compile(r"\s*(?:[-*+•‣⁃]|\(?(?:\d{1,4}|#|[a-zA-Z])\)|(?:\d{1,4}
 _FIELD = re.compile(r"\s*:(?![: ])([^:\n`]+):(?:[ \t]+(.*)|$)")
 _SIMPLE_TABLE = re.compile(r"\s*=+(?:[ \t]+=+)+")
 _GRID_TABLE = re.compile(r"\s*\+[-=+]+\+")
-_ROLE = re.compile(r"``(?P<literal>[^`]+)``|(?::(?P<role>[\w:.+-]+):)?`(?P<text>[^`]+)`_{0,2}")
+_ROLE = re.compile(r"``(?P<literal>[^`]+)``|(?::(?P<role>[\w:.+-]{1,100}):)?`(?P<text>[^`]+)`_{0,2}")
 _NUMBERED = {"pep": "PEP ", "rfc": "RFC "}
-_POINTER = re.compile(r"[ \t]*<[^<>]*>$")
+_POINTER = re.compile(r"(?<![ \t])[ \t]*+<[^<>]*+>$")
 _MARKUP = re.compile(r"\*{1,2}(?=\S)|(?<=\S)\*{1,2}|\\(?=\W)")
 _CODE = {"code-block", "code", "sourcecode", "highlight", "parsed-literal", "productionlist", "raw", "math"}
 _CODE |= {

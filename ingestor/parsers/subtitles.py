@@ -17,7 +17,7 @@ from ingestor.registry import Options, Plugin
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"
 _CUE = re.compile(rf"^[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}.*$", re.MULTILINE)
-_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^<>]{1,100})>")
+_VOICE = re.compile(r"<v(?:\.[^\s<>]*+)?\s+([^<>]{1,100})>")
 _TAG = re.compile(r"<[^<>]{0,200}>|\{\\[^{}]{0,200}\}")
 _PAUSE = 2.0  # seconds of silence that end a paragraph
 _LONGEST = 60.0  # seconds of a block

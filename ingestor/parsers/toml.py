@@ -14,7 +14,7 @@ _TABLE = re.compile(
     r'"""(?:.*?"""|.*)|\'\'\'(?:.*?\'\'\'|.*)|^[ \t]*+\[{1,2}(?P<name>[^\[\]\r\n]{1,200})\]',
     re.DOTALL | re.MULTILINE,
 )
-_COMMENTS = re.compile(r"(?:^[ \t]*[#;][^\r\n]*(?:\r\n?|\n))+\Z", re.MULTILINE)
+_COMMENTS = re.compile(r"(?:^[ \t]*+[#;][^\r\n]*+(?:\r\n?|\n))++", re.MULTILINE)
 _NEAR = 2000  # characters before a table in which its comments may begin
 
 
@@ -34,8 +34,9 @@ def _tables(text: str) -> Iterator[tuple[int, str]]:
     after = 0
     for table in _TABLE.finditer(text):
         if table["name"]:
-            comments = _COMMENTS.search(text, max(after, table.start() - _NEAR), table.start())
-            yield (comments or table).start(), table["name"].replace('"', "").strip()
+            runs = _COMMENTS.finditer(text, max(after, table.start() - _NEAR), table.start())
+            comments = next((run for run in runs if run.end() == table.start()), table)
+            yield comments.start(), table["name"].replace('"', "").strip()
         after = table.end()
 
 

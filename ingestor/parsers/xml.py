@@ -21,7 +21,7 @@ _TAG = re.compile(
     re.DOTALL,
 )
 _ENCODING = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
-_TITLE = re.compile(r"<(?:\w+:)?title(?:\s[^<>]*)?>\s*(?:<!\[CDATA\[)?([^<>]{1,300}?)(?:\]\]>)?\s*</")
+_TITLE = re.compile(r"<(?:\w+:)?title(?:\s[^<>]*)?>\s*+(?:<!\[CDATA\[)?([^<>]{1,300}?)(?:\]\]>)?\s*+</")
 _LANGUAGE = re.compile(r"\s(?:xml:)?lang\s*=\s*[\"']([\w-]{2,35})[\"']")
 
 

@@ -173,6 +173,11 @@ def say_nonsense(ill: str, settings: dict[str, Any]) -> None:
     match ill:
         case "garbage":
             print('so far {"type": "RECORD", "stream": "files", "record": {}}')
+        case "deep":
+            print('{"type": ' + "[" * 100_000)
+        case "binary":
+            sys.stdout.flush()
+            sys.stdout.buffer.write(b'{"type": ' + bytes(range(256)) * 100 + b"\n")
         case "system_error" | "config_error":
             error = {"message": f"no way, {settings['token']}", "failure_type": ill}
             say(type="TRACE", trace={"type": "ERROR", "error": error})

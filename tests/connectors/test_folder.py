@@ -183,6 +183,52 @@ def test_an_ignore_file_may_hold_bytes_that_are_no_text(world: FolderWorld) -> N
     assert world.keys() == {"a.md"}
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"#" * 300_000, "the ignore file .gitignore has more than 262,144 bytes"),
+        (b"x\n" * 5_001, "the ignore file .gitignore has more than 5,000 lines"),
+        (b"x" * 1_001, "the ignore file .gitignore line 1 has more than 1,000 characters"),
+    ],
+)
+def test_what_lies_beside_an_ignore_file_that_is_too_large_is_unknown(
+    world: FolderWorld, content: bytes, reason: str
+) -> None:
+    plant(world, "a.md", "sub/b.md")
+    world.put("sub/.gitignore", content)
+    seen: list[Item] = []
+    with pytest.raises(PartialScan, match=reason) as raised:
+        seen.extend(Folder(FolderOptions(path=world.root)).scan())
+    assert raised.value.unknown == ("sub",)
+
+
+def test_a_huge_ignore_file_is_not_read(world: FolderWorld) -> None:
+    plant(world, "a.md")
+    with (world.root / ".gitignore").open("wb") as file:
+        file.truncate(10**12)
+    with pytest.raises(PartialScan, match="more than 262,144 bytes"):
+        list(Folder(FolderOptions(path=world.root)).scan())
+
+
+def test_ignore_files_below_each_other_have_a_limit_together(world: FolderWorld) -> None:
+    for depth in range(1, 5):
+        world.put("/".join(["d"] * depth) + "/.gitignore", b"x\n" * 3_000)
+    plant(world, "d/d/d/a.md", "d/d/d/d/b.md")
+    with pytest.raises(PartialScan, match="have more than 10,000 patterns") as raised:
+        list(Folder(FolderOptions(path=world.root)).scan())
+    assert raised.value.unknown == ("d/d/d/d",)
+
+
+def test_a_link_to_an_ignore_file_is_not_followed(
+    world: FolderWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "patterns").write_text("*.md\n")
+    plant(world, "a.md")
+    (world.root / ".gitignore").symlink_to(tmp_path / "patterns")
+    assert selected(world) == {"a.md"}
+    assert f"{world.root}/.gitignore is a link" in caplog.text
+
+
 # -- symbolic links
 
 

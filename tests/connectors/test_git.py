@@ -142,6 +142,67 @@ def test_names_that_are_no_text(world: GitWorld) -> None:
     assert world.connector.fetch(item).data == b"x"
 
 
+@pytest.mark.parametrize(
+    "date", ["", " 12 o'clock", " 99999999999999999999 +0000", " -5 +0000", " 253402300800 +0000"]
+)
+def test_a_commit_whose_date_can_not_be_read_stops_nobody(world: GitWorld, date: str) -> None:
+    world.put("a.md", b"before")
+    (world.root / "a.md").write_bytes(b"after")
+    git(world.root, "add", "--all")
+    tree, parent = git(world.root, "write-tree"), git(world.root, "rev-parse", "HEAD")
+    who = "Ada <ada@example.org>"
+    lines = [
+        f"tree {tree}",
+        f"parent {parent}",
+        f"author {who}{date}",
+        f"committer {who}{date}",
+        "",
+        "odd",
+        "",
+    ]
+    (world.root.parent / "commit").write_text("\n".join(lines))
+    command = ("hash-object", "-t", "commit", "-w", "--literally", str(world.root.parent / "commit"))
+    git(world.root, "reset", "--quiet", "--hard", git(world.root, *command))
+    item = listed(world.connector)["a.md"]
+    assert world.connector.fetch(item).data == b"after"
+    assert 0 < float(item.modified or 1) < 253_402_300_800
+    world.put("b.md", b"later")
+    assert set(listed(world.connector)) >= {"a.md", "b.md"}
+
+
+def test_names_and_modes_that_git_does_not_make(world: GitWorld, tmp_path: Path) -> None:
+    world.put("a.md", b"sound")
+    blob = git(world.root, "rev-parse", "HEAD:a.md")
+    names = {
+        "..": "100644",
+        ".": "100644",
+        ".git": "100644",
+        "": "100644",
+        "a/../b": "100644",
+        "link": "120000",
+    }
+    names |= {
+        "odd.md": "100777",
+        "zero.md": "0",
+        "folder": "040000",
+        "a.md": "100644",
+        "/etc/passwd": "100644",
+    }
+    entries = b"".join(
+        f"{mode} {name}\0".encode() + bytes.fromhex(blob) for name, mode in sorted(names.items())
+    )
+    (tmp_path / "tree").write_bytes(entries)
+    tree = git(world.root, "hash-object", "-t", "tree", "-w", "--literally", str(tmp_path / "tree"))
+    git(world.root, "update-ref", "HEAD", git(world.root, "commit-tree", "-m", "odd", tree))
+    try:
+        found = listed(world.connector)
+    except (NeedsHuman, Transient):
+        return  # it says that the repository is damaged, which it is
+    for key in found:
+        assert not {"", ".", "..", ".git"} & set(key.split("/"))
+        assert world.connector.fetch(found[key]).data == b"sound"
+
+
 def test_what_is_not_read(world: GitWorld) -> None:
     world.put("large.bin", b"x" * 2000)
     world.put("lfs.bin", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")

@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from connectors._gitignore import rules, rules_of_file
+from tests.bounded import printed
 
 
 def ignored(patterns: list[str], path: str) -> bool:
@@ -141,6 +143,46 @@ def test_it_ignores_what_git_ignores(repository: Path, patterns: list[str]) -> N
     alone = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     answer = subprocess.run(command, input=asked, env=alone, capture_output=True, text=True).stdout
     assert {path.rstrip("/") for path in paths if ignored(patterns, path)} == set(answer.split("\0")[:-1])
+
+
+_WORST = ["*a" * 10 + "*b", "**/*a*a*a*b/" * 10 + "**/b", "*aaaaaaab" * 100, "[" * 999, "a" + " " * 990 + "b"]
+_WORST += ["/" + "*a*/" * 200 + "b", "[[:a:" * 190, "\\" * 999, "[!b]*" * 190 + "b", "?*" * 400 + "b"]
+
+
+def test_no_pattern_takes_long() -> None:
+    program = """
+        import sys
+        from connectors._gitignore import rules, rules_of_file
+        patterns, name = sys.argv[1:], "a" * 200
+        for compiled in (rules(patterns), rules_of_file("\\n".join(patterns * 100))):
+            print(compiled.verdict(name, name, directory=False))
+            print(compiled.verdict("/".join([name] * 20), name, directory=False))
+        """
+    assert printed(program, *_WORST).split() == ["None"] * 4
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(_PATTERN | st.text("*?a/b[!]", max_size=12), min_size=1, max_size=3),
+    st.text("ab/.", max_size=12),
+)
+def test_matching_without_backtracking_finds_what_backtracking_does(patterns: list[str], path: str) -> None:
+    for line in rules(patterns).lines:
+        every_way = line.pattern.pattern.replace("(?>", "(?:").replace("*+/", "*/")
+        backtracking = re.compile(every_way, line.pattern.flags)
+        assert bool(line.pattern.fullmatch(path)) == bool(backtracking.fullmatch(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a\n" * 5001, "has more than 5,000 lines"),
+        ("a\n" + "b" * 1001, "line 2 has more than 1,000 characters"),
+    ],
+)
+def test_a_file_that_would_take_too_long_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        rules_of_file(text)
 
 
 def _paths(root: Path) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from connectors import _imap_sessions
+from connectors import _imap_session, _imap_sessions
 from connectors import _imap_text as text
 from connectors._imap_text import Line, Message
 from connectors.imap import Imap, ImapOptions
@@ -461,3 +461,25 @@ def test_a_server_that_lets_nobody_in_is_not_asked_for_every_message(
         server.script = SCRIPT
         assert listed(connector).keys() == {"INBOX/17/4.eml", KEY}
         assert connector.fetch(item).data == MAIL
+
+
+ENDLESS = {
+    "a literal of ten gigabytes": {"UID FETCH": b"* 2 FETCH (UID 7 BODY[] {10000000000}\r\nx"},
+    "a literal of more than there are": {"LIST": b'* LIST () "/" {99999999999999999999}\r\n'},
+    "a line without end": {"LIST": b"* LIST " + b"a" * 2_000_000},
+    "lines without end": {"LIST": b"* OK and so on, and so on\r\n" * 100_000},
+    "a greeting without end": {"": b"* OK " + b"a" * 2_000_000},
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_an_answer_without_end_is_broken_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_imap_session, "_MOST", 2_000_000)
+    with scripted(ENDLESS[name]) as server:
+        connector = server.connector()
+        with pytest.raises(Transient, match=r"more than|can't be asked"):
+            read_all(connector)
+
+
+def read_all(connector: Imap) -> list[bytes]:
+    return [connector.fetch(item).data for item in connector.scan()]

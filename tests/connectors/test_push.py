@@ -4,7 +4,7 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -434,9 +434,11 @@ def test_all_that_a_record_may_show_is_part_of_the_version(here: Watch, changed:
     ]
 
 
-@pytest.mark.parametrize(
-    "field", ["author", "[1]", '{"a": [1]}', '{"a": null}', '{"a": NaN}', '{"a": "\\ud800"}']
-)
+NO_METADATA = ["author", "[1]", '{"a": [1]}', '{"a": null}', '{"a": NaN}', '{"a": "\\ud800"}', '{"a": 1e999}']
+NO_METADATA += ["[" * 50_000, '{"a":' * 10_000, '{"a": 9223372036854775808}', '{"a": ' + "9" * 5000 + "}"]
+
+
+@pytest.mark.parametrize("field", NO_METADATA, ids=lambda field: field[:12])
 def test_what_is_no_metadata(here: Watch, field: str) -> None:
     said = here.caller.put("a", b"x", Metadata=field)
     assert (said.status, said.error) == (
@@ -523,12 +525,68 @@ def test_more_than_can_wait_are_told_to_come_again(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(_push_http, "OPEN", 4)
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
-        idle = [raw(watch.caller.port) for _ in range(4)]
+        busy = [begun(watch.caller.port) for _ in range(4)]
         said = wait(lambda: (s := watch.caller.ask("GET", "/documents")).status == 503 and s)
         assert said.headers["Retry-After"] == "1"
-        for connection in idle:
+        for connection in busy:
             connection.close()
         wait(watch.caller.is_answered)
+
+
+def begun(port: int) -> socket.socket:
+    """A connection whose request is worked on: its body is awaited."""
+    connection = raw(port)
+    head = f"PUT /documents/a HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 99\r\n"
+    connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+    assert connection.recv(100).startswith(b"HTTP/1.1 100")
+    return connection
+
+
+def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_push_http, "PROMPT", 1000.0)  # nobody is cut off meanwhile
+    with watched(connector(tmp_path / "pushed")) as watch:
+        wait(watch.caller.is_answered, every=0.01)
+        idle = [raw(watch.caller.port) for _ in range(2 * _push_http.OPEN)]
+        for connection in idle[: _push_http.OPEN]:
+            with suppress(OSError):  # the oldest made room
+                connection.sendall(b"PUT /documents/a HTTP/1.1\r\nX-Long: ")
+        assert watch.caller.put("b", b"x").status == 201
+        assert answer(idle[0]) == ("", "")
+        for connection in idle:
+            connection.close()
+
+
+def test_who_has_no_right_and_sends_nothing_is_in_nobodys_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_push_http, "_LINGER", 1000.0)  # a caller is heard out for as long
+    with watched(connector(tmp_path / "pushed")) as watch:
+        wait(watch.caller.is_answered, every=0.01)
+        strangers = [raw(watch.caller.port) for _ in range(4 * _push_http.WORKERS)]
+        for connection in strangers:
+            connection.sendall(b"PUT /documents/a HTTP/1.1\r\nContent-Length: 99\r\n\r\n")
+        assert watch.caller.put("b", b"x").status == 201
+        assert all(connection.recv(100).startswith(b"HTTP/1.1 401") for connection in strangers)
+        for connection in strangers:
+            connection.close()
+
+
+def test_a_head_without_end_is_refused(here: Watch) -> None:
+    connection = raw(here.caller.port)
+    with suppress(OSError):
+        connection.sendall(b"GET /documents HTTP/1.1\r\n" + b"X-A: " + b"a" * 2**18)
+    with suppress(ConnectionError):
+        assert answer(connection)[0].startswith("HTTP/1.1 431")
+    assert here.caller.put("b", b"x").status == 201
+
+
+def test_a_head_that_comes_in_small_pieces(here: Watch) -> None:
+    connection = raw(here.caller.port)
+    for piece in f"PUT /documents/s HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 4\r\n\r\nw":
+        connection.sendall(piece.encode())
+    connection.sendall(b"hol")
+    assert answer(connection)[0].startswith("HTTP/1.1 201")
+    assert here.caller.get("s").body == b"whol"
 
 
 def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:

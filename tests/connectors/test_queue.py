@@ -185,3 +185,8 @@ def test_a_server_that_is_down_may_come_back() -> None:
     pytest.importorskip("botocore")
     with pytest.raises(Transient, match="just now"):
         Queue(options()).scan()
+
+
+def test_a_message_that_is_nested_without_end_tells_nothing() -> None:
+    assert changed("[" * 100_000) is None
+    assert changed('{"Message":' * 100_000) is None

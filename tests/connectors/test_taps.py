@@ -55,6 +55,8 @@ def ill(root: Path, how: str, **more: Any) -> dict[str, Any]:
     [
         ("cut", {}, 'only the beginning of one: \'{"type": "RECORD", "stream": "fi\''),
         ("garbage", {}, "it printed what is no message"),
+        ("deep", {}, "it printed what is no message"),
+        ("binary", {}, "it printed what is no message"),
         ("killed", {}, "it was ended by SIGKILL"),
         ("exit", {}, "exit status 1: ERROR: the server said 500 to …"),
         ("endless line", {"max_size": 1000}, "a line of what it prints has more than 1,006,000 bytes"),

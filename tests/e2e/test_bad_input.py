@@ -335,3 +335,11 @@ def peak_memory(project: Project, command: str) -> int:
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
     return usage.ru_maxrss * 1024
+
+
+def test_no_pattern_of_an_ignore_file_holds_up_the_program(project: Project) -> None:
+    (project.docs / ".gitignore").write_text("*a*a*a*a*a*a*a*a*a*a*b\n")
+    (project.docs / ("a" * 200)).write_text("words beside a pattern that took for ever")
+    (project.docs / "plain.txt").write_text("plain words")
+    project.json("sync")
+    assert {Path(entry["document"]).name for entry in project.json("ls")} == {"a" * 200, "plain.txt"}

@@ -1,0 +1,22 @@
+"""Files and folders of a connector's own, closed to other users: they hold what documents say."""
+
+import logging
+import stat
+from pathlib import Path
+
+_OTHERS = 0o077
+_log = logging.getLogger(__name__)
+
+
+def close(*paths: Path) -> None:
+    """Take from others what they may do with them, and say so. What is not there is passed over."""
+    for path in paths:
+        try:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            if mode & _OTHERS:
+                path.chmod(mode & ~_OTHERS)
+                _log.warning("other users could read %s: it is closed to them now", path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            _log.warning("other users may read %s, and it can't be closed: %s", path, error.strerror)

@@ -1,0 +1,149 @@
+"""Texts that mean harm: a megabyte of one thing. Nothing may take longer than its share of them.
+
+``python -m tests.monotony LENGTH SECONDS [KIND…]`` cuts each text by each strategy that asks nobody, and
+reads it by each parser of plain text; it prints those that took more CPU seconds.
+"""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from ingestor.model import Blob, Document
+from ingestor.ports import BadDocument
+from ingestor.registry import find, kinds
+from tests.chunkers.laws import cut
+
+UNITS = {
+    "letters": "x",
+    "newlines": "\n",
+    "carriage returns": "\r",
+    "spaces": " ",
+    "tabs": "\t",
+    "hashes": "#",
+    "headings": "# a\n",
+    "deeper headings": "###### a\n",
+    "bars": "|",
+    "table rows": "| a | b |\n",
+    "bullets": "- ",
+    "bullet lines": "- a\n",
+    "opening brackets": "(",
+    "square brackets": "[",
+    "braces": "{",
+    "angles": "<",
+    "tags": "<a>",
+    "links": "[a](",
+    "quotes": '"',
+    "quote marks": "> ",
+    "full stops": ".",
+    "sentences": "A b. ",
+    "commas": "a,",
+    "clauses": "a, ",
+    "emoji": "\U0001f600",
+    "families": "\U0001f468\u200d",
+    "combining marks": "e\u0301\u0301\u0301",
+    "nothing but marks": "\u0301",
+    "marks of direction": "\u202e",
+    "joiners": "\u200d",
+    "flags": "\U0001f1e6",
+    "stars": "*",
+    "emphasis": "*a **a ",
+    "underscores": "_",
+    "backticks": "`",
+    "fences": "```\n",
+    "rules": "---\n",
+    "underlines": "a\n=\n",
+    "backslashes": "\\",
+    "colons": ":",
+    "entities": "&amp;",
+    "key lines": "a: b\n",
+    "words": "word ",
+    "lines": "word\n",
+    "paragraphs": "word word.\n\n",
+    "Chinese": "\u5b57",
+    "Chinese sentences": "\u5b57\u3002",
+    "numbers": "1",
+    "numbered": "1. a\n",
+    "begins": "\\begin{a}",
+    "roles": ":a:`",
+    "blocks": "#+begin_src\n",
+    "drawers": ":a:\n",
+    "attributes": "[a]\n",
+    "times": "00:00:01,000 --> 00:00:02,000\na\n\n",
+    "comments": "<!--",
+    "definitions": "[a]: b\n",
+    "notes": "[^1]: a\n",
+    "triple quotes": '"""',
+}
+ASKING = {"llm", "proposition"}  # tests/chunkers/test_proposition.py and test_llm.py try them
+
+
+def texts(length: int) -> Iterator[tuple[str, str]]:
+    for name, unit in UNITS.items():
+        yield name, unit * (length // len(unit))
+    yield "deeper and deeper", "".join(" " * depth + "- a\n" for depth in range(int((2 * length) ** 0.5)))
+    yield "steps", "".join(" " * (depth % 40) + "a:\n" for depth in range(length // 22))
+    yield "quotes in quotes", "\n".join("> " * depth + "a" for depth in range(int(length**0.5)))
+
+
+NAMES = {
+    "asciidoc": "a.adoc", "csv": "a.csv", "json": "a.json", "latex": "a.tex", "markdown": "a.md",
+    "notebook": "a.ipynb", "org": "a.org", "rst": "a.rst", "subtitles": "a.srt", "text": "a.txt",
+    "toml": "a.toml", "xml": "a.xml", "yaml": "a.yaml",
+}  # fmt: skip
+
+
+def _chunked(kind: str) -> Callable[[str], object]:
+    plugin = find("chunkers", kind)
+    return lambda text: cut(plugin, text)
+
+
+def _parsed(kind: str) -> Callable[[str], object]:
+    plugin = find("parsers", kind)
+    parser = plugin.build(plugin.options())
+
+    def parse(text: str) -> object:
+        try:
+            return parser.parse(Blob(text.encode(), NAMES[kind]))
+        except BadDocument:
+            return Document("")
+
+    return parse
+
+
+def readers() -> dict[str, Callable[[str], object]]:
+    chunkers = {kind: _chunked(kind) for kind in kinds("chunkers") if kind not in ASKING}
+    return chunkers | {f"{kind} parser": _parsed(kind) for kind in NAMES}
+
+
+class _TooLong(Exception):
+    pass
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise _TooLong
+
+
+def slow(length: int, seconds: float, only: list[str]) -> Iterator[str]:
+    """Each reader and text that take longer. In the main thread only."""
+    signal.signal(signal.SIGVTALRM, _stop)
+    for kind, read in readers().items():
+        if only and kind not in only:
+            continue
+        for name, text in texts(length):
+            begun = time.process_time()
+            signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+            try:
+                read(text)
+            except _TooLong:
+                yield f"{kind}: {name}: more than {time.process_time() - begun:.1f} s"
+            except Exception as error:  # noqa: BLE001 - to be told with its text
+                yield f"{kind}: {name}: {type(error).__name__}: {error}"
+            finally:
+                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+if __name__ == "__main__":
+    for found in slow(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]):
+        print(found, flush=True)
