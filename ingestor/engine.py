@@ -5,7 +5,7 @@ journal each time. Read ``step`` first.
 """
 
 import logging
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -21,14 +21,13 @@ from ingestor.rows import NO_PARSER, Entry, Feed, Receipt
 from ingestor.scanner import Scan, Scanner
 from ingestor.shelf import Shelf
 from ingestor.source_rows import SourceRows
-from ingestor.withdrawals import Withdrawals
+from ingestor.told import Told
+from ingestor.withdrawals import WithdrawalGuard
 from ingestor.work import Outcome, Stopped, Work
 from ingestor.writer import BATCH, Writer
 
 log = logging.getLogger("ingestor")
 
-ALIKE = 3  # documents quarantined for one reason that are told one by one
-DISTINCT = 1000  # reasons that are counted
 EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
 IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; one larger than that goes alone
 
@@ -51,13 +50,12 @@ class Engine:
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # in no config any more, and their documents shall go
         self.in_flight: dict[int, Entry] = {}
-        self.withdrawals = Withdrawals(journal)
+        self.guard = WithdrawalGuard(journal)
         self.writer = Writer(
             journal, shelf, clock, random, self._wanted_recipe, self._hold_collection, self._failed
         )
         self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
-        self._told = Counter[str]()  # how many failed for this reason since the start
-        self._indexed: dict[Feed, int] = {}  # documents in the index before the first withdrawal
+        self._told = Told()
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only when it was taken over whole
 
     # --- what the shell calls ------------------------------------------------------------------------
@@ -157,9 +155,9 @@ class Engine:
         if failure.quarantined and source is not None and entry.item is not None:
             if self._may_withdraw(entry, failure):
                 if isinstance(error, Unsupported):
-                    self._tell(entry, "skipped %s (%s): %s", failure, alike=1, level=logging.INFO)
+                    self._told.tell(entry, "skipped %s (%s): %s", failure, alike=1, level=logging.INFO)
                 else:
-                    self._tell(entry, "quarantined %s (%s): %s", failure)
+                    self._told.tell(entry, "quarantined %s (%s): %s", failure)
                 parser = NO_PARSER if isinstance(error, Unsupported) else ""
                 recipe = refused or source.tools.recipe("")
                 self.writer.put(withdraw(entry, _nothing(entry, recipe, failure, parser)))
@@ -170,7 +168,7 @@ class Engine:
         if isinstance(error, Stale) and source is not None:
             self.scanner.look_again(entry.feed, entry.key)
         if failure.detail is not None:
-            self._tell(entry, "%s (%s) failed, keeps its records and is tried again: %s", failure)
+            self._told.tell(entry, "%s (%s) failed, keeps its records and is tried again: %s", failure)
         elif not entry.attempts:
             log.info("%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
         self._put_off(entry, failure)
@@ -187,43 +185,12 @@ class Engine:
 
     def _may_withdraw(self, entry: Entry, failure: Failure) -> bool:
         """Whether its records may go; if not, the document is put off until a person accepts the loss."""
-        if not entry.known or self.withdrawals.accepted(entry.source):
+        source = self.sources.get(entry.feed)
+        if source is None or self.guard.passes(entry, failure, source.max_loss):
             return True
-        withdrawn, source = self.withdrawals.count(entry.source), self.sources.get(entry.feed)
-        if entry.feed not in self._indexed:
-            self._indexed[entry.feed] = self.withdrawals.indexed(*entry.feed) + withdrawn
-        indexed = self._indexed[entry.feed]
-        kept = source and decide.withdrawal(failure, withdrawn, indexed, source.max_loss)
-        if not kept:
-            self.withdrawals.add(entry.source)
-            return True
-        reason = f"{kept}; their records are kept; if that is right, run: ingestor accept {entry.source}"
-        if self.withdrawals.kept(entry.source) is None:
-            log.error("source %s: %s", entry.source, reason)
-            self.withdrawals.keep(entry.source, reason)
-        wait = delay(entry.attempts, self.random(), LONGEST)
-        later = self.clock() + wait
+        later = self.clock() + delay(entry.attempts, self.random(), LONGEST)
         self._put_off(entry, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
         return False
-
-    def _tell(
-        self,
-        entry: Entry,
-        message: str,
-        failure: Failure,
-        *,
-        alike: int = ALIKE,
-        level: int = logging.WARNING,
-    ) -> None:
-        """Log so many documents ``alike`` per reason at that level, the rest at DEBUG."""
-        if len(self._told) > DISTINCT:
-            self._told.clear()
-        self._told[failure.reason] += 1
-        shown = level if self._told[failure.reason] <= alike else logging.DEBUG
-        last = self._told[failure.reason] == alike
-        more = "; others like it are only listed, by `ingestor status`" if last else ""
-        trace = f"\n{failure.detail}" if failure.detail and self._told[failure.reason] == 1 else ""
-        log.log(shown, message + "%s%s", entry.key, entry.source, failure.reason, more, trace)
 
     # --- dispatching ---------------------------------------------------------------------------------
 
@@ -264,14 +231,10 @@ class Engine:
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
         if quiet and not gone:
-            self._settle_withdrawals(ready)
+            if not self.journal.due(ready, self.clock(), 1):
+                self.guard.settle()
             for entry in self._drifted(ready, self.workers):
                 self._start(Job(entry, self._others(entry), force=True))
-
-    def _settle_withdrawals(self, ready: Sequence[Feed]) -> None:
-        if not self.journal.due(ready, self.clock(), 1):
-            self.withdrawals.settle()
-            self._indexed.clear()
 
     def _preparing(self) -> int:
         return len(self.in_flight) - self.writer.waiting()

@@ -4,8 +4,15 @@ A source's count begins anew when it is in step. While a count is too high for `
 further unreadable documents are kept, until a person accepts the loss.
 """
 
+import logging
+
+from ingestor import decide
+from ingestor.decide import Failure
 from ingestor.journal import Journal
 from ingestor.model import CollectionName, SourceName
+from ingestor.rows import Entry, Feed
+
+log = logging.getLogger("ingestor")
 
 
 class Withdrawals:
@@ -75,3 +82,33 @@ class Withdrawals:
                        SELECT 1 FROM documents WHERE documents.source = withdrawals.source
                            AND attempts > 0 AND NOT quarantined)"""
             )
+
+
+class WithdrawalGuard:
+    """Counts withdrawals, and stops them where a person must be asked first."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._table = Withdrawals(journal)
+        self._indexed: dict[Feed, int] = {}  # documents in the index before the first withdrawal
+
+    def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
+        """Whether the records of this document may go; if so, it counts as withdrawn."""
+        if not entry.known or self._table.accepted(entry.source):
+            return True
+        withdrawn = self._table.count(entry.source)
+        if entry.feed not in self._indexed:
+            self._indexed[entry.feed] = self._table.indexed(*entry.feed) + withdrawn
+        kept = decide.withdrawal(failure, withdrawn, self._indexed[entry.feed], max_loss)
+        if kept is None:
+            self._table.add(entry.source)
+            return True
+        if self._table.kept(entry.source) is None:
+            reason = f"{kept}; their records are kept; if that is right, run: ingestor accept {entry.source}"
+            log.error("source %s: %s", entry.source, reason)
+            self._table.keep(entry.source, reason)
+        return False
+
+    def settle(self) -> None:
+        """All that is due is done: begin to count anew."""
+        self._table.settle()
+        self._indexed.clear()
