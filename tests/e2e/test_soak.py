@@ -55,7 +55,7 @@ class Life:
             *(self.restart, self.configure, self.second_daemon),
         ]
         deed = self.chance.choice(deeds)
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):  # what one deed removed, another cannot copy
             deed()
         self.deeds[deed.__name__] = self.deeds.get(deed.__name__, 0) + 1
 
