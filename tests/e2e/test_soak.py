@@ -175,9 +175,12 @@ def test_half_an_hour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     """SOAK_MINUTES changes how long it takes."""
     life = made(tmp_path, {"port": free_port()}, seed=1)
     until = time.monotonic() + MINUTES * 60
-    while time.monotonic() < until:
-        life.go_on()
-        time.sleep(life.chance.uniform(0.0, 3.0))
-    with capsys.disabled():
-        print(f"\n{life.deeds}")
-    hold_the_laws(life)
+    try:
+        while time.monotonic() < until:
+            life.go_on()
+            time.sleep(life.chance.uniform(0.0, 3.0))
+        with capsys.disabled():
+            print(f"\n{life.deeds}")
+        hold_the_laws(life)
+    finally:
+        life.daemon.kill()
