@@ -143,7 +143,8 @@ class Change:
 
 def changes(old: Choices, new: Choices) -> list[Change]:
     """What makes documents due that were settled; sources and parsers that are new or gone are not in it."""
-    found = list(_changed("", "embedding", old["embedding"], new["embedding"]))
+    same = old["embedding"]["recipe"] == new["embedding"]["recipe"]  # be it that the model's folder moved
+    found = [] if same else list(_changed("", "embedding", old["embedding"], new["embedding"]))
     if old.get("detection") != new.get("detection"):
         found.append(Change("", "how formats are told apart", "as before", "as this version does"))
     for name in sorted(old["sources"].keys() & new["sources"].keys()):

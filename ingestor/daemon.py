@@ -84,8 +84,9 @@ class Loop:
     def _take_over(self, config: Config) -> None:
         try:
             self.running = self.running.reconfigured(config)
-        except NeedsHuman as error:
-            log.error("the changed config is not taken over, the old one stays: %s", error)
+        except Exception as error:
+            trace = None if isinstance(error, NeedsHuman) else error
+            log.error("the changed config is not taken over, the old one stays: %s", error, exc_info=trace)
             return
         self._outdated = True
         in_force.keep(config, time.time())

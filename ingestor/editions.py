@@ -7,7 +7,7 @@ between the two is mended by looking at the roles.
 from collections.abc import Collection, Sequence
 
 from ingestor.journal import Journal
-from ingestor.model import CollectionName
+from ingestor.model import CollectionName, SourceName
 from ingestor.rows import Edition, Role
 
 _COLUMNS = "name, serves, role, choices, since, uuid, embedder"
@@ -85,29 +85,47 @@ class Editions:
     def reach(self, name: CollectionName) -> str | None:
         return self._journal.get(f"reach:{name}") or None
 
-    def complete(self, building: CollectionName, live: CollectionName) -> bool:
-        """Whether readers would miss nothing, and see nothing old, if the one took the other's place now."""
+    def obstacle(self, building: CollectionName, live: CollectionName) -> str | None:
+        """Why readers would miss something, or see something old, if the one took the other's place now.
+
+        None: nothing is in the way; "": it is only unfinished. A document that fails is in the way if readers
+        have records of it.
+        """
         due = """
-            SELECT 1 FROM documents WHERE +collection = ? AND NOT quarantined AND wanted_version IS NOT NULL
-                AND (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe) LIMIT 1"""
+            SELECT new.key, new.attempts, new.reason FROM documents AS new
+            WHERE +new.collection = ? AND NOT new.quarantined AND new.wanted_version IS NOT NULL
+                AND (new.done_version IS NOT new.wanted_version OR new.done_recipe IS NOT new.wanted_recipe)
+                AND (new.attempts = 0 OR EXISTS (
+                    SELECT 1 FROM documents AS old JOIN records ON records.document = old.id
+                    WHERE old.collection = ? AND old.source = new.source AND old.key = new.key))
+            ORDER BY new.attempts LIMIT 1"""
         missing = """
-            SELECT 1 FROM documents AS old WHERE old.collection = ? AND old.wanted_version IS NOT NULL
-                AND NOT EXISTS (
+            SELECT old.source FROM documents AS old
+            WHERE old.collection = ? AND old.wanted_version IS NOT NULL AND NOT EXISTS (
                     SELECT 1 FROM documents AS new WHERE new.source = old.source AND new.key = old.key
                         AND new.collection = ? AND new.wanted_version IS NOT NULL) LIMIT 1"""
         select = self._journal.select
-        return not select(due, (building,)) and not select(missing, (live, building))
+        for key, attempts, reason in select(due, (building, live)):
+            return f"{key}: {reason}; it is tried again" if attempts else ""
+        for (source,) in select(missing, (live, building)):
+            return f"it lacks documents of {source}; if that source left the config, run: ingestor apply"
+        return None
 
-    def lost(self, building: CollectionName, live: CollectionName) -> tuple[int, int, str]:
-        """Documents that readers have in ``live`` and can't in ``building``; of how many; why one of them."""
-        lost = """
-            SELECT COUNT(*), MIN(new.key || ': ' || new.reason) FROM documents AS new JOIN documents AS old
-                ON old.collection = ? AND old.source = new.source AND old.key = new.key
-                    AND NOT old.quarantined
-            WHERE new.collection = ? AND new.quarantined AND new.wanted_version IS NOT NULL"""
-        kept = "SELECT COUNT(*) FROM documents WHERE collection = ? AND NOT quarantined"
-        [(count, example)] = self._journal.select(lost, (live, building))
-        return count, self._journal.select(kept, (live,))[0][0], example or ""
+    def lost(self, building: CollectionName, live: CollectionName) -> list[tuple[SourceName, int, int, str]]:
+        """By source: documents of ``live`` that ``building`` cannot have, of how many, and why one."""
+        had = "EXISTS (SELECT 1 FROM records WHERE records.document = old.id)"
+        lost = f"""
+            SELECT new.source, COUNT(*), MIN(new.key || ': ' || new.reason)
+            FROM documents AS new JOIN documents AS old
+                ON old.collection = ? AND old.source = new.source AND old.key = new.key AND {had}
+            WHERE new.collection = ? AND new.quarantined AND new.wanted_version IS NOT NULL
+            GROUP BY new.source"""
+        of = f"SELECT COUNT(*) FROM documents AS old WHERE collection = ? AND source = ? AND {had}"
+        select = self._journal.select
+        return [
+            (source, count, int(select(of, (live, source))[0][0]), example or "")
+            for source, count, example in select(lost, (live, building))
+        ]
 
     def records_of(self, name: CollectionName, sources: Sequence[str]) -> int:
         """How many records those sources have in it."""

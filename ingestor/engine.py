@@ -152,7 +152,10 @@ class Engine:
         """A document could not be prepared or written. ``refused``: the recipe to be quarantined under."""
         failure = decide.after_failure(error, entry.attempts, self.clock(), self.random(), trace)
         source = self.sources.get(entry.feed)
-        if failure.quarantined and source is not None and entry.item is not None:
+        if source is None:  # it left the config meanwhile
+            self.in_flight.pop(entry.row, None)
+            return
+        if failure.quarantined and entry.item is not None:
             if self._may_withdraw(entry, failure):
                 if isinstance(error, Unsupported):
                     self._told.tell(entry, "skipped %s (%s): %s", failure, alike=1, level=logging.INFO)
@@ -165,7 +168,7 @@ class Engine:
         if isinstance(error, NeedsHuman):
             log.error("source %s is held: %s", entry.source, error)
             self.source_rows.hold(entry.source, str(error))
-        if isinstance(error, Stale) and source is not None:
+        if isinstance(error, Stale):
             self.scanner.look_again(entry.feed, entry.key)
         if failure.detail is not None:
             self._told.tell(entry, "%s (%s) failed, keeps its records and is tried again: %s", failure)
@@ -186,8 +189,8 @@ class Engine:
     def _may_withdraw(self, entry: Entry, failure: Failure) -> bool:
         """Whether its records may go; if not, the document is put off until a person accepts the loss."""
         source = self.sources.get(entry.feed)
-        if source is None or self.guard.passes(entry, failure, source.max_loss):
-            return True
+        if source is None or not source.leads or self.guard.passes(entry, failure, source.max_loss):
+            return True  # what another edition lacks is judged before readers get it
         later = self.clock() + delay(entry.attempts, self.random(), LONGEST)
         self._put_off(entry, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
         return False
@@ -232,7 +235,7 @@ class Engine:
         self.writer.remove(gone)
         if quiet and not gone:
             if not self.journal.due(ready, self.clock(), 1):
-                self.guard.settle()
+                self.guard.settle(sorted({name for name, _ in ready}))
             for entry in self._drifted(ready, self.workers):
                 self._start(Job(entry, self._others(entry), force=True))
 

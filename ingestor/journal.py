@@ -214,7 +214,7 @@ class Journal:
         Two indexed range look-ups; documents whose interval holds the value are not visited.
         """
         same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
-                   AND source IN ({_marks(sources)})"""
+                   AND NOT {UNSETTLED} AND source IN ({_marks(sources)})"""
         known = (collection, statistic, *sources, value, limit)
         low = self._entries(f"{same} AND lo > ? LIMIT ?", known)
         high = self._entries(f"{same} AND hi < ? LIMIT ?", known)
@@ -307,11 +307,11 @@ class Journal:
                 db.execute("UPDATE documents SET done_version = NULL WHERE id = ?", (row,))
 
     def fail(self, row: int, version: str | None, failure: Failure) -> None:
-        """Note a failed attempt, unless another version is wanted by now."""
+        """Note a failed attempt, unless another version is wanted by now. The document is not settled."""
         with self.transaction() as db:
             db.execute(
-                """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
-                   WHERE id = ? AND wanted_version IS ?""",
+                """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?,
+                       done_version = NULL WHERE id = ? AND wanted_version IS ?""",
                 (failure.attempts, failure.retry_at, failure.reason, failure.detail,
                  failure.quarantined, row, version),
             )  # fmt: skip

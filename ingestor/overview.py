@@ -123,6 +123,9 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
         if collection.waits:
             words = f"{line(collection.waits)}. To approve it: {command('apply', config)}"
             yield Text.assemble((f"collection {name} waits for apply: ", "yellow"), words)
+        if collection.delayed:
+            words = f"the new collection is not shown yet: {line(collection.delayed)}"
+            yield Text.assemble((f"collection {name}: ", "yellow"), words)
         if collection.built:
             done, of = collection.built
             yield Text(f"collection {name} is made anew: {done:,} of {counted(of, 'document')} done")

@@ -1,6 +1,6 @@
 """What a sync would do, found out by doing all of it but the embedding and the writing."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +9,7 @@ import numpy as np
 from ingestor import listing
 from ingestor.answers import Reckoned
 from ingestor.cache import VectorCache
-from ingestor.decide import Scope, sudden_loss
+from ingestor.decide import Scope, after_failure, sudden_loss
 from ingestor.fingerprint import text_digest
 from ingestor.journal import Journal
 from ingestor.listing import Listing, Source
@@ -156,9 +156,12 @@ def _plan_source(
     counts: Counter[str] = Counter()
     adopted: set[int] = set()
 
+    alike: defaultdict[tuple[str, str | None], list[Entry]] = defaultdict(list)
+    for gone_entry in vanished.values():
+        alike[gone_entry.collection, gone_entry.digest].append(gone_entry)
+
     def predecessor(collection: str, digest: str) -> Entry | None:
-        same = (e for e in vanished.values() if (e.collection, e.digest) == (collection, digest))
-        return next((e for e in same if e.row not in adopted), None)
+        return next((e for e in alike[collection, digest] if e.row not in adopted), None)
 
     due = _due(journal, source, found)
     counts += _set_aside(journal, source, {*vanished, *(entry.key for entry in due)})
@@ -173,9 +176,11 @@ def _plan_source(
             counts["quarantined"] += 1
             plan.problems.append((entry.key, str(error)))
             continue
-        except Transient as error:
+        except NeedsHuman:
+            raise
+        except Exception as error:  # noqa: BLE001 - a sync would try this document again
             counts["failed"] += 1
-            plan.problems.append((entry.key, str(error)))
+            plan.problems.append((entry.key, after_failure(error, 0, 0.0, 0.0, "").reason))
             continue
         adopted.add(prepared.receipt.row)
         counts["rebuilt" if rebuilt else _kind(entry, prepared)] += 1

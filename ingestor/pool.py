@@ -106,8 +106,8 @@ class Pool:
     def _run(self, tag: object, work: Callable[[], object]) -> None:
         try:
             self._inbox.put(Outcome(tag, work()))
-        except Exception as error:  # noqa: BLE001 - the engine decides what an error means
-            self._inbox.put(Outcome(tag, error=error, trace=traceback.format_exc()))
+        except BaseException as error:  # noqa: BLE001 - the engine decides what an error means
+            self._inbox.put(Outcome(tag, error=_told(error), trace=traceback.format_exc()))
 
     def _listen(self, tag: object, hints: Callable[[Stop], Iterator[object]], stop: Stop) -> None:
         while not stop.is_set():
@@ -117,6 +117,11 @@ class Pool:
             except Exception as error:  # noqa: BLE001 - hints only: a full scan comes in any case
                 self._inbox.put(Outcome(tag, error=error, trace=traceback.format_exc()))
             stop.wait(30)
+
+
+def _told(error: BaseException) -> Exception:
+    """A panic of a library in Rust is no Exception; the document that met it fails like any other."""
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,7 +230,8 @@ class Embedding:
             return _refuse(wishes, Stopped())
         try:
             answers = self._vectors(wishes)
-        except Exception as error:  # noqa: BLE001 - the askers get it, and the thread lives on
+        except BaseException as panic:  # noqa: BLE001 - the askers get it, and the thread lives on
+            error = _told(panic)
             if len(wishes) == 1 or not self._is_up(error):
                 return _refuse(wishes, error)
             for wish in wishes:
@@ -240,7 +246,7 @@ class Embedding:
             return False
         try:
             self._embedder.embed([_HARMLESS])
-        except Exception:  # noqa: BLE001 - the first error is the one that is told
+        except BaseException:  # noqa: BLE001 - the first error is the one that is told
             return False
         return True
 

@@ -92,6 +92,10 @@ _MIGRATIONS = (
     """
     ALTER TABLE records ADD COLUMN vector_digest BLOB NOT NULL DEFAULT x'';
     """,
+    """
+    UPDATE documents SET done_version = NULL, quarantined = 0, retry_at = 0, attempts = 0, reason = NULL
+        WHERE quarantined AND parser = '';
+    """,
 )
 
 

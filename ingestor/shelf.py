@@ -74,6 +74,7 @@ class Shelf:
 
         The journal keeps why a search misses too many of its records, for ``transitions``.
         """
+        self.see_to_names()
         self.open(name).count()  # by its UUID: one that took its name does not answer
         self._editions.note_reach(name, self._backend.look(self._shown(name)))
 
@@ -106,6 +107,10 @@ class Shelf:
             self._journal.note_collection(name, replace(self._journal.collection(name), uuid=None))
         else:
             self._editions.forget(name)
+
+    def in_force(self, name: CollectionName) -> bool:
+        """Whether it is kept up to date: readers see it, or will."""
+        return self._editions.named(name).role in ("live", "building")
 
     def building(self, name: CollectionName) -> bool:
         """Whether readers don't see it yet."""

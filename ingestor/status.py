@@ -57,6 +57,7 @@ class CollectionStatus:
     healthy: bool | None = None
     reason: str | None = None
     waits: str | None = None  # why a changed config is not applied to it
+    delayed: str | None = None  # what keeps the collection that is to take its place from it
     built: tuple[int, int] | None = None  # documents of the collection that is to take its place: done, of
     old_until: float | None = None  # POSIX seconds: so long `rollback` can bring back what it was
     strategy: str = ""  # by which its documents are cut; several, where its sources differ
@@ -128,13 +129,15 @@ def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames)
     for name, source in status.sources.items():
         row = SourceRows(journal).of(SourceName(source.renamed_from or name))
         source.last_scan, source.held, source.trouble = row.last_scan, row.held, row.trouble
-        source.held = source.held or Withdrawals(journal).kept(SourceName(name))
+        source.held = source.held or Withdrawals(journal).kept(SourceName(source.renamed_from or name))
         source.paused = row.paused
         source.in_flight = live.in_flight.get(name, 0)
         source.listing = live.listing.get(name)
     status.skipped = Reports(journal).skipped()
     for kind in status.skipped:
-        status.sources[kind.source].unsupported[kind.kind] = kind.documents
+        called = renames.get(SourceName(kind.source), kind.source)
+        source = status.sources.setdefault(called, SourceStatus(configured=False))
+        source.unsupported[kind.kind] = kind.documents
     status.failures = [
         Failed(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)
         for source, key, reason, attempts, retry_at, quarantined, _ in Reports(journal).failures()
@@ -156,6 +159,7 @@ def _add_collections(
         if edition.choices is not None:
             _add_means(collection, *_chosen(unpacked(edition.choices)))
         collection.waits = journal.get(f"waits:{name}") or None
+        collection.delayed = journal.get(f"delayed:{name}") or None
         if probe is not None and edition.uuid is not None:
             collection.reason = probe(edition.shown)
             collection.healthy = collection.reason is None

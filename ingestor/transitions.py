@@ -15,7 +15,7 @@ import numpy as np
 from ingestor import rechunk
 from ingestor.choices import Choices, changes, packed, unpacked
 from ingestor.config import Rechunk
-from ingestor.decide import SMALL_LOSS
+from ingestor.decide import too_many
 from ingestor.editions import Editions
 from ingestor.journal import Journal
 from ingestor.model import CollectionName, SourceName
@@ -24,13 +24,14 @@ from ingestor.rechunk import Decision, Situation
 from ingestor.reports import Reports
 from ingestor.rows import Edition
 from ingestor.shelf import Shelf
+from ingestor.withdrawals import Withdrawals
 
 log = logging.getLogger("ingestor")
 
 CHARACTERS = 4  # a token, about
 Prices = Mapping[SourceName, float]  # of a million tokens, see choices.asking_prices
 NO_PRICES: Prices = {}
-MAX_LOSS = 0.5  # of what readers have, may be missing from what takes its place without asking
+MAX_LOSS = 0.5  # of a source that says nothing else
 REBUILD_EVERY = 86_400.0  # seconds at least between two rebuilds of what search misses records of
 SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
 
@@ -52,6 +53,7 @@ class Transitions:
         self._editions = Editions(journal)
         pending = journal.select("SELECT 1 FROM state WHERE key LIKE 'roll back:%' AND value != ''")
         self._heard = None if pending else journal.get("asked")  # a kill can leave a word unheard
+        self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
 
     def arrange(
         self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
@@ -103,11 +105,11 @@ class Transitions:
                 self._journal.doubt(edition.name)
                 self._shelf.discard(edition.name, torn=True)
             except NeedsHuman as error:
-                self._wait(edition.serves, str(error))
+                self._delay(edition, str(error))
             except sqlite3.Error:
                 raise
             except Exception as error:  # noqa: BLE001 - one collection's trouble does not end the program
-                self._wait(edition.serves, f"{type(error).__name__}: {error}; tried again")
+                self._delay(edition, f"{type(error).__name__}: {error}; tried again")
         return changed
 
     def _moved_on(
@@ -183,7 +185,9 @@ class Transitions:
     def _promote(self, building: Edition) -> bool:
         """It takes the live one's place, once no reader would miss anything."""
         live = self._editions.live(building.serves)
-        if not self._editions.complete(building.name, live.name):
+        obstacle = self._editions.obstacle(building.name, live.name)
+        self._delay(building, obstacle or "")
+        if obstacle is not None:
             return False
         if (loss := self._loss(building, live)) is not None:
             self._wait(building.serves, loss)
@@ -194,6 +198,7 @@ class Transitions:
         roles = [(live.name, "retired"), (building.name, "live"), *older]
         self._editions.become(self._clock(), *roles)  # type: ignore[arg-type]
         self._journal.set(f"waits:{building.serves}", "")
+        self._delay(building, "")
         if self._journal.get(f"rebuild:{building.serves}"):
             self._journal.set(f"rebuilt:{building.serves}", str(self._clock()))
             self._journal.set(f"rebuild:{building.serves}", "")
@@ -203,19 +208,31 @@ class Transitions:
 
     def _loss(self, building: Edition, live: Edition) -> str | None:
         """Why readers don't get it until someone says yes: much of what they have can't be read this way."""
-        lost, of, example = self._editions.lost(building.name, live.name)
         made_by = _choices(building)
         approved = self._journal.get(f"approved:{building.serves}")
         if made_by is not None and approved == rechunk.named(made_by):
             return None
-        if lost < SMALL_LOSS or lost <= MAX_LOSS * of:
-            return None
-        return f"it quarantines {lost} of {of} documents that readers have, such as {example}"
+        for source, lost, of, example in self._editions.lost(building.name, live.name):
+            if (kept := Withdrawals(self._journal).kept(source)) is not None:
+                return f"source {source}: {kept}"
+            if too_many(lost, of, self.max_loss.get(source, MAX_LOSS)):
+                return f"it quarantines {lost} of {of} documents of {source}, such as {example}"
+        return None
 
     def _wait(self, serves: CollectionName, why: str) -> None:
         if self._journal.get(f"waits:{serves}") != why:
             self._journal.set(f"waits:{serves}", why)
             log.warning("%s: the new collection waits: %s", serves, why)
+
+    def _delay(self, edition: Edition, why: str) -> None:
+        """Note what keeps the new collection from its place; "" where nothing does."""
+        if edition.role != "building":
+            if why:
+                log.warning("%s: %s", edition.name, why)
+        elif (self._journal.get(f"delayed:{edition.serves}") or "") != why:
+            self._journal.set(f"delayed:{edition.serves}", why)
+            if why:
+                log.warning("%s: the new collection waits: %s", edition.serves, why)
 
     def _see_to_names(self) -> None:
         try:

@@ -34,7 +34,7 @@ from ingestor.lock import hold, patiently
 from ingestor.model import CollectionName, Fingerprint, SourceName, Vectors
 from ingestor.parses import Parses
 from ingestor.pool import Embeddings, Pool
-from ingestor.ports import Asymmetric, Chunker, Embed, Embedder, Parser, Pinned, Shared
+from ingestor.ports import Asymmetric, Chunker, Embed, Embedder, NeedsHuman, Parser, Pinned, Shared
 from ingestor.prepare import Tools
 from ingestor.reading import Fetch, Memory, Reader
 from ingestor.renames import origin
@@ -85,11 +85,14 @@ class Parts:
         """These parts as they were chosen before; None where that can't be had any more."""
         if choices is None:
             return None
+        recipe = choices["embedding"]["recipe"]
         try:
             found = self.under(as_chosen(self.config, choices, detect.rules()))
-        except Lost:
+            if recipe == self.embedder_recipe:  # a model that moved is the same model
+                return self.under(replace(found.config, embedding=self.config.embedding))
+            return found if found.embedder_recipe == recipe else None
+        except (Lost, NeedsHuman):
             return None
-        return found if found.embedder_recipe == choices["embedding"]["recipe"] else None
 
     @property
     def model(self) -> Model:
@@ -209,6 +212,7 @@ class Running:
         """Decide what is to be kept in step by which recipe, and have the engine do it."""
         config = self.parts.config
         handover.settle_names(config, self.journal, Parses(self.cache), self.parts.wanted)
+        self.transitions.max_loss = {source.name: source.max_loss for source in config.sources}
         standings = [
             standing
             for serves in config.collections

@@ -1,10 +1,11 @@
 """The journal's table of withdrawals: how many documents left the index because they cannot be read any more.
 
-A source's count begins anew when it is in step. While a count is too high for ``max_loss`` the records of
-further unreadable documents are kept, until a person accepts the loss.
+The count of a source begins anew when nothing of it is due. While a count is too high for ``max_loss`` the
+records of further unreadable documents are kept, until a person accepts the loss.
 """
 
 import logging
+from collections.abc import Sequence
 
 from ingestor import decide
 from ingestor.decide import Failure
@@ -72,15 +73,19 @@ class Withdrawals:
             )
         return True
 
-    def settle(self) -> None:
-        """Begin the counts of all sources anew that are in step."""
+    def settle(self, sources: Sequence[SourceName]) -> None:
+        """Nothing of these sources is due now: begin their counts anew, and forget what was accepted.
+
+        Where records are kept, the count stays until no document waits for another try.
+        """
         if not self._journal.select("SELECT 1 FROM withdrawals LIMIT 1"):
             return
         with self._journal.transaction() as db:
-            db.execute(
-                """DELETE FROM withdrawals WHERE NOT EXISTS (
+            db.executemany(
+                """DELETE FROM withdrawals WHERE source = ? AND (accepted OR kept IS NULL OR NOT EXISTS (
                        SELECT 1 FROM documents WHERE documents.source = withdrawals.source
-                           AND attempts > 0 AND NOT quarantined)"""
+                           AND attempts > 0 AND NOT quarantined))""",
+                [(source,) for source in sources],
             )
 
 
@@ -108,7 +113,7 @@ class WithdrawalGuard:
             self._table.keep(entry.source, reason)
         return False
 
-    def settle(self) -> None:
-        """All that is due is done: begin to count anew."""
-        self._table.settle()
+    def settle(self, sources: Sequence[SourceName]) -> None:
+        """Nothing of these sources is due now: begin to count anew."""
+        self._table.settle(sources)
         self._indexed.clear()

@@ -178,6 +178,9 @@ class Writer:
         return [prepared.entry for prepared in batch]
 
     def _look(self, collection: CollectionName, outbox: _Outbox) -> None:
+        if not self._shelf.in_force(collection):  # deleted since, and opening it would make it again
+            outbox.look = False
+            return
         outcome = self._guarded(collection, lambda: self._shelf.check(collection))
         if outcome == "done" and not outbox.prepared:
             self._resume(collection)

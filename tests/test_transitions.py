@@ -18,7 +18,7 @@ from ingestor.transitions import Transitions
 
 S, C = SourceName("s"), CollectionName("docs")
 EMBEDDING = {"kind": "hashing", "version": 1, "options": {}, "recipe": "e"}
-OLD = {"embedding": {**EMBEDDING, "version": 0}, "sources": {}}
+OLD = {"embedding": {**EMBEDDING, "version": 0, "recipe": "old"}, "sources": {}}
 NEW = {"embedding": EMBEDDING, "sources": {"s": {}}}
 
 
@@ -44,13 +44,13 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def fill(journal: Journal, edition: CollectionName, documents: int, quarantined: int) -> None:
-    """None of them has records, which the index would have to have, too."""
+    """Only what readers have has records: others' index would have to have them, too."""
     items = tuple(Item(f"{number:03}", "1", f"/{number}") for number in range(documents))
     journal.observe(S, edition, Changes(items, ()), remove_at=0.0)
-    known: tuple[Known, ...] = ()
     for entry in journal.of_collection(edition):
         bad = int(entry.key) < quarantined
         failure = Failure("no parser for it", 1, 0.0, quarantined=True) if bad else None
+        known = (Known(0, "t", "v", "m"),) if edition == C and not bad else ()
         journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known, failure=failure)], ["r"])
 
 
@@ -60,7 +60,8 @@ def fill(journal: Journal, edition: CollectionName, documents: int, quarantined:
         (20, 0, 0, False),
         (20, 0, 10, False),  # half of them
         (20, 0, 11, True),
-        (SMALL_LOSS - 1, 0, SMALL_LOSS - 1, False),  # few documents
+        (20, 0, SMALL_LOSS - 1, False),  # few documents
+        (SMALL_LOSS - 1, 0, SMALL_LOSS - 1, True),  # all of them
         (20, 20, 20, False),  # readers don't have them as it is
         (40, 20, 29, False),  # 9 of the 20 that they have
         (40, 20, 31, True),

@@ -172,7 +172,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
         shelf, "straighten", lambda registrar, editions: 0, {EXACT, CLEAN, SUPERSET, ONE_EMBEDDER},
     ),
     "a collection is swapped before it is complete": (
-        Editions, "complete", lambda self, new, old: True, {COMPLETE},
+        Editions, "obstacle", lambda self, new, old: None, {COMPLETE},
     ),
     "another embedder writes in place": (rechunk, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
 }  # fmt: skip

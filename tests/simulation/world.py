@@ -105,6 +105,7 @@ class World:
         self.models: dict[str, Model] = {}
         shelf = Shelf(journal, shelves, lambda name: self.models.get(name) or Model(Fingerprint("lost")))
         self.transitions = Transitions(journal, shelf, lambda: self.now)
+        self.transitions.max_loss = {FILES: MAX_LOSS}
         return Engine(journal, shelf, Inline(), lambda: self.now, self.chaos.random.random, 4, self.forget)
 
     def forget(self, source: str, key: str) -> None:
