@@ -80,9 +80,9 @@ def accept(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Believe a source's sudden loss of documents, or that many of them cannot be read any more.
+    """Believe a source's sudden loss of documents.
 
-    They are removed from Chroma at the next pass.
+    They are removed from Chroma at the next pass; also those that cannot be read any more and were kept.
     """
 
     with journal_of(looked_up(config)) as journal:

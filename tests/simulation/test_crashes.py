@@ -125,9 +125,9 @@ def _forget_before_dropping(journal, index, entries):
 
 
 def _give_up(error, attempts, now, random, detail):
-    """As it was: after five errors of an unknown kind in a few seconds, the document left the index."""
+    """As it was, but sooner: after some errors of an unknown kind the document left the index."""
     found = _AFTER_FAILURE(error, attempts, now, random, detail)
-    if found.detail is None or attempts < 4:
+    if found.detail is None or attempts < 1:
         return found
     return decide.Failure(found.reason, attempts + 1, decide.NEVER, quarantined=True)
 
@@ -157,7 +157,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "a folder that can't be read counts as empty": (decide.Scope, "covers", _unknown_is_gone, {THERE}),
     "receipts outlive an intent": (Journal, "intend", _keep_receipts, {EXACT, SUPERSET, CLEAN}),
     "removed documents are forgotten before their records": (
-        apply, "remove", _forget_before_dropping, {SUPERSET},
+        apply, "remove", _forget_before_dropping, {SUPERSET, EXACT},
     ),
     "any collection of that name is believed": (
         Journal, "doubt", lambda self, name, rows=None: None, {EXACT, CLEAN},
