@@ -294,7 +294,7 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
 
 def test_ls_and_status_agree_about_what_is_due(synced: Project) -> None:
     """Also where the same version is to be cut in another way."""
-    synced.settings["chunking"] = {"strategy": "fixed", "size": 4}
+    synced.settings |= {"chunking": {"strategy": "fixed", "size": 4}, "rechunk": {"mode": "in_place"}}
     synced.configure()
     with opened(load(synced.config, {}), serve=False) as running:
         running.configure(watch=False)
