@@ -1,5 +1,6 @@
 """All hostile inputs, in families of a size that one daemon meets at once."""
 
+from functools import partial
 from itertools import islice
 
 from tests import hostile
@@ -11,13 +12,13 @@ _FAMILY = 25
 
 def documents() -> list[Case]:
     made = hostile.documents()
-    return files({name: (lambda name=name: made[name][0]) for name in made}, frozenset(made))
+    return files({name: partial(bytes, content) for name, (content, _) in made.items()}, frozenset(made))
 
 
 def families() -> dict[str, list[Case]]:
     kinds = {
-        "documents": documents(), "archives": archives.cases(), "pdfs": pdfs.cases(), "office": office.cases(),
-        "mails": mails.cases(), "texts": texts.cases(), "places": places.cases(),
+        "documents": documents(), "archives": archives.cases(), "pdfs": pdfs.cases(),
+        "office": office.cases(), "mails": mails.cases(), "texts": texts.cases(), "places": places.cases(),
     }  # fmt: skip
     found = {}
     for kind, cases in kinds.items():

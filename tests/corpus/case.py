@@ -18,12 +18,13 @@ class Case:
     put: Callable[[Path], None]
     refused: bool = False
     restless: bool = False  # it goes on changing, so it may be due at any time
+    listed: bool = False  # `ls` must show it, or `status` say that it could not be listed
 
 
 def files(made: Mapping[str, Make], refused: frozenset[str] = frozenset()) -> list[Case]:
     """A case for each file of that name and content; ``refused``: names."""
     assert refused <= made.keys(), refused - made.keys()
-    return [Case(name, _writer(name, make), name in refused) for name, make in made.items()]
+    return [Case(name, _writer(name, make), name in refused, listed=True) for name, make in made.items()]
 
 
 def _writer(name: str, make: Make) -> Callable[[Path], None]:

@@ -13,7 +13,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass
 class Peak:
-    """Bytes. ``tree``: of all processes together; what they share counts for each. ``daemon``: of the first."""
+    """Bytes. ``tree``: of all processes; what they share counts for each. ``daemon``: of the first one."""
 
     daemon: int = 0
     tree: int = 0

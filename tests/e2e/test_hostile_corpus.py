@@ -18,19 +18,30 @@ import pytest
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
 from tests.corpus.all import families
 from tests.corpus.case import Case
+from tests.e2e.in_chroma import in_chroma
 from tests.e2e.memory import Peak, watched
 from tests.e2e.project import Daemon, Project, wait
 
 FAMILIES = families()
 SAMPLE = {
-    *("bomb.docx", "laughs.docx", "encrypted.pdf", "garbage.pdf", "program.txt", "small-told.zip", "slips.zip"),
-    *("cut-0.zip", "self-tree.pdf", "groups.rtf", "deep.eml", "deep.json", "aliases.yaml", "lone-16.txt"),
+    *(
+        "bomb.docx",
+        "laughs.docx",
+        "encrypted.pdf",
+        "garbage.pdf",
+        "program.txt",
+        "small-told.zip",
+        "slips.zip",
+    ),
+    *("cut-0.zip", "self-tree.pdf", "groups.rtf", "deep.eml", "deep.toml", "aliases.yaml", "lone-16.txt"),
     *("name-not-utf-8", "pipe", "link-loops", "ignore-pattern"),
 }
 SOON = 120.0  # seconds in which all ordinary documents of a family are searchable, on a busy machine
 STOPPED = 10.0  # seconds
 # Three processes that read hostile files may take 1 GB each; the daemon and Chroma take the rest.
-PARSERS, DAEMON, TREE = 10**9, 1.5 * 10**9, 5 * 10**9  # bytes
+# The daemon may hold a few documents of 40 MB of text while it cuts them.
+PARSERS, DAEMON, TREE = 10**9, 2.5 * 10**9, 4 * 10**9  # bytes
+RECORDS = 30  # of a document: many equal chunks hide others from search, see the last test
 
 
 @pytest.fixture
@@ -38,7 +49,9 @@ def project(tmp_path: Path) -> Iterator[Project]:
     parsing = {"memory": PARSERS, "seconds": "20s"}
     source = {"archives": True, "scan_every": "3s"}
     chunking = {"strategy": "recursive", "size": 500}
-    project = Project(tmp_path / "project", {"parsing": parsing, "chunking": chunking}, source)
+    project = Project(
+        tmp_path / "project", {"parsing": parsing, "chunking": chunking, "max_records": RECORDS}, source
+    )
     yield project
     for folder, _, _ in os.walk(project.docs):
         Path(folder).chmod(0o700)
@@ -77,7 +90,7 @@ def survives(project: Project, cases: Sequence[Case]) -> None:
             stops(daemon)
         daemon = project.start()
         with watched(daemon.process.pid) as second:
-            wait(lambda: is_decided(project, cases, places), 1200, 1.0)
+            wait(lambda: is_decided(project, cases, places), 1200, 2.0)
             named(project, cases, places)
             stops(daemon)
         for peak in (first, second):
@@ -91,7 +104,9 @@ def survives(project: Project, cases: Sequence[Case]) -> None:
 def has_seen_some(project: Project) -> bool:
     """A listing began with them, or ended."""
     source = project.json("status")["sources"]["docs"]
-    return bool(source["listing"] or source["due"] or source["settled"] or source["quarantined"] or source["trouble"])
+    return bool(
+        source["listing"] or source["due"] or source["settled"] or source["quarantined"] or source["trouble"]
+    )
 
 
 def write_ordinary(places: dict[str, Path]) -> list[str]:
@@ -131,10 +146,14 @@ def stops(daemon: Daemon) -> None:
 def is_decided(project: Project, cases: Sequence[Case], places: dict[str, Path]) -> bool:
     """Nothing is due but what waits for another try, or never rests; and everything was listed."""
     source = project.json("status")["sources"]["docs"]
-    restless = {places[case.name].name for case in cases if case.restless}
+    restless = _restless(cases, places)
     due = [one for one in project.json("ls") if one["state"] == "due" and _top(one) not in restless]
     opened = "others took too long" not in (source["trouble"] or "")
     return bool(source["last_scan"] and not due and opened)
+
+
+def _restless(cases: Sequence[Case], places: dict[str, Path]) -> set[str]:
+    return {places[case.name].name for case in cases if case.restless}
 
 
 def _top(listed: dict[str, Any]) -> str:
@@ -146,8 +165,9 @@ def named(project: Project, cases: Sequence[Case], places: dict[str, Path]) -> N
     status, listed = project.json("status"), project.json("ls")
     source = status["sources"]["docs"]
     failed = {one["document"]: one["reason"] for one in status["failures"]}
+    restless = _restless(cases, places)
     for one in listed:
-        if one["state"] in ("quarantined", "waiting"):
+        if one["state"] in ("quarantined", "waiting") and _top(one) not in restless:
             assert failed[one["document"]], one
     skipped = sum(kind["documents"] for kind in status["skipped"])
     assert sum(one["state"] == "unsupported" for one in listed) == skipped
@@ -158,6 +178,7 @@ def named(project: Project, cases: Sequence[Case], places: dict[str, Path]) -> N
         beneath = [one for one in listed if _top(one) == top and Path(one["document"]).name != "beside.txt"]
         states = sorted({one["state"] for one in beneath})
         print("CASE", case.name, states, sorted(set(refusals))[:2], bool(mentioned))
+        assert beneath or mentioned or not case.listed, f"{case.name} is lost"
         unread = any(one["state"] == "unsupported" for one in beneath)
         assert not case.refused or refusals or mentioned or unread, f"{case.name} is not named"
     assert source["trouble"] is None or any(case.refused for case in cases)
@@ -167,3 +188,20 @@ def within_bounds(peak: Peak) -> None:
     print(f"memory: daemon {peak.daemon / 1e6:.0f} MB, all {peak.tree / 1e6:.0f} MB")
     assert peak.daemon < DAEMON
     assert peak.tree < TREE
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="Chroma's graph loses what lies beside hundreds of equal vectors")
+def test_copies_of_a_few_texts_hide_no_other_document(project: Project) -> None:
+    for at in range(3200):
+        (project.docs / f"copy-{at}.txt").write_text(f"The very same words, kind {at % 8}")
+    texts = [f"Lantern {at:03} hangs beside file {7 * at}" for at in range(25)]
+    for at, text in enumerate(texts):
+        (project.docs / f"other-{at}.txt").write_text(text)
+    project.json("sync")
+    vectors = HashingEmbedder(HashingOptions(dimensions=64)).embed(texts)
+    ask = f"""
+hits = collection.query(query_embeddings={vectors.tolist()}, n_results=20, include=["documents"])["documents"]
+result = [text for text, found in zip({texts}, hits) if text not in found]
+"""
+    assert in_chroma(project.folder / "chroma", "docs", ask) == []
