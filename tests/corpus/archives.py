@@ -185,11 +185,35 @@ _MADE: dict[str, Make] = {
     **{f"spoilt-{n}.tar": partial(spoilt, lambda: tarred(_SLIPS), n) for n in range(2)},
 }
 _REFUSED = frozenset(
-    """
-    member.zip sum.zip small-told.zip large-told.zip bomb.tar.gz bomb.tar.bz2 bomb.tar.xz zeros.gz many-streams.tgz
-    overlap.zip million.zip empty-members.zip negative.tar endless.tar no-number.tar long-name.tar locked.zip
-    method.zip two-ends.zip stub.7z stub.rar letters.mbox cut-0.zip cut-1.zip cut-2.zip cut-0.tgz cut-1.tgz
-    """.split()
+    [
+        "member.zip",
+        "sum.zip",
+        "small-told.zip",
+        "large-told.zip",
+        "bomb.tar.gz",
+        "bomb.tar.bz2",
+        "bomb.tar.xz",
+        "zeros.gz",
+        "many-streams.tgz",
+        "overlap.zip",
+        "million.zip",
+        "empty-members.zip",
+        "negative.tar",
+        "endless.tar",
+        "no-number.tar",
+        "long-name.tar",
+        "locked.zip",
+        "method.zip",
+        "two-ends.zip",
+        "stub.7z",
+        "stub.rar",
+        "letters.mbox",
+        "cut-0.zip",
+        "cut-1.zip",
+        "cut-2.zip",
+        "cut-0.tgz",
+        "cut-1.tgz",
+    ]
 )
 
 

@@ -93,10 +93,17 @@ _MADE: dict[str, Make] = {
     ),
 }
 _REFUSED = frozenset(
-    """
-    semicolons.eml deep.eml forwarded.eml crowd.eml charset.eml html.eml bomb.eml controls.eml
-    from-lines.mbox
-    """.split()
+    [
+        "semicolons.eml",
+        "deep.eml",
+        "forwarded.eml",
+        "crowd.eml",
+        "charset.eml",
+        "html.eml",
+        "bomb.eml",
+        "controls.eml",
+        "from-lines.mbox",
+    ]
 )
 
 

@@ -131,10 +131,26 @@ _MADE: dict[str, Make] = {
     **{f"spoilt-{n}.docx": partial(spoilt, _sound, n) for n in range(3)},
 }
 _REFUSED = frozenset(
-    """
-    laughs.docx laughs.xlsx laughs.odt laughs.epub spy.docx spy.xlsx spy.odt spy.epub deep.docx
-    deep-tables.docx deep.pptx deep.xlsx deep.odt deep.epub words.docx attribute.docx outside.docx notes-loop.docx
-    """.split()
+    [
+        "laughs.docx",
+        "laughs.xlsx",
+        "laughs.odt",
+        "laughs.epub",
+        "spy.docx",
+        "spy.xlsx",
+        "spy.odt",
+        "spy.epub",
+        "deep.docx",
+        "deep-tables.docx",
+        "deep.pptx",
+        "deep.xlsx",
+        "deep.odt",
+        "deep.epub",
+        "words.docx",
+        "attribute.docx",
+        "outside.docx",
+        "notes-loop.docx",
+    ]
 )
 
 

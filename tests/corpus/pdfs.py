@@ -126,11 +126,7 @@ _MADE: dict[str, Make] = {
     **{f"cut-{n}.pdf": partial(cut, lambda: pdf(_SOUND), n) for n in range(2)},
     **{f"spoilt-{n}.pdf": partial(spoilt, lambda: pdf(_SOUND), n) for n in range(3)},
 }
-_REFUSED = frozenset(
-    """
-    crowd.pdf forms.pdf cut-0.pdf cut-1.pdf
-    """.split()
-)
+_REFUSED = frozenset(["crowd.pdf", "forms.pdf", "cut-0.pdf", "cut-1.pdf"])
 
 
 def cases() -> list[Case]:
