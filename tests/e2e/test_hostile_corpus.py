@@ -125,7 +125,10 @@ def searchable_soon(project: Project, texts: Sequence[str]) -> None:
     vectors = HashingEmbedder(HashingOptions(dimensions=64)).embed(texts)
 
     def found() -> bool:
-        hits = collection.query(query_embeddings=list(vectors), n_results=20, include=["documents"])
+        try:
+            hits = collection.query(query_embeddings=list(vectors), n_results=20, include=["documents"])
+        except chromadb.errors.InternalError:  # so Chroma answers before the first record is there
+            return False
         return all(text in documents for text, documents in zip(texts, hits["documents"] or [], strict=True))
 
     wait(found, SOON - (time.monotonic() - begun), 0.5)
