@@ -2,6 +2,7 @@
 #   docker build -t ingestor .
 #   docker run -v "$PWD/documents:/documents:ro" -v ingestor-data:/data -p 127.0.0.1:8000:8000 ingestor
 # docs/running.md has the rest.
+# A name that changes with its image; docs/running.md says how to pin it by digest.
 ARG BASE=python:3.11-slim-bookworm
 
 # hadolint ignore=DL3006

@@ -12,6 +12,7 @@ from ingestor.parsers.docx_text import Inline
 from ingestor.parsers.flow import Flow
 from ingestor.parsers.office import about
 from ingestor.parsers.package import Package
+from ingestor.parsers.whole import whole
 from ingestor.registry import Options, Plugin
 
 _CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
@@ -118,7 +119,7 @@ class _Reader:
         yield "" if goes_on else " ".join(self._inline.of(p).text for p in cell.iter(f"{W}p"))
         span = None if properties is None else properties.find(f"{W}gridSpan")
         width = "1" if span is None else span.get(f"{W}val", "1")
-        yield from [""] * (min(int(width), 100) - 1 if width.isdigit() else 0)
+        yield from [""] * (min(whole(width, 1), 100) - 1)
 
 
 def _inside(element: Element, tag: str) -> Iterator[Element]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from ingestor.parsers.numbers import written
+from ingestor.parsers.whole import whole
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _HEADING = re.compile(r"heading (\d)")
@@ -163,4 +164,4 @@ def _restarts(found: Element) -> dict[int, int]:
 
 
 def _int(text: str, default: int) -> int:
-    return int(text) if text.isdigit() else default
+    return whole(text, default)

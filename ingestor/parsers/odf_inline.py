@@ -4,6 +4,7 @@ from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
 from ingestor.parsers.flow import Said
+from ingestor.parsers.whole import whole
 
 _NAMESPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}"
 OFFICE, STYLE, TEXT, TABLE, DRAW = (
@@ -36,7 +37,7 @@ def _read(element: Element, said: Said, cite: Cite | None) -> None:
         tag = child.tag
         if tag == f"{TEXT}s":
             count = child.get(f"{TEXT}c", "1")
-            said.parts.append(" " * (min(int(count), _MOST_SPACES) if count.isdigit() else 1))
+            said.parts.append(" " * min(whole(count, 1), _MOST_SPACES))
         elif tag in _CHARACTERS:
             said.parts.append(_CHARACTERS[tag])
         elif tag == f"{TEXT}soft-page-break":

@@ -5,6 +5,7 @@ from xml.etree.ElementTree import Element
 
 from ingestor.parsers.odf_inline import TABLE, TEXT, plain
 from ingestor.parsers.sheets import Row
+from ingestor.parsers.whole import whole
 
 _CELLS = (f"{TABLE}table-cell", f"{TABLE}covered-table-cell")
 _GROUPS = (f"{TABLE}table-row-group", f"{TABLE}table-rows", f"{TABLE}table-header-rows")
@@ -44,4 +45,4 @@ def _cells(row: Element) -> Iterator[tuple[int, str]]:
 
 def _count(element: Element, name: str) -> int:
     text = element.get(f"{TABLE}{name}", "1")
-    return max(int(text), 1) if text.isdigit() else 1
+    return max(whole(text, 1), 1)

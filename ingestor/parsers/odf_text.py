@@ -8,6 +8,7 @@ from ingestor.parsers.flow import Flow
 from ingestor.parsers.numbers import written
 from ingestor.parsers.odf_inline import OFFICE, STYLE, TABLE, TEXT, said_in
 from ingestor.parsers.odf_table import row_texts
+from ingestor.parsers.whole import whole
 
 _LEFT_OUT = {f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{OFFICE}annotation", f"{OFFICE}forms"}
 _CODE = re.compile(r"code|source|preformatted|verbatim|listing")
@@ -87,7 +88,7 @@ class Reader:
         if element.tag == f"{TEXT}h":
             level = element.get(f"{TEXT}outline-level", "1")
             number = next((child.text or "" for child in element.iter(f"{TEXT}number")), "")
-            self.flow.heading(text, int(level) if level.isdigit() else 1, number.strip())
+            self.flow.heading(text, whole(level, 1), number.strip())
             return
         names = list(self.styles.names(element))
         if "title" in names:

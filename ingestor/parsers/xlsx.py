@@ -12,6 +12,7 @@ from ingestor.parsers.compose import Composer
 from ingestor.parsers.office import about
 from ingestor.parsers.package import Package
 from ingestor.parsers.sheets import Row, add_sheet
+from ingestor.parsers.whole import whole
 from ingestor.parsers.xlsx_format import Shown, shown
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -74,7 +75,7 @@ def _rows(package: Package, part: str, strings: list[str], formats: Shown) -> It
     number = 0
     for row in package.stream(part, lambda above: above.tag == f"{_S}sheetData"):
         given = row.get("r", "")
-        number = int(given) if given.isdigit() else number + 1
+        number = whole(given, number + 1)
         cells = dict(_cells(row, strings, formats))
         yield number, {column: text for column, text in cells.items() if text.strip()}
 

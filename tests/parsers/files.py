@@ -185,10 +185,11 @@ def pdf(
         objects.append(f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]{content}>>")
         objects.append(f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream")
     objects.append(f"<<{info}>>")
-    return _numbered(objects)
+    return numbered(objects)
 
 
-def _numbered(objects: Sequence[str]) -> bytes:
+def numbered(objects: Sequence[str]) -> bytes:
+    """A PDF of these objects, from number 1 on: the first is the catalog, the last the information."""
     out, places = b"%PDF-1.7\n", []
     for number, body in enumerate(objects, 1):
         places.append(len(out))

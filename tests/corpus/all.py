@@ -1,0 +1,30 @@
+"""All hostile inputs, in families of a size that one daemon meets at once."""
+
+from functools import partial
+from itertools import islice
+
+from tests import hostile
+from tests.corpus import archives, mails, office, pdfs, places, texts
+from tests.corpus.case import Case, files
+
+_FAMILY = 25
+
+
+def documents() -> list[Case]:
+    made = hostile.documents()
+    return files({name: partial(bytes, content) for name, (content, _) in made.items()}, frozenset(made))
+
+
+def families() -> dict[str, list[Case]]:
+    kinds = {
+        "documents": documents(), "archives": archives.cases(), "pdfs": pdfs.cases(),
+        "office": office.cases(), "mails": mails.cases(), "texts": texts.cases(), "places": places.cases(),
+    }  # fmt: skip
+    found = {}
+    for kind, cases in kinds.items():
+        rest = iter(cases)
+        for number in range(len(cases)):
+            if not (family := list(islice(rest, _FAMILY))):
+                break
+            found[f"{kind}-{number + 1}"] = family
+    return found
