@@ -17,7 +17,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from weakref import finalize
 
-from connectors._private import close
 from ingestor.ports import NeedsHuman, Transient
 
 _LOCAL_SECONDS = 300.0  # for what needs no network
@@ -100,9 +99,18 @@ class Clone:
         depth = ["--depth=1"] if shallow else ["--update-shallow"]  # the remote may be a shallow clone itself
         form = [f"--object-format={object_format}"] if object_format else []
         fetch = ["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", *depth]
+        self._make()
         _git(["init", "--quiet", "--bare", "--template=", *form, str(self.folder)], {}, _LOCAL_SECONDS)
         self._run([*fetch, "--", self.url, f"+{ref}:{local}"], self._remote(), self.seconds)
         return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
+
+    def _make(self) -> None:
+        """Closed to others; one that is there keeps the rights that somebody gave it, such as a group's."""
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            reason = f"{error.strerror}: choose another folder with `cache`"
+            raise NeedsHuman(f"the clone {self.folder} can't be written: {reason}") from error
 
     def _run(self, arguments: Sequence[str], more: Mapping[str, str], seconds: float) -> bytes:
         return _git([f"--git-dir={self.folder}", *arguments], more, seconds)
@@ -139,7 +147,6 @@ class Clone:
         """Several sources, and several programs, may share the clone."""
         try:
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            close(self.folder)
             lock = os.open(f"{self.folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             reason = f"{error.strerror}: choose another folder with `cache`"

@@ -45,15 +45,20 @@ _STAR = "[^/]*"
 _ANYWHERE = "(?:[^/]*+/)*?"
 _LONGEST = 1000  # characters of a line
 _MOST = 5000  # lines of a file
-_SMALL = 4096  # characters of a file whose rules are worth remembering
+_SMALL = 4096  # characters of a file, of which many are remembered; of larger ones few
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    pattern: re.Pattern[str]
+    expression: str
     whole_path: bool  # else it is matched against the last component
     directories_only: bool
     negated: bool
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when a name first needs it: for most lines of a long file none ever does."""
+        return _compiled(self.expression)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +96,8 @@ def rules(patterns: Iterable[str]) -> Rules:
     lines = [line for pattern in patterns if (line := _line(pattern))]
     return Rules(
         tuple(reversed(lines)),
-        _union(line.pattern.pattern for line in lines if not line.whole_path),
-        _union(line.pattern.pattern for line in lines if line.whole_path),
+        _union(line.expression for line in lines if not line.whole_path),
+        _union(line.expression for line in lines if line.whole_path),
     )
 
 
@@ -110,7 +115,7 @@ def selects(include: Rules, exclude: Rules, names: Sequence[str]) -> bool:
 
 def rules_of_file(text: str) -> Rules:
     """Raises ValueError, with what is wrong, for a file that would take too long to match."""
-    return _remembered(text) if len(text) <= _SMALL else _of_file(text)
+    return _remembered(text) if len(text) <= _SMALL else _large(text)
 
 
 def _of_file(text: str) -> Rules:
@@ -124,11 +129,17 @@ def _of_file(text: str) -> Rules:
 
 
 _remembered = lru_cache(maxsize=1024)(_of_file)
+_large = lru_cache(maxsize=32)(_of_file)
 
 
 def too_long(pattern: str) -> str | None:
     """What is wrong with the length of a pattern, if anything is."""
     return f"has more than {_LONGEST:,} characters" if len(pattern) > _LONGEST else None
+
+
+@lru_cache(maxsize=_MOST * 2)
+def _compiled(expression: str) -> re.Pattern[str]:
+    return re.compile(expression, re.DOTALL)
 
 
 def _union(patterns: Iterable[str]) -> re.Pattern[str]:
@@ -147,7 +158,7 @@ def _line(text: str) -> _Line | None:
         return None
     whole_path = "/" in text
     regex = _translate(text.removeprefix("/"))
-    return _Line(re.compile(regex, re.DOTALL), whole_path, directories_only, negated)
+    return _Line(regex, whole_path, directories_only, negated)
 
 
 def _unpadded(text: str) -> str:

@@ -2,6 +2,7 @@
 
 import logging
 import stat
+from functools import lru_cache
 from pathlib import Path
 
 _OTHERS = 0o077
@@ -15,8 +16,14 @@ def close(*paths: Path) -> None:
             mode = stat.S_IMODE(path.stat().st_mode)
             if mode & _OTHERS:
                 path.chmod(mode & ~_OTHERS)
-                _log.warning("other users could read %s: it is closed to them now", path)
+                _say("other users could read %s: it is closed to them now", path)
         except FileNotFoundError:
             continue
         except OSError as error:
-            _log.warning("other users may read %s, and it can't be closed: %s", path, error.strerror)
+            _say("other users may read %s, and it can't be closed: %s", path, error.strerror)
+
+
+@lru_cache(maxsize=4096)
+def _say(what: str, *about: object) -> None:
+    """Once, not at each use."""
+    _log.warning(what, *about)

@@ -15,7 +15,6 @@ from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 
-from connectors._private import close
 from connectors._web_words import Page
 from ingestor.ports import NeedsHuman, Transient
 
@@ -36,7 +35,7 @@ class Mirror:
         """One pass at a time, of all programs that share the file. Raises NeedsHuman."""
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            close(self._file)
+            self._file.touch(0o600)  # what is there keeps the rights that somebody gave it, such as a group's
             lock = os.open(f"{self._file}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             reason = f"{error.strerror}: choose another folder with `cache`"

@@ -10,15 +10,16 @@ but only the child runs it.
 
 import logging
 import math
-from collections.abc import Callable
-from queue import LifoQueue
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from queue import Empty, LifoQueue
 from threading import Event, Lock
 from typing import Any, TypeVar
 
 from ingestor.confinement import described
 from ingestor.isolation_process import Died, Killed, Limits, Process, TooSlow
-from ingestor.isolation_wire import decode
-from ingestor.members import Member
+from ingestor.isolation_wire import BATCH, CROWD, DESCRIPTIONS, DOCUMENT, decode
+from ingestor.members import LARGEST, MOST_BYTES, MOST_MEMBERS, Member
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument
 from ingestor.registry import Options
@@ -31,6 +32,7 @@ log = logging.getLogger("ingestor")
 T = TypeVar("T")
 _Lane = LifoQueue[Process | None]
 
+_MOST_BATCHES = MOST_BYTES // BATCH + 2 * MOST_MEMBERS // CROWD + 2  # of one container
 _SMALLEST_SHARE, _FULL_SHARE = 1 / 20, 20 * 10**6  # see Isolation._seconds
 
 
@@ -47,6 +49,7 @@ class Isolation:
         self._stopped = Event()
         self._lock = Lock()
         self._layers: dict[str, str] = {}
+        self._running: set[Process] = set()
         self._free = _lane(limits.processes)
         self._opening = _lane(1)  # its own, so that listings do not wait for slow documents
 
@@ -65,17 +68,18 @@ class Isolation:
 
         def ask(process: Process) -> dict[str, Any]:
             process.ask(request, blob.data, self._limits.seconds)
-            return process.answer()
+            return process.answer(DOCUMENT)
 
         document = _checked(self._run(self._free, ask))["document"]
         assert isinstance(document, dict)
         return decode(document)
 
-    def unpack(self, blob: Blob, archives: bool) -> Unpacked | None:
-        """What is in an archive, mailbox or mail, and in those within it; None when nothing can be.
+    @property
+    def unpack(self) -> "Opener":
+        """Opens archives, mailboxes and mails."""
+        return Opener(self._unpacked, f"{self._limits.memory} {self._limits.seconds:g}")
 
-        ``archives``: whether archives within it are opened. Raises what ``parse`` raises, and OSError.
-        """
+    def _unpacked(self, blob: Blob, archives: bool) -> Unpacked | None:
         if not holds_members(blob):
             return None
         request = ["unpack", blob.name, blob.content_type, archives]
@@ -83,9 +87,13 @@ class Isolation:
         def ask(process: Process) -> tuple[Unpacked, dict[str, Any]]:
             process.ask(request, blob.data, self._seconds(len(blob.data)))
             unpacked = Unpacked()
-            while "members" in (answer := process.answer()):
-                _add(unpacked, answer["members"], process.frame())
-            return unpacked, answer
+            for _ in range(_MOST_BATCHES):
+                answer = process.answer(DESCRIPTIONS)
+                if "members" not in answer:
+                    return unpacked, answer
+                told = answer["members"]
+                _add(unpacked, told, process.frame(LARGEST + BATCH))
+            raise ValueError("it has no end")
 
         try:
             unpacked, answer = self._run(self._opening, ask)
@@ -99,13 +107,20 @@ class Isolation:
         self._stopped.set()
 
     def close(self) -> None:
-        """Ends the processes. Call it when nobody parses any more."""
+        """Ends the processes, also those that are asked just now: who waits for them gets Stopped."""
         self.stop()
+        with self._lock:
+            running = tuple(self._running)
+        for process in running:
+            process.kill()
         for lane in (self._free, self._opening):
-            for _ in range(lane.maxsize):
-                process = lane.get()
-                if process is not None:
-                    process.end()
+            for process in _idle(lane):
+                self._end(process)
+
+    def _end(self, process: Process) -> None:
+        process.end()
+        with self._lock:
+            self._running.discard(process)
 
     def _seconds(self, size: int) -> float:
         """CPU seconds for a container: what a document has for about 20 MB, a twentieth for the smallest.
@@ -123,6 +138,9 @@ class Isolation:
             kept = None
             kept, found = self._asked(process, ask)
         finally:
+            if kept is not None and self._stopped.is_set():
+                self._end(kept)
+                kept = None
             lane.put(kept)
         return found
 
@@ -131,19 +149,32 @@ class Isolation:
         try:
             if process is not None:
                 try:
-                    return _ask(process, ask)
+                    return self._ask(process, ask)
                 except Died as died:
                     if isinstance(died, TooSlow):
                         raise
-            return _ask(self._started(), ask)
+            return self._ask(self._started(), ask)
         except Killed as killed:
             raise Defect(str(killed)) from None
         except Died as died:
             raise BadDocument(str(died)) from None
 
+    def _ask(self, process: Process, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
+        """The process, if it can be asked again, and what it said."""
+        try:
+            found = ask(process)
+        except BaseException:
+            self._end(process)
+            raise
+        if not process.over:
+            return process, found
+        self._end(process)
+        return None, found
+
     def _started(self) -> Process:
         process = Process(self._limits, self._stopped)
         with self._lock:
+            self._running.add(process)
             first, self._layers = not self._layers, process.layers
         if first:
             weak = process.layers["landlock"] or process.layers["seccomp"]
@@ -152,6 +183,22 @@ class Isolation:
                 "isolation of the processes that parse: %s", described(process.layers),
             )  # fmt: skip
         return process
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """``limits``: in words; what can't be opened under these may be under others."""
+
+    _open: Callable[[Blob, bool], Unpacked | None]
+    limits: str
+
+    def __call__(self, blob: Blob, archives: bool) -> Unpacked | None:
+        """What is in an archive, mailbox or mail, and in those within it; None when nothing can be.
+
+        ``archives``: whether archives within it are opened. Raises what ``Isolation.parse`` raises, and
+        OSError.
+        """
+        return self._open(blob, archives)
 
 
 class Isolated:
@@ -173,22 +220,37 @@ def _lane(processes: int) -> _Lane:
     return lane
 
 
-def _ask(process: Process, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
-    """The process, if it can be asked again, and what it said."""
-    try:
-        found = ask(process)
-    except BaseException:
-        process.end()
-        raise
-    return None if process.over else process, found
+def _idle(lane: _Lane) -> Iterator[Process]:
+    """Those that nobody asks just now. Their places stay."""
+    for _ in range(lane.maxsize):
+        try:
+            process = lane.get_nowait()
+        except Empty:
+            return
+        if process is not None:
+            yield process
 
 
 def _add(unpacked: Unpacked, told: list[list[Any]], content: bytes) -> None:
-    broken = [(str(row[0]), str(row[1])) for row in told if len(row) == 2]
-    members = [_member(*row) for row in told if len(row) != 2]
-    unpacked.add(members, content)
-    for name, reason in broken:
-        unpacked.drop(name, reason)
+    """In order: a container that is broken comes behind what came out of it."""
+    members: list[Member] = []
+    rest = memoryview(content)
+    for row in told:
+        if len(row) != 2:
+            members.append(_member(*row))
+            continue
+        rest = _added(unpacked, members, rest)
+        unpacked.drop(str(row[0]), str(row[1]))
+        members = []
+    if _added(unpacked, members, rest):
+        raise ValueError("there is more of it than was said")
+
+
+def _added(unpacked: Unpacked, members: list[Member], content: memoryview) -> memoryview:
+    """What of the content belongs to others."""
+    size = sum(member.size for member in members if not member.problem)
+    unpacked.add(members, content[: max(size, 0)])
+    return content[max(size, 0) :]
 
 
 def _member(

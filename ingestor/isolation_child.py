@@ -22,6 +22,8 @@ _SYSTEM = (
     "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu",
 )  # fmt: skip
 
+_SAID = 2**16  # bytes in which it may say why it does not start
+
 
 def main(memory: int, folders: list[str]) -> None:
     """``folders``: of plugins that are not on the search path."""
@@ -34,6 +36,7 @@ def main(memory: int, folders: list[str]) -> None:
         sys.addaudithook(_refuse_network)
     from ingestor.isolation_work import serve
 
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     for standard in (0, 1, 2):  # what a library reads or prints there is not for the parent
         os.dup2(nothing, standard)
@@ -48,7 +51,7 @@ def _python() -> list[str]:
 def _limit_files() -> None:
     for what, most in (
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_FSIZE, _SAID),
         (resource.RLIMIT_NOFILE, 64),
     ):
         resource.setrlimit(what, (most, most))

@@ -3,6 +3,7 @@
 Whatever it says is not trusted: it has read hostile bytes.
 """
 
+import errno
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -19,13 +21,25 @@ from threading import Event
 from typing import IO, Any
 
 from ingestor.confinement import hide
-from ingestor.isolation_wire import LARGEST, OUT_OF_MEMORY, PATIENCE, pack, receive, send
+from ingestor.isolation_wire import (
+    GREETING,
+    LARGEST,
+    OUT_OF_MEMORY,
+    PATIENCE,
+    Oversized,
+    pack,
+    receive,
+    send_watched,
+)
+from ingestor.mishaps import told
 from ingestor.ports import Transient
 from ingestor.work import Stopped
 
 _START = 120.0  # seconds in which a process must have started
-_TICK = 0.5  # seconds: how soon a wait notices that all is to stop
-_ENVIRONMENT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHON", "LC_", "LD_")
+_PASSED = {  # variables of ours that the child sees; by whole names, for others may hold secrets
+    *("HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +72,32 @@ class Process:
         self._seconds, self._deadline = _START, time.monotonic() + _START
         self.over = False
         hide()  # it runs as the same user, who may otherwise read and write our memory
-        self._pipe, theirs = socket.socketpair()
-        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the child
-        command = [sys.executable, "-P", "-m", "ingestor.isolation_child"]
-        with theirs:
-            self._child = subprocess.Popen(  # noqa: S603
-                [*command, str(limits.memory), *_plugin_folders()],
-                stdin=theirs.fileno(), stdout=self._said, stderr=self._said, env=_environment(),
-                start_new_session=True,  # a terminal's Ctrl-C is for the daemon
-            )  # fmt: skip
         try:
-            self.layers: dict[str, str] = json.loads(self.frame())
+            self._start()
+        except OSError as error:
+            raise Transient(_unstartable(error)) from error
+        try:
+            self.layers: dict[str, str] = json.loads(self.frame(GREETING))
         except Died as died:
             why = str(died).removesuffix("; exclude it")
             raise Transient(f"the process that reads binary formats does not start: {why}") from None
+        except BaseException:
+            self.end()
+            raise
+
+    def _start(self) -> None:
+        command = [sys.executable, "-P", "-m", "ingestor.isolation_child"]
+        with ExitStack() as undo:
+            self._said: IO[bytes] = undo.enter_context(tempfile.TemporaryFile())
+            self._pipe, theirs = socket.socketpair()
+            undo.enter_context(self._pipe)
+            with theirs:
+                self._child = subprocess.Popen(  # noqa: S603
+                    [*command, str(self._limits.memory), *_plugin_folders()],
+                    stdin=theirs.fileno(), stdout=self._said, stderr=self._said, env=_environment(),
+                    start_new_session=True,  # a terminal's Ctrl-C is for the daemon
+                )  # fmt: skip
+            undo.pop_all()
 
     def ask(self, request: list[Any], data: bytes, seconds: float) -> None:
         """Begin one request of so many CPU seconds; ``frame`` gives the answers. Raises Died."""
@@ -79,36 +105,41 @@ class Process:
             raise TooSlow(f"has more than {LARGEST:,} bytes; exclude it")
         deed, *words = request
         self._seconds, self._deadline = seconds, time.monotonic() + seconds * PATIENCE
-        self._pipe.settimeout(seconds * PATIENCE)
         try:
-            send(self._pipe, pack([deed, seconds, *words]), data)
+            send_watched(self._pipe, self._watch, pack([deed, seconds, *words]), data)
         except OSError:
             raise self._ended() from None
+        except TooSlow:
+            raise Killed("the parser did not take the document; the machine may be short of memory") from None
 
-    def answer(self) -> dict[str, Any]:
-        """The next frame of JSON. Raises Died, Stopped."""
-        found: dict[str, Any] = json.loads(self.frame())
+    def answer(self, most: int) -> dict[str, Any]:
+        """The next frame of JSON, of at most so many bytes. Raises Died, Stopped."""
+        found: dict[str, Any] = json.loads(self.frame(most))
         if found.pop("last", False):
             self.end()
         return found
 
-    def frame(self) -> bytes:
-        """Raises Died, Stopped."""
-        while True:
-            try:
-                self._pipe.settimeout(_TICK)
-                self._pipe.recv(1, socket.MSG_PEEK)
-                return receive(self._pipe, self._deadline)
-            except TimeoutError:
-                pass
-            except (EOFError, OSError):
-                raise self._ended() from None
-            if self._stopped.is_set():
-                self.end()
-                raise Stopped
-            if time.monotonic() > self._deadline:
-                self.end()
-                raise self._too_slow()
+    def frame(self, most: int) -> bytes:
+        """Raises Died, Stopped: soon after the deadline or the stop, whatever the child does."""
+        try:
+            return receive(self._pipe, most, self._watch)
+        except Oversized as error:
+            self.end()
+            raise Died(f"the parser said too much ({error}); exclude it") from None
+        except (EOFError, OSError):
+            raise self._ended() from None
+
+    def _watch(self) -> None:
+        if self._stopped.is_set():
+            self.end()
+            raise Stopped
+        if time.monotonic() > self._deadline:
+            self.end()
+            raise self._too_slow()
+
+    def kill(self) -> None:
+        """From any thread: who waits for it gets Stopped, if that is why."""
+        self._child.kill()
 
     def end(self) -> None:
         self.over = True
@@ -118,7 +149,10 @@ class Process:
         self._child.wait()
 
     def _ended(self) -> Died:
-        """Why the child is no more."""
+        """Why the child is no more. Raises Stopped."""
+        if self._stopped.is_set():
+            self.end()
+            raise Stopped
         try:
             status = self._child.wait(5)
         except subprocess.TimeoutExpired:
@@ -140,6 +174,13 @@ class Process:
         return TooSlow(f"took more than {self._seconds:g} s; raise parsing.seconds, or exclude it")
 
 
+def _unstartable(error: OSError) -> str:
+    said = "the process that reads binary formats can't be started"
+    if error.errno == errno.ENOENT and error.filename is None:  # tempfile found none
+        return f"{said}: {error.strerror}; make room on their disks, or set TMPDIR to a folder to write in"
+    return f"{said}: {told(error)}"
+
+
 @cache
 def _plugin_folders() -> list[str]:
     """Where installed parsers lie, be it beside the search path: the child may read nothing else."""
@@ -152,7 +193,7 @@ def _plugin_folders() -> list[str]:
 
 def _environment() -> dict[str, str]:
     """What Python needs to start, and no secrets. One thread is enough to load numpy."""
-    kept = {name: value for name, value in os.environ.items() if name.startswith(_ENVIRONMENT)}
+    kept = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith("LC_")}
     return {**kept, "OPENBLAS_NUM_THREADS": "1"}
 
 

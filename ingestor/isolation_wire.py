@@ -6,7 +6,7 @@ Never pickles: the answers come from a process that has read hostile bytes.
 import json
 import socket
 import struct
-import time
+from collections.abc import Callable
 from dataclasses import fields
 from operator import attrgetter
 from typing import IO
@@ -15,16 +15,41 @@ from ingestor.model import Block, Document
 
 OUT_OF_MEMORY = 77  # exit status of the process that parses
 PATIENCE = 4  # wall seconds for each CPU second: the machine has other work, too
-LARGEST = 2**30  # bytes of one frame
+TICK = 0.5  # seconds: how soon a wait notices that all is to stop
+LARGEST = 2**30  # bytes of what is parsed
+# Of one frame of JSON, which the daemon reads: bytes.
+GREETING = 2**16
+DESCRIPTIONS = 4 * 10**6  # of members, or how opening ended
+DOCUMENT = 400 * 10**6
+BATCH = 2**18  # bytes of members, or of their descriptions, that are sent together
+CROWD = 1000  # members that are sent together
 _LENGTH = struct.Struct("!Q")
 _FIELDS = attrgetter(*(field.name for field in fields(Block)))
 
 
+class Oversized(Exception):
+    """The other side announced more than it may send."""
+
+
 def send(pipe: socket.socket, *frames: bytes) -> None:
-    """Within the timeout of ``pipe``. Raises OSError when the other side is gone or too slow."""
+    """Raises OSError when the other side is gone."""
     for frame in frames:
         pipe.sendall(_LENGTH.pack(len(frame)))
         pipe.sendall(frame)
+
+
+def send_watched(pipe: socket.socket, watch: Callable[[], None], *frames: bytes) -> None:
+    """``watch`` is called every ``TICK`` seconds or sooner; what it raises ends the sending."""
+    for frame in frames:
+        for part in (_LENGTH.pack(len(frame)), frame):
+            rest = memoryview(part)
+            while rest:
+                watch()
+                pipe.settimeout(TICK)
+                try:
+                    rest = rest[pipe.send(rest) :]
+                except TimeoutError:
+                    continue
 
 
 def take(stream: IO[bytes]) -> bytes:
@@ -39,21 +64,28 @@ def take(stream: IO[bytes]) -> bytes:
     return frame
 
 
-def receive(pipe: socket.socket, deadline: float | None = None) -> bytes:
-    """The next frame. Raises EOFError when the other side is gone, TimeoutError after ``deadline``."""
-    (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size, deadline))
-    if length > LARGEST:
-        raise EOFError
-    return bytes(_exactly(pipe, length, deadline))
+def receive(pipe: socket.socket, most: int, watch: Callable[[], None]) -> bytes:
+    """The next frame, of at most so many bytes. ``watch`` is called after each part of it, and every ``TICK``
+    seconds; what it raises ends the waiting.
+
+    Raises EOFError when the other side is gone, Oversized.
+    """
+    (length,) = _LENGTH.unpack(_exactly(pipe, _LENGTH.size, watch))
+    if length > most:
+        raise Oversized(f"{length:,} bytes instead of {most:,}")
+    return bytes(_exactly(pipe, length, watch))
 
 
-def _exactly(pipe: socket.socket, length: int, deadline: float | None) -> bytearray:
+def _exactly(pipe: socket.socket, length: int, watch: Callable[[], None]) -> bytearray:
     buffer = bytearray(length)
     rest = memoryview(buffer)
     while rest:
-        if deadline is not None:
-            pipe.settimeout(max(deadline - time.monotonic(), 1e-3))
-        read = pipe.recv_into(rest)
+        watch()
+        pipe.settimeout(TICK)
+        try:
+            read = pipe.recv_into(rest)
+        except TimeoutError:
+            continue
         if not read:
             raise EOFError
         rest = rest[read:]

@@ -17,7 +17,17 @@ from functools import cache
 from json import loads
 from typing import Any
 
-from ingestor.isolation_wire import OUT_OF_MEMORY, PATIENCE, encode, pack, send, take
+from ingestor.isolation_wire import (
+    BATCH,
+    CROWD,
+    DOCUMENT,
+    OUT_OF_MEMORY,
+    PATIENCE,
+    encode,
+    pack,
+    send,
+    take,
+)
 from ingestor.members import Broken, Found
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Parser
@@ -25,8 +35,7 @@ from ingestor.registry import find
 
 _DOCUMENTS = 200  # and this process has done its part: what libraries leak ends with it
 _TEXT = 100_000_000  # characters
-_BATCH = 2**18  # bytes of members that are sent together
-_CROWD = 1000  # members that are sent together
+_SAID = 10_000  # characters of a reason, or of a traceback
 
 
 def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
@@ -54,8 +63,12 @@ def _serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
         answer = _answer(pipe, deed, words, data)
         signal.alarm(0)
         last = parsed == _DOCUMENTS or _held() > memory // 4
-        send(pipe, pack({**answer, "last": last}))
-        del request, data, answer
+        packed = pack({**answer, "last": last})
+        if len(packed) > DOCUMENT:
+            bad = f"gives more than {DOCUMENT:,} bytes; exclude it, or split it"
+            packed = pack({"bad": bad, "last": last})
+        send(pipe, packed)
+        del request, data, answer, packed
         if last:
             return
 
@@ -71,13 +84,14 @@ def _answer(pipe: socket.socket, deed: str, words: list[Any], data: bytes) -> di
     try:
         return _parsed(words, data) if deed == "parse" else _opened(pipe, words, data)
     except BadDocument as bad:
-        return {"bad": str(bad)}
+        return {"bad": str(bad)[:_SAID]}
     except RecursionError:
         return {"bad": "is nested too deeply; exclude it"}
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     except Exception as error:  # noqa: BLE001 - a defect of the parser: the parent says so
-        return {"defect": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+        said = f"{type(error).__name__}: {error}"
+        return {"defect": said[:_SAID], "trace": traceback.format_exc()[-_SAID:]}
 
 
 def _parsed(words: list[Any], data: bytes) -> dict[str, object]:
@@ -104,20 +118,24 @@ def _opened(pipe: socket.socket, words: list[Any], data: bytes) -> dict[str, obj
 
 
 def _send_all(pipe: socket.socket, members: Iterable[Found | Broken]) -> None:
-    batch: list[object] = []
+    batch: list[bytes] = []
     content: list[bytes] = []
     size = 0
     for one in members:
-        if isinstance(one, Broken):
-            batch.append([one.name, one.reason])
-            continue
-        batch.append(astuple(one.member))
-        content.append(one.data)
-        size += len(one.data)
-        if size >= _BATCH or len(batch) >= _CROWD:
-            send(pipe, pack({"members": batch}), b"".join(content))
+        row = pack([one.name, one.reason] if isinstance(one, Broken) else astuple(one.member))
+        if len(row) > BATCH:
+            raise BadDocument("a name in it is too long; exclude it")
+        batch.append(row)
+        content.append(b"" if isinstance(one, Broken) else one.data)
+        size += len(row) + len(content[-1])
+        if size >= BATCH or len(batch) >= CROWD:
+            _send(pipe, batch, content)
             batch, content, size = [], [], 0
-    send(pipe, pack({"members": batch}), b"".join(content))
+    _send(pipe, batch, content)
+
+
+def _send(pipe: socket.socket, batch: list[bytes], content: list[bytes]) -> None:
+    send(pipe, b'{"members":[' + b",".join(batch) + b"]}", b"".join(content))
 
 
 def _held() -> int:

@@ -58,6 +58,11 @@ class TooMuch(BadDocument):
     """The tree exceeds its budget: the outermost container is refused as a whole."""
 
 
+def budget() -> tuple[int, ...]:
+    """All limits of what is opened: what they refuse may be opened under others."""
+    return DEEPEST, MOST_MEMBERS, MOST_BYTES, LARGEST, _RATIO, _FREE
+
+
 class Budget:
     """What one outermost container of ``packed`` bytes may still unpack to."""
 

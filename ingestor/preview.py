@@ -75,18 +75,26 @@ def setting(file: Path, config: Config | None) -> Setting:
     return Setting(config.embedding, config.chunking)
 
 
-def read(file: Path, parsing: Iterable[Choice]) -> Document:
-    """The file as the pipeline would read it. Raises BadDocument, and OSError."""
+def read(file: Path, parsing: Iterable[Choice], config: Config | None = None) -> Document:
+    """The file as the pipeline would read it, within the config's limits. Raises BadDocument, and OSError."""
     if not S_ISREG(file.stat().st_mode):
         raise BadDocument(f"{file} is not a file")
     blob = Blob(file.read_bytes(), file.name)
     try:
         kind = detect.parser_of(blob)
         chosen = {choice.plugin.kind: choice for choice in parsing}
-        with closing(Isolation(Limits(processes=1))) as isolation:
+        with closing(Isolation(_limits(config))) as isolation:
             return parser(chosen.get(kind) or _default("parsers", kind), isolation).parse(blob)
     except BadDocument as error:
-        raise BadDocument(f"{file}: {error}") from error
+        no_config = config is None and "raise parsing." in str(error)
+        where = " (in a config, named with --config: there is none here)" if no_config else ""
+        raise BadDocument(f"{file}: {error}{where}") from error
+
+
+def _limits(config: Config | None) -> Limits:
+    if config is None:
+        return Limits(processes=1)
+    return Limits(config.parsing.memory, config.parsing.seconds, processes=1)
 
 
 def cut(file: Path, document: Document, choice: Choice, reading: "Reading", look: bool) -> Cut:

@@ -22,19 +22,20 @@ class Unpacked:
     def __init__(self) -> None:
         self._spool = TemporaryFile(buffering=0)  # noqa: SIM115 - as long as this
         self._starts: dict[str, int] = {}
-        self._size = 0
+        self._size = self._count = 0  # of all that came, dropped or not
         self.close = finalize(self, self._spool.close)
         self.members: dict[str, Member] = {}
         self.broken: dict[str, str] = {}
 
-    def add(self, members: Sequence[Member], content: bytes) -> None:
+    def add(self, members: Sequence[Member], content: bytes | memoryview) -> None:
         """``content``: of all of them, one behind the other, less those with a problem.
 
         Raises BadDocument when that can't be right, OSError when there is no room.
         """
         sizes = [0 if member.problem else member.size for member in members]
         wrong = sum(sizes) != len(content) or min(sizes, default=0) < 0
-        if wrong or len(self.members) + len(members) > MOST_MEMBERS or self._size + len(content) > MOST_BYTES:
+        self._count += len(members)
+        if wrong or self._count > MOST_MEMBERS or self._size + len(content) > MOST_BYTES:
             raise BadDocument("what was read of it makes no sense; exclude it")
         for member, size in zip(members, sizes, strict=True):
             if member.name in self.members or not is_harmless(member.name):
@@ -45,10 +46,18 @@ class Unpacked:
         self._write(content)
 
     def drop(self, name: str, reason: str) -> None:
-        """The container of that name is broken: what came out of it before that was seen is left out."""
+        """The container of that name is broken: what came out of it before that was seen is left out.
+
+        It was added last, but for its members. Raises BadDocument when that is not so.
+        """
+        inside = name + INSIDE
+        last = next(reversed(self.members), None)
+        while last is not None and last.startswith(inside):
+            self.members.popitem()
+            last = next(reversed(self.members), None)
+        if last != name:
+            raise BadDocument("what was read of it makes no sense; exclude it")
         self.broken[name] = reason
-        for inner in [inner for inner in self.members if inner.startswith(name + INSIDE)]:
-            del self.members[inner]
 
     def read(self, member: Member) -> bytes:
         """Raises BadDocument when the member has a problem."""
@@ -56,7 +65,7 @@ class Unpacked:
             raise BadDocument(member.problem)
         return os.pread(self._spool.fileno(), member.size, self._starts[member.name])
 
-    def _write(self, content: bytes) -> None:
+    def _write(self, content: bytes | memoryview) -> None:
         rest = memoryview(content)
         while rest:
             rest = rest[self._spool.write(rest) :]

@@ -253,7 +253,8 @@ def _found(
     version = f"?{mark}" if problem else digest(content)
     if modified is not None:
         version += f".{modified:.0f}"
-    return Found(Member(name, version, len(content), modified, content_type, problem), content)
+    member = Member(name, version, len(content), modified, content_type, problem)
+    return Found(member, b"" if problem else content)
 
 
 def _zip_refusal(info: zipfile.ZipInfo) -> str | None:

@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import socket
+import stat
 import sys
 import threading
 import time
@@ -158,6 +159,31 @@ HARM: dict[str, Callable[[], str]] = {
 }
 
 
+def pipe() -> int:
+    """The descriptor of the way to the daemon."""
+    return next(number for number in range(3, 64) if is_socket(number))
+
+
+def is_socket(number: int) -> bool:
+    try:
+        return stat.S_ISSOCK(os.fstat(number).st_mode)
+    except OSError:
+        return False
+
+
+def drip() -> None:
+    """An answer that goes on for ever, by bytes that come before anybody has waited long."""
+    os.write(pipe(), (10**6).to_bytes(8, "big"))
+    while True:
+        os.write(pipe(), b" ")
+        time.sleep(0.01)
+
+
+def boast() -> None:
+    os.write(pipe(), (2**29).to_bytes(8, "big"))
+    time.sleep(10_000)
+
+
 def chatter() -> str:
     print("noise" * 1_000_000, flush=True)
     print("noise" * 1_000_000, file=sys.stderr, flush=True)
@@ -181,6 +207,8 @@ DEEDS: dict[str, Callable[[], object]] = {
     "write": write,
     "leak": leak,
     "chatter": chatter,
+    "drip": drip,
+    "boast": boast,
     "frail": frail,
     "pid": os.getpid,
     "environment": lambda: sorted(os.environ),

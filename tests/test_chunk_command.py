@@ -16,6 +16,8 @@ import yaml
 from ingestor.chunk_command import chunk
 from ingestor.config import ConfigError
 from ingestor.inspection import BadRequest
+from ingestor.isolation import Isolation
+from ingestor.isolation_process import Limits
 from ingestor.ports import BadDocument
 from ingestor.registry import kinds
 
@@ -89,6 +91,31 @@ def test_chunks_that_are_not_contiguous_have_spans(place: Path, capsys: pytest.C
     text = (TEXTS / "hydroponics.md").read_text("utf-8")
     for each in said(capsys)["chunks"]:
         assert "\n".join(text[start:end] for start, end in each["spans"]) == each["text"]
+
+
+def test_the_limits_of_the_config_hold_and_without_one_people_hear_where_to_raise_them(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Limits] = []
+
+    def isolation(limits: Limits) -> Isolation:
+        found.append(limits)
+        return Isolation(limits)
+
+    def refuse(*given: object) -> None:
+        raise BadDocument("took more than 60 s; raise parsing.seconds, or exclude it")
+
+    monkeypatch.setattr("ingestor.preview.Isolation", isolation)
+    monkeypatch.setattr("ingestor.preview.parser", refuse)
+    with pytest.raises(
+        BadDocument, match=r"raise parsing\.seconds, or exclude it \(in a config, named with --con"
+    ):
+        chunk(Path("docs/soil.md"))
+    config = {**CONFIG, "parsing": {"memory": "300MB", "seconds": 7}}
+    (place / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(BadDocument, match=r"or exclude it$"):
+        chunk(Path("docs/soil.md"))
+    assert found[1] == Limits(300_000_000, 7, processes=1)
 
 
 @pytest.mark.parametrize(

@@ -553,9 +553,121 @@ def test_a_defect_in_reading_a_container_is_its_own() -> None:
     world.put("a.zip", zipped({"b.md": "B"}))
     world.put("b.md", b"B")
     journal = Journal(world, unpack=broken)
-    assert journal.look()[0] == {"a.zip", "b.md"}
-    with pytest.raises(Defect):
-        journal.read("a.zip")
+    assert journal.look()[0] == {"b.md"}
+    assert journal.trouble == "a.zip can't be opened now (ValueError: a defect): what is known of it stays"
+
+
+@dataclass
+class Failing:
+    """Opens containers, but for those whose content ``errors`` names."""
+
+    limits: str = "1"
+    errors: dict[bytes, Exception] = field(default_factory=dict)
+
+    def __call__(self, blob: Blob, archives: bool) -> Unpacked | None:
+        if blob.data in self.errors:
+            raise self.errors[blob.data]
+        return unpack(blob, archives)
+
+
+def test_a_container_whose_process_was_killed_once_is_opened_in_the_next_listing() -> None:
+    world, opener = World(), Failing()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    journal = Journal(world, unpack=opener)
+    journal.look()
+    world.put("a.zip", zipped({"b.md": "B", "c.md": "C"}))
+    opener.errors = {world.files["a.zip"]: Defect("the parser was killed")}
+    assert journal.look() == (set(), set())
+    opener.errors.clear()
+    assert journal.look() == ({"a.zip", "a.zip/!/c.md"}, set())
+    assert journal.trouble is None
+
+
+def test_a_refused_container_is_opened_under_other_limits_only() -> None:
+    world, opener = World(), Failing()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    opener.errors = {world.files["a.zip"]: BadDocument("took more than 1 s; raise parsing.seconds")}
+    journal = Journal(world, unpack=opener)
+    for _ in range(2):
+        journal.look()
+        with pytest.raises(BadDocument, match=r"raise parsing\.seconds"):
+            journal.read("a.zip")
+        journal.restart()
+        assert journal.look() == (set(), set())
+        assert world.fetched == []
+    opener.errors.clear()
+    opener.limits = "2"
+    journal.restart()
+    assert journal.look() == ({"a.zip", "a.zip/!/b.md"}, set())
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("a.zip", zipped({"b.md": "B"})), ("a.eml", mailed({"b.md": "B"}))]
+)
+def test_a_refused_container_that_opens_when_it_is_read_is_listed_again(name: str, data: bytes) -> None:
+    world, opener = World(), Failing()
+    world.put(name, data)
+    opener.errors = {data: BadDocument("damaged")}
+    journal = Journal(world, unpack=opener)
+    assert journal.look()[0] == {name}
+    opener.errors.clear()
+    journal.restart()
+    journal.look()
+    with pytest.raises(Stale, match="could not be opened when it was listed"):
+        journal.read(name)
+    assert len(journal.look(name)[0]) == 2
+    journal.read(name)
+
+
+def test_no_container_waits_for_ever_behind_those_with_a_defect() -> None:
+    now = [0.0]
+
+    def slow(blob: Blob, archives: bool) -> Unpacked | None:
+        now[0] += 6
+        if blob.name == "d.zip" and now[0] > 50:
+            return unpack(blob, archives)
+        raise Defect("ValueError: a defect")
+
+    world = World()
+    for name in "abcd":
+        world.put(f"{name}.zip", zipped({"b.md": "B"}))
+    journal = Journal(world, unpack=slow, clock=lambda: now[0])
+    assert "d.zip" in set().union(*(journal.look()[0] for _ in range(8)))
+
+
+def test_many_broken_containers_in_one_cost_no_more_than_so_many_sound_ones() -> None:
+    """Each was sought among all that the outermost holds: with 10,000 this took many seconds."""
+    unpacked = Unpacked()
+    for number in range(20_000):
+        unpacked.add([Member(f"{number}.zip", "v", 0), Member(f"{number}.zip/!/b", "v", 0)], b"")
+        unpacked.drop(f"{number}.zip", "damaged")
+    assert len(unpacked.broken) == len(unpacked.members) == 20_000
+    known = {f"a.zip/!/{number}.zip/!/b": "v" for number in range(20_000)}
+    world = World()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    containers = Containers(world.fetch, True, lambda blob, archives: unpacked)
+    begun = time.process_time()
+    assert len(list(containers.expand(world.scan(), known))) == 40_001
+    assert time.process_time() - begun < 5
+
+
+def test_what_names_no_member_is_not_believed_to_be_broken() -> None:
+    unpacked = Unpacked()
+    unpacked.add([Member("a", "v", 0), Member("b", "v", 0)], b"")
+    for name in ("a", "c", ""):
+        with pytest.raises(BadDocument, match="makes no sense"):
+            unpacked.drop(name, "damaged")
+    with pytest.raises(BadDocument, match="makes no sense"):
+        Unpacked().drop("a", "damaged")
+
+
+def test_an_attachment_that_is_too_large_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingestor.members.LARGEST", 1000)
+    opened = unpack(Blob(mailed({"large.md": "L" * 1001, "b.md": "B"}), "m.eml"))
+    assert opened is not None
+    assert opened.read(opened.members["b.md"]) == b"B"
+    with pytest.raises(BadDocument, match="more than the 1,000"):
+        opened.read(opened.members["large.md"])
 
 
 @pytest.mark.parametrize(

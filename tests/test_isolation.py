@@ -1,9 +1,14 @@
+import errno
+import io
 import os
 import socket
 import subprocess
 import sys
+import tarfile
+import tempfile
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingestor import isolation_process
 from ingestor.isolation import Defect, Isolated, Isolation
 from ingestor.isolation_process import Limits
 from ingestor.isolation_wire import decode, encode, pack
@@ -109,14 +115,20 @@ def test_it_neither_reaches_the_network_nor_writes_files_nor_sees_secrets(
     parse: Parse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
+        passed = {*isolation_process._PASSED, "PYTHON_TEST_PORT", "PYTHON_TEST_FILE"}
+        monkeypatch.setattr(isolation_process, "_PASSED", passed)
         monkeypatch.setenv("PYTHON_TEST_PORT", str(server.getsockname()[1]))
         monkeypatch.setenv("PYTHON_TEST_FILE", str(tmp_path / "big"))
-        monkeypatch.setenv("API_TOKEN", "secret")
+        secrets = ("API_TOKEN", "LANGCHAIN_API_KEY", "HOMEBREW_TOKEN", "PATH_KEY", "PYTHON_TOKEN", "LD_KEY")
+        for secret in secrets:
+            monkeypatch.setenv(secret, "secret")
         with pytest.raises(BadDocument):
             parse("segfault")  # so that the next process sees this environment
         assert parse("network").startswith("refused")
         assert parse("write").startswith("refused")
-        assert "API_TOKEN" not in parse("environment")
+        seen = parse("environment")
+        assert [secret for secret in secrets if secret in seen] == []
+        assert "PYTHONPATH" in seen
 
 
 def test_the_second_best_guard_of_the_network_works() -> None:
@@ -166,6 +178,58 @@ def test_stopping_ends_a_document_under_way_and_the_processes(parse: Parse) -> N
     isolation.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("deed", ["drip", "sleep"])
+def test_no_process_holds_up_the_end(deed: str) -> None:
+    """Whatever it does, and although nobody has taken back what it was asked."""
+    isolation = Isolation(Limits(seconds=1000, processes=1))
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(isolation.parse, "bad", Options(), Blob(deed.encode(), "a"))
+        wait(lambda: bool(isolation._running))
+        (process,) = isolation._running
+        begun = time.monotonic()
+        isolation.close()
+        with pytest.raises(Stopped):
+            running.result(30)
+        assert time.monotonic() - begun < 5
+    assert process._child.returncode is not None
+    assert not isolation._running
+
+
+def test_an_answer_in_drops_is_ended_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation_process, "PATIENCE", 1)
+    isolation = Isolation(Limits(seconds=1, processes=1))
+    with pytest.raises(BadDocument, match="took more than 1 s"):
+        isolation.parse("bad", Options(), Blob(b"drip", "a"))
+    isolation.close()
+
+
+def test_what_announces_too_much_is_not_waited_for(parse: Parse) -> None:
+    with pytest.raises(BadDocument, match=r"the parser said too much \(536,870,912 bytes"):
+        parse("boast")
+
+
+def test_members_in_batches_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingestor.isolation._MOST_BATCHES", 3)
+    isolation = Isolation(Limits(processes=1))
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for number in range(4000):
+            archive.writestr(f"{number}.md", "")
+    with pytest.raises(BadDocument, match="has no end"):
+        isolation.unpack(Blob(data.getvalue(), "a.zip"), True)
+    isolation.close()
+
+
+def test_names_that_are_too_long_are_a_reason() -> None:
+    isolation = Isolation(Limits(processes=1))
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("n" * 500_000))
+    with pytest.raises(BadDocument, match="a name in it is too long"):
+        isolation.unpack(Blob(data.getvalue(), "a.tar"), True)
+    isolation.close()
 
 
 PARENT = """
@@ -223,6 +287,26 @@ def test_what_does_not_start_is_tried_again_later(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sys, "executable", str(broken))
     isolation = Isolation(Limits(processes=1))
     with pytest.raises(Transient, match=r"does not start: .*exit status 5: no python here"):
+        isolation.parse("bad", Options(), Blob(b"", "a"))
+    isolation.close()
+
+
+def test_why_a_process_does_not_start_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise ImportError('this numpy is broken')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    isolation = Isolation(Limits(processes=1))
+    with pytest.raises(Transient, match=r"does not start: .*this numpy is broken"):
+        isolation.parse("bad", Options(), Blob(b"", "a"))
+    isolation.close()
+
+
+def test_without_a_temporary_folder_people_are_told_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> None:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", nowhere)
+    isolation = Isolation(Limits(processes=1))
+    with pytest.raises(Transient, match=r"can't be started: No usable .*make room .* or set TMPDIR"):
         isolation.parse("bad", Options(), Blob(b"", "a"))
     isolation.close()
 

@@ -64,3 +64,32 @@ def test_a_folder_of_another_user_is_used_and_said(tmp_path: Path) -> None:
         str(tmp_path),
     )
     assert "can't be closed to them: Operation not permitted" in said
+    assert f"{tmp_path} and 1 more" in said
+
+
+def test_an_empty_folder_of_the_user_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").chmod(0o775)
+    private.make(tmp_path / "mine", ours)
+    assert mode(tmp_path / "mine") == 0o775
+    assert not caplog.records
+
+
+def test_one_file_that_can_not_be_closed_leaves_no_other_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"journal{number}" for number in range(5)]
+    for name in names:
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(0o644)
+    real = Path.chmod
+
+    def chmod(path: Path, mode: int) -> None:
+        if path.name == "journal2":
+            raise PermissionError(1, "Operation not permitted")
+        real(path, mode)
+
+    monkeypatch.setattr(Path, "chmod", chmod)
+    private.make(tmp_path, ours)
+    assert [mode(tmp_path / name) for name in names] == [0o600, 0o600, 0o644, 0o600, 0o600]
+    assert [str(tmp_path / "journal2") in record.getMessage() for record in caplog.records] == [True, False]

@@ -21,7 +21,10 @@ _TAG = re.compile(
     re.DOTALL,
 )
 _ENCODING = re.compile(rb"<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]+)")
-_TITLE = re.compile(r"<(?:\w+:)?title(?:\s[^<>]*)?>\s*+(?:<!\[CDATA\[)?([^<>]{1,300}?)(?:\]\]>)?\s*+</")
+_TITLE = re.compile(  # one of blanks alone is a title, too, and an empty one
+    r"<(?:\w+:)?title(?:\s[^<>]*)?>"
+    r"(?:\s++(?:\]\]>\s*+)?|\s*+(?:<!\[CDATA\[)?([^<>]{1,300}?)(?:\]\]>)?\s*+)</"
+)
 _LANGUAGE = re.compile(r"\s(?:xml:)?lang\s*=\s*[\"']([\w-]{2,35})[\"']")
 
 
@@ -38,7 +41,7 @@ class XmlParser:
             text=text,
             blocks=tuple(_blocks(text)),
             content_type=content_type(blob),
-            title=" ".join(unescape(title[1]).split()) or None if title else None,
+            title=" ".join(unescape(title[1] or "").split()) or None if title else None,
             language=language[1] if language else None,
         )
 

@@ -50,6 +50,19 @@ def over_http(server: Server, folder: Path, **options: object) -> Git:
 # -- what is listed
 
 
+def test_a_clone_is_closed_when_it_is_made_and_keeps_the_rights_that_a_group_was_given(
+    world: GitWorld,
+) -> None:
+    world.put("a.md", b"one")
+    listed(world.connector)
+    (folder,) = (path for path in world.connector._clone.folder.parent.iterdir() if path.is_dir())
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o750)
+    world.put("a.md", b"two")
+    listed(world.connector)
+    assert folder.stat().st_mode & 0o777 == 0o750
+
+
 def test_the_last_commit_of_each_file_is_known(world: GitWorld) -> None:
     world.put("a.md", b"one")
     world.put("b.md", b"two")

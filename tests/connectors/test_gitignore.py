@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from connectors._gitignore import rules, rules_of_file
+from connectors._gitignore import _compiled, rules, rules_of_file
 from tests.bounded import printed
 
 
@@ -159,6 +159,17 @@ def test_no_pattern_takes_long() -> None:
             print(compiled.verdict("/".join([name] * 20), name, directory=False))
         """
     assert printed(program, *_WORST).split() == ["None"] * 4
+
+
+def test_a_long_file_is_compiled_once_and_its_lines_when_they_are_needed() -> None:
+    text = "\n".join(f"*a*{number}*b" for number in range(1500))
+    before = _compiled.cache_info().misses
+    compiled = rules_of_file(text)
+    assert compiled.verdict("c", "c", directory=False) is None
+    assert _compiled.cache_info().misses == before
+    assert compiled.verdict("a1499b", "a1499b", directory=False)
+    assert _compiled.cache_info().misses == before + 1
+    assert rules_of_file(f"{text}") is compiled
 
 
 @settings(max_examples=300, deadline=None)

@@ -209,3 +209,16 @@ MARKS += ["[t]", "'''", "\\", "'", "text " * 80, "---\n", "\x0c", "日本"]
 )
 def test_laws_hold_for_any_marks(name: str, marks: list[str]) -> None:
     parse(name, "".join(marks))
+
+
+@pytest.mark.parametrize(
+    ("title", "found"),
+    [
+        ("<title>  </title>", None),
+        ("<title> <![CDATA[ ]]> </title>", None),
+        ("<title></title>", "Next"),
+        ("<title> <![CDATA[ A  b ]]> </title>", "A b"),
+    ],
+)
+def test_a_title_of_blanks_alone_is_a_title(title: str, found: str | None) -> None:
+    assert parse("a.xml", f"<a>{title}<title>Next</title></a>".encode()).title == found
