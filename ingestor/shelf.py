@@ -109,8 +109,8 @@ class Shelf:
             self._editions.forget(name)
 
     def in_force(self, name: CollectionName) -> bool:
-        """Whether it is kept up to date: readers see it, or will."""
-        return self._editions.named(name).role in ("live", "building")
+        """Whether it is kept up to date: readers see it, or will. A forgotten one is not."""
+        return any(e.name == name and e.role in ("live", "building") for e in self._editions.all())
 
     def building(self, name: CollectionName) -> bool:
         """Whether readers don't see it yet."""

@@ -178,7 +178,7 @@ class Writer:
         return [prepared.entry for prepared in batch]
 
     def _look(self, collection: CollectionName, outbox: _Outbox) -> None:
-        if not self._shelf.in_force(collection):  # deleted since, and opening it would make it again
+        if not self._shelf.in_force(collection):  # by its name one would open another
             outbox.look = False
             return
         outcome = self._guarded(collection, lambda: self._shelf.check(collection))

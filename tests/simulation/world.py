@@ -34,6 +34,7 @@ from tests.simulation.laws import (
     COMPLETE,
     EXACT,
     ONE_EMBEDDER,
+    ONE_LIVE,
     ONE_RECIPE,
     REST,
     SUPERSET,
@@ -237,6 +238,7 @@ class World:
 
     def check_readers(self) -> None:
         """Law 8: records of one embedder only; and of one recipe, where collections are swapped."""
+        self._check_editions()
         made_by = {record.metadata["recipe"] for record in self.shelves.records("docs")}
         if self.mode == "swap" and self.parser == 1:
             hold(ONE_RECIPE, made_by if len(made_by) > 1 else ())
@@ -248,6 +250,14 @@ class World:
         }
         hold(ONE_EMBEDDER, seen if len(seen) > 1 else ())
         self._check_swap()
+
+    def _check_editions(self) -> None:
+        """A forgotten edition that is opened by its old name would be a second one of a collection."""
+        editions = Editions(self.journal).all()
+        live = [edition.name for edition in editions if edition.role == "live"]
+        uuids = Counter(edition.uuid for edition in editions if edition.uuid is not None)
+        hold(ONE_LIVE, live if len(live) > 1 else ())
+        hold(ONE_LIVE, [uuid for uuid, times in uuids.items() if times > 1])
 
     def _check_swap(self) -> None:
         """A collection that takes another's place has every document that is still there, as last listed."""
