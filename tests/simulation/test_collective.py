@@ -79,7 +79,7 @@ def test_an_engine_that_visits_nobody_is_found_out(
 ) -> None:
     monkeypatch.setattr(Journal, "drifted", lambda self, *args: [])
     with pytest.raises(LawBroken, match="surplus"):
-        histories(tmp_path, SEEDS)
+        histories(tmp_path, range(100))
 
 
 def test_those_are_visited_whose_interval_was_crossed_and_no_others(tmp_path: Path, kind: str) -> None:
