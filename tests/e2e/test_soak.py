@@ -166,7 +166,8 @@ def hold_the_laws(life: Life) -> None:
     assert {kind: found[kind] for kind in kinds} == dict.fromkeys(kinds, 0), found
     assert found["checked"] > 0
     assert in_chroma(project.folder / "chroma", "docs", UNFOUND) == []
-    assert project.essence() == Project(project.folder.parent / "fresh", project.settings).essence_from_nothing()
+    fresh = Project(project.folder.parent / "fresh", project.settings)
+    assert project.essence() == fresh.essence_from_nothing()
 
 
 @pytest.mark.slow
