@@ -90,6 +90,9 @@ class CrashingJournal(Journal):
         return int(self.select(query)[0][0])
 
     def check_listed(self) -> None:
+        existing = {str(name) for (name,) in self.select("SELECT name FROM collections")}
+        for forgotten in self.files.wanted.keys() - existing:  # another edition may get its name
+            del self.files.wanted[forgotten]
         for collection, wanted in self.files.wanted.items():
             known = self.wanted_versions("files", collection)  # type: ignore[arg-type]
             hold(LISTED, known and (collection, wanted.items() ^ known.items()) if wanted != known else ())
