@@ -178,7 +178,7 @@ class Scanner:
         if moved_root and not found.scope.whole:  # only a whole listing shows what another root lacks
             state.dirty.add("")
             return
-        if not source.leads and self._unconfirmed(source, found):
+        if not source.leads and (self._unconfirmed(source, found) or (moved_root and found.changes.vanished)):
             state.next_scan = self._later(source, state.partial)
             state.partial += 1
             return
