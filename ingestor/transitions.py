@@ -54,6 +54,7 @@ class Transitions:
         pending = journal.select("SELECT 1 FROM state WHERE key LIKE 'roll back:%' AND value != ''")
         self._heard = None if pending else journal.get("asked")  # a kill can leave a word unheard
         self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
+        self._changed = False  # told by ``advance`` when it succeeds, whatever error comes between
 
     def arrange(
         self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
@@ -91,13 +92,13 @@ class Transitions:
         ``listed``: whether all sources of an edition were listed whole; ``busy``: editions that work is
         under way for.
         """
-        changed = self.heed() | self._must_rebuild()
+        self._changed |= self.heed() | self._must_rebuild()
         self._see_to_names()
         for edition in self._editions.all():
             if edition.role == "live" or edition.name in busy:
                 continue
             try:
-                changed |= self._moved_on(edition, settings, listed)
+                self._changed |= self._moved_on(edition, settings, listed)
             except Transient as error:
                 log.debug("%s: %s; tried again", edition.name, error)
             except (Torn, Gone) as error:
@@ -110,6 +111,7 @@ class Transitions:
                 raise
             except Exception as error:  # noqa: BLE001 - one collection's trouble does not end the program
                 self._delay(edition, f"{type(error).__name__}: {error}; tried again")
+        changed, self._changed = self._changed, False
         return changed
 
     def _moved_on(
@@ -158,6 +160,7 @@ class Transitions:
             self._journal.set(f"refused:{serves}", rechunk.named(unpacked(live.choices)))
         dropped = [(building.name, "dropped")] if building is not None else []
         self._editions.become(self._clock(), (retired.name, "live"), (live.name, "retired"), *dropped)  # type: ignore[arg-type]
+        self._changed = True
         self._shelf.roles_changed()
         self._see_to_names()
         self._journal.set(f"waits:{serves}", "it was rolled back")
@@ -197,6 +200,7 @@ class Transitions:
         older = [(one.name, "dropped") for one in self._editions.of(building.serves, "retired")]
         roles = [(live.name, "retired"), (building.name, "live"), *older]
         self._editions.become(self._clock(), *roles)  # type: ignore[arg-type]
+        self._changed = True
         self._journal.set(f"waits:{building.serves}", "")
         self._delay(building, "")
         if self._journal.get(f"rebuild:{building.serves}"):

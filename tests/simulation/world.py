@@ -96,7 +96,7 @@ class World:
         journal.chaos = Chaos(Random(0))  # opening is not what is tested here
         journal.__init__(self.folder / "journal.sqlite3", synchronous="OFF")  # type: ignore[misc]
         journal.chaos, journal.files = self.chaos, self.files
-        self.journal, self.before = journal, self.now
+        self.journal, self.before, self.outdated = journal, self.now, False
         for edition in Editions(journal).all():  # a crash leaves open whether the last listing was noted
             self.files.wanted[edition.name] = journal.wanted_versions(FILES, edition.name)
         self.engine = self._engine(journal, self.shelves)
@@ -122,6 +122,7 @@ class World:
         standings = self.transitions.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
         sources = [self.source(s.edition, s.choices) for s in standings if s.choices is not None]
         self.engine.configure(led(sources), watch=False)
+        self.outdated = False
 
     def source(self, edition: str, choices: Choices) -> Source:
         recipe = Fingerprint(choices["embedding"]["recipe"])
@@ -144,7 +145,10 @@ class World:
             self._mind_the_clock()
             self.engine.step(0)
             settings = Rechunk(mode=self.mode, grace=GRACE)
-            if self.transitions.advance(settings, self.engine.scanner.listed, self.engine.busy()):
+            self.outdated |= self.transitions.advance(
+                settings, self.engine.scanner.listed, self.engine.busy()
+            )
+            if self.outdated:
                 self.configure()
         except sqlite3.OperationalError:
             pass  # the disk was full: the next round goes on
