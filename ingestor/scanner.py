@@ -185,6 +185,8 @@ class Scanner:
         if source.leads and self._held(source, state, found, row, moved_root):
             state.next_scan = self.clock() + source.scan_every
             return
+        if source.leads and row.identity is None:  # a crash must not leave documents of no root
+            self.source_rows.identify(source.name, found.identity)
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
         if found.scope.whole:
             if source.leads:

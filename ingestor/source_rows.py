@@ -27,6 +27,15 @@ class SourceRows:
                 (source, at, identity, documents, trouble),
             )
 
+    def identify(self, source: SourceName, identity: str) -> None:
+        """What its root was when it was listed for the first time."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, identity) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET identity = excluded.identity""",
+                (source, identity),
+            )
+
     def troubled(self, source: SourceName, trouble: str) -> None:
         """It could not be listed."""
         with self._journal.transaction() as db:

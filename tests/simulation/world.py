@@ -220,8 +220,7 @@ class World:
         return row.held is not None or Withdrawals(self.journal).kept(FILES) is not None
 
     def in_step(self) -> bool:
-        waiting = [entry for entry in Reports(self.journal).failures() if not entry[5]]
-        return self.engine.resting() and not waiting
+        return self.engine.resting() and Withdrawals(self.journal).kept(FILES) is None
 
     def resting(self) -> bool:
         engine = self.engine
