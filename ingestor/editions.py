@@ -88,14 +88,14 @@ class Editions:
     def obstacle(self, building: CollectionName, live: CollectionName) -> str | None:
         """Why readers would miss something, or see something old, if the one took the other's place now.
 
-        None: nothing is in the way; "": it is only unfinished. A document that fails is in the way if readers
-        have records of it.
+        None: nothing is in the way; "": it is only unfinished. A document that failed five times is in the
+        way only if readers have records of it.
         """
         due = """
             SELECT new.key, new.attempts, new.reason FROM documents AS new
             WHERE +new.collection = ? AND NOT new.quarantined AND new.wanted_version IS NOT NULL
                 AND (new.done_version IS NOT new.wanted_version OR new.done_recipe IS NOT new.wanted_recipe)
-                AND (new.attempts = 0 OR EXISTS (
+                AND (new.attempts < 5 OR EXISTS (
                     SELECT 1 FROM documents AS old JOIN records ON records.document = old.id
                     WHERE old.collection = ? AND old.source = new.source AND old.key = new.key))
             ORDER BY new.attempts LIMIT 1"""

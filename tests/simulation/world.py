@@ -275,8 +275,11 @@ class World:
             hold(COMPLETE, (before[1] & {f"/root/{e.key}" for e in entries if self._there(e)}) - keys)
 
     def _there(self, entry) -> bool:  # type: ignore[no-untyped-def]
-        text = self.files.contents.get(entry.key, "") if entry.item else ""
-        return bool(text.strip()) and self.files.readable(entry.key) and not self.files.ever_broken
+        """Whether the document could be read as it was last listed, and is still there."""
+        if entry.item is None or entry.key not in self.files.contents:
+            return False
+        text, odd = self.files.written[int(entry.item.version)], self.files.ever_broken
+        return bool(text.strip()) and "\0" not in text and not odd and entry.key not in self.files.locked
 
     def check(self) -> None:
         """Law 1: at rest the index equals that of a run from nothing."""
