@@ -83,14 +83,6 @@ class VectorCache:
         keys = {vector_key(embedder, digest): digest for digest in digests}
         return {keys[key]: unpacked(content) for key, content in self._get(VECTORS, list(keys)).items()}
 
-    def contains(self, embedder: Fingerprint, digests: Sequence[Digest]) -> set[Digest]:
-        query = "SELECT 1 FROM vectors WHERE embedder = ? AND digest = ?"
-        return self._attempt(
-            lambda db: {d for d in digests if db.execute(query, vector_key(embedder, d)).fetchone()},
-            set(),
-            _READ,
-        )
-
     def put(self, embedder: Fingerprint, digests: Sequence[Digest], vectors: Vectors) -> None:
         pairs = zip(digests, vectors, strict=True)
         self._put(VECTORS, [(vector_key(embedder, digest), packed(vector)) for digest, vector in pairs])

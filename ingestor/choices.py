@@ -168,3 +168,10 @@ def _changed(source: str, at: str, old: Mapping[str, Any], new: Mapping[str, Any
             yield Change(source, f"{at}.{name}", json.dumps(before), json.dumps(after))
     if old == {**new, "recipe": old.get("recipe")} and old.get("recipe") != new.get("recipe"):
         yield Change(source, at, "as computed before", "as this machine computes it")
+
+
+def strategies_and_model(choices: Choices) -> tuple[tuple[str, ...], str]:
+    """By which strategies documents are chunked, sorted, and by which model they are embedded."""
+    embedding = choices["embedding"]
+    strategies = {source["chunking"]["kind"] for source in choices["sources"].values()}
+    return tuple(sorted(strategies)), str(embedding["options"].get("model") or embedding["kind"])

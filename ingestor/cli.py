@@ -14,8 +14,8 @@ from ingestor.cli_look import list_documents, plan, query, show, status, verify
 from ingestor.cli_tell import accept, apply, pause, resume, retry, rollback
 from ingestor.cli_work import init, run, sync
 from ingestor.config import ConfigError
+from ingestor.error_text import describe
 from ingestor.inspection import BadRequest
-from ingestor.mishaps import told
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
 from ingestor.usage import FAILED, INTERRUPTED, USAGE, fail
 
@@ -38,7 +38,7 @@ def main() -> None:
     except (ConfigError, BadRequest) as error:
         fail(str(error), USAGE)
     except (NeedsHuman, Transient, Torn, Gone, BadDocument, OSError) as error:
-        fail(told(error), FAILED)
+        fail(describe(error), FAILED)
     except KeyboardInterrupt:
         fail("interrupted", INTERRUPTED)
 

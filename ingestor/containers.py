@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
+from ingestor.error_text import describe
 from ingestor.fingerprint import combine
 from ingestor.isolation import Defect
 from ingestor.members import DEEPEST, INSIDE, Member, budget
-from ingestor.mishaps import told
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.spool import Unpacked
@@ -69,7 +69,7 @@ class Containers:
                 try:
                     yield from self._with_members(item, before, known.get(item.key))
                 except (Transient, OSError, Defect) as error:
-                    unread[item.key] = told(error)
+                    unread[item.key] = describe(error)
                 if self._refusal(item) or item.key in self._failed:
                     wasted += self.clock() - begun
         except PartialScan as error:

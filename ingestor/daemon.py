@@ -11,8 +11,8 @@ from ingestor import in_force, live
 from ingestor.backoff import LONGEST as LONGEST_WAIT
 from ingestor.config import Config
 from ingestor.decide import NEVER
+from ingestor.error_text import describe
 from ingestor.live import Listing, Live
-from ingestor.mishaps import told
 from ingestor.ports import NeedsHuman
 from ingestor.reports import Reports
 from ingestor.wiring import Running, lock_path
@@ -170,11 +170,11 @@ class Loop:
 
     def _complain(self, error: Exception) -> None:
         """Once, not at every try."""
-        if told(error) != self._complained:
-            self._complained = told(error)
+        if describe(error) != self._complained:
+            self._complained = describe(error)
             folder = self.running.parts.config.state
             log.error(
-                "the state folder %s can't be written, trying again until it can: %s", folder, told(error)
+                "the state folder %s can't be written, trying again until it can: %s", folder, describe(error)
             )
 
     def _show(self) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ingestor.backoff import LONGEST, delay
-from ingestor.mishaps import told
+from ingestor.error_text import describe
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 
@@ -112,7 +112,7 @@ def after_failure(error: Exception, attempts: int, now: float, random: float, de
         return Failure(reason, attempts + 1, NEVER, quarantined=True)
     if isinstance(error, (Transient, NeedsHuman)):
         return Failure(reason, attempts + 1, now + delay(attempts, random), quarantined=False)
-    reason = told(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    reason = describe(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
     wait = delay(attempts, random, LONGEST)
     return Failure(reason, attempts + 1, now + wait, quarantined=False, detail=detail)
 

@@ -31,10 +31,6 @@ class Delta:
     patch: tuple[int, ...] = ()
     drop: tuple[int, ...] = ()
 
-    @property
-    def empty(self) -> bool:
-        return not (self.add or self.replace or self.patch or self.drop)
-
 
 def assign(known: Sequence[Known], wanted: Sequence[Keys]) -> list[int]:
     """The slot of each wanted chunk: by text and vector, then by text, then whatever is free."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ingestor import decide
 from ingestor.backoff import LONGEST, delay
 from ingestor.decide import NEVER, Failure
+from ingestor.failure_log import FailureLog
 from ingestor.journal import Journal
 from ingestor.listing import Source
 from ingestor.model import CollectionName, SourceName, Sums
@@ -21,7 +22,6 @@ from ingestor.rows import NO_PARSER, Entry, Feed, Receipt
 from ingestor.scanner import Scan, Scanner
 from ingestor.shelf import Shelf
 from ingestor.source_rows import SourceRows
-from ingestor.told import Told
 from ingestor.withdrawals import WithdrawalGuard
 from ingestor.work import Outcome, Stopped, Work
 from ingestor.writer import BATCH, Writer
@@ -48,14 +48,16 @@ class Engine:
         self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
         self.forget, self.source_rows = forget, SourceRows(journal)
         self.sources: dict[Feed, Source] = {}
-        self.leaving: Sequence[SourceName] = ()  # in no config any more, and their documents shall go
+        self.leaving: Sequence[
+            SourceName
+        ] = ()  # no longer in the config: their documents go
         self.in_flight: dict[int, Entry] = {}
         self.guard = WithdrawalGuard(journal)
         self.writer = Writer(
             journal, shelf, clock, random, self._wanted_recipe, self._hold_collection, self._failed
         )
         self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
-        self._told = Told()
+        self._failures = FailureLog()
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only when it was taken over whole
 
     # --- what the shell calls ------------------------------------------------------------------------
@@ -158,9 +160,9 @@ class Engine:
         if failure.quarantined and entry.item is not None:
             if self._may_withdraw(entry, failure):
                 if isinstance(error, Unsupported):
-                    self._told.tell(entry, "skipped %s (%s): %s", failure, alike=1, level=logging.INFO)
+                    self._failures.note(entry, "skipped %s (%s): %s", failure, alike=1, level=logging.INFO)
                 else:
-                    self._told.tell(entry, "quarantined %s (%s): %s", failure)
+                    self._failures.note(entry, "quarantined %s (%s): %s", failure)
                 parser = NO_PARSER if isinstance(error, Unsupported) else ""
                 recipe = refused or source.tools.recipe("")
                 self.writer.put(withdraw(entry, _nothing(entry, recipe, failure, parser)))
@@ -171,7 +173,7 @@ class Engine:
         if isinstance(error, Stale):
             self.scanner.look_again(entry.feed, entry.key)
         if failure.detail is not None:
-            self._told.tell(entry, "%s (%s) failed, keeps its records and is tried again: %s", failure)
+            self._failures.note(entry, "%s (%s) failed, keeps its records and is tried again: %s", failure)
         elif not entry.attempts:
             log.info("%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
         self._put_off(entry, failure)
@@ -230,7 +232,7 @@ class Engine:
         quiet = self.scanner.quiet() and not self.in_flight
         gone = self._gone(ready, NEVER if quiet else self.clock(), BATCH)
         gone = [entry for entry in gone if entry.row not in self.in_flight]
-        for entry in gone:  # before it is done, lest a crash leave what nobody asks for any more
+        for entry in gone:  # first: after a crash nobody would ask for it any more
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
         if quiet and not gone:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Literal
 
-from ingestor.choices import unpacked
+from ingestor.choices import strategies_and_model, unpacked
 from ingestor.collections import Collections
 from ingestor.config import Config
 from ingestor.editions import Editions
@@ -123,7 +123,8 @@ def _stock(config: Config, journal: Journal, collections: Collections) -> list[S
 def _one(config: Config, journal: Journal, found: Described, edition: Edition | None) -> Stock:
     ours = found.owner == journal.owner
     known = edition if ours else None
-    strategies, model = _made_by(known)
+    made_by = unpacked(known.choices) if known is not None and known.choices is not None else None
+    strategies, model = strategies_and_model(made_by) if made_by is not None else ((), None)
     return Stock(
         name=found.name,
         owner="this ingestor" if ours else "another ingestor" if found.owner else "not ingestor",
@@ -149,16 +150,6 @@ def _role(edition: Edition | None) -> Literal["live", "building", "previous"] | 
     if edition is None or edition.role == "dropped":
         return None
     return "previous" if edition.role == "retired" else edition.role
-
-
-def _made_by(edition: Edition | None) -> tuple[tuple[str, ...], str | None]:
-    """Strategies and model that its documents are made by."""
-    if edition is None or edition.choices is None:
-        return (), None
-    choices = unpacked(edition.choices)
-    strategies = {source["chunking"]["kind"] for source in choices["sources"].values()}
-    embedding = choices["embedding"]
-    return tuple(sorted(strategies)), str(embedding["options"].get("model") or embedding["kind"])
 
 
 @contextmanager

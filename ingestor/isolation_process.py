@@ -21,6 +21,7 @@ from threading import Event
 from typing import IO, Any
 
 from ingestor.confinement import hide
+from ingestor.error_text import describe
 from ingestor.isolation_wire import (
     GREETING,
     LARGEST,
@@ -31,7 +32,6 @@ from ingestor.isolation_wire import (
     receive,
     send_watched,
 )
-from ingestor.mishaps import told
 from ingestor.ports import Transient
 from ingestor.work import Stopped
 
@@ -178,7 +178,7 @@ def _unstartable(error: OSError) -> str:
     said = "the process that reads binary formats can't be started"
     if error.errno == errno.ENOENT and error.filename is None:  # tempfile found none
         return f"{said}: {error.strerror}; make room on their disks, or set TMPDIR to a folder to write in"
-    return f"{said}: {told(error)}"
+    return f"{said}: {describe(error)}"
 
 
 @cache

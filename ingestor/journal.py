@@ -322,7 +322,7 @@ class Journal:
             db.execute("UPDATE documents SET retry_at = 0 WHERE attempts > 0 AND NOT quarantined")
 
     def wait_until(self, latest: float) -> None:
-        """Nothing that is waited for is later than that: a clock may have been wrong when it was reckoned."""
+        """Bring later retries forward to that time: they were computed by a clock that was wrong."""
         with self.transaction() as db:
             query = "UPDATE documents SET retry_at = ?1 WHERE retry_at > ?1 AND retry_at < ?2"
             db.execute(query, (latest, NEVER))

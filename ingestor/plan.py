@@ -10,10 +10,10 @@ from ingestor import listing
 from ingestor.answers import Reckoned
 from ingestor.cache import VectorCache
 from ingestor.decide import Scope, after_failure, sudden_loss
+from ingestor.error_text import describe
 from ingestor.fingerprint import text_digest
 from ingestor.journal import Journal
 from ingestor.listing import Listing, Source
-from ingestor.mishaps import told
 from ingestor.model import (
     Chunking,
     CollectionName,
@@ -128,7 +128,7 @@ def make(
         try:
             counts = _plan_source(plan, journal, looked_at, source.collection in rebuilt, progress)
         except (NeedsHuman, Transient, OSError) as error:
-            plan.unseen[source.name] = told(error)
+            plan.unseen[source.name] = describe(error)
             continue
         moved = source.tools.statistic is not None and any(counts[kind] for kind in MOVING)
         plan.cuts_known &= not (watched.blind or moved)
@@ -223,7 +223,7 @@ def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
     try:
         found = listing.take(source, Scope(), known)
     except (NeedsHuman, Transient, OSError) as error:
-        return 0, told(error)
+        return 0, describe(error)
     gone = sum(_leaves(entry, source, found) for entry in journal.of_source(source.name))
     return gone + len(_due(journal, source, found)), found.trouble
 

@@ -67,7 +67,7 @@ class Pool:
         self._listeners: list[tuple[Thread, Event]] = []
 
     def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
-        """Run on a worker; scans have threads of their own, lest they wait behind documents."""
+        """Run on a worker; scans have threads of their own and do not wait for documents."""
         (self._scans if scan else self._documents).submit(lambda: self._run(tag, work))
 
     def post(self, tag: object, value: object = None) -> None:
@@ -107,7 +107,7 @@ class Pool:
         try:
             self._inbox.put(Outcome(tag, work()))
         except BaseException as error:  # noqa: BLE001 - the engine decides what an error means
-            self._inbox.put(Outcome(tag, error=_told(error), trace=traceback.format_exc()))
+            self._inbox.put(Outcome(tag, error=_as_exception(error), trace=traceback.format_exc()))
 
     def _listen(self, tag: object, hints: Callable[[Stop], Iterator[object]], stop: Stop) -> None:
         while not stop.is_set():
@@ -119,7 +119,7 @@ class Pool:
             stop.wait(30)
 
 
-def _told(error: BaseException) -> Exception:
+def _as_exception(error: BaseException) -> Exception:
     """A panic of a library in Rust is no Exception; the document that met it fails like any other."""
     return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
@@ -231,7 +231,7 @@ class Embedding:
         try:
             answers = self._vectors(wishes)
         except BaseException as panic:  # noqa: BLE001 - the askers get it, and the thread lives on
-            error = _told(panic)
+            error = _as_exception(panic)
             if len(wishes) == 1 or not self._is_up(error):
                 return _refuse(wishes, error)
             for wish in wishes:

@@ -158,7 +158,7 @@ def _marked(chunk: Chunk, truncated: bool) -> Chunk:
 
 
 def withdraw(entry: Entry, receipt: Receipt) -> Prepared:
-    """Nothing of this document shall be in the index."""
+    """The document is to have no records."""
     slots = tuple(known.slot for known in entry.known)
     drops = tuple(record_id(entry.document_id, slot) for slot in slots)
     return Prepared(entry, Intent(entry.row, slots), receipt, entry.known, drops=drops)

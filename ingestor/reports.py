@@ -80,7 +80,7 @@ class Reports:
         return [(*row[:5], bool(row[5]), row[6]) for row in self._journal.select(query)]
 
     def due(self) -> int:
-        """Documents that are not as they shall be, quarantined ones left out."""
+        """Number of documents that are not settled, without quarantined ones."""
         query = f"""SELECT (SELECT COUNT(*) FROM documents
                             WHERE {UNSETTLED} AND wanted_version IS NOT NULL AND {IN_FORCE})
                          + (SELECT COUNT(*) FROM documents WHERE wanted_version IS NULL AND {IN_FORCE})"""

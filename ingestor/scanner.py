@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from ingestor import decide, listing
 from ingestor.backoff import delay
 from ingestor.decide import Scope
+from ingestor.error_text import describe
 from ingestor.journal import Journal
 from ingestor.listing import Listing, Progress, Source
-from ingestor.mishaps import told
 from ingestor.model import CollectionName, Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.rows import Feed, SourceRow
@@ -32,7 +32,7 @@ class _Watch:
     next_scan: float = 0.0
     attempts: int = 0  # listings in a row that failed; hints don't hasten the next
     partial: int = 0  # whole listings in a row that could not see everything
-    said: str | None = None  # of its listings' trouble, lest it be said at every one
+    said: str | None = None  # trouble of its listings: logged once, not at every listing
     end: Callable[[], None] = lambda: None
 
 
@@ -65,7 +65,7 @@ class Scanner:
         self._watches: dict[Feed, _Watch] = {}
 
     def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
-        """List these from now on; whoever was watched is so no more."""
+        """List these sources from now on. Watches of the old config end."""
         for state in self._watches.values():
             state.end()
         self._sources = {source.feed: source for source in sources}
@@ -151,7 +151,7 @@ class Scanner:
         if feed not in self._watches:
             return  # of a config that is no longer in force
         if outcome.error is not None:
-            log.warning("watching %s failed: %s; full scans go on", feed[0], told(outcome.error))
+            log.warning("watching %s failed: %s; full scans go on", feed[0], describe(outcome.error))
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
         meant = [feed] if hint.source is None else [one for one in self._watches if one[0] == hint.source]
         if not meant:
@@ -223,7 +223,7 @@ class Scanner:
         return True
 
     def _failed(self, source: Source, state: _Watch, outcome: Outcome) -> None:
-        reason = told(outcome.error) if outcome.error is not None else "it gave no listing"
+        reason = describe(outcome.error) if outcome.error is not None else "it gave no listing"
         self._say(source, state, reason)
         if isinstance(outcome.error, NeedsHuman):
             self.source_rows.hold(source.name, reason)

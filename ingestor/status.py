@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ingestor.choices import Choices, unpacked
+from ingestor.choices import strategies_and_model, unpacked
 from ingestor.config import Config
 from ingestor.decide import NEVER
 from ingestor.editions import Editions
@@ -157,7 +157,7 @@ def _add_collections(
         collection = status.collections.setdefault(name, CollectionStatus())
         collection.records = records
         if edition.choices is not None:
-            _add_means(collection, *_chosen(unpacked(edition.choices)))
+            _add_means(collection, *strategies_and_model(unpacked(edition.choices)))
         collection.waits = journal.get(f"waits:{name}") or None
         collection.delayed = journal.get(f"delayed:{name}") or None
         if probe is not None and edition.uuid is not None:
@@ -187,10 +187,3 @@ def _configured(config: Config, name: CollectionName) -> tuple[list[str], str]:
     strategies = [source.chunking.plugin.kind for source in config.sources if source.collection == name]
     embedding = config.embedding
     return strategies, str(getattr(embedding.options, "model", None) or embedding.plugin.kind)
-
-
-def _chosen(choices: Choices) -> tuple[list[str], str]:
-    """Strategies and model that the documents are made by now."""
-    embedding = choices["embedding"]
-    strategies = [source["chunking"]["kind"] for source in choices["sources"].values()]
-    return strategies, str(embedding["options"].get("model") or embedding["kind"])

@@ -54,7 +54,8 @@ class Transitions:
         pending = journal.select("SELECT 1 FROM state WHERE key LIKE 'roll back:%' AND value != ''")
         self._heard = None if pending else journal.get("asked")  # a kill can leave a word unheard
         self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
-        self._changed = False  # told by ``advance`` when it succeeds, whatever error comes between
+        self._changed = False  # returned by the next ``advance`` that succeeds
+        self._logged: dict[CollectionName, str] = {}  # trouble of replaced editions: once, not every second
 
     def arrange(
         self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
@@ -149,9 +150,6 @@ class Transitions:
         """Some vectors may be out of reach in any graph: no rebuild follows the other at once."""
         return self._clock() >= float(self._journal.get(f"rebuilt:{serves}") or 0) + REBUILD_EVERY
 
-    def building(self) -> bool:
-        return any(edition.role == "building" for edition in self._editions.all())
-
     def roll_back(self, retired: Edition) -> None:
         """It serves again; what took its place is kept for as long."""
         serves = retired.serves
@@ -229,10 +227,11 @@ class Transitions:
             log.warning("%s: the new collection waits: %s", serves, why)
 
     def _delay(self, edition: Edition, why: str) -> None:
-        """Note what keeps the new collection from its place; "" where nothing does."""
+        """Note why a new collection cannot replace the old one yet; "" if nothing is in the way."""
         if edition.role != "building":
-            if why:
+            if self._logged.get(edition.name) != why:
                 log.warning("%s: %s", edition.name, why)
+            self._logged[edition.name] = why
         elif (self._journal.get(f"delayed:{edition.serves}") or "") != why:
             self._journal.set(f"delayed:{edition.serves}", why)
             if why:

@@ -254,7 +254,7 @@ def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
 
 
 def leaving(config: Config, journal: Journal) -> list[SourceName]:
-    """Those of them whose documents shall go."""
+    """Those of them whose documents are to be removed."""
     gone = gone_sources(config, journal)
     return [name for name in gone if config.prune or journal.get(f"prune:{name}")]
 

@@ -56,7 +56,7 @@ class _Outbox:
     not_before: float = 0.0
     look: bool = False  # whether the collection may have been harmed since it was looked at
     attempts: int = 0
-    said: str | None = None  # why it waits, lest it be said at every try
+    said: str | None = None  # why it waits: logged once, not at every try
 
     @property
     def size(self) -> int:
@@ -68,7 +68,7 @@ class _Outbox:
         return self.prepared[: 1 + sum(size < BATCH for size in sizes)]
 
 
-Outcome = Literal["done", "again", "dropped"]  # "dropped": prepare these documents again, if at all
+WriteResult = Literal["done", "again", "dropped"]  # "dropped": prepare these documents again, if at all
 
 
 class Writer:
@@ -186,7 +186,7 @@ class Writer:
             self._resume(collection)
         outbox.look = outcome == "again"
 
-    def _guarded(self, collection: CollectionName, work: Callable[[], None]) -> Outcome:
+    def _guarded(self, collection: CollectionName, work: Callable[[], None]) -> WriteResult:
         """Do the work; after an error do what the error asks for."""
         try:
             return self._whole(collection, work)
@@ -207,7 +207,7 @@ class Writer:
             self._pause(collection, error, f"{type(error).__name__}: {error}")
         return "again"
 
-    def _whole(self, collection: CollectionName, work: Callable[[], None]) -> Outcome:
+    def _whole(self, collection: CollectionName, work: Callable[[], None]) -> WriteResult:
         """``dropped`` where the work found the collection torn or gone, and it is made anew."""
         try:
             work()

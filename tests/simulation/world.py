@@ -225,7 +225,8 @@ class World:
     def resting(self) -> bool:
         engine = self.engine
         quiet = engine.resting() and engine.wake_at(routine=False) == float("inf")
-        return quiet and not self.transitions.building() and not self.asked()
+        building = any(edition.role == "building" for edition in Editions(self.journal).all())
+        return quiet and not building and not self.asked()
 
     def check_superset(self) -> None:
         """Law 2: whatever is in the index is in the journal."""

@@ -23,8 +23,8 @@ _ADVICE = {
 }
 
 
-def told(error: BaseException) -> str:
-    """What people are told of an error, without the number that the system has for it."""
+def describe(error: BaseException) -> str:
+    """The error for people: without errno, and with what to do where that is known."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error) or type(error).__name__
     advice = _ADVICE.get(error.errno)

@@ -1,4 +1,4 @@
-"""What the log says of documents that fail: a few for each reason. A folder of pictures has thousands."""
+"""Logs documents that fail: a few for each reason, since one cause can strike thousands."""
 
 import logging
 from collections import Counter
@@ -8,17 +8,17 @@ from ingestor.rows import Entry
 
 log = logging.getLogger("ingestor")
 
-ALIKE = 3  # documents that failed for one reason that are told one by one
+ALIKE = 3  # documents logged one by one for each reason
 DISTINCT = 1000  # reasons that are counted
 
 
-class Told:
+class FailureLog:
     """Counts by reason, since the start."""
 
     def __init__(self) -> None:
-        self._told = Counter[str]()
+        self._counts = Counter[str]()
 
-    def tell(
+    def note(
         self,
         entry: Entry,
         message: str,
@@ -31,10 +31,10 @@ class Told:
 
         ``message`` has places for key, source and reason.
         """
-        if len(self._told) > DISTINCT:
-            self._told.clear()
-        self._told[failure.reason] += 1
-        number = self._told[failure.reason]
+        if len(self._counts) > DISTINCT:
+            self._counts.clear()
+        self._counts[failure.reason] += 1
+        number = self._counts[failure.reason]
         more = "; others like it are only listed, by `ingestor status`" if number == alike else ""
         trace = f"\n{failure.detail}" if failure.detail and number == 1 else ""
         shown = level if number <= alike else logging.DEBUG

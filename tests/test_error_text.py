@@ -5,12 +5,12 @@ import os
 
 import pytest
 
-from ingestor.mishaps import told
+from ingestor.error_text import describe
 
 
 @pytest.mark.parametrize("number", sorted(errno.errorcode))
 def test_no_error_is_told_by_its_number(number: int) -> None:
-    said = told(OSError(number, os.strerror(number), "/some/file"))
+    said = describe(OSError(number, os.strerror(number), "/some/file"))
     assert "Errno" not in said
     assert said
 
@@ -27,4 +27,4 @@ def test_no_error_is_told_by_its_number(number: int) -> None:
     ],
 )
 def test_what_where_and_what_to_do(error: Exception, words: str) -> None:
-    assert told(error).startswith(words)
+    assert describe(error).startswith(words)
