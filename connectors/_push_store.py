@@ -19,7 +19,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Literal
 
-from connectors._private import close
+from connectors._file_permissions import close
 from ingestor.model import Scalar
 from ingestor.ports import NeedsHuman, Transient
 

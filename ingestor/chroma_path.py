@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from uuid import UUID
 
-from ingestor import private, procfs
+from ingestor import file_permissions, procfs
 from ingestor.lock import Lock, hold
 from ingestor.ports import NeedsHuman, Transient
 
@@ -37,7 +37,7 @@ def claim(path: Path) -> Lock:
     Raises NeedsHuman when another process uses the folder, or when it can't be used at all.
     """
     try:
-        private.make(path, _is_ours)
+        file_permissions.make(path, _is_ours)
     except OSError as error:
         raise NeedsHuman(f"can't make Chroma's folder {path}: {error.strerror}") from error
     lock = hold(path / LOCK)

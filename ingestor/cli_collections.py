@@ -44,4 +44,4 @@ def collections(
         words = f"collection {taken.name} is deleted, with {records}; it is written anew {when}"
         console.say({"adopted": taken.name, "records": taken.records}, words, as_json)
     else:
-        console.show_collections(inventory.stock(checked), as_json)
+        console.show_collections(inventory.list_collections(checked), as_json)

@@ -27,7 +27,7 @@ from ingestor.model import CollectionName
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.rows import Edition
 from ingestor.shelf import Model
-from ingestor.suspect import LOCAL, crashes_chroma
+from ingestor.torn_check import LOCAL, crashes_chroma
 
 log = logging.getLogger("ingestor")
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ingestor.estimate import Estimate
-from ingestor.inventory import Stock
+from ingestor.inventory import CollectionInfo
 from ingestor.invocation import command
 from ingestor.live import Listing
 from ingestor.outlook import Outlook
@@ -233,7 +233,7 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
         print(f"To mend it: {command('verify --repair', config)}")
 
 
-def show_collections(found: Sequence[Stock], as_json: bool) -> None:
+def show_collections(found: Sequence[CollectionInfo], as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(collection) for collection in found]))
         return
@@ -241,13 +241,13 @@ def show_collections(found: Sequence[Stock], as_json: bool) -> None:
         print("Chroma has no collections yet", file=sys.stderr)
         return
     header = ("collection", "owner", "role", "records", "strategy", "model")
-    print_table(header, [_stock_row(collection) for collection in found])
+    print_table(header, [_collection_row(collection) for collection in found])
     for collection in found:
         if collection.trouble is not None:
             _complain(f"collection {collection.name}", collection.trouble)
 
 
-def _stock_row(stock: Stock) -> tuple[str | Text, ...]:
+def _collection_row(stock: CollectionInfo) -> tuple[str | Text, ...]:
     unused = "" if stock.owner != "this ingestor" or stock.in_config or stock.documents else "unused"
     model = stock.model or (f"{stock.dimensions} dimensions" if stock.dimensions else "")
     records = "?" if stock.records is None else f"{stock.records:,}"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
-from ingestor import in_force, live
+from ingestor import live, running_config
 from ingestor.backoff import LONGEST as LONGEST_WAIT
 from ingestor.config import Config
 from ingestor.decide import NEVER
@@ -89,7 +89,7 @@ class Loop:
             log.error("the changed config is not taken over, the old one stays: %s", error, exc_info=trace)
             return
         self._outdated = True
-        in_force.keep(config, time.time())
+        running_config.keep(config, time.time())
 
     def _advance(self) -> bool:
         running = self.running

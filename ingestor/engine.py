@@ -48,9 +48,7 @@ class Engine:
         self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
         self.forget, self.source_rows = forget, SourceRows(journal)
         self.sources: dict[Feed, Source] = {}
-        self.leaving: Sequence[
-            SourceName
-        ] = ()  # no longer in the config: their documents go
+        self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents go
         self.in_flight: dict[int, Entry] = {}
         self.guard = WithdrawalGuard(journal)
         self.writer = Writer(

@@ -13,7 +13,6 @@ from ingestor.chroma_path import LOCK
 from ingestor.collections import Collections, reachable
 from ingestor.config import Config, Embedded, Supervised
 from ingestor.editions import Editions
-from ingestor.in_force import InForce
 from ingestor.indexes.chroma_client import Unreachable
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
@@ -24,6 +23,7 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.prepare import record_id
 from ingestor.reports import Listed, Reports
 from ingestor.rows import Edition, Entry
+from ingestor.running_config import InForce
 from ingestor.status import Status, gather
 from ingestor.wiring import Parts, journal_path, lock_path
 

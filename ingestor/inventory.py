@@ -20,7 +20,7 @@ Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stock:
+class CollectionInfo:
     """One collection. ``role``: what it is for among those of its name; None where the journal has none.
 
     ``state``: the mark of the state that wrote it; ``in_config``: whether the config's sources feed it;
@@ -41,16 +41,16 @@ class Stock:
     uuid: str
 
 
-def stock(config: Config) -> list[Stock]:
+def list_collections(config: Config) -> list[CollectionInfo]:
     """By name."""
     with _opened(config) as (journal, collections):
-        return _stock(config, journal, collections)
+        return _infos(config, journal, collections)
 
 
-def delete(config: Config, name: str, *, not_ours: bool) -> Stock:
+def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
     """Raises BadRequest unless it is ours and in no use, or ``not_ours`` is said of one that is not."""
     with _opened(config) as (journal, collections):
-        found = _named(_stock(config, journal, collections), name)
+        found = _named(_infos(config, journal, collections), name)
         if (
             why := _kept(found, config) if found.owner == "this ingestor" else _guarded(found, not_ours)
         ) is not None:
@@ -62,12 +62,12 @@ def delete(config: Config, name: str, *, not_ours: bool) -> Stock:
         return found
 
 
-def adopt(config: Config, name: str) -> Stock:
+def adopt(config: Config, name: str) -> CollectionInfo:
     """The collection of a lost state makes room for ours. Raises BadRequest where that is not what it is."""
     if name not in config.collections:
         raise BadRequest(f"no source of the config feeds {name!r}; known: {', '.join(config.collections)}")
     with _opened(config) as (journal, collections):
-        found = _named(_stock(config, journal, collections), name)
+        found = _named(_infos(config, journal, collections), name)
         if found.owner == "this ingestor":
             raise BadRequest(f"collection {name!r} is this ingestor's already")
         if found.owner == "not ingestor":
@@ -77,7 +77,7 @@ def adopt(config: Config, name: str) -> Stock:
         return found
 
 
-def _kept(found: Stock, config: Config) -> str | None:
+def _kept(found: CollectionInfo, config: Config) -> str | None:
     """Why one of ours is not deleted, or None."""
     if found.role == "building":
         return f"collection {found.name!r} is being built: it takes the place of the one that readers see"
@@ -96,7 +96,7 @@ def _kept(found: Stock, config: Config) -> str | None:
     return None
 
 
-def _guarded(found: Stock, not_ours: bool) -> str | None:
+def _guarded(found: CollectionInfo, not_ours: bool) -> str | None:
     """Why one that is not ours is not deleted, or None."""
     if not_ours:
         return None
@@ -107,7 +107,7 @@ def _guarded(found: Stock, not_ours: bool) -> str | None:
     )
 
 
-def _named(all_: Sequence[Stock], name: str) -> Stock:
+def _named(all_: Sequence[CollectionInfo], name: str) -> CollectionInfo:
     found = next((one for one in all_ if one.name == name), None)
     if found is None:
         known = ", ".join(one.name for one in all_)
@@ -115,17 +115,17 @@ def _named(all_: Sequence[Stock], name: str) -> Stock:
     return found
 
 
-def _stock(config: Config, journal: Journal, collections: Collections) -> list[Stock]:
+def _infos(config: Config, journal: Journal, collections: Collections) -> list[CollectionInfo]:
     editions = {edition.uuid: edition for edition in Editions(journal).all()}
     return [_one(config, journal, found, editions.get(found.uuid)) for found in collections.described()]
 
 
-def _one(config: Config, journal: Journal, found: Described, edition: Edition | None) -> Stock:
+def _one(config: Config, journal: Journal, found: Described, edition: Edition | None) -> CollectionInfo:
     ours = found.owner == journal.owner
     known = edition if ours else None
     made_by = unpacked(known.choices) if known is not None and known.choices is not None else None
     strategies, model = strategies_and_model(made_by) if made_by is not None else ((), None)
-    return Stock(
+    return CollectionInfo(
         name=found.name,
         owner="this ingestor" if ours else "another ingestor" if found.owner else "not ingestor",
         state=found.owner,

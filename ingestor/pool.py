@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ingestor.answered import checked
 from ingestor.cache import VectorCache
 from ingestor.fingerprint import text_digest
 from ingestor.model import Digest, Fingerprint, Vectors
 from ingestor.ports import Embedder, NeedsHuman, Stop, Transient
+from ingestor.vector_check import checked
 from ingestor.work import Outcome, Stopped
 
 PATIENCE = 5.0  # seconds that the end of the program waits for work under way

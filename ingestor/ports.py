@@ -191,7 +191,7 @@ class Asymmetric(Protocol):
 
 
 @runtime_checkable
-class Shared(Protocol):
+class Loadable(Protocol):
     """An embedder whose model readers can load in their own processes."""
 
     def reader_model(self) -> ReaderModel | None:

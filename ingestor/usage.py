@@ -9,10 +9,10 @@ import typer
 
 from ingestor.config import Config
 from ingestor.config_file import load
-from ingestor.in_force import InForce, in_force
+from ingestor.file_permissions import UMASK
 from ingestor.invocation import DEFAULT_CONFIG
 from ingestor.printable import spelt
-from ingestor.private import UMASK
+from ingestor.running_config import InForce, in_force
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

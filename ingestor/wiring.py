@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from ingestor import detect, handover, in_force, private
-from ingestor.answered import checked
+from ingestor import detect, file_permissions, handover, running_config
 from ingestor.answers import Kept, Reckoned
 from ingestor.cache import VectorCache
 from ingestor.choices import Choices, Lost, as_chosen, asking_prices, chosen, parsing
@@ -34,13 +33,14 @@ from ingestor.lock import hold, patiently
 from ingestor.model import CollectionName, Fingerprint, SourceName, Vectors
 from ingestor.parses import Parses
 from ingestor.pool import Embeddings, Pool
-from ingestor.ports import Asymmetric, Chunker, Embed, Embedder, NeedsHuman, Parser, Pinned, Shared
+from ingestor.ports import Asymmetric, Chunker, Embed, Embedder, Loadable, NeedsHuman, Parser, Pinned
 from ingestor.prepare import Tools
 from ingestor.reading import Fetch, Memory, Reader
 from ingestor.renames import origin
 from ingestor.shelf import Model, Shelf
 from ingestor.tokens import Tokens
 from ingestor.transitions import Standing, Transitions
+from ingestor.vector_check import checked
 from ingestor.window import beyond
 
 
@@ -98,7 +98,7 @@ class Parts:
     def model(self) -> Model:
         """What a collection must know of the embedder."""
         embedder = self.embedder
-        reader = embedder.reader_model() if isinstance(embedder, Shared) else None
+        reader = embedder.reader_model() if isinstance(embedder, Loadable) else None
         return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
 
     def collections(self, journal: Journal, *, serve: bool = False, attach: bool = False) -> Collections:
@@ -291,7 +291,7 @@ def cache_path(config: Config) -> Path:
 
 def _is_ours(config: Config) -> Callable[[str], bool]:
     """Of a name in the state folder."""
-    begins = (journal_path(config).name, cache_path(config).name, "live.", "chroma.log", in_force.NAME)
+    begins = (journal_path(config).name, cache_path(config).name, "live.", "chroma.log", running_config.NAME)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
     return lambda name: name.startswith(begins) or config.state / name in whole
 
@@ -305,9 +305,9 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
     """
     parts = Parts(config)
     with ExitStack() as stack:
-        private.make(config.state, _is_ours(config))
+        file_permissions.make(config.state, _is_ours(config))
         stack.enter_context(hold(lock_path(config)))
-        in_force.keep(config, time.time())
+        running_config.keep(config, time.time())
         journal = stack.enter_context(open_journal(journal_path(config)))
         cache = VectorCache(cache_path(config), config.cache_size)
         stack.callback(cache.close)

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from ingestor.answered import BadVectors
 from ingestor.config import Choice, Config
 from ingestor.model import Fingerprint, ReaderModel, Vectors
 from ingestor.registry import Plugin, find, pinned
+from ingestor.vector_check import BadVectors
 from ingestor.wiring import Parts
 from tests import plain_embedder
 from tests.plain_embedder import PLUGIN, PlainEmbedder, PlainOptions, vector

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.answered import BadVectors, checked
 from ingestor.cache import VectorCache
 from ingestor.fingerprint import text_digest
 from ingestor.model import Fingerprint, Vectors
 from ingestor.pool import Embedding
 from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.vector_check import BadVectors, checked
 from ingestor.work import Stopped
 from tests.plain_embedder import vector
 

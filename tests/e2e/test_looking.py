@@ -19,7 +19,6 @@ from ingestor.config import ConfigError
 from ingestor.config_file import load
 from ingestor.daemon import Loop
 from ingestor.estimate import look_alikes
-from ingestor.in_force import NAME, in_force
 from ingestor.inspection import current_status
 from ingestor.journal import Journal
 from ingestor.listing import Source, take
@@ -27,6 +26,7 @@ from ingestor.model import Item
 from ingestor.outlook import outlook
 from ingestor.plan import Recorder
 from ingestor.reports import Reports
+from ingestor.running_config import NAME, in_force
 from ingestor.status import Status
 from ingestor.wiring import Parts, Running, opened
 from ingestor.wishes import Wishes

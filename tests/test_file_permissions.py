@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor import private
+from ingestor import file_permissions
 from tests.connectors.folders import run_as_nobody
 
 
@@ -15,7 +15,7 @@ def ours(name: str) -> bool:
 
 
 def test_a_new_folder_is_for_this_user_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    private.make(tmp_path / "a" / "state", ours)
+    file_permissions.make(tmp_path / "a" / "state", ours)
     assert mode(tmp_path / "a" / "state") == 0o700
     assert not caplog.records
 
@@ -27,7 +27,7 @@ def test_a_folder_that_others_may_read_is_closed_once(
     (tmp_path / "state").chmod(0o755)
     (tmp_path / "state" / "journal").touch(0o644)
     for _ in range(2):
-        private.make(tmp_path / "state", ours)
+        file_permissions.make(tmp_path / "state", ours)
     assert mode(tmp_path / "state") == 0o700
     assert [record.getMessage() for record in caplog.records] == [
         f"other users could read {tmp_path}/state: it is closed to them now"
@@ -40,7 +40,7 @@ def test_a_folder_that_holds_other_things_stays_open_but_ours_in_it_do_not(tmp_p
         (tmp_path / name).touch()
         (tmp_path / name).chmod(0o644)
     (tmp_path / "journal-link").symlink_to("letter.txt")
-    private.make(tmp_path, ours)
+    file_permissions.make(tmp_path, ours)
     assert [mode(path) for path in (tmp_path, tmp_path / "journal", tmp_path / "letter.txt")] == [
         0o755,
         0o600,
@@ -57,9 +57,9 @@ def test_a_folder_of_another_user_is_used_and_said(tmp_path: Path) -> None:
         """
         import logging
         from pathlib import Path
-        from ingestor import private
+        from ingestor import file_permissions
         logging.basicConfig(stream=sys.stdout, format="%(message)s")
-        private.make(Path(sys.argv[1]), lambda name: True)
+        file_permissions.make(Path(sys.argv[1]), lambda name: True)
         """,
         str(tmp_path),
     )
@@ -70,7 +70,7 @@ def test_a_folder_of_another_user_is_used_and_said(tmp_path: Path) -> None:
 def test_an_empty_folder_of_the_user_stays_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine").chmod(0o775)
-    private.make(tmp_path / "mine", ours)
+    file_permissions.make(tmp_path / "mine", ours)
     assert mode(tmp_path / "mine") == 0o775
     assert not caplog.records
 
@@ -90,6 +90,6 @@ def test_one_file_that_can_not_be_closed_leaves_no_other_open(
         real(path, mode)
 
     monkeypatch.setattr(Path, "chmod", chmod)
-    private.make(tmp_path, ours)
+    file_permissions.make(tmp_path, ours)
     assert [mode(tmp_path / name) for name in names] == [0o600, 0o600, 0o644, 0o600, 0o600]
     assert [str(tmp_path / "journal2") in record.getMessage() for record in caplog.records] == [True, False]
