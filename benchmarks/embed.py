@@ -19,16 +19,16 @@ from chromadb.utils.embedding_functions.onnx_mini_lm_l6_v2 import ONNXMiniLM_L6_
 from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
-from ingestor.cli import read_config
-from ingestor.daemon import Loop
+from ingestor.app.daemon import Loop
+from ingestor.app.signals import Wishes
+from ingestor.app.wiring import opened
+from ingestor.cli.main import read_config
 from ingestor.embedders.batches import batches
 from ingestor.embedders.sentence_transformers import (
     SentenceTransformersEmbedder,
     SentenceTransformersOptions,
 )
 from ingestor.embedders.weights import locate
-from ingestor.wiring import opened
-from ingestor.wishes import Wishes
 
 ROOT = Path(__file__).parents[1]
 CORPORA = (ROOT.parent / "shared" / "data" / "chunking_eval", ROOT / "documents")

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks._corpus import FOLDER, documents
+from ingestor.app.wiring import parser
 from ingestor.chunkers.recursive import Recursive, RecursiveOptions
-from ingestor.config import Choice
-from ingestor.detect import content_type, parser_kind
+from ingestor.config.models import Choice
 from ingestor.embedders.hashing import PLUGIN as HASHING
-from ingestor.isolation import Isolation
-from ingestor.isolation_process import Limits
 from ingestor.model import Blob, Document
+from ingestor.parsers.shared.detect import content_type, parser_kind
 from ingestor.ports import BadDocument, Parser
 from ingestor.registry import find, kinds
-from ingestor.tokens import Tokens
-from ingestor.wiring import parser
+from ingestor.sandbox.pool import Isolation
+from ingestor.sandbox.process import Limits
+from ingestor.text.tokens import Tokens
 
 
 @dataclass

@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 
 from benchmarks._corpus import package
-from ingestor.language import language_of
 from ingestor.model import Blob
+from ingestor.pipeline.language import language_of
 from ingestor.registry import find
 
 _SAME = {"no": "nb"}  # Norwegian, and the Bokmål that most of it is

@@ -14,7 +14,7 @@ import numpy as np
 from pypdfium2 import PdfDocument
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.pdf_ocr import INSTALL
+from ingestor.parsers.pdf.ocr import INSTALL
 from ingestor.registry import find
 from tests.parsers.files import pdf
 

@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from ingestor.cache import VectorCache
-from ingestor.chroma_server import ChromaServer, free_port
+from ingestor.chroma.client import Client, connect, embedded
+from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.server import ChromaServer, free_port
+from ingestor.core.fingerprint import fingerprint, text_digest
 from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedder, SentenceTransformersOptions
-from ingestor.fingerprint import fingerprint, text_digest
-from ingestor.fixedpoint import fixed
-from ingestor.indexes.chroma import ChromaIndex
-from ingestor.indexes.chroma_client import Client, connect, embedded
 from ingestor.model import Record, RecordId, Vectors
-from ingestor.pooling import pooled
-from ingestor.sentences import sentences
+from ingestor.segmentation.fixed_point import fixed
+from ingestor.segmentation.pooling import pooled
+from ingestor.state.cache import VectorCache
+from ingestor.text.sentences import sentences
 
 LOCAL = "127.0.0.1"
 CACHE = Path(__file__).parents[1] / ".cache" / "vectors.sqlite"

@@ -25,11 +25,11 @@ import numpy.typing as npt
 
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.model import Chunk, Chunking, Document, Vectors
-from ingestor.pooling import mix
 from ingestor.ports import Chunker
 from ingestor.registry import find, kinds
-from ingestor.spans import Span
-from ingestor.tokens import Tokens
+from ingestor.segmentation.pooling import mix
+from ingestor.text.spans import Span
+from ingestor.text.tokens import Tokens
 from tests.minilm import CachedModel
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "chunking_eval"
@@ -184,7 +184,7 @@ def chunked(chunker: Chunker, documents: Mapping[str, Document], reading: Readin
 
 
 def encoded(chunking: Chunking, options: ChunkerOptions, reading: Reading) -> Vectors:
-    """As the pipeline does it (prepare.py), without context."""
+    """As the pipeline does it (pipeline/prepare.py), without context."""
     if chunking.vectors is not None:
         return chunking.vectors
     return mix(reading.embed([chunk.text for chunk in chunking.chunks]), options.neighbours)

@@ -20,11 +20,11 @@ from zlib import crc32
 
 import numpy as np
 
-from ingestor import detect
 from ingestor.model import Blob, Document, Vectors
+from ingestor.parsers.shared import detect
 from ingestor.ports import Chunker, Parser
 from ingestor.registry import find, kinds
-from ingestor.tokens import Tokens
+from ingestor.text.tokens import Tokens
 
 ROOT = Path(__file__).parents[1]
 CORPORA = (ROOT.parent / "shared" / "data" / "chunking_eval", ROOT / "documents")

@@ -1,6 +1,6 @@
 """Writes the tables of docs/config.md from the models that check a config: `python docs/config_tables.py`.
 
-A table stands between `<!-- table NAME -->` and `<!-- end -->`. tests/test_config_docs.py fails when one is
+A table stands between `<!-- table NAME -->` and `<!-- end -->`. tests/config/test_config_docs.py fails when one is
 out of date.
 """
 
@@ -19,8 +19,9 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel, BeforeValidator, SecretStr
 from pydantic.fields import FieldInfo
 
-from ingestor import config, units
+from ingestor import units
 from ingestor.chunkers.options import ChunkerOptions
+from ingestor.config import models
 from ingestor.registry import Group, Plugin, find, kinds
 
 PAGE = Path(__file__).with_name("config.md")
@@ -65,7 +66,7 @@ def _section(name: str) -> str:
     for group in get_args(Group):
         if name == group:
             return "\n".join(_plugin(find(group, kind)) for kind in kinds(group))
-    return _table(getattr(config, name))
+    return _table(getattr(models, name))
 
 
 def _plugin(plugin: Plugin) -> str:

@@ -1,6 +1,6 @@
 """A parser that does whatever its document says, good or bad; ``installed`` makes it one that is found.
 
-Found by the processes of isolation.py too, for these look for plugins as any process does.
+Found by the processes of sandbox/pool.py too, for these look for plugins as any process does.
 """
 
 import ctypes

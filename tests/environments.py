@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 CACHE = Path(__file__).parent.parent / ".cache"
-SCRIPT = "#!{}\nfrom ingestor.cli import main\nmain()\n"
+SCRIPT = "#!{}\nfrom ingestor.cli.main import main\nmain()\n"
 
 
 def environment(name: str, packages: Iterable[str]) -> Path:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ingestor.cache import VectorCache
+from ingestor.core.fingerprint import fingerprint, text_digest
 from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedder, SentenceTransformersOptions
-from ingestor.fingerprint import fingerprint, text_digest
 from ingestor.model import Vectors
+from ingestor.state.cache import VectorCache
 
 CACHE = Path(__file__).parents[1] / ".cache" / "vectors.sqlite"
 

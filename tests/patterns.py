@@ -21,12 +21,12 @@ _METHODS = "match|fullmatch|search|finditer|findall|sub|subn|split"
 _SAMPLES = {codes.CATEGORY_DIGIT: "0", codes.CATEGORY_SPACE: " ", codes.CATEGORY_NOT_WORD: "!"}
 _REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
 MATCHED = {  # handed on, to be matched at the beginning of lines
-    "ingestor.parsers.org._COMMENT",
-    "ingestor.parsers.org._FIXED",
-    "ingestor.parsers.rst._ITEM",
-    "ingestor.parsers.rst._FIELD",
+    "ingestor.parsers.markup.org._COMMENT",
+    "ingestor.parsers.markup.org._FIXED",
+    "ingestor.parsers.markup.rst._ITEM",
+    "ingestor.parsers.markup.rst._FIELD",
 }
-SHORT = {"connectors._gitignore._TOKEN"}  # of patterns, which have a limit
+SHORT = {"ingestor.connectors.shared.gitignore._TOKEN"}  # of patterns, which have a limit
 Expression = re.Pattern[Any]
 
 

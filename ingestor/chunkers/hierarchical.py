@@ -22,15 +22,15 @@ from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions, smaller
 from ingestor.chunkers.recursive import fitting
-from ingestor.limits import SMALLEST, limit
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
-from ingestor.packing import pack
 from ingestor.ports import Embed
 from ingestor.registry import Options, Plugin
-from ingestor.sections import sections
-from ingestor.sentences import paragraphs, sentences
-from ingestor.spans import Span, inside
-from ingestor.tokens import Tokens
+from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.packing import pack
+from ingestor.text.sections import sections
+from ingestor.text.sentences import paragraphs, sentences
+from ingestor.text.spans import Span, inside
+from ingestor.text.tokens import Tokens
 
 UnitName = Literal["section", "paragraph", "sentence"]
 _COARSEST_FIRST: tuple[UnitName, ...] = ("section", "paragraph", "sentence")

@@ -11,14 +11,14 @@ from operator import itemgetter
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import OverlapOptions, require_smaller
-from ingestor.limits import limit
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.sentences import paragraphs
-from ingestor.sentences import sentences as sentences_of
-from ingestor.spans import Span, by_characters, chunks
-from ingestor.tokens import Tokens
+from ingestor.text.limits import limit
+from ingestor.text.sentences import paragraphs
+from ingestor.text.sentences import sentences as sentences_of
+from ingestor.text.spans import Span, by_characters, chunks
+from ingestor.text.tokens import Tokens
 
 
 class HybridOptions(OverlapOptions):

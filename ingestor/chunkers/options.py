@@ -4,14 +4,14 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from ingestor.limits import SMALLEST
 from ingestor.registry import Options
+from ingestor.text.limits import SMALLEST
 
 Context = Literal["none", "title", "headings"]
 
 
 class ChunkerOptions(Options):
-    """``min_tokens`` and ``max_tokens`` limit every chunk's text, in cl100k tokens (see limits.py)."""
+    """``min_tokens`` and ``max_tokens`` limit every chunk's text, in cl100k tokens (see text/limits.py)."""
 
     context: Context = Field(default="none", description="what is embedded in front of the chunk's text")
     neighbours: float = Field(

@@ -4,14 +4,14 @@ from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import OverlapOptions, require_smaller
 from ingestor.chunkers.recursive import fitting
-from ingestor.limits import SMALLEST, limit
 from ingestor.model import Chunking, Document, Sums
-from ingestor.packing import pack
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.sentences import paragraphs
-from ingestor.spans import chunks
-from ingestor.tokens import Tokens
+from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.packing import pack
+from ingestor.text.sentences import paragraphs
+from ingestor.text.spans import chunks
+from ingestor.text.tokens import Tokens
 
 
 class ParagraphOptions(OverlapOptions):

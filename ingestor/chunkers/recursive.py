@@ -17,12 +17,12 @@ from itertools import groupby
 from pydantic import Field, field_validator, model_validator
 
 from ingestor.chunkers.options import OverlapOptions, require_smaller, smaller
-from ingestor.limits import SMALLEST, count, limit
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.spans import Span, between, chunks, clusters, trim
-from ingestor.tokens import Tokens
+from ingestor.text.limits import SMALLEST, count, limit
+from ingestor.text.spans import Span, between, chunks, clusters, trim
+from ingestor.text.tokens import Tokens
 
 SEPARATORS = ("\n\n", "\n", ".", "?", "!", " ", "")
 

@@ -13,17 +13,17 @@ from pydantic import Field
 
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.recursive import fitting
-from ingestor.detect import code_language
-from ingestor.indentation import INDENTED, groups_by_indentation
-from ingestor.limits import SMALLEST, Ruler, limit
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
-from ingestor.packing import pack
+from ingestor.parsers.shared.detect import code_language
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
-from ingestor.sections import sections, units
-from ingestor.spans import Span, chunks, owner, trimmed
-from ingestor.syntax import NoGrammar, Unit, groups, groups_by_layout, versions
-from ingestor.tokens import Tokens
+from ingestor.text.code_units import NoGrammar, Unit, groups, groups_by_layout, versions
+from ingestor.text.limits import SMALLEST, Ruler, limit
+from ingestor.text.nested_units import INDENTED, groups_by_indentation
+from ingestor.text.packing import pack
+from ingestor.text.sections import sections, units
+from ingestor.text.spans import Span, chunks, owner, trimmed
+from ingestor.text.tokens import Tokens
 
 Extra = tuple[tuple[str, Scalar], ...]
 

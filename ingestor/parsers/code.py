@@ -8,12 +8,12 @@ The document's text is the source.
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from ingestor.detect import code_language, content_type
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.decode import decode
+from ingestor.parsers.shared.decode import decode
+from ingestor.parsers.shared.detect import code_language, content_type
 from ingestor.parsers.text import trimmed
 from ingestor.registry import Options, Plugin
-from ingestor.syntax import Unit, groups, versions
+from ingestor.text.code_units import Unit, groups, versions
 
 _SMALL = 800  # characters of a unit that is not opened, and of statements that are a block together
 

@@ -7,10 +7,10 @@ from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Block, Document, Scalar
-from ingestor.parsers.compose import Composer
-from ingestor.parsers.decode import decode
-from ingestor.parsers.html import HtmlOptions, HtmlParser
-from ingestor.parsers.package import Package
+from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
+from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.decode import decode
+from ingestor.parsers.shared.package import Package
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 

@@ -12,11 +12,11 @@ from typing import Any
 from pydantic import Field
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.compose import Composer
-from ingestor.parsers.decode import decode
-from ingestor.parsers.markdown import MarkdownParser
-from ingestor.parsers.rst import Styles
-from ingestor.parsers.rst import read as read_rst
+from ingestor.parsers.markup.markdown import MarkdownParser
+from ingestor.parsers.markup.rst import Styles
+from ingestor.parsers.markup.rst import read as read_rst
+from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.decode import decode
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 

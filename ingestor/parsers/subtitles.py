@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from html import unescape
 from itertools import zip_longest
 
-from ingestor.detect import content_type
 from ingestor.model import Blob, Document
-from ingestor.parsers.compose import Composer
-from ingestor.parsers.decode import decode
+from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.decode import decode
+from ingestor.parsers.shared.detect import content_type
 from ingestor.registry import Options, Plugin
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,2}):(\d{2})[.,](\d{1,3})"

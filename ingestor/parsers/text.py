@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from ingestor.detect import code_language, content_type
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.decode import decode
+from ingestor.parsers.shared.decode import decode
+from ingestor.parsers.shared.detect import code_language, content_type
 from ingestor.registry import Options, Plugin
 
 # A line end and at least one line of nothing but whitespace after it. Possessive, so linear: else "\r\n"

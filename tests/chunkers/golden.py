@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ingestor import detect
 from ingestor.model import Blob, Chunk, Document
+from ingestor.parsers.shared import detect
 from ingestor.registry import find
 
 FOLDER = Path(__file__).parent / "golden"

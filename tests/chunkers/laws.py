@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from ingestor.model import Chunk, Chunking, Document, Vectors
 from ingestor.registry import Plugin
-from ingestor.tokens import Tokens
+from ingestor.text.tokens import Tokens
 
 TOKENS = Tokens()
 Options = Mapping[str, Any]

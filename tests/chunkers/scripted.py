@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from ingestor.language_model import Answer, Messages, Question
+from ingestor.llm.client import Answer, Messages, Question
 from ingestor.registry import Plugin
 
 ENDPOINT = {"base_url": "http://127.0.0.1:9/v1", "model": "scripted"}

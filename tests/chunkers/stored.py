@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ingestor.fingerprint import text_digest
+from ingestor.core.fingerprint import text_digest
 from ingestor.model import Vectors
 from tests.chunkers.golden import FOLDER
 from tests.minilm import CachedModel

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 import pytest
 
 from ingestor.chunkers.auto import PLUGIN, AutoOptions, kind_of
-from ingestor.fingerprint import meaningful, plugin_fingerprint
-from ingestor.language_model import Asking
+from ingestor.core.fingerprint import meaningful, plugin_fingerprint
+from ingestor.llm.client import Asking
 from ingestor.model import Blob, Document
 from ingestor.ports import Collective
 from ingestor.registry import find

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ingestor.chunkers.breakpoint import (
+from ingestor.chunkers.semantic.breakpoint import (
     PLUGIN,
     Breakpoint,
     BreakpointOptions,
@@ -19,9 +19,9 @@ from ingestor.chunkers.breakpoint import (
     lowered,
     threshold,
 )
-from ingestor.chunkers.semantic import Stretches
+from ingestor.chunkers.semantic.vectors import Stretches
 from ingestor.model import Document, Vectors
-from ingestor.sentences import sentences
+from ingestor.text.sentences import sentences
 from tests.chunkers.laws import TOKENS, ChunkerLaws, essay, fake_embed
 from tests.chunkers.test_double_pass import by_words
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from ingestor.chunkers.changepoint import PLUGIN, Changepoint, ChangepointOptions, build
+from ingestor.chunkers.semantic.changepoint import PLUGIN, Changepoint, ChangepointOptions, build
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
 from ingestor.model import Block, Chunking, Document, Vectors
-from ingestor.pooling import mix
 from ingestor.ports import Collective
-from ingestor.scatter import LEVELS
+from ingestor.segmentation.changepoint import LEVELS
+from ingestor.segmentation.pooling import mix
 from tests.chunkers.collective import keep
 from tests.chunkers.laws import TOKENS, ChunkerLaws, essay
 

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from ingestor.chunkers.cluster import PLUGIN, Cluster, ClusterOptions, build
-from ingestor.cluster import FARTHEST, MEAN_BITS, Cuts, contribution, mean, programme, segments
-from ingestor.fixedpoint import SCALE, fixed
+from ingestor.chunkers.semantic.cluster import PLUGIN, Cluster, ClusterOptions, build
 from ingestor.model import Block, Document, Vectors
-from ingestor.pieces import pieces
 from ingestor.ports import BadDocument, Collective
+from ingestor.segmentation.cluster import FARTHEST, MEAN_BITS, Cuts, contribution, mean, programme, segments
+from ingestor.segmentation.fixed_point import SCALE, fixed
+from ingestor.text.pieces import pieces
 from tests.chunkers.collective import keep
 from tests.chunkers.golden import corpus
 from tests.chunkers.laws import TOKENS, ChunkerLaws, essay, fake_embed
@@ -146,7 +146,7 @@ def test_no_chunk_reaches_across_a_heading_inside_a_piece() -> None:
 
 
 def test_too_large_a_document_is_said_to_be_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingestor.cluster._LARGEST", 100)
+    monkeypatch.setattr("ingestor.segmentation.cluster._LARGEST", 100)
     with pytest.raises(BadDocument, match="lower max_tokens or raise min_tokens"):
         cluster(max_tokens=400, min_tokens=4).chunk(Document(essay(9)), fake_embed, None)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.chunkers.llm import PLUGIN, question, read
-from ingestor.language_model import Messages
+from ingestor.chunkers.llm.llm import PLUGIN, question, read
+from ingestor.llm.client import Messages
 from ingestor.model import Chunk, Document
 from ingestor.registry import Plugin
 from tests.chunkers.laws import ChunkerLaws, Options, cut, essay, refusal, searching, texts

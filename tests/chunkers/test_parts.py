@@ -2,9 +2,9 @@
 
 import pytest
 
-from ingestor.chunkers.parts import led, small_pieces, whole_paragraphs, whole_sentences
+from ingestor.chunkers.semantic.parts import led, small_pieces, whole_paragraphs, whole_sentences
 from ingestor.model import Block, Document
-from ingestor.spans import Span
+from ingestor.text.spans import Span
 from tests.chunkers.golden import sample
 from tests.chunkers.laws import TOKENS
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.chunkers.proposition import PLUGIN, Placing, placings_of, statements_of
-from ingestor.language_model import Messages
+from ingestor.chunkers.llm.proposition import PLUGIN, Placing, placings_of, statements_of
+from ingestor.llm.client import Messages
 from ingestor.model import Chunk, Document
-from ingestor.sentences import sentences
+from ingestor.text.sentences import sentences
 from tests.chunkers.laws import TOKENS, Options, cut, essay, odd_texts, refusal, searching, texts
 from tests.chunkers.scripted import ENDPOINT, Remembering, Say, Scripted, speaking
 

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.chunkers.seen import Seen, seen
+from ingestor.chunkers.semantic.seen import Seen, seen
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
 from ingestor.model import Blob, Chunk, Document
-from ingestor.parsers.markdown import PLUGIN as MARKDOWN
+from ingestor.parsers.markup.markdown import PLUGIN as MARKDOWN
 from ingestor.registry import find, kinds
-from ingestor.tokens import Tokens
+from ingestor.text.tokens import Tokens
 
 TOKENS = Tokens()
 EMBED = HashingEmbedder(HashingOptions(dimensions=64)).embed

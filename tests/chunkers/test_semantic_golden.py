@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor.fingerprint import digest, text_digest
+from ingestor.core.fingerprint import digest, text_digest
 from ingestor.model import Chunking, Document
 from ingestor.registry import find
-from ingestor.sentences import sentences
+from ingestor.text.sentences import sentences
 from tests.chunkers.golden import check, sample
 from tests.chunkers.laws import TOKENS
 from tests.chunkers.stored import StoredModel

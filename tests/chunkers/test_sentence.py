@@ -6,7 +6,7 @@ import pytest
 
 from ingestor.chunkers.sentence import PLUGIN
 from ingestor.registry import find
-from ingestor.sentences import sentences
+from ingestor.text.sentences import sentences
 from tests.chunkers.golden import check, sample
 from tests.chunkers.laws import TOKENS, ChunkerLaws, Options, cut, essay, refusal
 

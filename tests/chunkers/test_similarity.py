@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from pydantic import ValidationError
 
-from ingestor.chunkers.similarity import PLUGIN, Similarity, SimilarityOptions
+from ingestor.chunkers.semantic.similarity import PLUGIN, Similarity, SimilarityOptions
 from ingestor.model import Document, Vectors
 from tests.chunkers.laws import TOKENS, ChunkerLaws
 from tests.chunkers.test_double_pass import by_words

@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ingestor import detect
 from ingestor.chunkers.structure import PLUGIN
 from ingestor.model import Blob, Block, Document
+from ingestor.parsers.shared import detect
 from ingestor.ports import BadDocument
 from ingestor.registry import find
-from ingestor.syntax import GRAMMARS
+from ingestor.text.code_units import GRAMMARS
 from tests.chunkers.golden import check, sample
 from tests.chunkers.laws import FAMILY, TOKENS, ChunkerLaws, Options, cut
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ingestor.answers import Kept
-from ingestor.cache import VectorCache
-from ingestor.chunkers import llm, proposition
+from ingestor.chunkers.llm import llm, proposition
 from ingestor.model import Chunk, Document
+from ingestor.pipeline.answers import Kept
 from ingestor.registry import Plugin
+from ingestor.state.cache import VectorCache
 from tests.chunkers.laws import TOKENS, fake_embed
 from tests.gemma import serving
 

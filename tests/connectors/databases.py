@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from connectors.sql import PLUGIN, SqlOptions
+from ingestor.connectors.sql.connector import PLUGIN, SqlOptions
 from tests.connectors.proxy import Proxy
 from tests.connectors.servers import HOST, PASSWORD
 

@@ -7,7 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from connectors.folder import Folder, FolderOptions
+from ingestor.connectors.folder.connector import Folder, FolderOptions
 from tests.connectors.on_disk import OnDisk
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ class FolderWorld(OnDisk):
 
 _AS_NOBODY = """
 import json, os, sys
-from connectors.folder import Folder, FolderOptions
+from ingestor.connectors.folder.connector import Folder, FolderOptions
 from ingestor.model import Item
 from ingestor.ports import PartialScan
 if os.geteuid() == 0:

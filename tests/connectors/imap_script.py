@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from connectors.imap import Imap, ImapOptions
+from ingestor.connectors.imap.connector import Imap, ImapOptions
 
 PASSWORD = "s3cret-word"
 SCRIPT: Mapping[str, bytes] = {

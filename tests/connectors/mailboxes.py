@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
 
-from connectors._imap_text import raw_name
-from connectors.imap import Imap, ImapOptions
+from ingestor.connectors.imap.connector import Imap, ImapOptions
+from ingestor.connectors.imap.text import raw_name
 from ingestor.model import Blob, Item
 from tests.connectors.proxy import Proxy, before
 from tests.connectors.servers import HOST, Running, answers, free_port, program, running

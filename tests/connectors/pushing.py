@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from connectors.push import Push, PushOptions
+from ingestor.connectors.push.connector import Push, PushOptions
 from tests.e2e.project import free_port, wait
 
 REPOSITORY = Path(__file__).resolve().parents[2]

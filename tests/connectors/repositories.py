@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from connectors.git import Git, GitOptions
+from ingestor.connectors.git.connector import Git, GitOptions
 from tests.connectors.proxy import HOST, Proxy, before
 
 _AUTHOR = {"GIT_AUTHOR_NAME": "Ada Löwe", "GIT_AUTHOR_EMAIL": "ada@example.org"}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from connectors.python import PythonOptions, build
+from ingestor.connectors.programs.python import PythonOptions, build
 from tests.connectors.on_disk import OnDisk
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape, quoteattr
 
-from connectors._web_network import Outside
-from connectors.feed import Feed, FeedOptions
-from connectors.web import Web, WebOptions
+from ingestor.connectors.http.network import Outside
+from ingestor.connectors.web.connector import Web, WebOptions
+from ingestor.connectors.web.feed import Feed, FeedOptions
 from ingestor.model import Blob, Item
 from ingestor.ports import Connector
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import fsspec
 
-from connectors.files import Files, FilesOptions
+from ingestor.connectors.remote.files import Files, FilesOptions
 from tests.connectors.folders import FolderWorld
 
 

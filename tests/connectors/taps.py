@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from connectors import airbyte, singer
-from connectors._records import Records
+from ingestor.connectors.programs import airbyte, singer
+from ingestor.connectors.programs.records import Records
 from ingestor.model import Blob, Item
 from tests.connectors.on_disk import OnDisk
 

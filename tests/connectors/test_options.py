@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.config import SourceSettings
-from ingestor.config_file import load
+from ingestor.config.file import load
+from ingestor.config.models import SourceSettings
 from ingestor.registry import find, kinds
 
 PAGE = Path(__file__).parents[2] / "docs/connectors.md"

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from connectors import _push_http, push
-from connectors._push_store import Changes, Store, _connected
-from connectors.push import Push, PushOptions
+from ingestor.connectors.push import connector as push_connector
+from ingestor.connectors.push import http
+from ingestor.connectors.push.connector import Push, PushOptions
+from ingestor.connectors.push.store import Changes, Store, _connected
 from ingestor.model import Hint, Item, SourceName
 from ingestor.ports import BadDocument, NeedsHuman, Stale
 from tests.connectors.laws import ConnectorLaws, listed
@@ -27,7 +28,7 @@ SECRET = "s3cret-of-the-webhook"
 
 @pytest.fixture(autouse=True)
 def _quicker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(push, "TICK", 0.02)
+    monkeypatch.setattr(push_connector, "TICK", 0.02)
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +313,7 @@ def test_look_again_is_passed_on(here: Watch) -> None:
 def test_of_two_watches_one_serves_and_both_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(push, "PATIENCE", 0.0)
+    monkeypatch.setattr(push_connector, "PATIENCE", 0.0)
     one, other = (connector(tmp_path / "pushed", port=port) for port in [free_port()] * 2)
     first = Watch(one)
     wait(first.caller.is_answered)
@@ -371,8 +372,8 @@ def test_a_store_that_was_replaced_is_looked_at_whole(tmp_path: Path) -> None:
 def test_a_port_in_use_is_said_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(push, "PATIENCE", 0.0)
-    monkeypatch.setattr(push, "RETRY", 0.0)
+    monkeypatch.setattr(push_connector, "PATIENCE", 0.0)
+    monkeypatch.setattr(push_connector, "RETRY", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         watch = Watch(connector(tmp_path / "pushed", port=port))
@@ -507,11 +508,11 @@ def test_a_store_is_made_once_however_many_begin(tmp_path: Path) -> None:
 
 
 def test_the_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_push_http, "PROMPT", 0.5)
-    monkeypatch.setattr(_push_http, "SLOWEST", 100)
+    monkeypatch.setattr(http, "PROMPT", 0.5)
+    monkeypatch.setattr(http, "SLOWEST", 100)
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
-        slow = [raw(watch.caller.port) for _ in range(2 * _push_http.WORKERS)]
+        slow = [raw(watch.caller.port) for _ in range(2 * http.WORKERS)]
         for connection in slow[:-1]:
             connection.sendall(b"PUT /documents/a HTTP/1.1\r\n")
         head = f"PUT /documents/a HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 99\r\n\r\n"
@@ -522,7 +523,7 @@ def test_the_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_more_than_can_wait_are_told_to_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_push_http, "OPEN", 4)
+    monkeypatch.setattr(http, "OPEN", 4)
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
         busy = [begun(watch.caller.port) for _ in range(4)]
@@ -543,11 +544,11 @@ def begun(port: int) -> socket.socket:
 
 
 def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_push_http, "PROMPT", 1000.0)  # nobody is cut off meanwhile
+    monkeypatch.setattr(http, "PROMPT", 1000.0)  # nobody is cut off meanwhile
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
-        idle = [raw(watch.caller.port) for _ in range(2 * _push_http.OPEN)]
-        for connection in idle[: _push_http.OPEN]:
+        idle = [raw(watch.caller.port) for _ in range(2 * http.OPEN)]
+        for connection in idle[: http.OPEN]:
             with suppress(OSError):  # the oldest made room
                 connection.sendall(b"PUT /documents/a HTTP/1.1\r\nX-Long: ")
         assert watch.caller.put("b", b"x").status == 201
@@ -559,10 +560,10 @@ def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.
 def test_who_has_no_right_and_sends_nothing_is_in_nobodys_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_push_http, "_LINGER", 1000.0)  # a caller is heard out for as long
+    monkeypatch.setattr(http, "_LINGER", 1000.0)  # a caller is heard out for as long
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
-        strangers = [raw(watch.caller.port) for _ in range(4 * _push_http.WORKERS)]
+        strangers = [raw(watch.caller.port) for _ in range(4 * http.WORKERS)]
         for connection in strangers:
             connection.sendall(b"PUT /documents/a HTTP/1.1\r\nContent-Length: 99\r\n\r\n")
         assert watch.caller.put("b", b"x").status == 201

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ingestor.cli import main
+from ingestor.cli.main import main
 from tests.e2e.project import Project
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from connectors.folder import Folder
-from ingestor.journal import Journal
+from ingestor.connectors.folder.connector import Folder
 from ingestor.model import Blob, Item
+from ingestor.state.journal import Journal
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Answer, Ask, answered
 from tests.e2e.project import INGESTOR, Project
@@ -268,7 +268,7 @@ def test_a_chroma_elsewhere_that_is_down_is_a_failure_though_nothing_changed(
 ) -> None:
     (project.docs / "a.md").write_text("# A\n\nA house.\n")
     ask("sync")
-    monkeypatch.setattr("ingestor.daemon.PATIENCE", 1.0)
+    monkeypatch.setattr("ingestor.app.daemon.PATIENCE", 1.0)
     project.settings["chroma"] = {"host": "127.0.0.1", "port": project.port}
     project.configure()
     done = answered(ask("sync", "--json"), 4)

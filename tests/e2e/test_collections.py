@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.chroma_server import ChromaServer
-from ingestor.indexes.chroma_client import Client
-from ingestor.indexes.chroma_collections import list_names
+from ingestor.chroma.client import Client
+from ingestor.chroma.collections import list_names
+from ingestor.chroma.server import ChromaServer
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project, wait
 from tests.serving import HOST, client_of, server

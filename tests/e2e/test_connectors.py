@@ -9,7 +9,7 @@ import pytest
 from tests.connectors.databases import DatabaseWorld, PostgresWorld
 from tests.connectors.laws import World
 from tests.connectors.mailboxes import mail_world
-from tests.connectors.programs import source_world, table_world, tap_world
+from tests.connectors.program_worlds import source_world, table_world, tap_world
 from tests.connectors.proxy import before
 from tests.connectors.pushing import PushedWorld, endpoints
 from tests.connectors.repositories import GitWorld, over_http

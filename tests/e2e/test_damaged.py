@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ingestor import daemon
+from ingestor.app import daemon
 from ingestor.embedders.hashing import HashingEmbedder
-from ingestor.journal import Journal
+from ingestor.state.journal import Journal
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Project
 from tests.e2e.test_sync import long_document

@@ -16,7 +16,7 @@ import sys
 from ingestor import language
 language.rules, language.identified = lambda: "", lambda document: document
 del sys.argv[0]
-from ingestor.cli import main
+from ingestor.cli.main import main
 main()
 """
 

@@ -11,25 +11,25 @@ from typing import Any
 
 import pytest
 
-from ingestor import plan as planning
-from ingestor import summary
-from ingestor.answers import Reckoned
-from ingestor.cli import main
-from ingestor.config import ConfigError
-from ingestor.config_file import load
-from ingestor.daemon import Loop
-from ingestor.estimate import look_alikes
-from ingestor.inspection import current_status
-from ingestor.journal import Journal
-from ingestor.listing import Source, take
+from ingestor.app import plan as planning
+from ingestor.app.daemon import Loop
+from ingestor.app.estimate import look_alikes
+from ingestor.app.plan import Recorder
+from ingestor.app.queries import current_status
+from ingestor.app.recipe_changes import outlook
+from ingestor.app.signals import Wishes
+from ingestor.app.status import Status
+from ingestor.app.wiring import Parts, Running, opened
+from ingestor.cli import summary
+from ingestor.cli.main import main
+from ingestor.config.file import load
+from ingestor.config.models import ConfigError
 from ingestor.model import Item
-from ingestor.outlook import outlook
-from ingestor.plan import Recorder
-from ingestor.reports import Reports
-from ingestor.running_config import NAME, in_force
-from ingestor.status import Status
-from ingestor.wiring import Parts, Running, opened
-from ingestor.wishes import Wishes
+from ingestor.pipeline.answers import Reckoned
+from ingestor.pipeline.listing import Source, take
+from ingestor.state.journal import Journal
+from ingestor.state.reports import Reports
+from ingestor.state.running_config import NAME, in_force
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Project, wait
@@ -266,7 +266,7 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
             patch.setattr(connector, "scan", scan)
             return take(source, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("ingestor.listing.take", slowly)
+    monkeypatch.setattr("ingestor.pipeline.listing.take", slowly)
     wishes = Wishes()
 
     def listing() -> Status | None:

@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from ingestor import lock
-from ingestor.chroma_path import LOCK
-from ingestor.collections import Collections
-from ingestor.config_file import load
-from ingestor.daemon import Loop
-from ingestor.indexes.chroma import ChromaIndex
-from ingestor.indexes.chroma_client import Unreachable
-from ingestor.inspection import is_running
+from ingestor.app.daemon import Loop
+from ingestor.app.queries import is_running
+from ingestor.app.signals import IMPATIENCE, Wishes
+from ingestor.app.wiring import opened
+from ingestor.chroma.backend import Collections
+from ingestor.chroma.client import Unreachable
+from ingestor.chroma.folder import LOCK
+from ingestor.chroma.index import ChromaIndex
+from ingestor.config.file import load
 from ingestor.model import CollectionName
-from ingestor.reports import Reports
-from ingestor.transitions import Transitions
-from ingestor.wiring import opened
-from ingestor.wishes import IMPATIENCE, Wishes
+from ingestor.rechunk.swap import Transitions
+from ingestor.state import lock
+from ingestor.state.reports import Reports
 from tests.e2e.in_process import Ask
 from tests.e2e.project import INGESTOR, Daemon, Project, wait
 
@@ -237,7 +237,7 @@ def test_a_disk_that_fills_during_a_swap_is_waited_out(
 
 def test_a_second_interruption_need_not_be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [10.0]
-    monkeypatch.setattr("ingestor.wishes.monotonic", lambda: now[0])
+    monkeypatch.setattr("ingestor.app.signals.monotonic", lambda: now[0])
     wishes = Wishes()
     with wishes.heard():
         for _ in range(2):  # sent twice by mistake

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ingestor import registry
-from ingestor.indexes.chroma import ChromaIndex
-from ingestor.indexes.chroma_client import embedded
+from ingestor.chroma.client import embedded
+from ingestor.chroma.index import ChromaIndex
 from tests import plain_embedder
 from tests.e2e.in_process import Answer, Ask
 from tests.e2e.project import Project, free_port

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor import procfs
+from ingestor.chroma import processes
 from tests.connectors.folders import run_python
 from tests.e2e.project import Project, wait
 
@@ -50,7 +50,7 @@ def test_no_other_user_can_read_what_a_daemon_writes(
     daemon = project.start()
     try:
         wait(lambda: project.settled(1))
-        (server,) = procfs.writers_of(project.folder / "chroma" / "chroma.sqlite3")
+        (server,) = processes.writers_of(project.folder / "chroma" / "chroma.sqlite3")
         assert b"a-secret" in Path(f"/proc/{daemon.process.pid}/environ").read_bytes()
         assert b"a-secret" not in Path(f"/proc/{server}/environ").read_bytes()
         assert open_to_others(*folders[:2]) == {}
@@ -81,8 +81,8 @@ def test_another_user_is_told_that_the_state_is_closed(project: Project) -> None
         """
         import os, sys
         from pathlib import Path
-        from ingestor.config_file import load
-        from ingestor.inspection import is_running
+        from ingestor.config.file import load
+        from ingestor.app.queries import is_running
         from ingestor.ports import NeedsHuman
         config = load(Path(sys.argv[1]), {})
         if os.geteuid() == 0:

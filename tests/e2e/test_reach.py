@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ingestor import collections
+from ingestor.chroma import backend
+from ingestor.chroma.index import ChromaIndex
 from ingestor.embedders.hashing import HashingEmbedder
-from ingestor.indexes.chroma import ChromaIndex
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Project
 from tests.e2e.test_sync import long_document
@@ -56,13 +56,13 @@ def test_a_collection_that_search_misses_records_of_is_rebuilt_once_a_day(
     for n in range(3):
         (project.docs / f"{n}.txt").write_text(long_document(30, n))
     ask("sync")
-    records, lost, looked = status(ask)["records"], set[str](), collections.probe
+    records, lost, looked = status(ask)["records"], set[str](), backend.probe
     monkeypatch.setattr(HashingEmbedder, "embed", lambda *_: pytest.fail("the cache has every vector"))
 
     def probe(index: ChromaIndex, turn: int) -> str | None:
         return looked(index, turn) or ("3 of 30 records are not found" if index.uuid in lost else None)
 
-    monkeypatch.setattr(collections, "probe", probe)
+    monkeypatch.setattr(backend, "probe", probe)
     lost.add(uuid(project))
     assert status(ask)["reason"] == "3 of 30 records are not found"
     assert json.loads(ask("sync", "--json").out)["documents"]["rebuilt"] == 3

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.wishes import Wishes
+from ingestor.app.signals import Wishes
 from tests.e2e.project import INGESTOR, Project, free_port, wait
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ingestor import daemon
+from ingestor.app import daemon
+from ingestor.chroma import index
 from ingestor.embedders.hashing import HashingEmbedder
-from ingestor.indexes import chroma
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Project
 
@@ -47,7 +47,7 @@ def test_a_document_that_chroma_can_not_take_leaves_nothing_in_doubt(
     project.settings |= {"chunking": {"strategy": "recursive", "size": 2000}, "rechunk": "in_place"}
     project.configure()
     with monkeypatch.context() as small:
-        small.setattr(chroma, "_MOST_BYTES", 5000)
+        small.setattr(index, "_MOST_BYTES", 5000)
         refused = ask("sync")
     assert refused.code == 3
     (failure,) = project.json("status", code=None)["failures"]

@@ -9,10 +9,10 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from ingestor.chroma.client import embedded
+from ingestor.chroma.collections import list_names
+from ingestor.chroma.index import ChromaIndex
 from ingestor.embedders.hashing import HashingEmbedder
-from ingestor.indexes.chroma import ChromaIndex
-from ingestor.indexes.chroma_client import embedded
-from ingestor.indexes.chroma_collections import list_names
 from ingestor.model import Record, Vector
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Project

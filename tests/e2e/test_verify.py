@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from ingestor.cache import VectorCache
-from ingestor.editions import Editions
+from ingestor.app.verify import Findings, examine
+from ingestor.chroma.client import embedded
+from ingestor.chroma.collections import find_collection, open_collection
+from ingestor.chroma.reach import DEEP, FEW, NEAR, PAGE, reachable
 from ingestor.embedders.hashing import PLUGIN
-from ingestor.indexes.chroma_client import embedded
-from ingestor.indexes.chroma_collections import find_collection, open_collection
-from ingestor.journal import Journal
 from ingestor.model import CollectionName, Fingerprint, Hit, Record, RecordId, Vectors
 from ingestor.ports import Index
-from ingestor.reach import DEEP, FEW, NEAR, PAGE, reachable
-from ingestor.verify import Findings, examine
+from ingestor.state.cache import VectorCache
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
 from tests.e2e.project import Project
 from tests.e2e.test_sync import long_document
 from tests.serving import client_of, server

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.detect import code_language, content_type, parser_kind
 from ingestor.model import Blob, Document
 from ingestor.parsers.code import PLUGIN
+from ingestor.parsers.shared.detect import code_language, content_type, parser_kind
 from ingestor.registry import Options
 from tests.parsers.laws import obeys_laws, texts
 

@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.html import PLUGIN, HtmlOptions
-from ingestor.parsers.html_tags import words
+from ingestor.parsers.html.parser import PLUGIN, HtmlOptions
+from ingestor.parsers.html.tags import words
 from ingestor.ports import BadDocument
 from tests.parsers.laws import obeys_laws, texts
 

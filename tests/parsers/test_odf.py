@@ -1,7 +1,7 @@
 import pytest
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.odf import PLUGIN
+from ingestor.parsers.odf.parser import PLUGIN
 from ingestor.ports import BadDocument
 from ingestor.registry import Options
 from tests.parsers.files import odf, zipped

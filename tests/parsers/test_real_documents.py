@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.detect import content_type, parser_kind
 from ingestor.model import Blob
+from ingestor.parsers.shared.detect import content_type, parser_kind
 from ingestor.ports import BadDocument, Parser
 from ingestor.registry import find
 from tests.parsers.laws import blocks_cover_text

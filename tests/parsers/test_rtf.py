@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.rtf import PLUGIN
+from ingestor.parsers.rtf.parser import PLUGIN
 from ingestor.registry import Options
 from tests.parsers.laws import obeys_laws, texts
 

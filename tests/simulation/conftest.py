@@ -2,10 +2,10 @@
 
 import pytest
 
-from ingestor import decide
+from ingestor.core import decisions
 from tests.simulation.ports import SMALL
 
 
 @pytest.fixture(autouse=True)
 def small_loss(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decide, "SMALL_LOSS", SMALL)
+    monkeypatch.setattr(decisions, "SMALL_LOSS", SMALL)

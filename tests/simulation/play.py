@@ -3,8 +3,8 @@
 from pathlib import Path
 from random import Random
 
-from ingestor.choices import unpacked
-from ingestor.editions import Editions
+from ingestor.rechunk.recipes import unpacked
+from ingestor.state.editions import Editions
 from tests.simulation.ports import UNREADABLE, Crash
 from tests.simulation.world import EMBEDDERS, World
 

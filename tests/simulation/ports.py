@@ -14,15 +14,15 @@ from random import Random
 
 import numpy as np
 
-from ingestor.fingerprint import text_digest
-from ingestor.indexes.memory import MemoryIndex
-from ingestor.journal import Journal
+from ingestor.core.fingerprint import text_digest
+from ingestor.engine.open_collections import Model
+from ingestor.engine.outcomes import Outcome
 from ingestor.model import Blob, Chunk, Chunking, Document, Hit, Item, Record, Sums, Vectors
 from ingestor.parsers.text import PLUGIN as TEXT
+from ingestor.pipeline.reading import Parsed
 from ingestor.ports import BadDocument, Embed, Index, PartialScan, Stale, Torn, Transient
-from ingestor.reading import Parsed
-from ingestor.shelf import Model
-from ingestor.work import Outcome
+from ingestor.state.journal import Journal
+from tests.memory_index import MemoryIndex
 from tests.simulation.laws import ASKED, LISTED, READABLE, THERE, LawBroken, hold
 
 UNREADABLE = "\x00\x01\x02"  # no parser takes it

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from ingestor.journal import Journal
 from ingestor.model import Chunking, CollectionName, Document, Sums
 from ingestor.ports import Collective, Embed
 from ingestor.registry import find
-from ingestor.tokens import Tokens
+from ingestor.state.journal import Journal
+from ingestor.text.tokens import Tokens
 from tests.simulation import play as playing
 from tests.simulation import world as worlds
 from tests.simulation.laws import LawBroken

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from ingestor import apply, decide, diff, rechunk, shelf
-from ingestor.editions import Editions
-from ingestor.journal import Journal
+from ingestor.core import decisions, slots
+from ingestor.engine import open_collections, protocol
+from ingestor.rechunk import policy
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
 from tests.simulation.laws import (
     ALIVE,
     ASKED,
@@ -87,23 +89,23 @@ def _write_only(index, batch, extra_keys):
 
 
 def _trusting_assign(known, wanted):
-    return _ASSIGN([diff.Known(k.slot, k.text_key, k.vector_key, k.meta_key) for k in known], wanted)
+    return _ASSIGN([slots.Known(k.slot, k.text_key, k.vector_key, k.meta_key) for k in known], wanted)
 
 
 def _trusting_delta(known, wanted):
-    return _DELTA([diff.Known(k.slot, k.text_key, k.vector_key, k.meta_key) for k in known], wanted)
+    return _DELTA([slots.Known(k.slot, k.text_key, k.vector_key, k.meta_key) for k in known], wanted)
 
 
-_ASSIGN, _DELTA = diff.assign, diff.delta
+_ASSIGN, _DELTA = slots.assign, slots.delta
 
 
 def _forget_to_drop(known, wanted):
     change = _DELTA(known, wanted)
-    return diff.Delta(change.add, change.replace, change.patch)
+    return slots.Delta(change.add, change.replace, change.patch)
 
 
 def _unknown_is_gone(self, key):
-    return any(decide._below(key, under) for under in self.under)
+    return any(decisions._below(key, under) for under in self.under)
 
 
 def _keep_receipts(self, intents):
@@ -118,7 +120,7 @@ def _keep_receipts(self, intents):
 
 def _forget_before_dropping(journal, index, entries):
     journal.remove([entry.row for entry in entries])
-    drops = [apply.record_id(e.document_id, k.slot) for e in entries for k in e.known]
+    drops = [protocol.record_id(e.document_id, k.slot) for e in entries for k in e.known]
     if drops:
         index.drop(drops)
     return len(drops)
@@ -129,10 +131,10 @@ def _give_up(error, attempts, now, random, detail):
     found = _AFTER_FAILURE(error, attempts, now, random, detail)
     if found.detail is None or attempts < 1:
         return found
-    return decide.Failure(found.reason, attempts + 1, decide.NEVER, quarantined=True)
+    return decisions.Failure(found.reason, attempts + 1, decisions.NEVER, quarantined=True)
 
 
-_AFTER_FAILURE = decide.after_failure
+_AFTER_FAILURE = decisions.after_failure
 
 
 def _adopt_twice(batch):
@@ -140,7 +142,7 @@ def _adopt_twice(batch):
 
 
 def _always_follow(now, settings):
-    return rechunk.Decision("follow", now.wanted)
+    return policy.Decision("follow", now.wanted)
 
 
 def _whatever_state(self, source, key, stamp):
@@ -150,31 +152,31 @@ def _whatever_state(self, source, key, stamp):
 # What is removed, and the laws of which one finds that out.
 BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "what was remembered of another state is believed": (Remembered, "find", _whatever_state, {EXACT}),
-    "settled before it is written": (apply, "write", _settle_before_writing, {EXACT, CLEAN, SUPERSET}),
-    "written without intent": (apply, "write", _no_intent, {SUPERSET}),
-    "unsure slots are trusted": (diff, "delta", _trusting_delta, {EXACT, CLEAN}),
-    "surplus slots are not dropped": (diff, "delta", _forget_to_drop, {EXACT, SUPERSET}),
-    "a folder that can't be read counts as empty": (decide.Scope, "covers", _unknown_is_gone, {THERE}),
+    "settled before it is written": (protocol, "write", _settle_before_writing, {EXACT, CLEAN, SUPERSET}),
+    "written without intent": (protocol, "write", _no_intent, {SUPERSET}),
+    "unsure slots are trusted": (slots, "delta", _trusting_delta, {EXACT, CLEAN}),
+    "surplus slots are not dropped": (slots, "delta", _forget_to_drop, {EXACT, SUPERSET}),
+    "a folder that can't be read counts as empty": (decisions.Scope, "covers", _unknown_is_gone, {THERE}),
     "receipts outlive an intent": (Journal, "intend", _keep_receipts, {EXACT, SUPERSET, CLEAN}),
     "removed documents are forgotten before their records": (
-        apply, "remove", _forget_before_dropping, {SUPERSET, EXACT},
+        protocol, "remove", _forget_before_dropping, {SUPERSET, EXACT},
     ),
     "any collection of that name is believed": (
         Journal, "doubt", lambda self, name, rows=None: None, {EXACT, CLEAN},
     ),
     "statistics that moved disturb nobody": (Journal, "drifted", lambda self, *args: [], {EXACT}),
-    "a stale preparation is written": (apply, "valid", lambda *args: True, {EXACT, LISTED, SUPERSET, ALIVE}),
-    "two documents adopt one row": (apply, "compatible", _adopt_twice, {LISTED}),
-    "an unknown error withdraws a document": (decide, "after_failure", _give_up, {READABLE}),
-    "another disk is believed": (decide, "sudden_loss", lambda *args: None, {THERE}),
-    "withdrawals are not asked about": (decide, "withdrawal", lambda *args: None, {ASKED}),
+    "a stale preparation is written": (protocol, "valid", lambda *args: True, {EXACT, LISTED, SUPERSET, ALIVE}),
+    "two documents adopt one row": (protocol, "compatible", _adopt_twice, {LISTED}),
+    "an unknown error withdraws a document": (decisions, "after_failure", _give_up, {READABLE}),
+    "another disk is believed": (decisions, "sudden_loss", lambda *args: None, {THERE}),
+    "withdrawals are not asked about": (decisions, "withdrawal", lambda *args: None, {ASKED}),
     "names are believed after a crash": (
-        shelf, "straighten", lambda registrar, editions: 0, {EXACT, CLEAN, SUPERSET, ONE_EMBEDDER},
+        open_collections, "straighten", lambda registrar, editions: 0, {EXACT, CLEAN, SUPERSET, ONE_EMBEDDER},
     ),
     "a collection is swapped before it is complete": (
         Editions, "obstacle", lambda self, new, old: None, {COMPLETE},
     ),
-    "another embedder writes in place": (rechunk, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
+    "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
 }  # fmt: skip
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.editions import Editions
-from ingestor.shelf import Shelf
+from ingestor.engine.open_collections import Shelf
+from ingestor.state.editions import Editions
 from tests.simulation.laws import ONE_LIVE, LawBroken
 from tests.simulation.world import GRACE, World
 

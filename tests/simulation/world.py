@@ -12,22 +12,22 @@ from random import Random
 
 import numpy as np
 
-from ingestor.backoff import LONGEST
-from ingestor.choices import Choices
-from ingestor.config import Rechunk
-from ingestor.editions import Editions
-from ingestor.engine import Engine
-from ingestor.journal import Journal
-from ingestor.listing import Source
+from ingestor.app.wiring import led
+from ingestor.config.models import Rechunk
+from ingestor.core.backoff import LONGEST
+from ingestor.engine.loop import Engine
+from ingestor.engine.open_collections import Model, Shelf
 from ingestor.model import Fingerprint, SourceName, Vectors
-from ingestor.prepare import Tools
-from ingestor.reading import Reader
-from ingestor.reports import Reports
-from ingestor.shelf import Model, Shelf
-from ingestor.source_rows import SourceRows
-from ingestor.transitions import Transitions
-from ingestor.wiring import led
-from ingestor.withdrawals import Withdrawals
+from ingestor.pipeline.listing import Source
+from ingestor.pipeline.prepare import Tools
+from ingestor.pipeline.reading import Reader
+from ingestor.rechunk.recipes import Choices
+from ingestor.rechunk.swap import Transitions
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+from ingestor.state.reports import Reports
+from ingestor.state.sources import SourceRows
+from ingestor.state.withdrawals import Withdrawals
 from tests.simulation.laws import (
     ALIVE,
     CLEAN,

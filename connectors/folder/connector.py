@@ -1,0 +1,265 @@
+"""A folder of files: each file that the options select is a document.
+
+Key: the path beneath the folder, "/" between its parts (see _names for odd ones). Version: device, inode,
+size, mtime and ctime, so any write, replacement, ``touch`` or ``chmod`` gives another one. A file is read
+through one descriptor, opened without following links, and only if it is the same before and after.
+What can't be seen is unknown, never gone: a missing or unreadable folder raises NeedsHuman, and a
+subfolder that can't be read is named by the PartialScan that ends the scan.
+"""
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from ingestor.connectors.folder.beneath import file, real_path, status
+from ingestor.connectors.folder.inotify import Entered
+from ingestor.connectors.folder.mounts import identity
+from ingestor.connectors.folder.walk import Selection, Symlinks, Walk
+from ingestor.connectors.folder.watching import Watched, observed, polled
+from ingestor.connectors.shared.common_ancestors import cover
+from ingestor.connectors.shared.gitignore import rules
+from ingestor.connectors.shared.names import escape, key_of, names_of
+from ingestor.connectors.shared.patterns import NOT_DOCUMENTS, Pattern
+from ingestor.model import Blob, Hint, Item
+from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient
+from ingestor.registry import Options, Plugin, tuning
+from ingestor.units import Duration, Size
+
+_UNKNOWN = 100  # subtrees named by one PartialScan
+_TICK = 100_000_000  # ns: a second write so soon after the first may leave the same timestamps
+_COARSE_TICK = 2_000_000_000  # ns, on file systems that keep whole seconds
+
+
+def _named(path: object) -> object:
+    if path == "":  # else it would be the current folder
+        raise ValueError("must name a folder")
+    return path
+
+
+def _plain_name(name: str) -> str:
+    if not name or "/" in name:
+        raise ValueError("must be a file name without a path, such as .gitignore")
+    return name
+
+
+def _off(value: object) -> object:
+    return "off" if value is False else value  # YAML reads a bare off as false
+
+
+Watching = Annotated[Literal["auto", "events", "poll", "off"], BeforeValidator(_off)]
+
+
+class FolderOptions(Options):
+    """Patterns are those of .gitignore: the last that matches decides, ``!`` negates, ``dir/`` is a whole
+    directory, and one with a slash inside is relative to the folder."""
+
+    path: Annotated[Path, BeforeValidator(_named), AfterValidator(Path.expanduser)] = Field(
+        description="the folder"
+    )
+    include: list[Pattern] = Field(default=["**/*"], description="files to list, as .gitignore patterns")
+    exclude: list[Pattern] = Field(
+        default=[],
+        description="files and directories to leave out; a pattern with `!` in front lets in what would be "
+        "left out as hidden, as an editor's temporary file or by an ignore file",
+    )
+    ignore_files: list[Annotated[str, AfterValidator(_plain_name)]] = Field(
+        default=[".gitignore", ".ingestorignore"],
+        description="files whose patterns leave out what lies in and below their directory, as git has it; "
+        "at the same level, those named later override. One that is a link counts for nothing, and one of "
+        "more than 256 KiB has all beside it wait",
+    )
+    max_size: Size = Field(default=50 * 10**6, description="larger files are reported and not read")
+    symlinks: Symlinks = Field(
+        default="inside",
+        description="`skip` none is followed; `inside` those that lead to something in the folder, "
+        "`follow` all. What a link leads to is a document of its own. No link to a directory is followed "
+        "below another one, nor to a directory that holds it",
+    )
+    hidden: bool = Field(default=False, description="whether names that start with a dot are listed")
+    watch: Watching = tuning(
+        "auto",
+        description="how changes are noticed between full scans: `events` of the file system, `poll`, "
+        "`off`; `auto` polls network file systems, which send no events",
+    )
+    settle: Duration = tuning(1.5, ge=0, description="quiet time after a change before it is acted on")
+    poll: Duration = tuning(30.0, gt=0, description="how often to look where there are no events")
+
+    def takes(self, path: Path) -> bool:
+        """Whether a file there would be a document, unless an ignore file or a link says otherwise."""
+        return path.is_relative_to(self.path) and self.selection().takes(path.relative_to(self.path).parts)
+
+    def selection(self) -> Selection:
+        hidden = () if self.hidden else (".*",)
+        exclude = rules([*hidden, *NOT_DOCUMENTS, *self.exclude])
+        return Selection(rules(self.include), exclude, tuple(self.ignore_files), self.symlinks)
+
+
+class Folder:
+    """Connector, Watchable and Scoped for a folder."""
+
+    near = True
+
+    def __init__(self, options: FolderOptions) -> None:
+        self._options = options
+        self._path = str(options.path.absolute())
+        self._uri = "/".join(map(escape, self._path.rstrip("/").split("/")))
+        self._selection = options.selection()
+
+    def scan(self) -> Iterator[Item]:
+        return self.scan_under("")
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        with self._root() as root:
+            walk = Walk(root, os.path.realpath(self._path), self._selection)
+            for key, found in walk.below(names_of(under)):
+                yield self._item(key, found)
+            self._still_there(root)
+        if walk.unknown:
+            raise PartialScan(self._unseen(walk.unknown), cover(walk.unknown, _UNKNOWN))
+
+    def fetch(self, item: Item) -> Blob:
+        """Raises Stale, Transient (unreadable, or written to just now) or BadDocument (too large)."""
+        limit = self._options.max_size
+        if item.size is not None and item.size > limit:
+            raise BadDocument(
+                f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
+            )
+        try:
+            with self._root() as root, file(root, self._real(root, item)) as descriptor:
+                data = _read(descriptor, item)
+        except OSError as error:
+            raise _unreadable(item, error) from error
+        return Blob(data, item.key.rpartition("/")[2])
+
+    def watch(self, stop: Stop) -> Iterator[Hint]:
+        options = self._options
+        if options.watch == "off":
+            yield Hint()
+            stop.wait()
+        elif options.watch == "poll":
+            yield from polled(options.poll, stop)
+        else:
+            yield from observed(self._watched(), stop)
+
+    def identity(self) -> str:
+        """Changes when another file system is mounted at the folder, or its own no longer is."""
+        with self._root() as root:
+            return identity(root)
+
+    def _item(self, key: str, status: os.stat_result) -> Item:
+        return Item(key, _version(status), f"{self._uri}/{key}", status.st_size, status.st_mtime)
+
+    @contextmanager
+    def _root(self) -> Iterator[int]:
+        try:
+            root = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._no_root(error) from error
+        try:
+            yield root
+        finally:
+            os.close(root)
+
+    def _no_root(self, error: OSError) -> Exception:
+        if isinstance(error, FileNotFoundError):
+            return NeedsHuman(f"the folder {self._uri} is missing: create or mount it, or correct `path`")
+        if isinstance(error, NotADirectoryError):
+            return NeedsHuman(f"{self._uri} is not a folder: correct `path`")
+        if isinstance(error, PermissionError):
+            return NeedsHuman(f"the folder {self._uri} can't be read: allow this user to, or correct `path`")
+        return Transient(f"the folder {self._uri} can't be read just now: {error.strerror}")
+
+    def _still_there(self, root: int) -> None:
+        """An unmounted or deleted folder lists as empty through a descriptor of it."""
+        try:
+            now = Path(self._path).stat()
+        except OSError as error:
+            raise self._no_root(error) from error
+        if not os.path.samestat(now, os.fstat(root)):
+            raise Transient(f"the folder {self._uri} was replaced while it was listed")
+
+    def _unseen(self, unknown: dict[str, str]) -> str:
+        key, why = next(iter(unknown.items()))
+        more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        where = f"{self._uri}/{key} ({why}){more}"
+        return f"could not look at {where}: what is known of it stays; make it readable or exclude it"
+
+    def _real(self, root: int, item: Item) -> str:
+        """Where the file is, links followed as the options have it. Raises Stale or OSError."""
+        path = "/".join(names_of(item.key))
+        try:
+            if not stat.S_ISLNK(status(root, path).st_mode):
+                return path
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):  # a link on the way, most likely
+                raise
+        real, policy = real_path(os.path.realpath(self._path), f"{self._path}/{path}"), self._options.symlinks
+        if policy == "skip" or (policy == "inside" and real.startswith("/")):
+            raise Stale(f"{item.uri} is now reached by a link that is not followed")
+        return real
+
+    def _watched(self) -> Watched:
+        return Watched(
+            path=self._path,
+            enter=self._enter,
+            key_of=self._changed,
+            trust_remote=self._options.watch == "events",
+            settle=self._options.settle,
+            poll=self._options.poll,
+        )
+
+    def _enter(self, path: str, entered: Entered) -> None:
+        """Go through the directories that a scan looks into, at and below ``path``."""
+        with self._root() as root:
+            walk = Walk(root, os.path.realpath(self._path), self._selection, entered)
+            for _ in walk.below([name for name in path.split("/") if name]):
+                pass
+
+    def _changed(self, path: str, is_directory: bool) -> str | None:
+        """What to scan when something happened at a path; None when it can't matter."""
+        names = [name for name in path.split("/") if name]
+        for depth, name in enumerate(names, 1):
+            last = depth == len(names)
+            if last and name in self._options.ignore_files:
+                return key_of(names[:-1])
+            above = "/".join(names[:depth])
+            if self._selection.exclude.verdict(above, name, directory=is_directory or not last):
+                return None
+        return key_of(names)
+
+
+def _version(status: os.stat_result) -> str:
+    times = f"{status.st_mtime_ns:x}.{status.st_ctime_ns:x}"
+    return f"{status.st_dev:x}.{status.st_ino:x}.{status.st_size:x}.{times}"
+
+
+def _read(descriptor: int, item: Item) -> bytes:
+    """The whole file, if it is the one listed and stays so. Raises Stale, Transient or OSError."""
+    before, now = os.fstat(descriptor), time.time_ns()
+    if not stat.S_ISREG(before.st_mode) or _version(before) != item.version:
+        raise Stale(f"{item.uri} changed since it was listed")
+    if abs(now - before.st_ctime_ns) < (_TICK if before.st_ctime_ns % 10**9 else _COARSE_TICK):
+        raise Transient(f"{item.uri} was written to only just now")
+    with open(descriptor, "rb", closefd=False) as stream:
+        data = stream.read(before.st_size + 1)
+    if _version(os.fstat(descriptor)) != item.version or len(data) != before.st_size:
+        raise Stale(f"{item.uri} changed while it was read")
+    return data
+
+
+def _unreadable(item: Item, error: OSError) -> Transient:
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        return Stale(f"{item.uri} vanished since it was listed")
+    if isinstance(error, PermissionError):
+        return Transient(f"{item.uri} can't be read: allow this user to, or exclude it")
+    return Transient(f"{item.uri} can't be read: {error.strerror}")
+
+
+PLUGIN = Plugin(kind="folder", version=1, options=FolderOptions, build=Folder)

@@ -1,0 +1,239 @@
+"""List the files beneath a folder that are to be documents.
+
+The listing is a function of the folder alone, and that of a part is the same part of the whole. Hence the
+rule for links to directories: at most one lies on the way to a file, and none leads to a directory that
+holds it; so there are no loops, and a handful of links to each other can't make millions of paths.
+"""
+
+import errno
+import logging
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from ingestor.connectors.folder.beneath import directory, real_path, status
+from ingestor.connectors.shared.gitignore import Rules, rules_of_file, selects
+from ingestor.connectors.shared.names import escape
+
+Symlinks = Literal["skip", "inside", "follow"]
+Found = tuple[str, os.stat_result]  # key; of the file itself, where a link leads to it
+Ignores = tuple[tuple[int, Rules], ...]  # deepest first, each with the length of its directory's path
+_NO_FILE = "it is neither a file nor a folder"
+_IGNORE_FILE = 256 * 1024  # bytes
+_IN_FORCE = 10_000  # patterns of all ignore files that judge one name
+_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is listed. ``exclude`` decides before the ignore files do, whether it matches or negates."""
+
+    include: Rules
+    exclude: Rules
+    ignore_files: tuple[str, ...]
+    symlinks: Symlinks
+
+    def takes(self, names: Sequence[str]) -> bool:
+        """Whether a file of that path would be listed, as far as ``include`` and ``exclude`` decide."""
+        return selects(self.include, self.exclude, names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A directory on the way. ``path`` and ``key`` are empty or end in a slash."""
+
+    path: str
+    key: str
+    real: str
+    included: bool  # the directory as a whole matches ``include``
+    linked: bool
+    ignores: Ignores
+
+
+class Walk:
+    """One listing. Afterwards ``unknown`` has the keys below which not everything could be seen, and why."""
+
+    def __init__(
+        self, root: int, path: str, selection: Selection, entered: Callable[[str, int], None] | None = None
+    ) -> None:
+        """``root``: a descriptor of the folder; ``path``: where it is, without symbolic links.
+
+        ``entered`` is called with path and descriptor of each directory before it is listed.
+        """
+        self.unknown: dict[str, str] = {}
+        self._root = root
+        self._path = path
+        self._selection = selection
+        self._entered = entered
+
+    def below(self, names: Sequence[str]) -> Iterator[Found]:
+        """The files at and below ``names``, in no order."""
+        pending = [_Place("", "", "", included=False, linked=False, ignores=())]
+        while pending:
+            place = pending.pop()
+            way = names[place.path.count("/") :]
+            try:
+                with directory(self._root, place.real) as descriptor:
+                    if self._entered and len(way) == 0:
+                        self._entered(place.path, descriptor)
+                    yield from self._list(place, descriptor, way, pending)
+            except FileNotFoundError:
+                continue  # gone since its parent was listed
+            except OSError as error:
+                self._miss(place.key, error)
+
+    def _list(
+        self, place: _Place, descriptor: int, way: Sequence[str], pending: list[_Place]
+    ) -> Iterator[Found]:
+        ignores = self._ignores(place, descriptor)
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                if way and entry.name != way[0]:
+                    continue
+                try:
+                    found = self._entry(place, entry, ignores)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    self._miss(place.key + escape(entry.name), error)
+                    continue
+                if isinstance(found, _Place):
+                    pending.append(found)
+                elif found and len(way) < 2:
+                    yield found
+
+    def _entry(self, place: _Place, entry: os.DirEntry[str], ignores: Ignores) -> Found | _Place | None:
+        name = entry.name
+        is_directory = entry.is_dir(follow_symlinks=False)
+        if self._excluded(place.path + name, name, ignores, is_directory):
+            return None
+        if is_directory:
+            real = f"{place.real}/{name}" if place.real else name
+            return self._place(place, name, real, ignores, place.linked)
+        if entry.is_file(follow_symlinks=False):
+            return self._file(place, name, entry.stat(follow_symlinks=False))
+        if entry.is_symlink():
+            return self._link(place, name, ignores) if self._selection.symlinks != "skip" else None
+        if self._included(place, name, is_directory=False):
+            _left_out(f"{self._path}/{place.path}{name}", _NO_FILE)
+        return None
+
+    def _place(self, place: _Place, name: str, real: str, ignores: Ignores, linked: bool) -> _Place:
+        included = self._included(place, name, is_directory=True)
+        return _Place(f"{place.path}{name}/", f"{place.key}{escape(name)}/", real, included, linked, ignores)
+
+    def _file(self, place: _Place, name: str, found: os.stat_result) -> Found | None:
+        if not self._included(place, name, is_directory=False):
+            return None
+        return place.key + escape(name), found
+
+    def _link(self, place: _Place, name: str, ignores: Ignores) -> Found | _Place | None:
+        holder = Path(self._path, place.real)
+        target = self._target(str(holder / name))
+        if target is None:
+            return None
+        real, found = target
+        if stat.S_ISREG(found.st_mode):
+            return self._file(place, name, found)
+        if not stat.S_ISDIR(found.st_mode):
+            _left_out(str(holder / name), _NO_FILE)
+            return None
+        if self._excluded(place.path + name, name, ignores, True):
+            return None
+        if place.linked or holder.is_relative_to(Path(self._path, real)):
+            return None
+        return self._place(place, name, real, ignores, linked=True)
+
+    def _target(self, link: str) -> tuple[str, os.stat_result] | None:
+        """The real path of what a link leads to, and its status; None where it may not be followed."""
+        real = real_path(self._path, link)
+        if real.startswith("/") and self._selection.symlinks != "follow":
+            _left_out(link, "it is a link that leads out of the folder")
+            return None
+        try:
+            return real, status(self._root, real)
+        except OSError as error:
+            if error.errno not in _NOWHERE:
+                raise
+            _left_out(link, "it is a link that leads nowhere")
+            return None
+
+    def _included(self, place: _Place, name: str, is_directory: bool) -> bool:
+        include = self._selection.include
+        if place.included and not include.negates:
+            return True
+        verdict = include.verdict(place.path + name, name, directory=is_directory)
+        return place.included if verdict is None else verdict
+
+    def _excluded(self, path: str, name: str, ignores: Ignores, is_directory: bool) -> bool:
+        verdict = self._selection.exclude.verdict(path, name, directory=is_directory)
+        for start, rules in ignores:
+            if verdict is not None:
+                break
+            verdict = rules.verdict(path[start:], name, directory=is_directory)
+        return bool(verdict)
+
+    def _ignores(self, place: _Place, descriptor: int) -> Ignores:
+        """What the ignore files here say, before what those further up do."""
+        names = reversed(self._selection.ignore_files)
+        found = [rules for name in names if (rules := _rules(name, descriptor, f"{self._path}/{place.path}"))]
+        ignores = (*((len(place.path), rules) for rules in found), *place.ignores)
+        if found and sum(len(rules) for _, rules in ignores) > _IN_FORCE:
+            raise _refused(f"the ignore files here and above have more than {_IN_FORCE:,} patterns")
+        return ignores
+
+    def _miss(self, key: str, error: OSError) -> None:
+        self.unknown.setdefault(key.rstrip("/"), error.strerror or str(error))
+
+
+@lru_cache(maxsize=4096)
+def _left_out(path: str, why: str) -> None:
+    """Said once, not at every scan."""
+    _log.info("left out, %s: %s", why, path)
+
+
+@lru_cache(maxsize=4096)
+def _not_followed(path: str) -> None:
+    _log.warning("%s is a link: links to ignore files are not followed, so its patterns do not count", path)
+
+
+def _refused(why: str) -> OSError:
+    return OSError(errno.EFBIG, why)
+
+
+def _rules(name: str, descriptor: int, where: str) -> Rules | None:
+    """Of an ignore file, None if there is none. Raises OSError if it can't be read, or is too much to match.
+
+    What it leaves out must not be listed, so what lies around a file that is refused stays unknown.
+    """
+    try:
+        data = _read(name, descriptor)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return _not_followed(where + name)  # as git does
+    try:
+        return rules_of_file(os.fsdecode(data)) if data else None
+    except ValueError as error:
+        raise _refused(f"the ignore file {name} {error}") from error
+
+
+def _read(name: str, descriptor: int) -> bytes | None:
+    """An ignore file's bytes, None if there is none. Raises OSError, ELOOP for a link."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        opened = os.open(name, flags, dir_fd=descriptor)
+    except FileNotFoundError:
+        return None
+    with open(opened, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            return None
+        data = stream.read(_IGNORE_FILE + 1)
+    if len(data) > _IGNORE_FILE:
+        raise _refused(f"the ignore file {name} has more than {_IGNORE_FILE:,} bytes")
+    return data

@@ -1,0 +1,166 @@
+"""Hints from changes. A hint only hastens a scan, so what matters is that none is missed for long.
+
+Whenever it is in doubt what was seen, watching starts anew and "" (everything) is hinted: when the kernel's
+queue has run over, when the folder itself was replaced, moved or unmounted, when very much changed at once.
+Where events can't be had, or the kernel refuses to watch more directories, "" is hinted at intervals.
+"""
+
+import errno
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from ingestor.connectors.folder.inotify import Change, Enter, Entered, Inotify
+from ingestor.connectors.folder.mounts import is_remote
+from ingestor.connectors.folder.watchdog import Watchdog
+from ingestor.connectors.shared.common_ancestors import cover, is_covered
+from ingestor.model import Hint
+from ingestor.ports import NeedsHuman, Stop, Transient
+
+TICK = 0.2  # seconds between looks at what changed, and at ``stop``
+LONGEST = 30.0  # seconds of unbroken activity before it is hinted at anyway
+MANY = 2000  # changed keys; more are everything
+HINTS = 64  # at once; more are drawn together into subtrees
+RESTART = 0.5  # seconds
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A folder as the watcher sees it. ``path`` may be missing for now."""
+
+    path: str
+    enter: Enter  # see Inotify
+    key_of: Callable[[str, bool], str | None]  # what to scan when that changed; None: it can't matter
+    trust_remote: bool  # rely on events on network file systems too
+    settle: float  # seconds
+    poll: float  # seconds
+
+
+class Changes:
+    """The keys that changed and have not been hinted at."""
+
+    def __init__(self, settle: float) -> None:
+        self._settle = settle
+        self._keys: set[str] = set()
+        self._first = self._last = 0.0
+
+    def add(self, key: str) -> None:
+        self._last = time.monotonic()
+        if not self._keys:
+            self._first = self._last
+        if len(self._keys) >= MANY:
+            self._keys = {""}
+        elif not is_covered(key, self._keys):
+            self._keys.add(key)
+
+    def take(self) -> set[str]:
+        """What changed, once that has settled; until then nothing."""
+        now = time.monotonic()
+        if now - self._last < self._settle and now - self._first < LONGEST:
+            return set()
+        keys, self._keys = self._keys, set()
+        return keys
+
+
+class _Stopped(Exception):
+    """Told to stop while going through the folder."""
+
+
+class _Source(Protocol):
+    @property
+    def blind(self) -> bool: ...
+
+    def read(self) -> Iterator[Change]: ...
+
+    def close(self) -> None: ...
+
+
+def polled(every: float, stop: Stop) -> Iterator[Hint]:
+    """Hint at everything, at once and then at intervals."""
+    yield Hint()
+    while not stop.wait(every):
+        yield Hint()
+
+
+def observed(folder: Watched, stop: Stop) -> Iterator[Hint]:
+    """Hint at what changes; where events can't be had, or not yet, poll."""
+    said = ""
+    while not stop.is_set():
+        here = _folder(folder.path)
+        try:
+            with closing(_source(folder, stop)) as source:
+                said = ""
+                yield Hint()
+                yield from _hints(folder, source, here, stop)
+            stop.wait(RESTART)
+        except _Stopped:
+            return
+        except (OSError, RuntimeError, NeedsHuman, Transient) as error:
+            why = str(getattr(error, "strerror", None) or error)
+            if why != said:
+                said = why
+                _log.warning("polling %s every %g s: %s", folder.path, folder.poll, why)
+            yield Hint()
+            _wait(folder, here, stop)
+
+
+def _hints(folder: Watched, source: _Source, here: tuple[int, int] | None, stop: Stop) -> Iterator[Hint]:
+    """Until watching has to start anew."""
+    changes, began = Changes(folder.settle), time.monotonic()
+    while not stop.wait(TICK):
+        for path, is_directory in source.read():
+            if (key := folder.key_of(path, is_directory)) is not None:
+                changes.add(key)
+        keys = changes.take()
+        if "" in keys or _folder(folder.path) != here:
+            return
+        if source.blind and time.monotonic() - began > folder.poll:
+            return
+        yield from map(Hint, cover(keys, HINTS))
+
+
+def _source(folder: Watched, stop: Stop) -> _Source:
+    root = os.path.realpath(folder.path)
+    if not folder.trust_remote and is_remote(root):
+        raise OSError(errno.ENOTSUP, "a network file system tells of no changes")
+    return Inotify(_until(stop, folder.enter)) if sys.platform == "linux" else Watchdog(root)
+
+
+def _until(stop: Stop, enter: Enter) -> Enter:
+    """Going through a large folder takes seconds: give up when told to stop."""
+
+    def enter_until(path: str, entered: Entered) -> None:
+        def go_on(below: str, descriptor: int) -> None:
+            if stop.is_set():
+                raise _Stopped
+            entered(below, descriptor)
+
+        enter(path, go_on)
+
+    return enter_until
+
+
+def _folder(path: str) -> tuple[int, int] | None:
+    """Which folder is at ``path``; None if there is none."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _wait(folder: Watched, here: tuple[int, int] | None, stop: Stop) -> None:
+    """Until it is time to look again, or a missing folder is there."""
+    if here is not None:
+        stop.wait(folder.poll)
+        return
+    until = time.monotonic() + folder.poll
+    while time.monotonic() < until and _folder(folder.path) is None and not stop.wait(TICK):
+        pass

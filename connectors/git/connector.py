@@ -1,0 +1,216 @@
+"""A git repository at a branch or tag: each file that the options select is a document.
+
+A bare clone of our own is kept in the ``cache`` folder, by the ``git`` program; when the branch did not
+move, a scan is one question to the server. Key: the path, "/" between its parts (see _names for odd ones).
+Version: the blob's id and the last commit that touched the path, so that a listing is exact and a rename
+is a file of known content. With ``history`` off only the newest commit is fetched, and nobody knows who
+wrote what. Submodules and symbolic links are not documents; neither is what Git LFS keeps elsewhere.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from ingestor.connectors.git.repository import Clone, Failed, Login
+from ingestor.connectors.shared.names import key_of
+from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, chosen
+from ingestor.model import Blob, Item
+from ingestor.ports import BadDocument, Stale, Transient
+from ingestor.registry import Options, Plugin, tuning
+from ingestor.units import Duration
+
+_FILE_MODES = ("100644", "100755")
+_LFS = b"version https://git-lfs.github.com/spec/v1\n"
+_LATEST = 253_402_300_799  # seconds: the end of the year 9999
+_FORMAT = "--format=%x00%H %ct %cI %aN"
+
+
+def _address(url: str) -> str:
+    if url.startswith("~"):
+        url = str(Path(url).expanduser())
+    if re.match(r"(https?|ssh|git|file)://.", url):
+        user, at, _ = urlsplit(url).netloc.rpartition("@")
+        if at and (":" in user or url.startswith("http")):  # a token may stand where others have a name
+            raise ValueError(
+                "must hold no password: put it into `token`, which is kept secret, its name into `user`"
+            )
+        return url
+    if url.startswith("/") or (re.match(r"[\w.@-]+:(?!:|//).", url) and not url.startswith("-")):
+        return url
+    raise ValueError("must be an https, ssh, git or file URL, user@host:path, or an absolute path")
+
+
+def _ref(ref: str) -> str:
+    if not re.fullmatch(r"(?!-)[^\s~^:?*\[\\\x00-\x1f\x7f]+", ref):
+        raise ValueError("must be the name of a branch or tag")
+    return ref
+
+
+class GitOptions(Options):
+    """Patterns are those of the folder connector."""
+
+    url: Annotated[str, AfterValidator(_address)] = Field(
+        description="of the repository: https, ssh, git or file, `user@host:path`, or an absolute path"
+    )
+    ref: Annotated[str, AfterValidator(_ref)] = Field(
+        default="HEAD", description="branch or tag; `HEAD` is the branch that the repository itself prefers"
+    )
+    include: Include
+    exclude: Exclude
+    hidden: Hidden
+    max_size: MaxSize
+    history: bool = Field(
+        default=True,
+        description="whether `commit`, `author` and `date` of each file's last change are in the metadata; "
+        "`false` fetches the newest commit alone, which is much quicker for a large repository",
+    )
+    user: str = Field(default="git", description="whom `token` belongs to, where the server wants to know")
+    token: SecretStr | None = Field(
+        default=None,
+        description="password or access token for http(s); a secret: `${VAR}` or `file:/path`. Without it "
+        "git's own means are used: ssh keys, credential helpers",
+    )
+    cache: Path = tuning(Path("~/.cache/ingestor/git"), description="folder in which the clone is kept")
+    timeout: Duration = tuning(600.0, gt=0, description="longest that one fetch may take")
+
+    @model_validator(mode="after")
+    def _token_over_http(self) -> "GitOptions":
+        if self.token is not None and not self.url.startswith(("http://", "https://")):
+            raise ValueError("`token` is for http and https; over ssh the keys of this user let it in")
+        return self
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Touch:
+    """A commit that changed a path; the greatest is the last, in whatever order commits are read."""
+
+    seconds: int  # POSIX, of the commit
+    commit: str
+    date: str = ""  # ISO 8601, as the committer had it
+    author: str = ""
+
+
+Touches = dict[str, Touch]  # by path as os.fsdecode gives it
+
+
+class Git:
+    """Connector for a repository."""
+
+    def __init__(self, options: GitOptions) -> None:
+        self._options = options
+        self._chosen = chosen(options.include, options.exclude, hidden=options.hidden)
+        token = options.token.get_secret_value() if options.token else ""
+        login = Login(options.user, token) if token else Login()
+        name = f"{_short(options.url)}{'' if options.history else '-newest'}.git"
+        self._clone = Clone(options.cache.expanduser() / name, options.url, login, options.timeout)
+        self._history: tuple[str, Touches] = ("", {})  # of the commit that was listed last
+
+    def scan(self) -> Iterator[Item]:
+        """Raises NeedsHuman or Transient; nothing is listed of what could not be fetched."""
+        options = self._options
+        local = f"refs/ingestor/{_short(options.ref)}"
+        commit = self._clone.fetch(options.ref, local, shallow=not options.history)
+        try:
+            touches = self._touches(commit) if options.history else {}
+            tree = self._clone.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
+        except Failed as error:
+            self._clone.discard()
+            raise Transient(
+                f"the clone of {options.url} is damaged and will be made anew: {error}"
+            ) from error
+        for entry in filter(None, tree.split(b"\0")):
+            yield from self._items(entry, touches)
+
+    def fetch(self, item: Item) -> Blob:
+        """Gives what was listed, even if the branch moved on. Raises Stale or BadDocument."""
+        limit = self._options.max_size
+        if item.size is not None and item.size > limit:
+            raise BadDocument(
+                f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
+            )
+        try:
+            data = self._clone.run("cat-file", "blob", item.version.partition(" ")[0])
+        except Failed as error:
+            raise Stale(f"{item.uri} is not in the clone any more: {error}") from error
+        if data.startswith(_LFS):
+            raise BadDocument(f"{item.uri} is kept by Git LFS, which is not read: exclude it")
+        return Blob(data, item.key.rpartition("/")[2])
+
+    def _items(self, entry: bytes, touches: Touches) -> Iterator[Item]:
+        """Of a line of ``git ls-tree -l``: mode, type, id, size, tab, path."""
+        facts, _, raw = entry.partition(b"\t")
+        mode, _, blob, size = facts.decode().split()
+        path = os.fsdecode(raw)
+        if mode not in _FILE_MODES or not self._chosen.takes(path):
+            return
+        key, touch = key_of(path.split("/")), touches.get(path)
+        uri = f"{self._place()}/{key}"
+        if touch is None:
+            yield Item(key, blob, uri, int(size))
+            return
+        known = (("commit", touch.commit), ("author", touch.author), ("date", touch.date))
+        extra = tuple((name, said) for name, said in known if said)
+        yield Item(key, f"{blob} {touch.commit}", uri, int(size), float(touch.seconds) or None, extra)
+
+    def _place(self) -> str:
+        url, ref = self._options.url.rstrip("/").removesuffix(".git").rstrip("/"), self._options.ref
+        return url if ref == "HEAD" else f"{url}@{ref}"
+
+    def _touches(self, commit: str) -> Touches:
+        """The last commit that touched each path; only commits that are new since the last time are read."""
+        before, known = self._history
+        if before == commit:
+            return known
+        since = [f"^{before}"] if before and self._is_ancestor(before, commit) else []
+        log = ["log", "-z", "--name-only", "--no-renames", "--no-merges", "--root", _FORMAT]
+        touches = dict(known) if since else {}
+        for path, touch in touches_of(self._clone.run(*log, commit, *since, "--")):
+            touches[path] = max(touch, touches.get(path, touch))
+        self._history = (commit, touches)
+        return touches
+
+    def _is_ancestor(self, before: str, commit: str) -> bool:
+        """After a forced push it is none."""
+        try:
+            self._clone.run("merge-base", "--is-ancestor", before, commit)
+        except Failed:
+            return False
+        return True
+
+
+def touches_of(log: bytes) -> Iterator[tuple[str, Touch]]:
+    """Path and commit of every change in what ``git log -z --name-only`` printed in our format.
+
+    Fields end in NUL. A commit's own stands behind an empty one, and a line feed precedes its first path.
+    """
+    touch, head, first = None, False, False
+    for part in log.split(b"\0"):
+        if not part:
+            head = True
+        elif head:
+            touch, head, first = _touch(part.decode("utf-8", "replace")), False, True
+        elif touch:
+            yield os.fsdecode(part.removeprefix(b"\n") if first else part), touch
+            first = False
+
+
+def _touch(head: str) -> Touch:
+    """A commit may have a date that git can't read, or one of no calendar: it is then the oldest of all."""
+    commit, seconds, date, author = head.split(" ", 3)
+    if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= _LATEST):
+        return Touch(0, commit, "", author)
+    return Touch(int(seconds), commit, date, author)
+
+
+def _short(text: str) -> str:
+    return blake2b(text.encode(), digest_size=10).hexdigest()
+
+
+PLUGIN = Plugin(kind="git", version=1, options=GitOptions, build=Git)

@@ -1,0 +1,1 @@
+"""HTTP as the connectors ask it: addresses judged, answers bounded."""

@@ -1,0 +1,205 @@
+"""Requests over HTTP, one at a time, through connections that are judged (_web_network).
+
+Redirects are not followed unless asked for, and each is judged anew. Secrets go to the origins that they are
+meant for and nowhere else; there are no cookies and no proxies. A request ends at its deadline and its size
+limit. A server that is busy is waited for, or left alone for as long as it says.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from types import TracebackType
+from urllib.parse import urlsplit
+
+import httpcore
+
+from ingestor.connectors.http.address import Allowed
+from ingestor.connectors.http.answers import Answer
+from ingestor.connectors.http.body import ACCEPTED, Body, Broken, TooLarge
+from ingestor.connectors.http.headers import NOTHING, Headers, Validators, retry_after
+from ingestor.connectors.http.network import Judging, Outside, Refused
+from ingestor.connectors.http.robots import AGENT
+from ingestor.connectors.http.url import normal, origin, port_of
+from ingestor.ports import Transient
+
+_CONNECT = 15.0  # seconds, for one address
+_LONGEST_WAIT = 30.0  # seconds that a busy server is waited for within a request; else the source waits
+_UNSAID_WAIT = 5.0  # seconds, where a busy server does not say how long
+_TRIES = 3
+_BUSY = (429, 503)
+_SHORT = 100_000  # bytes
+MOST_HOPS = 10  # redirects one after another
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Under which a client asks. ``secrets``: headers, for ``origins`` only; ``timeout``: seconds a request;
+    ``delay``: seconds between requests to one host; ``max_size``: bytes."""
+
+    origins: frozenset[str]
+    secrets: tuple[tuple[str, str], ...] = ()
+    allowed: Allowed = field(default_factory=Allowed)
+    contact: str = ""
+    timeout: float = 60.0
+    delay: float = 0.0
+    max_size: int = 50 * 10**6
+
+
+class Client:
+    """For one pass over a source, in one thread. ``busy``: until when hosts are left alone (POSIX)."""
+
+    def __init__(self, terms: Terms, outside: Outside, busy: dict[str, float]) -> None:
+        self._terms, self._outside, self._busy = terms, outside, busy
+        self._ports = {80, 443, *map(port_of, terms.origins)}
+        self._asked: dict[str, float] = {}  # by host: when it was asked last
+        self.delays: dict[str, float] = {}  # by host: what its robots.txt asks for
+        self._backend = Judging(terms.allowed, outside)
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=outside.ssl_context,
+            max_connections=8,
+            keepalive_expiry=60,
+            network_backend=self._backend,
+        )
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._pool.close()
+
+    def get(self, url: str, known: Validators = NOTHING, limit: int | None = None) -> Answer:
+        """Whatever the server answers. Raises Refused, or Transient where it gives no answer, or is busy."""
+        host = urlsplit(url).netloc
+        for attempt in range(1, _TRIES + 1):
+            self._pace(host)
+            answer = self._once(url, known, limit or self._terms.max_size)
+            wait = self._to_wait(answer)
+            if wait is None:
+                break
+            if attempt == _TRIES or wait > _LONGEST_WAIT:
+                self._busy[host] = self._outside.now() + wait
+                raise Transient(f"{url} is not to be asked for {wait:.0f} s (HTTP {answer.status})")
+            self._outside.sleep(wait)
+        return answer
+
+    def follow(
+        self, url: str, known: Validators = NOTHING, found_at: str = "", limit: int | None = None
+    ) -> Answer:
+        """The same, at the end of all redirects. ``known`` is of what was found at ``found_at``."""
+        at = url
+        for _ in range(MOST_HOPS + 1):
+            answer = self.get(at, known if at == found_at else NOTHING, limit)
+            if answer.location is None:
+                return answer
+            at = answer.location
+        raise Refused(f"{url} redirects without end")
+
+    def _to_wait(self, answer: Answer) -> float | None:
+        """Seconds; None: the answer counts. A 503 that does not say how long is one page's trouble."""
+        if answer.status not in _BUSY:
+            return None
+        said = retry_after(answer.headers.get("retry-after"), self._outside.now())
+        return said if said is not None or answer.status == 503 else _UNSAID_WAIT
+
+    def _pace(self, host: str) -> None:
+        wait = self._busy.get(host, 0.0) - self._outside.now()
+        if wait > 0:
+            raise Transient(f"{host} is not to be asked for {wait:.0f} s: it said so")
+        delay = max(self._terms.delay, self.delays.get(host, 0.0))
+        early = self._asked.get(host, 0.0) + delay - self._outside.now()
+        if 0 < early <= delay:
+            self._outside.sleep(early)
+        self._asked[host] = self._outside.now()
+
+    def _once(self, url: str, known: Validators, limit: int) -> Answer:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or port_of(url) not in self._ports:
+            raise Refused(f"{url} is not asked: neither its port nor its scheme is that of a website")
+        target = httpcore.URL(
+            scheme=parts.scheme.encode(),
+            host=(parts.hostname or "").encode(),
+            port=parts.port,
+            target=(parts.path + (f"?{parts.query}" if parts.query else "")).encode(),
+        )
+        self._backend.begin(self._terms.timeout)
+        headers, timeouts = (
+            self._headers(url, known),
+            {"connect": _CONNECT, "read": 60.0, "write": 60.0, "pool": 60.0},
+        )
+        try:
+            with self._pool.stream(
+                "GET", target, headers=headers, extensions={"timeout": timeouts}
+            ) as response:
+                return self._answer(url, response, limit)
+        except (
+            httpcore.TimeoutException,
+            httpcore.NetworkError,
+            httpcore.ProtocolError,
+            OSError,
+            Broken,
+        ) as error:
+            said = str(error) or type(error).__name__
+            raise Transient(f"{url} can't be read just now: {said}") from error
+
+    def _headers(self, url: str, known: Validators) -> list[tuple[str, str]]:
+        contact = f" (+{self._terms.contact})" if self._terms.contact else ""
+        secrets = dict(self._terms.secrets) if origin(url) in self._terms.origins else {}
+        headers = {
+            "Host": urlsplit(url).netloc,
+            "User-Agent": f"{AGENT}/{version('ingestor')}{contact}",
+            "Accept": "*/*",
+            "Accept-Encoding": ACCEPTED,
+            **known.headers(),
+            **secrets,
+        }
+        return list(headers.items())
+
+    def _answer(self, url: str, response: httpcore.Response, limit: int) -> Answer:
+        headers = _joined(response.headers)
+        location = self._location(url, headers) if response.status in (301, 302, 303, 307, 308) else None
+        if response.status != 200:
+            _drain(response.iter_stream())
+            return Answer(url, response.status, headers, location=location)
+        try:
+            return Answer(url, 200, headers, _read(response.iter_stream(), headers, limit))
+        except TooLarge:
+            problem = (
+                f"{url} has more than {limit:,} bytes, or unpacks to more: raise max_size, or exclude it"
+            )
+            return Answer(url, 200, headers, problem=problem)
+
+    def _location(self, url: str, headers: Headers) -> str | None:
+        location = normal(headers.get("location", ""), url) if "location" in headers else None
+        if location and self._terms.secrets and url.startswith("https:") and location.startswith("http:"):
+            raise Refused(
+                f"{url} redirects to {location}, which is not encrypted: it is not asked with secrets"
+            )
+        return location
+
+
+def _joined(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
+    joined: dict[str, str] = {}
+    for raw_name, raw_value in headers:
+        name, value = raw_name.decode("ascii", "replace").lower(), raw_value.decode("utf-8", "replace")
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+def _read(pieces: Iterable[bytes], headers: Headers, limit: int) -> bytes:
+    """Raises TooLarge before reading what is said to be."""
+    length = headers.get("content-length", "")
+    if length.isdecimal() and int(length) > limit:
+        raise TooLarge
+    body = Body(headers.get("content-encoding", ""), limit)
+    for piece in pieces:
+        body.add(piece)
+    return body.done()
+
+
+def _drain(pieces: Iterable[bytes]) -> None:
+    """A short body is read, so that the connection can be used again."""
+    taken = 0
+    for piece in pieces:
+        taken += len(piece)
+        if taken > _SHORT:
+            return

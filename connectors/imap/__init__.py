@@ -1,0 +1,1 @@
+"""Mail on IMAP servers."""

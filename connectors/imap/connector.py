@@ -1,0 +1,160 @@
+"""Mail folders on an IMAP server: every message is a document, and so is each of its attachments.
+
+Key: folder, UIDVALIDITY and UID, which name a message for good; a message never changes, so they are its
+version too, and flags don't count. A listing asks for numbers, sizes and dates, one question a folder; what
+is marked as deleted is left out. A folder that can't be opened is unknown, never empty. When a server
+renumbers a folder, or a message moves, the same bytes are listed under another key. Folders are opened for
+reading only, and nothing is marked as read.
+"""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from ingestor.connectors.imap import text
+from ingestor.connectors.imap.session import Listing, Refused, Server, Session, Tls
+from ingestor.connectors.imap.sessions import Sessions
+from ingestor.connectors.shared.common_ancestors import cover
+from ingestor.model import Blob, Item
+from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale
+from ingestor.registry import Options, Plugin
+from ingestor.units import Duration, Size, seconds
+
+_UNKNOWN = 100  # folders named by one PartialScan
+_NAMED = 20  # folders named in a message to people
+
+
+def _host(host: str) -> str:
+    if not host or any(mark in host for mark in "/@ "):
+        raise ValueError("must be the name of a host such as imap.example.org")
+    return host
+
+
+def _user(name: str) -> str:
+    if not name.isprintable() or not name:
+        raise ValueError("must be a name, without control characters")
+    return name
+
+
+def _folders(patterns: list[str]) -> list[str]:
+    if not all(patterns):
+        raise ValueError("a folder's name must not be empty")
+    return ["INBOX" if pattern.upper() == "INBOX" else pattern for pattern in patterns]
+
+
+def _since(value: Any) -> date | float | None:
+    """A day, or seconds before now."""
+    if value is None or (isinstance(value, date) and not isinstance(value, datetime)):
+        return value
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) and value[4:5] == "-" else seconds(value)
+    except ValueError:
+        raise ValueError("expected a day such as 2026-01-31 or a duration such as 90d") from None
+
+
+class ImapOptions(Options):
+    host: Annotated[str, AfterValidator(_host)] = Field(description="of the server: `imap.example.org`")
+    port: int | None = Field(
+        default=None, ge=1, le=65535, description="left out: 993 with `tls: true`, else 143"
+    )
+    tls: Tls = Field(
+        default=True,
+        description="whether the connection is encrypted, from the start or after `starttls`; with `false` "
+        "anyone on the way can read the password",
+    )
+    username: Annotated[str, AfterValidator(_user)] = Field(description="often the whole address")
+    password: SecretStr = Field(
+        description="a secret: `${VAR}` or `file:/path`; an app password, where there are"
+    )
+    folders: Annotated[list[str], AfterValidator(_folders)] = Field(
+        default=["INBOX"],
+        min_length=1,
+        description="to list, as the server names them; `*` stands for anything",
+    )
+    exclude: Annotated[list[str], AfterValidator(_folders)] = Field(
+        default=[], description="folders to leave out, likewise"
+    )
+    since: Annotated[Duration | date | None, BeforeValidator(_since)] = Field(
+        default=None,
+        description="leaves out what came in earlier: a day (`2026-01-31`, in UTC), or how long ago (`90d`)",
+    )
+    max_size: Size = Field(default=50 * 10**6, description="larger messages are reported and not read")
+
+
+class Imap:
+    """Connector for mail folders."""
+
+    def __init__(self, options: ImapOptions) -> None:
+        self._options = options
+        self._chosen, self._excluded = text.matcher(options.folders), text.matcher(options.exclude)
+        port = options.port or (993 if options.tls is True else 143)
+        server = Server(options.host, port, options.tls, options.username, options.password)
+        self._sessions = Sessions(lambda: Session(server))
+
+    def scan(self) -> Iterator[Item]:
+        """Raises NeedsHuman (login, certificate, folder's name), Transient, or PartialScan at the end."""
+        unknown: dict[str, str] = {}
+        earliest = self._earliest()
+        for name, raw in self._folders().items():
+            try:
+                with self._sessions.one() as session:
+                    found = session.listing(raw)
+            except Refused as error:
+                unknown[name] = str(error)
+                continue
+            yield from self._items(name, found, earliest)
+        if unknown:
+            name, why = next(iter(unknown.items()))
+            more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            message = f"folder {name}: {why}{more}: what is known of it stays"
+            raise PartialScan(message, cover(unknown, _UNKNOWN))
+
+    def fetch(self, item: Item) -> Blob:
+        """Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
+        self._check_size(item, item.size)
+        name, validity, last = item.key.rsplit("/", 2)
+        uid = last.removesuffix(".eml")
+        with self._sessions.one() as session:
+            data = session.message(text.raw_name(name), int(validity), int(uid))
+        if data is None:
+            raise Stale(f"{item.uri} vanished since it was listed")
+        self._check_size(item, len(data))
+        return Blob(data, last, "message/rfc822")
+
+    def _folders(self) -> dict[str, bytes]:
+        """Raw names of what is to be listed, by readable ones."""
+        with self._sessions.one(anew=True) as session:
+            there = {text.readable(raw): raw for raw in session.folders()}
+        for wanted in self._options.folders:
+            if "*" not in wanted and wanted not in there:
+                names = ", ".join([*sorted(there)[:_NAMED], *(["..."] if len(there) > _NAMED else [])])
+                raise NeedsHuman(f"{self._options.host} has no folder {wanted!r}; it has: {names}")
+        return {name: raw for name, raw in there.items() if self._chosen(name) and not self._excluded(name)}
+
+    def _items(self, folder: str, found: Listing, earliest: float) -> Iterator[Item]:
+        for message in found.messages:
+            if message.deleted or (message.received is not None and message.received < earliest):
+                continue
+            options, number = self._options, f"{found.validity}/{message.uid}"
+            uri = text.address(
+                options.username, options.host, options.port, folder, found.validity, message.uid
+            )
+            key, extra = f"{folder}/{number}.eml", (("folder", folder),)
+            yield Item(key, number, uri, message.size, message.received, extra)
+
+    def _earliest(self) -> float:
+        since = self._options.since
+        if isinstance(since, date):
+            return datetime(since.year, since.month, since.day, tzinfo=UTC).timestamp()
+        return 0.0 if since is None else time.time() - since
+
+    def _check_size(self, item: Item, found: int | None) -> None:
+        limit = self._options.max_size
+        if found is not None and found > limit:
+            raise BadDocument(f"{item.uri} has {found:,} bytes; max_size is {limit:,}: raise it")
+
+
+PLUGIN = Plugin(kind="imap", version=1, options=ImapOptions, build=Imap)

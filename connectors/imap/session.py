@@ -1,0 +1,266 @@
+"""One connection to an IMAP server: what is asked of it, and what its troubles mean.
+
+Folders are examined, never selected, and bodies peeked at: nothing changes on the server, be it a flag. What
+the server or the network does wrong is Transient, unless it needs a person; a folder that it refuses to open
+is Refused. No error holds the password, even where a server repeats what it was told.
+"""
+
+import contextlib
+import imaplib
+import select
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import SecretStr
+
+from ingestor.connectors.imap import text
+from ingestor.ports import NeedsHuman, Transient
+
+SECONDS = 60.0  # that a server may be silent for
+_PARTING = 5.0  # and at the end
+_MOST = 512 * 2**20  # bytes of one answer
+_HANDSHAKE = (
+    "WRONG_VERSION_NUMBER",
+    "UNSUPPORTED_PROTOCOL",
+    "NO_PROTOCOLS_AVAILABLE",
+    "RECORD_LAYER_FAILURE",
+)
+_TROUBLE = (imaplib.IMAP4.error, OSError, ValueError, OverflowError, MemoryError)
+
+Tls = Literal["starttls"] | bool
+
+
+class _Bounded(imaplib.IMAP4):
+    """Breaks off where an answer is longer than any can be, or is announced to be."""
+
+    heard = 0
+
+    def read(self, size: int) -> bytes:
+        self._count(size)
+        return super().read(size)
+
+    def readline(self) -> bytes:
+        line = super().readline()
+        self._count(len(line))
+        return line
+
+    def _count(self, size: int) -> None:
+        self.heard += size
+        if self.heard > _MOST:
+            raise self.abort(f"it sends more than {_MOST:,} bytes at once")
+
+
+class _BoundedTls(_Bounded, imaplib.IMAP4_SSL):
+    pass
+
+
+class Refused(Transient):
+    """The server does not open this folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where it is, and who asks."""
+
+    host: str
+    port: int
+    tls: Tls
+    username: str
+    password: SecretStr
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A folder's messages, as of the UIDVALIDITY that their UIDs belong to."""
+
+    validity: int
+    messages: tuple[text.Message, ...]
+
+
+class Session:
+    """``sound``: whether another question may be asked."""
+
+    def __init__(self, server: Server) -> None:
+        """Raises NeedsHuman or Transient."""
+        self._server = server
+        self._examined: tuple[bytes, int] | None = None  # the open folder, and its UIDVALIDITY
+        self.sound = True
+        with self._talking():
+            self._imap: _Bounded = _connected(server)
+        try:
+            self._enter()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def folders(self) -> list[bytes]:
+        """Raw names."""
+        with self._talking():
+            kind, answer = self._imap.list()
+            if kind != "OK":
+                raise imaplib.IMAP4.error(answer[-1])
+            return text.folders(answer)
+
+    def listing(self, raw: bytes) -> Listing:
+        """Every message of a folder. Raises Refused when not all of it can be seen."""
+        there = self._examine(raw)
+        validity = self._validity(raw)
+        if not there:
+            return Listing(validity, ())
+        with self._talking():
+            kind, lines = self._imap.uid("FETCH", "1:*", "(UID RFC822.SIZE INTERNALDATE FLAGS)")
+            found = {message.uid: message for message in text.messages(lines)} if kind == "OK" else {}
+            gone = len([number for number in self._imap.response("EXPUNGE")[1] if number is not None])
+        if kind != "OK":
+            raise Refused(f"it can't be listed ({self._said(lines[-1])})")
+        if len(found) + gone < there:
+            raise Refused(f"it holds {there} messages, of which the server lists {len(found)}")
+        return Listing(validity, tuple(found.values()))
+
+    def message(self, raw: bytes, validity: int, uid: int) -> bytes | None:
+        """Its bytes; None when there is none of these numbers. Raises Refused or Transient."""
+        reused = self._examined == (raw, validity)
+        if not reused:
+            self._examine(raw)
+            if self._validity(raw) != validity:
+                return None
+        with self._talking():
+            kind, lines = self._imap.uid("FETCH", str(uid), "(UID BODY.PEEK[])")
+            found = text.body(lines, uid) if kind == "OK" else None
+        if found is None and reused:  # the folder may look as it did when it was opened
+            self._examined = None
+            return self.message(raw, validity, uid)
+        if kind != "OK" and "[EXPUNGEISSUED]" not in (words := self._said(lines[-1])):
+            raise Transient(f"{self._server} does not give message {uid} just now ({words})")
+        return found
+
+    def silent(self) -> bool:
+        """Whether nothing came since the last answer: what a server says unasked is that it leaves."""
+        try:
+            heard = select.poll()
+            heard.register(self._imap.sock, select.POLLIN)
+            return not heard.poll(0)
+        except _TROUBLE:
+            return False
+
+    def close(self) -> None:
+        """With a word to the server, if it listens."""
+        with contextlib.suppress(*_TROUBLE):
+            self._imap.sock.settimeout(_PARTING)
+            self._imap.logout()
+        self.abandon()
+
+    def abandon(self) -> None:
+        self.sound = False
+        with contextlib.suppress(*_TROUBLE):
+            self._imap.shutdown()
+
+    def _examine(self, raw: bytes) -> int:
+        """How many messages are in it."""
+        self._examined = None
+        try:
+            name = text.quoted(raw)
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        with self._talking():
+            kind, answer = self._imap.select(name, readonly=True)  # type: ignore[arg-type]
+            validity = self._imap.response("UIDVALIDITY")[1][-1]
+        if kind != "OK":
+            raise Refused(f"it can't be opened ({self._said(answer[-1])})")
+        if validity is None:
+            raise Refused("it can't be used: the server does not number messages for good (no UIDVALIDITY)")
+        with self._talking():
+            self._examined = (raw, int(validity))
+            return int(answer[-1] or 0)
+
+    def _validity(self, raw: bytes) -> int:
+        assert self._examined is not None and self._examined[0] == raw
+        return self._examined[1]
+
+    def _enter(self) -> None:
+        if self._imap.state == "AUTH":
+            return  # it knows us
+        server, offers = self._server, self._imap.capabilities
+        user, password = server.username, server.password.get_secret_value()
+        plain = "AUTH=PLAIN" in offers
+        if not plain and ("LOGINDISABLED" in offers or not (user + password).isascii()):
+            ways = ", ".join(offer for offer in offers if offer.startswith("AUTH=")) or "none"
+            raise NeedsHuman(f"{server} takes no password this way (its ways: {ways}): check `tls`")
+        try:
+            if plain:
+                self._imap.authenticate("PLAIN", lambda _: f"\0{user}\0{password}".encode())
+            else:
+                self._imap.login(user, password)
+        except imaplib.IMAP4.abort as error:
+            raise self._later(error) from None
+        except imaplib.IMAP4.error as error:
+            raise self._kept_out(self._said(error)) from None
+        except _TROUBLE as error:
+            raise self._later(error) from None
+
+    def _kept_out(self, words: str) -> Exception:
+        if text.may_pass(words):
+            return Transient(f"{self._server} lets nobody in just now: {words}")
+        return NeedsHuman(
+            f"{self._server} does not let {self._server.username} in ({words}):"
+            " check `username` and `password`"
+        )
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """Whatever breaks off a talk leaves a connection that says nothing sensible any more."""
+        self.sound = False
+        if (imap := getattr(self, "_imap", None)) is not None:
+            imap.heard = 0
+        try:
+            yield
+        except _TROUBLE as error:
+            raise (_human(self._server, error) or self._later(error)) from None
+        self.sound = True
+
+    def _later(self, error: Exception) -> Transient:
+        return Transient(f"{self._server} can't be asked just now: {self._said(error)}")
+
+    def _said(self, answer: Any) -> str:
+        whole = answer.strerror if isinstance(answer, OSError) and answer.strerror else answer
+        words, password = text.said(whole), self._server.password.get_secret_value()
+        return words.replace(password, "***") if password else words
+
+
+def _connected(server: Server) -> _Bounded:
+    if server.tls is True:
+        context = ssl.create_default_context()
+        return _BoundedTls(server.host, server.port, ssl_context=context, timeout=SECONDS)
+    imap = _Bounded(server.host, server.port, timeout=SECONDS)
+    if server.tls == "starttls":
+        try:
+            _secure(imap, server)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                imap.shutdown()
+            raise
+    return imap
+
+
+def _secure(imap: imaplib.IMAP4, server: Server) -> None:
+    if "STARTTLS" not in imap.capabilities:
+        raise NeedsHuman(f"{server} does not offer STARTTLS: set `tls: true` and the port that goes with it")
+    imap.starttls(ssl.create_default_context())
+
+
+def _human(server: Server, error: Exception) -> NeedsHuman | None:
+    """Of troubles that stay until somebody acts."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return NeedsHuman(
+            f"the certificate of {server} can't be trusted ({error.verify_message}): check `host`, or let"
+            " the environment variable SSL_CERT_FILE name the certificate of whoever signed it"
+        )
+    if isinstance(error, ssl.SSLError) and error.reason in _HANDSHAKE:
+        return NeedsHuman(f"{server} does not speak TLS ({error.reason}): check `port` and `tls`")
+    return None

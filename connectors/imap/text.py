@@ -1,0 +1,179 @@
+r"""What IMAP servers write: folder names, lists of messages, refusals. Pure.
+
+A server writes a folder's name in ASCII, other characters in a base64 of their own (RFC 3501, 5.1.3): its
+*raw* name. Its *readable* name is what people know it by. No two folders have the same, and each leads back
+to the raw name: a raw name that is not written as the RFC has it is shown as it is, behind ``raw:``.
+"""
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from email.utils import mktime_tz, parsedate_tz
+from typing import Any
+from urllib.parse import quote
+
+from ingestor.connectors.shared.names import escape, unescape
+
+_VERBATIM = "raw:"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_LISTED = re.compile(rb'\(([^)]*)\) (?:NIL|"(?:\\.|[^\\"])") (.*)', re.DOTALL)
+_ABSENT = (rb"\noselect", rb"\nonexistent")
+_FLAGS = re.compile(rb"FLAGS \([^()]*+\)")
+_DELETED = re.compile(rb"FLAGS \((?:[^()]* )?\\Deleted[ )]", re.IGNORECASE)
+_UID = re.compile(rb"\bUID (\d+)")
+_SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)")
+_RECEIVED = re.compile(rb'\bINTERNALDATE "([^"]*)"')
+_SHORT = re.compile(rb'\bBODY\[\] "((?:\\.|[^\\"])*)"')
+_CODE = re.compile(r"\[(AUTH\w+|EXPIRED|PRIVACYREQUIRED|UNAVAILABLE|INUSE|LIMIT|THROTTLED|SERVERBUG)\b", re.I)
+_FOREVER = ("AUTH", "EXPIRED", "PRIVACY")
+_PASSING = re.compile(r"too many|temporar|throttl|rate limit|try again later|unavailable|timed? ?out", re.I)
+
+Line = bytes | tuple[bytes, bytes] | None  # as imaplib has it: a tuple ends in a literal
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """``received``: when it came into this account, POSIX seconds."""
+
+    uid: int
+    size: int
+    received: float | None = None
+    deleted: bool = False
+
+
+def readable(raw: bytes) -> str:
+    """The name that people know a folder by."""
+    name = _decoded(raw)
+    if name is None or _CONTROL.search(name) or name.startswith(_VERBATIM) or _encoded(name) != raw:
+        return _VERBATIM + escape(raw.decode("utf-8", "surrogateescape"))
+    return "INBOX" if name.upper() == "INBOX" else name
+
+
+def raw_name(name: str) -> bytes:
+    """The name that ``readable`` made this from; INBOX in capitals, which servers take for the same."""
+    if name.startswith(_VERBATIM):
+        return unescape(name.removeprefix(_VERBATIM)).encode("utf-8", "surrogateescape")
+    return _encoded(name)
+
+
+def quoted(raw: bytes) -> str | bytes:
+    """As an argument of a command. Raises ValueError for a name that can't be one."""
+    if re.search(rb"[\r\n\x00]", raw):
+        raise ValueError(f"a folder is called {raw!r}, which no command can hold")
+    return b'"' + re.sub(rb'([\\"])', rb"\\\1", raw) + b'"'
+
+
+def folders(lines: Iterable[Line]) -> list[bytes]:
+    """Raw names of the folders that can hold messages, of an answer to LIST. Raises ValueError."""
+    found = []
+    for line in filter(None, lines):
+        head, literal = line if isinstance(line, tuple) else (line, None)
+        listed = _LISTED.fullmatch(head)
+        if listed is None:
+            raise ValueError(f"not the name of a folder: {line!r}")
+        if not any(mark in _ABSENT for mark in listed[1].lower().split()):
+            found.append(_unquoted(listed[2]) if literal is None else literal)
+    return found
+
+
+def messages(lines: Iterable[Line]) -> Iterator[Message]:
+    """Of an answer to FETCH for UID, RFC822.SIZE, INTERNALDATE and FLAGS; news of flags are passed over."""
+    for line in lines:
+        if not isinstance(line, bytes):
+            continue
+        rest = _FLAGS.sub(b"", line)
+        uid, size, received = _UID.search(rest), _SIZE.search(rest), _RECEIVED.search(rest)
+        if uid and size:
+            date = seconds(received[1]) if received else None
+            yield Message(int(uid[1]), int(size[1]), date, bool(_DELETED.search(line)))
+
+
+def body(lines: Iterable[Line], uid: int) -> bytes | None:
+    """The message of that UID in an answer to FETCH for UID and BODY[]; None where it holds none."""
+    waiting: bytes | None = None
+    for line in lines:
+        head, literal = line if isinstance(line, tuple) else (line or b"", None)
+        if literal is None and (short := _SHORT.search(head)):
+            literal = re.sub(rb"\\(.)", rb"\1", short[1])
+        number = _UID.search(head)
+        if literal is not None and number is None:
+            waiting = literal  # its number stands behind it, in the next line
+        elif number is not None and int(number[1]) == uid and (literal is not None or waiting is not None):
+            return waiting if literal is None else literal
+        else:
+            waiting = None
+    return None
+
+
+def seconds(date: bytes) -> float | None:
+    """POSIX seconds of a date as in ``17-Jul-1996 02:44:25 -0700``; None where it is none."""
+    found = parsedate_tz(date.decode("ascii", "replace"))
+    try:
+        return float(mktime_tz(found)) if found else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def said(answer: Any) -> str:
+    """The words of a server's answer, or of an error that holds them, in one line."""
+    answer = answer.args[0] if isinstance(answer, Exception) and answer.args else answer
+    text = (
+        answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer or "no reason given")
+    )
+    return " ".join(_CONTROL.sub(" ", text).split())
+
+
+def may_pass(words: str) -> bool:
+    """Whether a refusal to let somebody in is one of the moment."""
+    code = _CODE.search(words)
+    return not code[1].upper().startswith(_FOREVER) if code else bool(_PASSING.search(words))
+
+
+def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Of readable names; ``*`` stands for anything, everything else for itself."""
+    wholes = [_glob(pattern) for pattern in patterns]
+    whole = re.compile("|".join(f"(?:{one})" for one in wholes) or r"(?!)", re.DOTALL)
+    return lambda name: bool(whole.fullmatch(name))
+
+
+def _glob(pattern: str) -> str:
+    """Each star stops at the first place where the next part fits, and never goes on: no backtracking."""
+    first, *more = map(re.escape, pattern.split("*"))
+    if not more:
+        return first
+    return first + "".join(f"(?>.*?{part})" for part in more[:-1]) + ".*" + more[-1]
+
+
+def address(user: str, host: str, port: int | None, folder: str, validity: int, uid: int) -> str:
+    """The URL of a message (RFC 5092)."""
+    place = f"[{host}]" if ":" in host else host
+    place += f":{port}" if port else ""
+    whole = quote(folder.encode("utf-8", "surrogateescape"))
+    return f"imap://{quote(user, safe='')}@{place}/{whole};UIDVALIDITY={validity}/;UID={uid}"
+
+
+def _unquoted(name: bytes) -> bytes:
+    return re.sub(rb"\\(.)", rb"\1", name[1:-1]) if name[:1] == b'"' else name
+
+
+def _encoded(name: str) -> bytes:
+    runs = re.findall(r"&|[ -~]|[^ -~]+", name)
+    return b"".join(b"&-" if run == "&" else _run(run) for run in runs)
+
+
+def _run(run: str) -> bytes:
+    if run.isascii() and run.isprintable():
+        return run.encode()
+    return b"&" + b64encode(run.encode("utf-16-be"), b"+,").rstrip(b"=") + b"-"
+
+
+def _decoded(raw: bytes) -> str | None:
+    try:
+        return re.sub("&([^-]*)-", lambda run: _unrun(run[1]) if run[1] else "&", raw.decode("ascii"))
+    except ValueError:
+        return None
+
+
+def _unrun(run: str) -> str:
+    return b64decode(run + "=" * (-len(run) % 4), b"+,", validate=True).decode("utf-16-be")

@@ -1,0 +1,160 @@
+"""Documents that Python code gives, as a connector: the code runs in a process of its own.
+
+There it may print, hang, crash, leak and change what it likes. The process ends with the scan.
+"""
+
+import json
+import os
+import pickle
+import sys
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from ingestor.connectors.programs.child import Failed, Missing, Run
+from ingestor.connectors.programs.loading_child import Request
+from ingestor.connectors.programs.spool import Given, Kept, scalar, text
+from ingestor.model import Blob, Item
+from ingestor.ports import NeedsHuman, Transient
+from ingestor.registry import tuning
+from ingestor.units import Duration, Size
+
+_CHILD = "ingestor.connectors.programs.loading_child"
+
+
+def _ending(ending: str) -> str:
+    if not ending.startswith(".") or "/" in ending:
+        raise ValueError("must be a file name's ending such as .md")
+    return ending
+
+
+Arguments = Annotated[dict[str, Any], Field(default={}, description="what it is called with")]
+Secrets = Annotated[
+    dict[str, SecretStr], Field(default={}, description="the same, for secrets: `${VAR}` or `file:/path`")
+]
+Load = Annotated[
+    dict[str, Any],
+    Field(default={}, description="of a reader: what its `load_data` is called with; of a loader likewise"),
+]
+Folder = Annotated[
+    Path | None, Field(default=None, description="where the module lies, unless it is installed")
+]
+Key = Annotated[
+    list[str],
+    Field(
+        default=["source", "file_path", "url", "id"],
+        min_length=1,
+        description="metadata that tells documents apart, for those without a `key`: the first that is there "
+        "(`id_` is a LlamaIndex document's own id)",
+    ),
+]
+Ending = Annotated[
+    str,
+    AfterValidator(_ending),
+    Field(default=".md", description="what texts are: `.md`, `.txt`, `.html`, as a file's name would end"),
+]
+Timeout = Annotated[Duration, tuning(3600.0, gt=0, description="longest that a listing may take")]
+MaxSize = Annotated[
+    Size, Field(default=50 * 10**6, description="larger documents are reported and not indexed")
+]
+
+
+class Settings(Protocol):
+    """Options that every kind of this sort has."""
+
+    arguments: dict[str, Any]
+    secrets: dict[str, SecretStr]
+    folder: Path | None
+    key: list[str]
+    ending: str
+    timeout: float
+    max_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``name``: ``module:name``; ``package``: what pip calls it; ``load``: see _loading_child.Request."""
+
+    name: str
+    package: str = ""
+    load: dict[str, Any] = field(default_factory=dict)
+
+
+class Loading:
+    """Connector for code. It is found anew at every scan, since what is installed may change."""
+
+    def __init__(self, settings: Settings, find: Callable[[], Call]) -> None:
+        self._settings, self._find = settings, find
+        self._kept = Kept(settings.max_size)
+
+    def scan(self) -> Iterator[Item]:
+        """Documents of one key are ``key``, ``key#2`` and so on. Raises NeedsHuman or Transient."""
+        counts: dict[str, int] = {}
+        versions: set[str] = set()
+        for given in documents(self._settings, self._find()):
+            item = self._kept.keep(given)
+            counts[item.key] = count = counts.get(item.key, 0) + 1
+            versions.add(item.version)
+            yield replace(item, key=item.key if count == 1 else f"{item.key}#{count}")
+        self._kept.forget_others(versions)
+
+    def fetch(self, item: Item) -> Blob:
+        """Raises Stale or BadDocument."""
+        return self._kept.fetch(item)
+
+
+def documents(settings: Settings, call: Call) -> Iterator[Given]:
+    """All that the code gives, or it raises NeedsHuman or Transient."""
+    secrets = {name: secret.get_secret_value() for name, secret in settings.secrets.items()}
+    arguments = {**settings.arguments, **secrets}
+    request = Request(call.name, arguments, call.load, tuple(settings.key), settings.ending, call.package)
+    path = [*sys.path, *([str(settings.folder)] if settings.folder else [])]
+    run = Run(
+        [sys.executable, "-P", "-m", _CHILD],
+        os.environ,
+        seconds=settings.timeout,
+        longest=6 * settings.max_size + 10**6,  # JSON may take six bytes for one
+        secrets=list(secrets.values()),
+    )
+    try:
+        yield from _taken(run, pickle.dumps(path) + pickle.dumps(request), call)
+    except (Failed, Missing) as error:
+        raise Transient(f"{call.name}: {error}") from error
+
+
+def _taken(run: Run, request: bytes, call: Call) -> Iterator[Given]:
+    whole = False
+    for line in run.lines(request):
+        message = json.loads(line)
+        if "human" in message:
+            raise NeedsHuman(run.without_secrets(message["human"]))
+        if "failed" in message:
+            raise Transient(run.without_secrets(message["failed"]))
+        whole = "end" in message
+        if not whole:
+            yield _given(message)
+    if not whole:  # something called os._exit(0)
+        raise Transient(f"{call.name} ended before it had given all")
+
+
+def _given(message: dict[str, Any]) -> Given:
+    content, data = message["text"], message["data"]
+    return Given(
+        key=text(message["key"]),
+        data=b64decode(data) if content is None else content.encode("utf-8", "replace"),
+        name=text(message["name"]),
+        uri=text(message["uri"]),
+        metadata=tuple((text(name), scalar(value)) for name, value in sorted(message["metadata"].items())),
+    )
+
+
+def named(call: str) -> str:
+    """Raises ValueError unless it is ``package.module:name``."""
+    module, _, name = call.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise ValueError("must be as in package.module:name")
+    return call

@@ -1,0 +1,162 @@
+"""The process in which code that gives documents runs; see connectors/programs/loading.py.
+
+Its standard input is two pickles, where modules lie and what is to be called; its standard output is a JSON
+object a line: documents, then why it failed or that it came to its end. What the code itself prints goes to
+standard error. Nothing of the program is imported here, so that it starts quickly.
+"""
+
+import inspect
+import json
+import os
+import pickle
+import sys
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import IO, Any
+
+_LOADING = ("lazy_load", "load", "load_data")  # of LangChain loaders and LlamaIndex readers
+_THEIRS = {"NeedsHuman": "human", "Transient": "failed"}  # what code that knows the program may raise
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """``call``: ``module:name``; ``key``: metadata that tells documents apart; ``ending``: what texts are."""
+
+    call: str
+    arguments: dict[str, Any]
+    load: dict[str, Any]
+    key: tuple[str, ...]
+    ending: str
+    package: str = ""  # what pip calls it
+
+
+class Unusable(Exception):
+    """Somebody must act."""
+
+
+def main() -> None:
+    with os.fdopen(os.dup(1), "wb") as out:
+        os.dup2(2, 1)  # also for what is no Python
+        sys.path[:] = pickle.load(sys.stdin.buffer)  # noqa: S301 - our parent wrote it
+        request: Request = pickle.load(sys.stdin.buffer)  # noqa: S301
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), 0)
+        _answer(request, out)
+
+
+def _answer(request: Request, out: IO[bytes]) -> None:
+    try:
+        for number, document in enumerate(_documents(request), 1):
+            _say(out, facts_of(document, number, request))
+        _say(out, {"end": True})
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
+        if isinstance(error, Unusable | ImportError) or type(error).__name__ in _THEIRS:
+            said = _import_trouble(error, request) if isinstance(error, ImportError) else str(error)
+            _say(out, {_THEIRS.get(type(error).__name__, "human"): said})
+        else:
+            _say(out, {"failed": f"{request.call} failed: {type(error).__name__}: {error}"})
+
+
+def _say(out: IO[bytes], message: dict[str, Any]) -> None:
+    out.write(json.dumps(message).encode() + b"\n")
+    out.flush()
+
+
+def _documents(request: Request) -> Iterator[Any]:
+    callable_ = _found(request)
+    _check(callable_, request.arguments, request.call, "`arguments` and `secrets`")
+    made = callable_(**request.arguments)
+    loading = next((name for name in _LOADING if hasattr(made, name)), None)
+    if loading is not None:
+        method = getattr(made, loading)
+        _check(method, request.load, f"{loading} of {request.call}", "`load`")
+        made = method(**request.load)
+    if not isinstance(made, Iterable) or isinstance(made, str | bytes | Mapping):
+        raise Unusable(f"{request.call} gives {type(made).__name__}, no list of documents")
+    yield from made
+
+
+def _found(request: Request) -> Any:
+    module, _, name = request.call.partition(":")
+    found: Any = import_module(module)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            near = get_close_matches(part, getattr(found, "__all__", None) or dir(found), cutoff=0.75)
+            meant = f"; did you mean {' or '.join(near)}?" if near else ": install it, or correct its name"
+            raise Unusable(f"{request.call} is not there{meant}")
+        found = getattr(found, part)
+    return found
+
+
+def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str, option: str) -> None:
+    """Whether it takes them, so that a TypeError from here on is the code's own."""
+    try:
+        signature = inspect.signature(callable_)
+    except ValueError:  # of what is written in C
+        return
+    except TypeError as error:
+        raise Unusable(f"{called} can't be called: {error}") from error
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        wanted = ", ".join(signature.parameters) or "nothing"
+        raise Unusable(f"{called}: {error}; {option} may hold: {wanted}") from error
+
+
+def _import_trouble(error: ImportError, request: Request) -> str:
+    """Either the module itself is not there, or one that it needs."""
+    module, missing = request.call.partition(":")[0], error.name or ""
+    if missing and f"{module}.".startswith(f"{missing}."):
+        pip = f" ({_pip(request.package)})" if request.package else ""
+        return f"{request.call} is not there, {error}: install it, or correct its name{pip}"
+    pip = f": {_pip(missing.partition('.')[0])}" if missing else ""
+    return f"{request.call} can't be used, {error}{pip}"
+
+
+def _pip(package: str) -> str:
+    return f"{sys.executable} -m pip install {package}"
+
+
+def facts_of(document: Any, number: int, request: Request) -> dict[str, Any]:
+    """The fields of a ``_kept.Given``, content as ``text`` or ``data``. Raises Unusable."""
+    facts = document if isinstance(document, Mapping) else _facts(document)
+    metadata = dict(facts.get("metadata") or {})
+    content = facts.get("data", facts.get("text"))
+    if not isinstance(content, str | bytes):
+        raise Unusable(f"document {number} of {request.call} has neither `text` nor `data`")
+    among = {"id_": getattr(document, "id_", None), **metadata}
+    known = (facts.get("key"), *map(among.get, request.key))
+    key = next((str(value) for value in known if value not in (None, "")), None)
+    if key is None:
+        wanted, has = ", ".join(request.key), ", ".join(map(str, metadata)) or "nothing"
+        raise Unusable(
+            f"document {number} of {request.call} has no key and none of {wanted}: set `key` (its metadata "
+            f"has {has})"
+        )
+    return {
+        "key": key,
+        "text": content if isinstance(content, str) else None,
+        "data": b64encode(content).decode() if isinstance(content, bytes) else None,
+        "name": key.rpartition("/")[2] if isinstance(content, bytes) else f"text{request.ending}",
+        "uri": str(facts.get("uri") or key),
+        "metadata": {str(name): value for name, value in metadata.items() if _is_scalar(value)},
+    }
+
+
+def _facts(document: Any) -> dict[str, Any]:
+    """Of a LangChain or LlamaIndex document. The latter's own id is often a random one: it is no key."""
+    text = getattr(document, "page_content", None)
+    if text is None and hasattr(document, "get_content"):
+        text = document.get_content()
+    return {"text": text, "metadata": getattr(document, "metadata", None)}
+
+
+def _is_scalar(value: object) -> bool:
+    return isinstance(value, str | int | float | bool)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""A record of a stream as a document, as the options say."""
+
+import json
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ingestor.connectors.programs.spool import Given, scalar, text
+from ingestor.connectors.shared.template import as_text, filled, written
+from ingestor.model import Scalar
+from ingestor.ports import NeedsHuman
+
+_NAMED = 20  # fields that a message lists
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """``key``: fields that tell its records apart; ``fields``: JSON schemas of what it may hold, if known."""
+
+    name: str
+    key: Sequence[str]
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    stream: Stream
+    values: Mapping[str, Any]
+
+
+class Wanted(Protocol):
+    """What the options say of documents."""
+
+    key: list[str]
+    text: str
+    file_name: str
+    uri: str | None
+    metadata: list[str]
+
+
+def document(record: Record, wanted: Wanted) -> Given:
+    """Raises NeedsHuman where a field is named that there is not, or a record has no key."""
+    key = f"{record.stream.name}/{_key(record, wanted.key or record.stream.key)}"
+
+    def value(name: str) -> object:
+        return key if name == "key" and name not in record.values else shown(field(record, name))
+
+    return Given(
+        key,
+        filled(wanted.text, value),
+        written(wanted.file_name, value).rpartition("/")[2],
+        written(wanted.uri, value) if wanted.uri else key,
+        tuple((name, _scalar(field(record, name))) for name in wanted.metadata),
+    )
+
+
+def _key(record: Record, names: Sequence[str]) -> str:
+    stream = record.stream.name
+    if not names:
+        raise NeedsHuman(f"stream {stream} says nothing of what tells its records apart: set `key`")
+    values = [field(record, name) for name in names]
+    if any(value in (None, "") for value in values):
+        raise NeedsHuman(f"a record of {stream} has no {' or '.join(names)}: choose another `key`")
+    parts = [text(as_text(shown(value))) for value in values]
+    return parts[0] if len(parts) == 1 else "/".join(part.replace("/", "%2F") for part in parts)
+
+
+def field(record: Record, name: str) -> object:
+    """None where the stream may hold such a field and this record does not. Raises NeedsHuman."""
+    values, known = record.values, record.stream.fields
+    if name in values:
+        return _decoded(values[name], known.get(name))
+    first, _, rest = name.partition(".")
+    if known and first not in known and first not in values:
+        has = ", ".join(list(known)[:_NAMED])
+        raise NeedsHuman(f"stream {record.stream.name} has no field {first!r}; it has {has}")
+    found: Any = values.get(first)
+    for part in rest.split(".") if rest else []:
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def shown(value: object) -> object:
+    """As text that people read, but for bytes."""
+    if isinstance(value, list) and not any(isinstance(inner, list | dict) for inner in value):
+        return ", ".join(str(shown(inner)) for inner in value)
+    if isinstance(value, bool | list | dict):
+        return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return value
+
+
+def _decoded(value: object, schema: object) -> object:
+    """JSON can't hold bytes; JSON schema's ``contentEncoding`` says where text stands for some."""
+    if isinstance(value, str) and isinstance(schema, dict) and schema.get("contentEncoding") == "base64":
+        with suppress(ValueError):  # then it is text
+            return b64decode("".join(value.split()), validate=True)
+    return value
+
+
+def _scalar(value: object) -> Scalar:
+    return scalar(value if value is None or isinstance(value, str | int | float) else str(shown(value)))

@@ -1,0 +1,245 @@
+"""Records that another program prints, as documents: what taps of Singer and sources of Airbyte share.
+
+The program gets its settings as a file that only this user can read, in a folder that goes when it has ended;
+secrets are in that file and in its environment, never among its arguments. It is told of no earlier run, so
+that it lists everything. What the records show is what versions are made of: a field that no template names
+may change without a document being another one.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field, SecretStr
+
+from ingestor.connectors.programs.child import Failed, Missing, Run
+from ingestor.connectors.programs.record import Record, document
+from ingestor.connectors.programs.scratch import Scratch
+from ingestor.connectors.programs.spool import Kept
+from ingestor.connectors.shared.template import Template
+from ingestor.model import Blob, Item
+from ingestor.ports import NeedsHuman, Transient
+from ingestor.registry import tuning
+from ingestor.units import Duration, Size
+
+# What any program may need to start, find its files, and reach servers.
+_ENVIRONMENT = ("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "LC_", "SSL_CERT_", "REQUESTS_CA_BUNDLE")
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
+
+Command = Annotated[list[str], Field(min_length=1)]
+Settings = Annotated[dict[str, Any], Field(default={}, description="what its own documentation lists")]
+Secrets = Annotated[
+    dict[str, SecretStr],
+    Field(
+        default={},
+        description="the same, for secrets: `${VAR}` or `file:/path`; a dot leads into a mapping: "
+        "`credentials.token`",
+    ),
+]
+Environment = Annotated[
+    dict[str, SecretStr],
+    Field(default={}, description="variables that it gets besides the usual ones; secrets likewise"),
+]
+Folder = Annotated[
+    Path | None, Field(default=None, description="where it runs; left out: where `ingestor` was started")
+]
+Streams = Annotated[list[str], Field(min_length=1, description="those of its streams that are wanted")]
+Key = Annotated[
+    list[str],
+    Field(
+        default=[], description="fields that tell the records of a stream apart; left out: as it says itself"
+    ),
+]
+Text = Annotated[
+    Template,
+    Field(description="the document: text with fields in braces: `# {title}`, `{user.name}`"),
+]
+FileName = Annotated[
+    str, Field(default="{key}.md", description="its ending says what the text is (`{key}` is the key)")
+]
+Uri = Annotated[
+    Template | None,
+    Field(default=None, description="where people find the record, as in `https://example.org/{id}`"),
+]
+Shown = Annotated[list[str], Field(default=[], description="fields that records in Chroma carry besides")]
+Timeout = Annotated[Duration, tuning(3600.0, gt=0, description="longest that one run of it may take")]
+MaxSize = Annotated[
+    Size, Field(default=50 * 10**6, description="larger documents are reported and not indexed")
+]
+
+
+_FOR_GOOD = (
+    "unauthorized", "unauthorised", "forbidden", "authentication", "invalid credentials", "invalid token",
+    "invalid api key", "permission denied", "access denied", "required property", "config validation",
+    "no such option", "unrecognized arguments",
+)  # fmt: skip
+
+
+class RecordOptions(Protocol):
+    """Options that every kind of this sort has."""
+
+    command: list[str]
+    settings: dict[str, Any]
+    secrets: dict[str, SecretStr]
+    environment: dict[str, SecretStr]
+    folder: Path | None
+    streams: list[str]
+    key: list[str]
+    text: str
+    file_name: str
+    uri: str | None
+    metadata: list[str]
+    timeout: float
+    max_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The configured command with its settings in a file. ``folder``: for other files that it is given."""
+
+    options: RecordOptions
+    folder: Path
+
+    @property
+    def config(self) -> str:
+        return str(self.folder / "config.json")
+
+    def file(self, name: str, value: Any) -> str:
+        """Write what the program is to read; only this user can."""
+        path = self.folder / name
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            json.dump(value, file)
+        return str(path)
+
+    def lines(self, *arguments: str) -> Iterator[bytes]:
+        """What it prints. Raises NeedsHuman where there is no such program, else what Run.lines raises."""
+        first, *others = (word.replace("{folder}", str(self.folder)) for word in self.options.command)
+        words = [_found(first, self.options.folder), *others, *arguments]
+        try:
+            yield from self._run(words).lines()
+        except Missing as error:
+            raise NeedsHuman(f"{first} can't be run ({error}): correct `command` or `folder`") from error
+
+    def parsed(self, line: bytes) -> dict[str, Any]:
+        """A message. Raises Failed: what is cut off, or is none, may hide a record."""
+        try:
+            message = json.loads(line) if line.strip() else {}
+        except (ValueError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            excerpt = self._run([]).without_secrets(line[:10_000].decode("utf-8", "replace"))[:100]
+            raise Failed(f"it printed what is no message, or only the beginning of one: {excerpt!r}")
+        return message
+
+    def trouble(self, said: str) -> Exception:
+        """What a failure means, by the words that programs use for what does not pass by itself."""
+        said = self.named(said)
+        if any(words in said.lower() for words in _FOR_GOOD):
+            return NeedsHuman(f"{said}; check `settings` and `secrets`")
+        return Transient(said)
+
+    def named(self, said: str) -> str:
+        """What it said, with its name and without secrets."""
+        return f"{Path(self.options.command[0]).name}: {self._run([]).without_secrets(said)}"
+
+    def _run(self, words: list[str]) -> Run:
+        options = self.options
+        added = {name: secret.get_secret_value() for name, secret in options.environment.items()}
+        secrets = [secret.get_secret_value() for secret in options.secrets.values()]
+        return Run(
+            words,
+            {**_usual(), **added},
+            folder=str(options.folder) if options.folder else None,
+            seconds=options.timeout,
+            longest=6 * options.max_size + 10**6,  # JSON may take six bytes for one
+            secrets=[*secrets, *added.values(), *(json.dumps(secret)[1:-1] for secret in secrets)],
+        )
+
+
+Read = Callable[[Program], Generator[Record, None, None]]
+
+
+class Records:
+    """Connector for a program; ``read`` gives all the records that are wanted of it.
+
+    It raises NeedsHuman, or Failed with what the program said, or did.
+    """
+
+    def __init__(self, options: RecordOptions, read: Read) -> None:
+        self._options, self._read = options, read
+        self._kept = Kept(options.max_size)
+
+    def scan(self) -> Iterator[Item]:
+        """Nothing is listed before all is known: of records of one key the last counts, as for any target.
+
+        Raises NeedsHuman or Transient.
+        """
+        scratch = Scratch()
+        try:
+            items = self._items(Program(self._options, scratch.path))
+        finally:
+            scratch.remove()
+        self._kept.forget_others({item.version for item in items.values()})
+        yield from items.values()
+
+    def fetch(self, item: Item) -> Blob:
+        """Raises Stale or BadDocument."""
+        return self._kept.fetch(item)
+
+    def _items(self, program: Program) -> dict[str, Item]:
+        items: dict[str, Item] = {}
+        program.file("config.json", with_secrets(self._options.settings, self._options.secrets))
+        with closing(self._read(program)) as records:  # else the program lives on with the traceback
+            try:
+                for record in records:
+                    self._add(items, record)
+            except Failed as failed:
+                raise program.trouble(str(failed)) from failed
+        return items
+
+    def _add(self, items: dict[str, Item], record: Record) -> None:
+        item = self._kept.keep(document(record, self._options))
+        if self._options.key and items.get(item.key, item) != item:
+            raise NeedsHuman(f"two different records have the key {item.key!r}: correct `key`")
+        items[item.key] = item
+
+
+def with_secrets(settings: Mapping[str, Any], secrets: Mapping[str, SecretStr]) -> dict[str, Any]:
+    """The settings with each secret where its name says. Raises NeedsHuman."""
+    merged: dict[str, Any] = json.loads(json.dumps(settings, default=str))
+    for path, secret in secrets.items():
+        *outer, last = path.split(".")
+        inner = merged
+        for name in outer:
+            inner = inner.setdefault(name, {})
+            if not isinstance(inner, dict):
+                raise NeedsHuman(f"`secrets` has {path}, but `settings` has no mapping {name}: correct one")
+        inner[last] = secret.get_secret_value()
+    return merged
+
+
+def _found(program: str, folder: Path | None) -> str:
+    """Its path. Raises NeedsHuman, saying how taps are installed."""
+    here = (folder or Path()) / program if "/" in program else None
+    found = shutil.which(here.absolute() if here else program)
+    if found is None:
+        name = Path(program).name
+        package = f"airbyte-{name}" if name.startswith("source-") else name
+        raise NeedsHuman(
+            f"{program} is not there: install it in an environment of its own (python3 -m venv /opt/{name}; "
+            f"/opt/{name}/bin/pip install {package}) and give its path in `command`"
+        )
+    return found
+
+
+def _usual() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(_ENVIRONMENT) or name.upper() in _PROXIES
+    }

@@ -1,0 +1,162 @@
+"""Any tap that speaks Singer: a program that prints the records of a source; hundreds of them exist.
+
+Streams are chosen in the catalog that the tap itself gives, and asked for in full; a record is a document,
+written by a template from its fields. Version: a digest of what is shown of a record. As a tap is told of no
+earlier run, every scan lists all, and what it gave is kept on disk until the next. A tap that fails, breaks
+off, talks nonsense or says nothing of a stream removes nothing.
+"""
+
+import json
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ingestor.connectors.programs.child import Failed
+from ingestor.connectors.programs.record import Record, Stream
+from ingestor.connectors.programs.records import (
+    Command,
+    Environment,
+    FileName,
+    Folder,
+    Key,
+    MaxSize,
+    Program,
+    Records,
+    Secrets,
+    Settings,
+    Shown,
+    Streams,
+    Text,
+    Timeout,
+    Uri,
+)
+from ingestor.ports import NeedsHuman
+from ingestor.registry import Options, Plugin
+
+
+class SingerOptions(Options):
+    command: Command = Field(description="the tap and its own arguments: `[/opt/tap-github/bin/tap-github]`")
+    settings: Settings
+    secrets: Secrets
+    environment: Environment
+    folder: Folder
+    streams: Streams
+    choose: Literal["catalog", "properties", "nothing"] = Field(
+        default="catalog",
+        description="how the tap is told which streams: by `--catalog`, by `--properties` as some old ones "
+        "want it, or by `nothing` if it knows no `--discover`",
+    )
+    key: Key
+    text: Text
+    file_name: FileName
+    uri: Uri
+    metadata: Shown
+    timeout: Timeout
+    max_size: MaxSize
+
+
+def build(options: SingerOptions) -> Records:
+    return Records(options, lambda program: _records(program, options))
+
+
+def _records(program: Program, options: SingerOptions) -> Generator[Record, None, None]:
+    """Those of the wanted streams. Raises NeedsHuman, Failed."""
+    arguments, wanted = ["--config", program.config], [{name} for name in options.streams]
+    if options.choose != "nothing":
+        catalog = _discovered(program)
+        wanted = names_of(catalog, options.streams)
+        chosen = selected(catalog, options.streams)
+        arguments += [f"--{options.choose}", program.file("catalog.json", chosen)]
+    streams: dict[str, Stream] = {}
+    for line in program.lines(*arguments):
+        message = program.parsed(line)
+        match message.get("type"):
+            case "SCHEMA":
+                stream = stream_of(message)
+                streams[stream.name] = stream
+            case "RECORD" if any(message.get("stream") in names for names in wanted):
+                yield record_of(message, streams)
+            case "BATCH":
+                raise NeedsHuman("the tap gives batches, which are not read: leave out its `batch_config`")
+    if silent := [names for names in wanted if not names & streams.keys()]:
+        raise NeedsHuman(
+            f"the tap said nothing of {_list(set.union(*silent))}, but of {_list(streams) or 'nothing'}: "
+            "correct `streams`, or `choose` another way"
+        )
+
+
+def _discovered(program: Program) -> dict[str, Any]:
+    text = b"\n".join(program.lines("--config", program.config, "--discover"))
+    try:
+        catalog = json.loads(text)
+    except (ValueError, RecursionError):
+        catalog = None
+    if not isinstance(catalog, dict) or not isinstance(catalog.get("streams"), list):
+        raise NeedsHuman("`--discover` of the tap gives no catalog: set `choose: nothing`")
+    return catalog
+
+
+def names_of(catalog: Mapping[str, Any], streams: Sequence[str]) -> list[set[str]]:
+    """What messages may call each stream that is wanted. Raises NeedsHuman where there is none of a name."""
+    there = [_names(entry) for entry in catalog["streams"]]
+    if missing := set(streams).difference(*there):
+        names = _list(set().union(*there))
+        raise NeedsHuman(f"the tap has no stream {_list(missing)}; it has {names}: correct `streams`")
+    return [names for names in there if names & set(streams)]
+
+
+def _names(entry: Mapping[str, Any]) -> set[str]:
+    return {str(entry[name]) for name in ("tap_stream_id", "stream") if entry.get(name)}
+
+
+def selected(catalog: Mapping[str, Any], streams: Sequence[str]) -> dict[str, Any]:
+    """The catalog with these streams chosen, in full and with all fields, and no others.
+
+    It is written in every way that taps have learnt to read, the oldest included.
+    """
+    wanted = set(streams)
+    return {**catalog, "streams": [_chosen(one, bool(_names(one) & wanted)) for one in catalog["streams"]]}
+
+
+def _chosen(entry: Mapping[str, Any], is_wanted: bool) -> dict[str, Any]:
+    metadata = [(one.get("breadcrumb"), one.get("metadata", {})) for one in entry.get("metadata") or []]
+    root: dict[str, Any] = next((facts for breadcrumb, facts in metadata if not breadcrumb), {})
+    in_full = is_wanted and "forced-replication-method" not in root
+    about = {"selected": is_wanted, **({"replication-method": "FULL_TABLE"} if in_full else {})}
+    fields = [
+        {"breadcrumb": breadcrumb, "metadata": {**facts, "selected": is_wanted}}
+        for breadcrumb, facts in metadata
+        if breadcrumb
+    ]
+    return {
+        **entry,
+        **({"replication_method": "FULL_TABLE"} if in_full else {}),
+        "selected": is_wanted,
+        "schema": {**entry.get("schema", {}), "selected": is_wanted},
+        "metadata": [{"breadcrumb": [], "metadata": {**root, **about}}, *fields],
+    }
+
+
+def stream_of(message: Mapping[str, Any]) -> Stream:
+    key, schema = message.get("key_properties"), message.get("schema")
+    fields = schema.get("properties") if isinstance(schema, dict) else None
+    return Stream(
+        str(message.get("stream")),
+        key if isinstance(key, list) else [],
+        fields if isinstance(fields, dict) else {},
+    )
+
+
+def record_of(message: Mapping[str, Any], streams: Mapping[str, Stream]) -> Record:
+    name, values = str(message.get("stream")), message.get("record")
+    if name not in streams or not isinstance(values, dict):
+        raise Failed(f"it printed a record of {name} that is none, or that came before its schema")
+    return Record(streams[name], values)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+PLUGIN = Plugin(kind="singer", version=1, options=SingerOptions, build=build)

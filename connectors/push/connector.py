@@ -1,0 +1,187 @@
+"""Documents that programs send: an HTTP endpoint to put and delete them, and to say "look again" at a source.
+
+``PUT`` and ``DELETE /documents/KEY`` are acknowledged when they are on the disk, in one SQLite file in
+``folder``: the only copy, so back it up. Version: a digest of content, type and metadata. A scan reads the
+file, so ``sync`` works without the endpoint, which ``run`` alone opens.
+"""
+
+import fcntl
+import logging
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from ingestor.connectors.push.answers import Answers
+from ingestor.connectors.push.http import Server
+from ingestor.connectors.push.store import Changes, Kept, Store
+from ingestor.connectors.shared.common_ancestors import cover
+from ingestor.model import Blob, Hint, Item
+from ingestor.ports import BadDocument, Stale, Stop
+from ingestor.registry import Options, Plugin
+from ingestor.units import Size
+
+TICK = 0.2  # seconds between looks at what changed, and at ``stop``
+TAKEOVER = 0.05  # seconds between looks whether the other watch, which serves, has ended
+RETRY = 0.5  # seconds between attempts to listen
+PATIENCE = 5.0  # seconds until it is said that it can't be opened: a changed config opens it anew
+HINTS = 64  # at once; more are drawn together into subtrees
+_ENDING = re.compile(r"\.[a-z][a-z0-9]{0,9}$", re.IGNORECASE)
+_log = logging.getLogger(__name__)
+
+
+def _host(host: str) -> str:
+    if not host or re.search(r"[/\s]", host):
+        raise ValueError("must be a host name or an address alone, without http:// or a path")
+    return host
+
+
+class PushOptions(Options):
+    folder: Path = Field(description="where the documents are kept; nothing else does, so back it up")
+    token: SecretStr = Field(
+        min_length=1,
+        description="what callers send as a bearer token; a secret: `${VAR}` or `file:/path`",
+    )
+    webhook_secret: SecretStr | None = Field(
+        default=None,
+        min_length=1,
+        description="what GitHub signs its webhooks with (`X-Hub-Signature-256`); opens `/look` only",
+    )
+    host: Annotated[str, AfterValidator(_host)] = Field(
+        default="127.0.0.1",
+        description="address on which it listens; what is sent is not encrypted, so put a proxy with TLS in "
+        "front of any other",
+    )
+    port: int = Field(default=8100, ge=1, le=65535, description="port on which it listens")
+    max_size: Size = Field(default=50 * 10**6, le=5 * 10**8, description="larger documents are refused")
+
+    def listens(self) -> tuple[str, int]:
+        return self.host, self.port
+
+
+class Push:
+    """Connector, Watchable, Scoped and Identified for what was pushed."""
+
+    near = True
+
+    def __init__(self, options: PushOptions) -> None:
+        self._options = options
+        self._store = Store(options.folder)
+
+    def scan(self) -> Iterator[Item]:
+        return self.scan_under("")
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        """Raises NeedsHuman or Transient when the file can't be read."""
+        return map(_item, self._store.listed(under))
+
+    def fetch(self, item: Item) -> Blob:
+        """Raises Stale, NeedsHuman, Transient, or BadDocument (larger than ``max_size`` became)."""
+        limit = self._options.max_size
+        if item.size is not None and item.size > limit:
+            raise BadDocument(f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}: raise it")
+        found = self._store.get(item.key)
+        if found is None or found[0].version != item.version:
+            raise Stale(f"{item.uri} changed since it was listed")
+        kept, data = found
+        name = item.key.rpartition("/")[2]
+        return Blob(data, name, None if _ENDING.search(name) else kept.content_type)
+
+    def identity(self) -> str:
+        return self._store.identity()
+
+    def watch(self, stop: Stop) -> Iterator[Hint]:
+        """Hints at what changes, and meanwhile serves the endpoint, unless another watch here does so."""
+        changes, endpoint = Changes(self._store), _Endpoint(self._options, self._store)
+        try:
+            changes.take()
+            yield Hint()
+            while not stop.is_set():
+                if not endpoint.turn():
+                    stop.wait(TAKEOVER)
+                yield from map(Hint, cover(changes.take(), HINTS))
+                while endpoint.answers.looks:
+                    yield endpoint.answers.looks.popleft()
+        finally:
+            endpoint.close()
+            changes.close()
+
+
+class _Endpoint:
+    """The server, as soon as it may listen: of several watches alike, the first to take a lock does."""
+
+    def __init__(self, options: PushOptions, store: Store) -> None:
+        secret = options.webhook_secret
+        self.answers = Answers(
+            store,
+            options.token.get_secret_value(),
+            secret.get_secret_value() if secret else None,
+            options.max_size,
+        )
+        self._where = options.listens()
+        self._lock_file = options.folder / f"{options.port}.lock"
+        self._server: Server | None = None
+        self._lock: int | None = None
+        self._again = 0.0  # when to try to open it
+        self._patience = time.monotonic() + PATIENCE
+
+    def turn(self) -> bool:
+        """Serve for a moment; False if it is not open."""
+        if self._server is None and time.monotonic() >= self._again:
+            self._open()
+        if self._server is not None:
+            self._server.turn(TICK)
+        return self._server is not None
+
+    def close(self) -> None:
+        """The port is free at once; requests under way have a few seconds."""
+        if self._server is not None:
+            self._server.server_close()
+        if self._lock is not None:
+            os.close(self._lock)
+        if self._server is not None:
+            self._server.finish()
+
+    def _open(self) -> None:
+        host, port = self._where
+        try:
+            if not self._first():
+                return
+            self._server = Server(host, port, self.answers.answer)
+        except OSError as error:
+            self._again = time.monotonic() + RETRY
+            if time.monotonic() > self._patience:
+                self._patience = float("inf")
+                _log.warning(
+                    "nothing can be pushed: can't listen on %s port %d (%s): end what does, or choose "
+                    "another `host` or `port`; tried again until it can", host, port, error.strerror,
+                )  # fmt: skip
+            return
+        _log.info("documents can be pushed to http://%s:%d/documents/", host, port)
+
+    def _first(self) -> bool:
+        """Whether this watch is the one to listen. Raises OSError while there is no folder."""
+        if self._lock is None:
+            descriptor = os.open(self._lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                os.close(descriptor)
+                if isinstance(error, BlockingIOError):
+                    return False
+                raise
+            self._lock = descriptor
+        return True
+
+
+def _item(kept: Kept) -> Item:
+    facts = dict(kept.metadata)
+    uri = str(facts.pop("source", kept.key)) or kept.key
+    return Item(kept.key, kept.version, uri, kept.size, kept.modified, tuple(facts.items()))
+
+
+PLUGIN = Plugin(kind="push", version=1, options=PushOptions, build=Push)

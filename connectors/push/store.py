@@ -1,0 +1,227 @@
+"""The documents that were pushed, in one SQLite file.
+
+Rules of this file. A change is one transaction, on the disk when the call returns (write-ahead log,
+``synchronous=FULL``); so after a crash a document is wholly there or not at all, together with its type and
+metadata, and no file is ever named after a key. Every call opens the file anew: calls may come from any
+thread, and a folder that was replaced is not written into behind its successor's back. The random id tells
+an empty file that took the place of a lost one from the file that was there.
+"""
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from secrets import token_hex
+from typing import Literal
+
+from ingestor.connectors.push.file_permissions import close
+from ingestor.model import Scalar
+from ingestor.ports import NeedsHuman, Transient
+
+_FORMAT = 1
+_SCHEMA = """
+CREATE TABLE store (id TEXT NOT NULL);
+CREATE TABLE documents (
+    key TEXT PRIMARY KEY, version TEXT NOT NULL, content_type TEXT, metadata TEXT NOT NULL,
+    modified REAL NOT NULL, size INTEGER NOT NULL, data BLOB NOT NULL
+);
+CREATE TABLE changes (number INTEGER PRIMARY KEY, key TEXT NOT NULL);
+"""
+_REMEMBERED = 1000  # changes; who asks after more of them is told that everything may have changed
+_HUMAN = ("CANTOPEN", "PERM", "AUTH", "READONLY", "NOTADB", "CORRUPT")
+_ALL = "SELECT key, version, content_type, metadata, modified, size FROM documents"
+_BELOW = f"{_ALL} WHERE key = :under OR (key > :under || '/' AND key < :under || '0')"  # "0" comes after "/"
+_ONE = "SELECT key, version, content_type, metadata, modified, size, data FROM documents WHERE key = ?"
+Metadata = tuple[tuple[str, Scalar], ...]
+Outcome = Literal["created", "changed", "unchanged"]
+
+
+class Full(Transient):
+    """No room on the disk; what is there stays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A document without its bytes."""
+
+    key: str
+    version: str  # a digest of content, type and metadata
+    content_type: str | None
+    metadata: Metadata
+    modified: float  # POSIX seconds
+    size: int  # bytes
+
+
+class Store:
+    """Every method raises NeedsHuman or Transient (of which Full is one) when the file can't be used."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "documents.sqlite3"
+
+    def put(self, key: str, data: bytes, content_type: str | None, metadata: Metadata) -> tuple[str, Outcome]:
+        """Durable when it returns: the version, and what that did."""
+        facts = json.dumps(sorted(metadata))
+        version = _version(data, content_type, facts)
+        with self._writing() as db:
+            before = db.execute("SELECT version FROM documents WHERE key = ?", (key,)).fetchone()
+            if before == (version,):
+                return version, "unchanged"
+            row = (key, version, content_type, facts, time.time(), len(data), data)
+            db.execute("INSERT OR REPLACE INTO documents VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            _note(db, key)
+        return version, "changed" if before else "created"
+
+    def delete(self, key: str) -> bool:
+        """Durable when it returns: whether there was such a document."""
+        with self._writing() as db:
+            there = db.execute("DELETE FROM documents WHERE key = ?", (key,)).rowcount > 0
+            if there:
+                _note(db, key)
+        return there
+
+    def get(self, key: str) -> tuple[Kept, bytes] | None:
+        with self.opened() as db:
+            row = db.execute(_ONE, (key,)).fetchone()
+        return (_kept(*row[:-1]), row[-1]) if row else None
+
+    def listed(self, under: str = "") -> Iterator[Kept]:
+        """What is at or below a key, as it was at one moment."""
+        with self.opened() as db:
+            for row in db.execute(_BELOW if under else _ALL, {"under": under}):
+                yield _kept(*row)
+
+    def identity(self) -> str:
+        with self.opened() as db:
+            close(self.path, *(self.path.with_name(f"{self.path.name}-{end}") for end in ("wal", "shm")))
+            return str(db.execute("SELECT id FROM store").fetchone()[0])
+
+    @contextmanager
+    def opened(self) -> Iterator[sqlite3.Connection]:
+        """For reading; made if need be, but not the folders above its own."""
+        try:
+            if not self.path.exists():
+                self._make()
+            with closing(_connected(self.path)) as db:
+                yield db
+        except sqlite3.DatabaseError as error:
+            raise self._trouble(error) from error
+        except OSError as error:
+            raise NeedsHuman(
+                f"{self.folder} can't be used ({error.strerror}): correct `folder`, or let this user write"
+            ) from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self.opened() as db:
+            db.execute("BEGIN IMMEDIATE")
+            yield db
+            db.execute("COMMIT")
+
+    def _make(self) -> None:
+        """Whole from the first moment, whoever else makes it at the same time."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        draft = self.folder / f"{token_hex(8)}.new"
+        try:
+            draft.touch(0o600)
+            with closing(_connected(draft, "rwc")) as db:
+                db.execute("PRAGMA journal_mode=WAL")
+                db.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={_FORMAT}; COMMIT;")
+                db.execute("INSERT INTO store VALUES (?)", (token_hex(16),))
+            with suppress(FileExistsError):
+                os.link(draft, self.path)
+        finally:
+            draft.unlink(missing_ok=True)
+        _sync(self.folder)
+
+    def _trouble(self, error: sqlite3.DatabaseError) -> Exception:
+        name = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
+        if name.startswith("FULL"):
+            return Full(f"the disk of {self.folder} is full: make room")
+        if name.startswith(("NOTADB", "CORRUPT")):
+            return NeedsHuman(f"{self.path} is damaged ({error}): put a backup of it in its place")
+        if name.startswith(_HUMAN):
+            return NeedsHuman(f"{self.path} can't be used ({error}): let this user read and write there")
+        return Transient(f"{self.path} can't be used just now: {error}")
+
+
+class Changes:
+    """What changed in a store since it was last asked, for one thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._db: sqlite3.Connection | None = None
+        self._file = (0, 0)
+        self._last = 0
+
+    def take(self) -> list[str]:
+        """Keys; "" where everything may have changed. Nothing while the store can't be used."""
+        try:
+            if self._db is None or _file(self._store.path) != self._file:
+                self._open()
+                return [""]
+            asked = "SELECT number, key FROM changes WHERE number > ? ORDER BY number"
+            rows = self._db.execute(asked, (self._last,)).fetchall()
+        except (sqlite3.DatabaseError, OSError, NeedsHuman, Transient):
+            self.close()
+            return []
+        if not rows:
+            return []
+        before, self._last = self._last, rows[-1][0]
+        return [key for _, key in rows] if rows[0][0] == before + 1 else [""]
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def _open(self) -> None:
+        self.close()
+        self._store.identity()  # makes it
+        self._file = _file(self._store.path)
+        self._db = _connected(self._store.path)
+        self._last = self._db.execute("SELECT coalesce(max(number), 0) FROM changes").fetchone()[0]
+
+
+def _connected(path: Path, mode: str = "rw") -> sqlite3.Connection:
+    db = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=30, isolation_level=None
+    )
+    db.execute("PRAGMA synchronous=FULL")
+    return db
+
+
+def _note(db: sqlite3.Connection, key: str) -> None:
+    number = db.execute("INSERT INTO changes (key) VALUES (?)", (key,)).lastrowid or 0
+    db.execute("DELETE FROM changes WHERE number <= ?", (number - _REMEMBERED,))
+
+
+def _kept(
+    key: str, version: str, content_type: str | None, metadata: str, modified: float, size: int
+) -> Kept:
+    facts = tuple((name, value) for name, value in json.loads(metadata))
+    return Kept(key, version, content_type, facts, modified, size)
+
+
+def _version(data: bytes, content_type: str | None, facts: str) -> str:
+    digest = blake2b(json.dumps([content_type, facts]).encode() + b"\0", digest_size=16)
+    digest.update(data)
+    return digest.hexdigest()
+
+
+def _file(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Files behind fsspec, and queues of notifications about them."""

@@ -1,0 +1,289 @@
+"""Files behind any fsspec file system (S3, SFTP, WebDAV, ...): each that the options select is a document.
+
+Key: the path below the address, "/" between its parts. Version: size, with ETag or the like and time of
+change, as the server gives them. What a server can't say is unknown, never gone: a directory that can't be
+listed is named by the PartialScan that ends the scan, though it was said to be missing, for some file systems
+say that of every failure. Links are not followed.
+"""
+
+import errno
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import Lock
+from typing import Annotated, Any, TypeVar
+
+from fsspec.registry import available_protocols
+from pydantic import AfterValidator, Field, SecretStr
+
+from ingestor.connectors.remote import http_index
+from ingestor.connectors.remote.file_info import is_marked, modified, size, version
+from ingestor.connectors.remote.open import missing, opened
+from ingestor.connectors.shared.common_ancestors import cover
+from ingestor.connectors.shared.names import escape, unescape
+from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, chosen
+from ingestor.model import Blob, Item
+from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
+from ingestor.registry import Options, Plugin
+
+_FLAT = ("s3", "s3a")  # where one question lists all that is below
+_ARCHIVES = ("zip", "tar")  # read as they were when opened
+_OF_INDEXES = ("http", "https")
+_WHOLE = (*_ARCHIVES, "github")  # where the root has no name, or `options` say what it is
+_UNKNOWN = 100  # subtrees named by one PartialScan
+_COARSE = 3.0  # seconds in which a second change may leave the same time, where that is whole seconds
+_REFUSED = re.compile(
+    r"Auth|Credential|Permission|Forbidden|AccessDenied|Logon|WrongPassword|PasswordExpired", re.IGNORECASE
+)
+_STATUSES = ("status", "status_code", "code")  # what HTTP clients call it
+_Info = dict[str, Any]
+T = TypeVar("T")
+
+
+def _address(url: str) -> str:
+    protocol, separator, rest = url.partition("://")
+    if not separator or not (rest or protocol in _WHOLE) or "::" in url:
+        raise ValueError("must be a URL such as s3://bucket/folder or sftp://host/folder")
+    if protocol not in available_protocols():
+        raise ValueError(f"no file system is known for {protocol}://")
+    if re.match(r"[^/@]*:[^/@]*@", rest) and protocol != "github":
+        raise ValueError("must hold no password: put it into `secrets`")
+    return f"{protocol}://{rest.rstrip('/')}"
+
+
+class FilesOptions(Options):
+    """Patterns are those of the folder connector."""
+
+    url: Annotated[str, AfterValidator(_address)] = Field(
+        description="where the files are: `s3://bucket/folder`, `sftp://host/folder`, ..."
+    )
+    include: Include
+    exclude: Exclude
+    hidden: Hidden
+    max_size: MaxSize
+    options: dict[str, Any] = Field(
+        default={},
+        description="what the file system is told: `endpoint_url`, `username`, ... (its package's docs)",
+    )
+    secrets: dict[str, SecretStr] = Field(
+        default={},
+        description="the same, for secrets (`key`, `secret`, `password`, ...): `${VAR}` or `file:/path`",
+    )
+
+
+class Files:
+    """Connector for a remote file system. Scoped: a part costs a listing of the folders on the way to it."""
+
+    def __init__(self, options: FilesOptions) -> None:
+        self._options = options
+        self._chosen = chosen(options.include, options.exclude, hidden=options.hidden)
+        self._protocol = options.url.partition("://")[0]
+        self._lock = Lock()
+        self._opened: tuple[Any, str] | None = None  # the file system, and what the address is in it
+
+    def scan(self) -> Iterator[Item]:
+        """Raises NeedsHuman or Transient when the address itself can't be listed, else PartialScan."""
+        return self.scan_under("")
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        """As ``scan``."""
+        unknown: dict[str, str] = {}
+        if self._protocol in _ARCHIVES:
+            self._opened = None
+        self._ask(lambda system, root: system.invalidate_cache())
+        for path, info in self._below("/".join(map(unescape, under.split("/"))), unknown):
+            key = "/".join(map(escape, path.split("/")))
+            try:
+                yield self._item(key, info)
+            except NeedsHuman as error:
+                unknown[key] = str(error)
+        if unknown:
+            key, why = next(iter(unknown.items()))
+            more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            message = f"could not look at {self._uri(key)} ({why}){more}: what is known of it stays"
+            raise PartialScan(message, cover(unknown, _UNKNOWN))
+
+    def fetch(self, item: Item) -> Blob:
+        """Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
+        self._check_size(item, item.size)
+        path = "/".join(map(unescape, item.key.split("/")))
+
+        def read(system: Any, root: str) -> tuple[bytes, _Info]:
+            full = self._place(root, path)
+            data = bytes(system.cat_file(full))
+            system.invalidate_cache()
+            return data, system.info(full)
+
+        try:
+            data, after = self._ask(read)
+        except _Missing as error:
+            raise Stale(f"{item.uri} vanished since it was listed") from error
+        except NeedsHuman as error:  # the next listing tells whether all is closed to us
+            raise Transient(str(error)) from error
+        if version(after) != item.version.partition(" seen ")[0]:
+            raise Stale(f"{item.uri} changed since it was listed")
+        self._check_size(item, len(data))
+        if len(data) < (size(after) or 0):
+            raise Transient(f"{item.uri} broke off after {len(data):,} bytes")
+        return Blob(data, path.rpartition("/")[2], after.get("mimetype") or after.get("ContentType"))
+
+    def _check_size(self, item: Item, found: int | None) -> None:
+        limit = self._options.max_size
+        if found is not None and found > limit:
+            raise BadDocument(
+                f"{item.uri} has {found:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
+            )
+
+    def _item(self, key: str, info: _Info) -> Item:
+        """Where the listing tells too little, the file is asked about by itself."""
+        found = version(info)
+        if found is None:
+            info = self._ask(lambda system, root: dict(system.info(info["name"])))
+            found = version(info)
+        if found is None:
+            raise NeedsHuman("the server tells neither an ETag nor when it changed")
+        changed = modified(info)
+        if not is_marked(info) and changed == int(changed or -1) and abs(time.time() - changed) < _COARSE:
+            found += f" seen {time.time()}"  # look again: it may change once more without another time
+        return Item(key, found, self._uri(key), size(info), changed)
+
+    def _uri(self, key: str) -> str:
+        url = self._options.url
+        return f"{url}{key}" if url.endswith("://") else f"{url}/{key}"
+
+    def _place(self, root: str, path: str) -> str:
+        """What the file system calls a path below the address."""
+        return http_index.address(root, path) if self._protocol in _OF_INDEXES else _join(root, path)
+
+    def _list(self, system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
+        if self._protocol in _OF_INDEXES:
+            return _indexed(system, root, above)
+        entries = system.ls(_join(root, above), detail=True)
+        return [
+            (path, info) for info in entries if (path := _beneath(root, info["name"]).strip("/")) != above
+        ]
+
+    def _below(self, under: str, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
+        """The files at or below a path that are selected, with their paths below the address."""
+        flat = self._protocol in _FLAT
+        found = self._ask(lambda system, root: self._all(system, root, under)) if flat else None
+        for path, info in self._walked(under, unknown) if found is None else found:
+            if _covers(under, path) and self._chosen.takes(path):
+                yield path, info
+
+    def _walked(self, under: str, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
+        """The files of every folder at, below and on the way to a path."""
+        pending, seen = [""], {""}
+        while pending:
+            above = pending.pop()
+            try:
+                entries = self._ask(lambda system, root, above=above: self._list(system, root, above))  # type: ignore[misc]
+            except NeedsHuman as error:
+                if not above:
+                    raise
+                unknown[above] = str(error)
+                continue
+            for path, info in entries:
+                on_the_way = _covers(under, path) or _covers(path, under)
+                if info["type"] == "directory" and on_the_way and path not in seen:
+                    seen.add(path)
+                    pending.append(path)
+                elif info["type"] == "file":
+                    yield path, info
+
+    def _all(self, system: Any, root: str, under: str) -> list[tuple[str, _Info]]:
+        place = _join(root, under)
+        found = dict(system.find(place, detail=True))
+        if under and place not in found:  # an object may have the name of a folder, and is then left out
+            with suppress(FileNotFoundError):
+                system.invalidate_cache()
+                found[place] = system.info(place)
+        return [
+            (path, info)
+            for info in found.values()
+            if info["type"] == "file" and (path := _beneath(root, info["name"])) and not path.endswith("/")
+        ]
+
+    def _ask(self, question: Callable[[Any, str], T]) -> T:
+        """A connection that was kept may have ended meanwhile: then once more, with another."""
+        kept = self._opened
+        try:
+            return self._answer(question)
+        except Transient:
+            if kept is None or kept[0].async_impl:
+                raise
+        return self._answer(question)
+
+    def _answer(self, question: Callable[[Any, str], T]) -> T:
+        """One at a time, unless the file system takes many. After an error the next one connects anew."""
+        try:
+            with self._lock:
+                system, root = self._opened = self._opened or self._open()
+                if not system.async_impl:
+                    return question(system, root)
+            return question(system, root)
+        except (NeedsHuman, Transient):
+            raise
+        except Exception as error:  # every file system has errors of its own
+            if not _is_missing(error):
+                self._opened = None
+            raise self._trouble(error) from error
+
+    def _open(self) -> tuple[Any, str]:
+        options = self._options
+        secrets = {name: secret.get_secret_value() for name, secret in options.secrets.items()}
+        return opened(options.url, {**options.options, **secrets})
+
+    def _trouble(self, error: Exception) -> Exception:
+        url, said = self._options.url, f"{type(error).__name__}: {error}"
+        if isinstance(error, ImportError):
+            return NeedsHuman(missing(self._protocol, error))
+        if _is_missing(error):
+            return _Missing(f"{url} is not there, or can't be read: create it, or correct `url` ({said})")
+        status = next((found for name in _STATUSES if (found := getattr(error, name, None))), None)
+        said_no = _REFUSED.search(type(error).__name__) or re.match("(530|401|403) ", str(error))
+        if status in (401, 403) or said_no or getattr(error, "errno", None) in (errno.EACCES, errno.EPERM):
+            return NeedsHuman(f"{url} lets nobody in ({said}): check `secrets` and `options`")
+        if isinstance(error, TypeError | ValueError) and not isinstance(error.__cause__, OSError):
+            return NeedsHuman(
+                f"{url} can't be opened as the config says ({said}): check `options` and `secrets`"
+            )
+        return Transient(f"{url} can't be read just now: {said}")
+
+
+class _Missing(NeedsHuman):
+    """Of an address it needs a person; of a file below it, another listing."""
+
+
+def _is_missing(error: Exception) -> bool:
+    """Some file systems have errors of their own for it, with the same number."""
+    return isinstance(error, OSError) and (
+        isinstance(error, FileNotFoundError) or error.errno in (errno.ENOENT, errno.ENOTDIR)
+    )
+
+
+def _indexed(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
+    """What the page of a folder shows; of its files nothing is known yet."""
+    url = f"{http_index.address(root, above)}/" if above else f"{root}/"
+    found = http_index.entries(system.cat_file(url), url)
+    paths = {(f"{above}/{name}" if above else name): is_folder for name, is_folder in found.items()}
+    return [
+        (path, {"name": http_index.address(root, path), "type": "directory" if is_folder else "file"})
+        for path, is_folder in paths.items()
+    ]
+
+
+def _covers(under: str, path: str) -> bool:
+    return not under or path == under or path.startswith(f"{under}/")
+
+
+def _beneath(root: str, name: str) -> str:
+    return name.removeprefix(root).removeprefix("/")
+
+
+def _join(root: str, path: str) -> str:
+    return f"{root}/{path}" if path else root or "/"
+
+
+PLUGIN = Plugin(kind="files", version=1, options=FilesOptions, build=Files)

@@ -1,0 +1,77 @@
+"""Open the file system behind an address, told what its protocol's package wants to be told.
+
+Where a package would wait for ever, for minutes, or trust anybody, it is told better; what ``options`` say
+comes first.
+"""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from fsspec.core import url_to_fs
+from fsspec.registry import known_implementations
+
+_SECONDS = 30.0  # without a word from a server until it is given up; trying again is the engine's business
+_PACKAGES = {  # by protocol: what pip is to install
+    "s3": "s3fs",
+    "s3a": "s3fs",
+    "gs": "gcsfs",
+    "gcs": "gcsfs",
+    "abfs": "adlfs",
+    "az": "adlfs",
+    "sftp": "paramiko",
+    "ssh": "paramiko",
+    "smb": "smbprotocol",
+    "webdav": "'webdav4[fsspec]'",
+    "http": "aiohttp",
+    "https": "aiohttp",
+    "github": "requests",
+}
+
+
+def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
+    """The file system, and what the address is in it. Raises whatever the file system raises."""
+    protocol, given = url.partition("://")[0], dict(options)
+    if protocol in ("sftp", "ssh"):
+        from ingestor.connectors.remote.sftp import Sftp
+
+        return _made(Sftp, url, given)
+    if protocol == "smb":
+        from ingestor.connectors.remote.smb import Smb
+
+        return _made(Smb, url, given)
+    if protocol in ("http", "https"):
+        given = _http(given)
+    elif protocol == "webdav" and "password" in given:  # it wants a pair, which YAML has none of
+        given["auth"] = (given.pop("username", ""), given.pop("password"))
+    elif protocol in ("s3", "s3a"):  # s3fs itself tries five times
+        once = {"retries": {"mode": "standard", "total_max_attempts": 1}}
+        given["config_kwargs"] = {**once, **given.get("config_kwargs", {})}
+    elif protocol in ("gs", "gcs"):
+        given = {"requests_timeout": _SECONDS, **given}
+    elif protocol in ("az", "abfs"):
+        given = {"connection_timeout": int(_SECONDS), "read_timeout": int(_SECONDS), **given}
+    system, root = url_to_fs(url, skip_instance_cache=True, **given)
+    return system, root.rstrip("/")
+
+
+def missing(protocol: str, error: ImportError) -> str:
+    """What to do about a package that is not installed."""
+    wanted = known_implementations.get(protocol, {}).get("err", str(error))
+    return f"{wanted}: {sys.executable} -m pip install {_PACKAGES.get(protocol, '...')}"
+
+
+def _made(kind: Any, url: str, given: dict[str, Any]) -> tuple[Any, str]:
+    told = {**kind._get_kwargs_from_urls(url), **given}
+    return kind(**told, skip_instance_cache=True), kind._strip_protocol(url).rstrip("/")
+
+
+def _http(given: dict[str, Any]) -> dict[str, Any]:
+    """Redirects are errors: a server must not send its reader to other machines."""
+    import aiohttp
+
+    waits = aiohttp.ClientTimeout(total=None, sock_connect=_SECONDS, sock_read=_SECONDS)
+    client: dict[str, Any] = {"timeout": waits}
+    if "password" in given:
+        client["auth"] = aiohttp.BasicAuth(given.pop("username", ""), given.pop("password"))
+    return {"encoded": True, "max_redirects": 1, "client_kwargs": client, **given}

@@ -1,0 +1,56 @@
+"""Options that choose files by .gitignore patterns, alike in every connector that lists files. Pure."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from ingestor.connectors.shared.gitignore import Rules, rules, selects, too_long
+from ingestor.units import Size
+
+# Version control, and what editors, office programs, browsers and desktops leave while they work.
+NOT_DOCUMENTS = (
+    *(".git", ".hg", ".svn", ".DS_Store", "Thumbs.db", "desktop.ini", "lost+found/", "$RECYCLE.BIN/"),
+    *("*~", "*.tmp", ".*.sw[a-p]", "*.swp", ".#*", "\\#*#", "~$*", ".~lock.*", "*___jb_???___"),
+    *("*.part", "*.crdownload", ".goutputstream-*", ".nfs*", ".fuse_hidden*"),
+)
+
+
+def _pattern(pattern: str) -> str:
+    if re.fullmatch(r"\s*", pattern):
+        raise ValueError("must not be empty")
+    if wrong := too_long(pattern):
+        raise ValueError(wrong)
+    return pattern
+
+
+Pattern = Annotated[str, AfterValidator(_pattern)]
+Include = Annotated[
+    list[Pattern], Field(default=["**/*"], description="files to list, as gitignore patterns")
+]
+Exclude = Annotated[
+    list[Pattern],
+    Field(
+        default=[],
+        description="files and directories to leave out; a pattern with `!` in front lets in what would be "
+        "left out as hidden or as an editor's temporary file",
+    ),
+]
+Hidden = Annotated[bool, Field(default=False, description="whether names that start with a dot are listed")]
+MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger files are reported and not read")]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which paths of a source without ignore files and links are documents."""
+
+    include: Rules
+    exclude: Rules
+
+    def takes(self, path: str) -> bool:
+        return selects(self.include, self.exclude, path.split("/"))
+
+
+def chosen(include: list[str], exclude: list[str], *, hidden: bool) -> Chosen:
+    return Chosen(rules(include), rules([*(() if hidden else (".*",)), *NOT_DOCUMENTS, *exclude]))

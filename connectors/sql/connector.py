@@ -1,0 +1,261 @@
+"""Rows of a database: each row of a query is a document, written by a template from its columns.
+
+Any database that SQLAlchemy speaks to. A scan reads key, version and the columns that ``uri`` and
+``metadata`` name, of every row, so that deletions are seen; text is read of changed rows only. Version: a
+digest of what the scan reads; where no column tells that a row changed, that is the whole row. With a
+column that grows whenever a row is written, those rows are found between scans, and listed alone. The query
+runs as it is, inside another; nothing is written.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, SecretStr
+
+from ingestor.connectors.shared.common_ancestors import is_covered
+from ingestor.connectors.shared.template import Template, as_text, columns, filled, written
+from ingestor.connectors.sql.database import Database
+from ingestor.connectors.sql.mark import LIMIT, Mark, Rows
+from ingestor.connectors.sql.watch import polled
+from ingestor.model import Blob, Hint, Item, Scalar
+from ingestor.ports import BadDocument, NeedsHuman, Stale, Stop
+from ingestor.registry import Options, Plugin, tuning
+from ingestor.units import Duration, Size
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_BY_NAME = {"int": int, "str": str, "UUID": UUID}  # what a key may be; a version begins with its name
+_UNLIKE = re.compile(r"[%\\\[]")  # what LIKE does not take as it is, somewhere
+_HAS_PASSWORD = re.compile(r"://[^/:]*:[^@]+@|(?:password|passwd|pwd)(?:=|%3d)", re.IGNORECASE)
+_Row = Mapping[str, Any]
+
+
+def _address(url: str) -> str:
+    if not re.match(r"[a-z0-9_+]+://", url):
+        raise ValueError("must be a SQLAlchemy URL such as postgresql+psycopg://user@host/database")
+    if _HAS_PASSWORD.search(url):
+        raise ValueError("must hold no password: put it into `password`, which is kept secret")
+    return url
+
+
+def _select(query: str) -> str:
+    query = query.strip().rstrip(";")
+    if not re.match(r"(select|with)\b", query, re.IGNORECASE):
+        raise ValueError("must be a SELECT")
+    return query
+
+
+class SqlOptions(Options):
+    url: Annotated[str, AfterValidator(_address)] = Field(
+        description="of the database, as SQLAlchemy has it: `postgresql+psycopg://user@host/name`, "
+        "`mysql+pymysql://…`, `sqlite:////path`; its driver must be installed"
+    )
+    password: SecretStr | None = Field(default=None, description="a secret: `${VAR}` or `file:/path`")
+    query: Annotated[str, AfterValidator(_select)] = Field(
+        description="a SELECT; each of its rows is a document"
+    )
+    key: str = Field(description="column that tells the rows apart: whole numbers, text or UUIDs")
+    version: str | None = Field(
+        default=None,
+        description="column that changes whenever the row does, such as a time of change; without one every "
+        "row is read whole at every scan",
+    )
+    cursor: str | None = tuning(
+        None,
+        description="column that grows whenever a row is written, such as a time of change or a number from "
+        "a sequence; with one, rows that were written are looked for between full scans",
+    )
+    poll: Duration = tuning(10.0, gt=0, description="how often to look for them")
+    text: Template = Field(description="the document: text with columns in braces, as in `# {title}`")
+    file_name: str = Field(
+        default="{key}.md", description="its ending says what the text is (`{key}` is the key)"
+    )
+    uri: Template | None = Field(
+        default=None, description="where people find the row, as in `https://tickets.example.org/{id}`"
+    )
+    metadata: list[str] = Field(default=[], description="columns that records carry besides")
+    max_size: Size = Field(default=50 * 10**6, description="larger documents are reported and not indexed")
+
+
+class Sql:
+    """Connector and Scoped for a database."""
+
+    def __init__(self, options: SqlOptions) -> None:
+        self._options = options
+        self.database = Database(options.url, options.password)
+        shown = [*options.metadata, *columns(options.uri or "")]
+        versioned = [options.key, *([options.version] if options.version else []), *shown]
+        self._listed = list(dict.fromkeys(versioned)) if options.version else None  # None: all columns
+        self._kinds: set[str] = set()  # of the keys that were seen
+        self._nested = False  # whether one of them held a slash
+        self._shown = False  # whether a whole listing has shown all this
+
+    def scan(self) -> Iterator[Item]:
+        """Raises NeedsHuman (login, query, key) or Transient; a listing that breaks off removes nothing."""
+        return self.scan_under("")
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        """Until a whole listing has shown what keys look like, all rows are read for any part of them."""
+        seen: set[str] = set()
+        with self.database.connected() as connection:
+            for row in self._rows(connection, under):
+                item = self._item(row)
+                if item.key in seen:
+                    raise NeedsHuman(
+                        f"{self._options.key} is {item.key!r} in two rows: correct `key` or `query`"
+                    )
+                seen.add(item.key)
+                if item.key == under or is_covered(item.key, {under}):
+                    yield item
+        self._shown = self._shown or (not under and bool(seen))
+
+    def fetch(self, item: Item) -> Blob:
+        from sqlalchemy import column
+
+        with self.database.connected() as connection:
+            key = _BY_NAME[item.version.partition(" ")[0]](item.key)
+            statement = self._select(None).where(column(self._options.key) == key)
+            rows = [_plain(row._mapping) for row in connection.execute(statement)]
+            if not rows:
+                raise Stale(f"{item.uri} vanished since it was listed")
+            if self._item(rows[0]).version != item.version:
+                raise Stale(f"{item.uri} changed since it was listed")
+            data = filled(self._options.text, rows[0].__getitem__)
+            name = written(self._options.file_name, {"key": item.key, **rows[0]}.__getitem__)
+        limit = self._options.max_size
+        if len(data) > limit:
+            raise BadDocument(f"{item.uri} has {len(data):,} bytes; max_size is {limit:,}: raise it")
+        return Blob(data, name.rpartition("/")[2])
+
+    def newest(self, cursor: str, mark: Mark) -> Rows:
+        """Of the rows that are not older than the mark, the newest; "" as key where it can't be one."""
+        from sqlalchemy import column
+
+        value = column(cursor)
+        statement = self._select([self._options.key, cursor])
+        if mark.value is None:
+            statement = statement.where(value.is_not(None))
+        else:
+            statement = statement.where(value > mark.value if mark.crowded else value >= mark.value)
+        with self.database.connected() as connection:
+            rows = connection.execute(statement.order_by(value.desc()).limit(LIMIT)).all()
+        return [(self._hinted(key), _exact(value)) for key, value in rows]
+
+    def _rows(self, connection: "Connection", under: str) -> Iterator[_Row]:
+        statement = self._select(self._listed)
+        if under and self._shown:
+            statement = statement.where(self._at(under))
+        for row in connection.execute(statement.execution_options(yield_per=1000)):
+            yield _plain(row._mapping)
+
+    def _select(self, names: list[str] | None) -> Any:
+        """The query within another, which chooses columns."""
+        from sqlalchemy import column, literal_column, select, text
+
+        query = self._options.query.replace(":", "\\:")  # else it would name a parameter
+        chosen = [literal_column("*")] if names is None else [column(name) for name in names]
+        return select(*chosen).select_from(text(f"({query}\n) documents"))  # it may end with a comment
+
+    def _at(self, under: str) -> Any:
+        """What rows with that key or below it meet, and perhaps others. An index finds one key; where no
+        key holds a slash nothing else is asked for."""
+        from sqlalchemy import column, false, or_
+
+        key = column(self._options.key)
+        met = [key == value for value in _values(under, self._kinds)]
+        below = [key.like(f"{_UNLIKE.sub('_', under)}/%")] if self._nested else []
+        return or_(false(), *met, *below)
+
+    def _item(self, row: _Row) -> Item:
+        options = self._options
+        key = row[options.key]
+        known = self._key(key)
+        changed = row[options.version] if options.version else None
+        shown = {name: row[name] for name in self._listed or row}
+        uri = written(options.uri, row.__getitem__) if options.uri else f"{options.url}/{key}"
+        extra = tuple((name, _scalar(row[name])) for name in options.metadata)
+        return Item(known, f"{type(key).__name__} {_digest(shown)}", uri, None, _seconds(changed), extra)
+
+    def _key(self, key: object) -> str:
+        kind, name = type(key).__name__, str(key)
+        if kind not in _BY_NAME or not name:
+            raise NeedsHuman(
+                f"{self._options.key} is {key!r} in a row: a key is a whole number, text or a UUID"
+            )
+        self._kinds.add(kind)
+        self._nested = self._nested or "/" in name
+        return name
+
+    def _hinted(self, key: object) -> str:
+        with suppress(NeedsHuman):
+            return self._key(key)
+        return ""
+
+
+class Watched:
+    """Connector, Scoped and Watchable for a database with a column that grows whenever a row is written."""
+
+    def __init__(self, sql: Sql, cursor: str, poll: float) -> None:
+        self._sql, self._cursor, self._poll = sql, cursor, poll
+        self.scan_under, self.fetch, self.database = sql.scan_under, sql.fetch, sql.database
+
+    def scan(self) -> Iterator[Item]:
+        """As Sql's. What is wrong with the column is told here, where people look."""
+        self._sql.newest(self._cursor, Mark())
+        yield from self._sql.scan()
+
+    def watch(self, stop: Stop) -> Iterator[Hint]:
+        return polled(partial(self._sql.newest, self._cursor), self._poll, stop)
+
+
+def _built(options: SqlOptions) -> Sql | Watched:
+    sql = Sql(options)
+    return sql if options.cursor is None else Watched(sql, options.cursor, options.poll)
+
+
+def _values(text: str, kinds: set[str]) -> Iterator[object]:
+    """The keys of those kinds that are written so."""
+    for kind in sorted(kinds):
+        with suppress(ValueError):
+            value = _BY_NAME[kind](text)
+            if str(value) == text:
+                yield value
+
+
+def _plain(row: _Row) -> dict[str, Any]:
+    return {name: bytes(value) if isinstance(value, memoryview) else value for name, value in row.items()}
+
+
+def _digest(row: _Row) -> str:
+    whole = repr([(name, row[name]) for name in sorted(row)])
+    return blake2b(whole.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _scalar(value: object) -> Scalar:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return value.isoformat() if isinstance(value, date) else as_text(value)
+
+
+def _exact(value: object) -> object:
+    """Times of one zone are equal where its clock shows the same, though that be an hour later."""
+    if isinstance(value, datetime) and value.tzinfo:
+        return value.astimezone(UTC)
+    return _plain({"": value})[""]
+
+
+def _seconds(value: object) -> float | None:
+    """POSIX seconds of a time; one without a zone is taken to be UTC."""
+    if not isinstance(value, datetime):
+        return None
+    return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+
+
+PLUGIN = Plugin(kind="sql", version=1, options=SqlOptions, build=_built)

@@ -1,0 +1,1 @@
+"""Websites and feeds."""

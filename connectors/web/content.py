@@ -1,0 +1,116 @@
+"""An answer as a page of the mirror, and pages as documents. Pure."""
+
+import re
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import PurePosixPath
+
+from ingestor.connectors.http.answers import Answer, Page
+from ingestor.connectors.http.headers import (
+    canonical_link,
+    day_of_change,
+    essence,
+    honest_type,
+    robots_words,
+    validators,
+)
+from ingestor.connectors.http.robots import AGENT
+from ingestor.connectors.http.url import file_name, normal, origin
+from ingestor.connectors.web.page import Said, said_by
+from ingestor.connectors.web.sitemap import Sitemap
+from ingestor.model import Item
+
+_HTML = ("text/html", "application/xhtml+xml")
+_NO_DOCUMENTS = re.compile(r"(image|audio|video|font)/|text/css$|(text|application)/(x-)?javascript$")
+# What pages link to and no parser reads; not even asked for.
+NO_DOCUMENTS = frozenset(
+    (
+        *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif", ".svg", ".ico", ".bmp", ".tif", ".tiff", ".psd"),
+        *(".mp3", ".m4a", ".ogg", ".oga", ".wav", ".flac", ".mp4", ".m4v", ".mov", ".avi", ".mkv", ".webm"),
+        *(".woff", ".woff2", ".ttf", ".otf", ".eot", ".css", ".js", ".mjs", ".map", ".exe", ".msi", ".dmg"),
+        *(".pkg", ".apk", ".deb", ".rpm", ".iso", ".img", ".bin", ".jar", ".whl", ".zip", ".gz", ".tgz"),
+        *(".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".torrent"),
+    )
+)
+_ENDINGS = {
+    "text/html": (".html", ".htm"),
+    "application/xhtml+xml": (".xhtml", ".xht"),
+    "application/pdf": (".pdf",),
+    "text/markdown": (".md", ".markdown"),
+    "text/csv": (".csv",),
+    "application/json": (".json", ".ipynb"),
+    "application/xml": (".xml", ".xsd"),
+    "text/xml": (".xml", ".xsd"),
+    "application/rtf": (".rtf",),
+    "application/epub+zip": (".epub",),
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": (".docx",),
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": (".pptx",),
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": (".xlsx",),
+    "message/rfc822": (".eml",),
+}
+
+
+def page_of(answer: Answer, *, links: bool, robots: bool) -> Page:
+    """Of status 200. ``links``: whether they are wanted; ``robots``: whether the page's wishes count."""
+    content_type, data = honest_type(answer.headers.get("content-type"), answer.data), answer.data
+    is_html = essence(content_type) in _HTML
+    said = said_by(data, content_type, answer.url, AGENT) if is_html else Said()
+    words = robots_words(answer.headers, AGENT) | said.robots if robots else set[str]()
+    wanted = not words & {"noindex", "none"} and not _NO_DOCUMENTS.match(essence(content_type))
+    known, modified = validators(answer.headers), day_of_change(answer.headers)
+    return Page(
+        answer.url,
+        version(data, content_type, modified, answer.problem, answer.problem and known.etag)
+        if wanted
+        else "",
+        known.etag,
+        known.changed,
+        content_type,
+        None if answer.problem else len(data),
+        modified,
+        canonical=_canonical(answer, said),
+        links=said.links if links and not words & {"nofollow", "none"} else (),
+        problem=answer.problem,
+    )
+
+
+def sitemap_page(answer: Answer, found: Sitemap) -> Page:
+    known = validators(answer.headers)
+    return Page(answer.url, "", known.etag, known.changed, links=found.urls, of_sitemaps=found.of_sitemaps)
+
+
+def version(data: bytes, *facts: object) -> str:
+    return blake2b(repr(facts).encode("utf-8", "replace") + b"\0" + data, digest_size=16).hexdigest()
+
+
+def _canonical(answer: Answer, said: Said) -> str | None:
+    """A page may speak for others of its own origin only."""
+    sent = canonical_link(answer.headers)
+    found = (normal(sent, answer.url) if sent else None) or said.canonical
+    return found if found and found != answer.url and origin(found) == origin(answer.url) else None
+
+
+def documents(pages: Mapping[str, Page]) -> list[Page]:
+    """One page of each document: of pages that name the same canonical address that one, if it is there."""
+    contents = {url: page for url, page in pages.items() if page.version}
+    chosen: dict[str, Page] = {}
+    for url in sorted(contents):
+        page = contents[url]
+        canonical = page.canonical or url
+        there = contents.get(canonical)
+        if there is not None and there.canonical is None:
+            page = there
+        chosen.setdefault(canonical, page)
+    return sorted(chosen.values(), key=lambda page: page.url)
+
+
+def blob_name(page: Page) -> str:
+    """The name of the file, with an ending that its type has."""
+    name, endings = file_name(page.uri or page.url) or "index", _ENDINGS.get(essence(page.content_type), ())
+    if endings and PurePosixPath(name).suffix.lower() not in endings:
+        return name + endings[0]
+    return name
+
+
+def item_of(page: Page) -> Item:
+    return Item(page.url, page.version, page.uri or page.url, page.size, page.modified, page.extra)

@@ -1,0 +1,265 @@
+"""One pass over a website: which addresses are asked, in what order, and what is known in the end.
+
+Breadth first, one request after another. A redirect is an address that leads to another. What can't be read
+now is as it was when it was read last, and what it linked to then is looked at; pages that were known and to
+which nothing led this time are then asked themselves, for the unread page may link to them.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Literal
+
+from ingestor.connectors.http.answers import Answer, Page
+from ingestor.connectors.http.body import Broken, TooLarge
+from ingestor.connectors.http.client import MOST_HOPS, Client
+from ingestor.connectors.http.headers import NOTHING, Validators
+from ingestor.connectors.http.network import Refused
+from ingestor.connectors.http.url import file_name, lies_below, looks_endless, normal, origin, path_names
+from ingestor.connectors.shared.gitignore import Rules, rules, selects
+from ingestor.connectors.web.content import NO_DOCUMENTS, page_of, sitemap_page
+from ingestor.connectors.web.mirror import Mirror
+from ingestor.connectors.web.robots_cache import Manners
+from ingestor.connectors.web.sitemap import Sitemap, sitemap
+from ingestor.ports import NeedsHuman, Transient
+
+Follow = Literal["none", "sitemap", "links"]
+
+_QUERIES = 100  # of one path
+_IN_A_ROW = 5  # pages that can't be read before the site is given up for now
+_SITEMAPS_DEEP = 3
+_LARGEST_SITEMAP = 50 * 10**6  # bytes, as the protocol has it
+_ALL = rules(["**/*"])
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """``within``: addresses below which pages lie, unless the config itself names them."""
+
+    starts: tuple[str, ...]
+    follow: Follow
+    within: tuple[str, ...]
+    include: Rules
+    exclude: Rules
+    depth: int
+    max_pages: int
+    robots: bool
+
+    def enters(self, url: str) -> bool:
+        """Whether a page may be asked for that another leads to."""
+        return lies_below(url, self.within) and selects(_ALL, self.exclude, path_names(url))
+
+    def takes(self, url: str) -> bool:
+        """Whether it may be a document."""
+        return selects(self.include, self.exclude, path_names(url))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An address to ask. ``depth``: links from a start; ``hops``: redirects one after another.
+
+    ``start``: the config names it, or it redirected to here.
+    """
+
+    url: str
+    role: Literal["page", "sitemap"] = "page"
+    depth: int = 0
+    hops: int = 0
+    start: bool = False
+
+
+class _No(Exception):
+    """The server's definite answer that this is not for us."""
+
+
+class Crawl:
+    """``pages``: what was read or is known; ``unread``: why it was not; ``cut``: max_pages was not enough."""
+
+    def __init__(self, bounds: Bounds, client: Client, mirror: Mirror) -> None:
+        self._bounds, self._client, self._mirror = bounds, client, mirror
+        self.pages: dict[str, Page] = {}
+        self.unread: dict[str, Exception] = {}
+        self.cut = False
+        self._queue: deque[Step] = deque()
+        self._seen: set[str] = set()
+        self._queries: Counter[str] = Counter()
+        self._manners = Manners(client)
+        self._failed: Counter[str] = Counter()  # by origin: pages one after another
+        self._started = False
+        self._entered = False  # whether a page is asked for
+        self._elsewhere = ""  # the first address of a sitemap that is none of ours
+        self._start_errors: list[Exception] = []
+
+    def run(self) -> None:
+        """Raises NeedsHuman or Transient when no start can be read."""
+        for start in self._bounds.starts:
+            for step in self._first(start):
+                self._add(step)
+        while self._queue and not self.cut:
+            step = self._queue.popleft()
+            page = self._look(step)
+            for onward in self._onward(step, page) if page else ():
+                self._add(onward)
+            self.cut = bool(self._queue) and len(self._seen) - len(self._queue) >= self._bounds.max_pages
+        if self._start_errors and not self._started:
+            raise self._start_errors[0]
+        if self._elsewhere and not self._entered and not self.unread:
+            raise NeedsHuman(
+                f"no address in the sitemap may be asked, as {self._elsewhere}: if that is meant, put its "
+                "folder into `within`, or correct `exclude`"
+            )
+        if self.unread and self._bounds.follow != "none":
+            for page in self._mirror.pages():
+                if page.version and page.url not in self._seen:
+                    self._look(Step(page.url))
+
+    def _first(self, start: str) -> Iterator[Step]:
+        """Of a site whose sitemap is wanted: what its robots.txt names, or where it usually is."""
+        if self._bounds.follow != "sitemap":
+            yield Step(start, start=True)
+        elif file_name(start):
+            yield Step(start, "sitemap", start=True)
+        else:
+            try:
+                named = self._manners.rules(start).sitemaps
+            except (Refused, Transient) as error:
+                self.unread[start] = error
+                self._start_errors.append(_for_start(error))
+                return
+            found = filter(None, (normal(url, start) for url in named))
+            for url in list(found) or [f"{origin(start)}/sitemap.xml"]:
+                yield Step(url, "sitemap", start=True)
+
+    def _add(self, step: Step) -> None:
+        if step.url in self._seen:
+            return
+        if self._may_enter(step):
+            self._seen.add(step.url)
+            self._queue.append(step)
+            self._entered |= step.role == "page"
+        elif self._bounds.follow == "sitemap":
+            self._elsewhere = self._elsewhere or step.url
+
+    def _may_enter(self, step: Step) -> bool:
+        bounds = self._bounds
+        if step.hops > MOST_HOPS:
+            return False
+        if (step.start and not step.hops) or (bounds.follow == "none" and step.hops):
+            return True
+        if step.role == "sitemap":
+            ours = map(origin, (*bounds.within, *bounds.starts))
+            return step.depth <= _SITEMAPS_DEEP and origin(step.url) in ours
+        return step.depth <= bounds.depth and bounds.enters(step.url) and not self._is_trap(step.url)
+
+    def _is_trap(self, url: str) -> bool:
+        path, _, query = url.partition("?")
+        self._queries[path] += bool(query)
+        return looks_endless(url) or self._queries[path] > _QUERIES
+
+    def _onward(self, step: Step, page: Page) -> Iterator[Step]:
+        if page.location:
+            yield replace(step, url=page.location, hops=step.hops + 1)
+        elif step.role == "sitemap" and page.of_sitemaps:
+            yield from (Step(url, "sitemap", step.depth + 1) for url in page.links)
+        elif step.role == "sitemap":
+            yield from map(Step, page.links)
+        elif self._bounds.follow != "none":
+            for url in (*filter(None, (page.canonical,)), *page.links):
+                if PurePosixPath(file_name(url)).suffix.lower() not in NO_DOCUMENTS:
+                    yield Step(url, depth=step.depth + 1)
+
+    def _look(self, step: Step) -> Page | None:
+        """What is at the address now, or was when it could be read last; None where nothing is for us."""
+        known = self._mirror.page(step.url)
+        try:
+            page = self._asked(step, known)
+        except (_No, Refused, Broken, Transient) as error:
+            return self._unreadable(step, known, error)
+        self._failed[origin(step.url)] = 0
+        self._started |= step.start and (page is None or page.location is None)
+        if page:
+            self.pages[step.url] = page
+        return page
+
+    def _unreadable(self, step: Step, known: Page | None, error: Exception) -> Page | None:
+        definite = isinstance(error, _No | Refused)
+        if step.start:
+            self._start_errors.append(_for_start(error))
+        elif definite and known is None:
+            return None
+        self._failed[origin(step.url)] += not definite
+        self.unread[step.url] = error
+        if known:
+            self.pages[step.url] = known
+        return known
+
+    def _asked(self, step: Step, known: Page | None) -> Page | None:
+        """Raises _No, Refused, Broken or Transient."""
+        url, place = step.url, origin(step.url)
+        if self._failed[place] >= _IN_A_ROW:
+            raise Transient(
+                f"{place} seems to be down: {_IN_A_ROW} pages one after another could not be read"
+            )
+        if step.role == "page" and self._bounds.robots and not self._manners.rules(url).allow(url):
+            if step.start:
+                raise _No(
+                    f"{place}/robots.txt does not let us read {url}: if the site is yours, `robots: false`"
+                )
+            return None
+        unless = Validators(known.etag, known.changed) if known else NOTHING
+        answer = self._client.get(url, unless, _LARGEST_SITEMAP if step.role == "sitemap" else None)
+        if answer.status == 304 and known:
+            return known
+        if answer.status == 200:
+            return self._content(step, answer)
+        if answer.location:
+            return self._redirect(step, answer.location)
+        self._check_nothing(step, answer)
+        return None
+
+    def _content(self, step: Step, answer: Answer) -> Page:
+        if step.role == "page":
+            page = page_of(answer, links=self._bounds.follow == "links", robots=self._bounds.robots)
+            page = page if self._bounds.takes(step.url) else replace(page, version="")
+        elif answer.problem:
+            raise Broken(answer.problem)
+        else:
+            page = sitemap_page(answer, _read_sitemap(answer))
+        self._mirror.keep(page, answer.data if page.version else None)
+        return page
+
+    def _redirect(self, step: Step, location: str) -> Page:
+        if step.start and not self._may_enter(replace(step, url=location, hops=step.hops + 1)):
+            raise _No(
+                f"{step.url} redirects to {location}: if that is meant, put it into `start` or `within`"
+            )
+        page = Page(step.url, location=location)
+        self._mirror.keep(page)
+        return page
+
+    def _check_nothing(self, step: Step, answer: Answer) -> None:
+        """Raises unless the answer says that there is no page."""
+        said = f"{step.url} answers HTTP {answer.status}"
+        if answer.status in (404, 410):
+            if step.start and self._bounds.follow != "none":
+                raise _No(f"{said}, there is nothing: correct `start`")
+            return
+        if answer.status in (401, 403, 407):
+            raise _No(
+                f"{said}: it lets us in with the right `headers` or `user` and `password`, or not at all"
+            )
+        if answer.status >= 500 or answer.status == 408:
+            raise Transient(f"{said}: it is tried again")
+        raise _No(said)
+
+
+def _read_sitemap(answer: Answer) -> Sitemap:
+    try:
+        return sitemap(answer.data, answer.url, _LARGEST_SITEMAP)
+    except TooLarge as error:
+        raise Broken("no sitemap: it unpacks to more than one may have") from error
+
+
+def _for_start(error: Exception) -> Exception:
+    return NeedsHuman(str(error)) if isinstance(error, _No | Refused) else Transient(str(error))

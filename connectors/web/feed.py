@@ -1,0 +1,165 @@
+"""Entries of an RSS, Atom or JSON feed, as the feed has them or with the whole article behind each.
+
+Key: the entry's id. Version: a digest of the entry, and of the article if that is read. A feed holds the
+latest entries only: those that left it stay, for which they are kept in the ``state`` folder. The feed is
+sent only when it changed. An article is read when its entry is new or changed, by the same rules as pages of
+the web connector; where it may not be read or is gone, the feed's own text is the document.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import Field
+
+from ingestor.connectors.http.answers import Answer, Page
+from ingestor.connectors.http.client import Client
+from ingestor.connectors.http.headers import NOTHING, Validators, validators
+from ingestor.connectors.http.network import Outside, Refused
+from ingestor.connectors.web.content import blob_name, item_of, page_of, version
+from ingestor.connectors.web.feed_entries import Entry, NoFeed, entries
+from ingestor.connectors.web.mirror import Mirror, short
+from ingestor.connectors.web.options import HttpOptions, Url
+from ingestor.connectors.web.robots_cache import Manners
+from ingestor.model import Blob, Item
+from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
+from ingestor.registry import Plugin, tuning
+
+_LARGEST = 10 * 10**6  # bytes of a feed
+_FEED = "feed"
+
+
+class FeedOptions(HttpOptions):
+    url: Url = Field(description="of the feed")
+    full_article: bool = Field(
+        default=False,
+        description="whether the page that an entry links to is read, instead of the entry's text",
+    )
+    keep: bool = Field(default=True, description="whether entries stay that are in the feed no more")
+    state: Path = tuning(
+        Path("~/.local/state/ingestor/feed"),
+        description="folder in which entries are kept, for all sources of one feed; without it those that "
+        "left the feed are gone",
+    )
+
+
+class Feed:
+    """Connector for a feed."""
+
+    def __init__(self, options: FeedOptions, outside: Outside | None = None) -> None:
+        self._options, self._outside = options, outside or Outside()
+        self._terms = options.terms(options.url)
+        self._busy: dict[str, float] = {}
+        self._mirror = Mirror(options.state.expanduser() / f"{short(options.url)}.sqlite")
+
+    def scan(self) -> Iterator[Item]:
+        """Raises NeedsHuman or Transient when the feed can't be read, PartialScan when an article can't."""
+        with self._mirror.alone(), Client(self._terms, self._outside, self._busy) as client:
+            unread = self._update(client)
+            pages = self._mirror.pages()
+        yield from map(item_of, pages)
+        if unread:
+            more = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
+            message = f"{next(iter(unread.values()))}{more}: what is known of it stays"
+            raise PartialScan(message, list(unread))
+
+    def fetch(self, item: Item) -> Blob:
+        """Gives what was listed. Raises Stale or BadDocument (too large)."""
+        found = self._mirror.body(item.key, item.version)
+        if found is None:
+            raise Stale(f"{item.uri} is to be listed again first")
+        page, data = found
+        if page.problem:
+            raise BadDocument(page.problem)
+        return Blob(data, blob_name(page), page.content_type)
+
+    def _update(self, client: Client) -> dict[str, Exception]:
+        """Make what is kept agree with the feed; why articles could not be read, by the entry's key."""
+        answer = self._asked(client)
+        if answer.status == 304:
+            return {}
+        try:
+            found = entries(answer.data, answer.headers.get("content-type"), answer.url)
+        except NoFeed as error:
+            kind = Transient if self._mirror.note(_FEED) else NeedsHuman  # it was one before
+            raise kind(f"{self._options.url} is no feed: {error}; correct `url`, if it is wrong") from error
+        manners = Manners(client)
+        unread: dict[str, Exception] = {}
+        for entry in found.entries:
+            try:
+                self._keep(entry, client, manners)
+            except Transient as error:
+                unread[entry.key] = error
+        if found.whole and not self._options.keep:
+            self._mirror.keep_only({entry.key for entry in found.entries})
+        self._remember(answer, complete=not unread)
+        return unread
+
+    def _asked(self, client: Client) -> Answer:
+        url = self._options.url
+        known, found_at = self._remembered()
+        try:
+            answer = client.follow(url, known, found_at, _LARGEST)
+        except Refused as error:
+            raise NeedsHuman(str(error)) from error
+        if answer.status in (200, 304) and not answer.problem:
+            return answer
+        if answer.status >= 500 or answer.status == 408:
+            raise Transient(f"{url} answers HTTP {answer.status}: it is tried again")
+        if answer.status in (401, 403, 407):
+            raise NeedsHuman(f"{url} answers HTTP {answer.status}: check `headers`, or `user` and `password`")
+        raise NeedsHuman(answer.problem or f"{url} answers HTTP {answer.status}: correct `url`")
+
+    def _keep(self, entry: Entry, client: Client, manners: Manners) -> None:
+        """Raises Transient when the article can't be read now."""
+        made_of, known = version(b"", entry.version, self._options.full_article), self._mirror.page(entry.key)
+        if known and known.made_of == made_of:
+            return
+        page, data = self._page(entry, client, manners)
+        extra = (("author", entry.author),) if entry.author else ()
+        self._mirror.keep(replace(page, made_of=made_of, extra=extra), data)
+
+    def _page(self, entry: Entry, client: Client, manners: Manners) -> tuple[Page, bytes]:
+        answer = self._article(entry, client, manners) if self._options.full_article else None
+        page = page_of(answer, links=False, robots=True) if answer else None
+        if answer is None or page is None or not page.version:
+            data, uri = entry.page(), entry.link or self._options.url
+            return Page(
+                entry.key, entry.version, None, None, "text/html", len(data), entry.changed, uri=uri
+            ), data
+        both = version(b"", page.version, entry.version)
+        page = replace(
+            page, url=entry.key, version=both, uri=answer.url, etag=None, changed=None, canonical=None
+        )
+        return replace(page, modified=entry.changed or page.modified), answer.data
+
+    def _article(self, entry: Entry, client: Client, manners: Manners) -> Answer | None:
+        """None where it is not for us. Raises Transient."""
+        if entry.link is None:
+            return None
+        try:
+            if not manners.rules(entry.link).allow(entry.link):
+                return None
+            answer = client.follow(entry.link)
+        except Refused:
+            return None
+        if answer.status >= 500 or answer.status == 408:
+            raise Transient(f"{entry.link} answers HTTP {answer.status}: it is tried again")
+        return answer if answer.status == 200 else None
+
+    def _remembered(self) -> tuple[Validators, str]:
+        """What tells whether the feed changed since it was read by these options, and where it was found."""
+        note = self._mirror.note(_FEED)
+        options, found_at, etag, changed = json.loads(note) if note else (None, "", None, None)
+        return (Validators(etag, changed), found_at) if options == self._meant() else (NOTHING, "")
+
+    def _remember(self, answer: Answer, *, complete: bool) -> None:
+        known = validators(answer.headers) if complete else NOTHING
+        self._mirror.write_note(_FEED, json.dumps([self._meant(), answer.url, known.etag, known.changed]))
+
+    def _meant(self) -> list[bool]:
+        return [self._options.full_article, self._options.keep]
+
+
+PLUGIN = Plugin(kind="feed", version=1, options=FeedOptions, build=Feed)

@@ -1,0 +1,155 @@
+"""The entries of a feed: RSS and Atom as feedparser reads them, JSON Feed as jsonfeed.org has it.
+
+What is broken is read as far as it can be. feedparser is given bytes in memory and never an address, which it
+would open by itself; it takes scripts and the like out of the entries.
+"""
+
+import calendar
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from html import escape
+from io import BytesIO
+from typing import Any
+from xml.sax import SAXException
+
+from ingestor.connectors.http.url import normal
+
+_MOMENTS = ("updated_parsed", "published_parsed")
+
+
+class NoFeed(Exception):
+    """The bytes are something else, or cut off; the message says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """``key``: its id; else its link or title, with a digest of it all where the feed has that twice, or
+    neither. ``html``: its text as the feed has it."""
+
+    key: str
+    link: str | None
+    title: str
+    html: str
+    author: str | None
+    changed: float | None  # POSIX seconds
+
+    @property
+    def version(self) -> str:
+        facts = repr((self.key, self.link, self.title, self.html, self.author, self.changed))
+        return blake2b(facts.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+    def page(self) -> bytes:
+        """An HTML page of the entry alone."""
+        title, author = escape(self.title), escape(self.author or "")
+        about = f'<meta name="author" content="{author}">' if author else ""
+        head = f'<head><meta charset="utf-8"><title>{title}</title>{about}</head>'
+        body = f"<body><article><h1>{title}</h1>\n{self.html}\n</article></body>"
+        return f"<!doctype html><html>{head}{body}</html>".encode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """``whole``: its XML could be read to the end."""
+
+    entries: tuple[Entry, ...]
+    whole: bool = True
+
+
+def entries(data: bytes, content_type: str | None, url: str) -> Found:
+    """Each key once, in the feed's order; ``url``: where it was found. Raises NoFeed."""
+    is_json = data.lstrip(b"\xef\xbb\xbf\r\n\t ").startswith(b"{")
+    found, whole = (_of_json(data, url), True) if is_json else _of_xml(data, content_type, url)
+    names = Counter(entry.link or entry.title for entry in found if not entry.key)
+    kept: dict[str, Entry] = {}
+    for entry in found:
+        key = entry.key or _name(entry, names)
+        kept.setdefault(key, replace(entry, key=key))
+    return Found(tuple(kept.values()), whole)
+
+
+def _name(entry: Entry, names: Counter[str]) -> str:
+    """What tells an entry without an id from the others; ``names``: how often each is used."""
+    name = entry.link or entry.title
+    return name if name and names[name] == 1 else f"{name}#{replace(entry, changed=None).version}"
+
+
+def _of_xml(data: bytes, content_type: str | None, url: str) -> tuple[list[Entry], bool]:
+    import feedparser  # loaded with the first feed, not with the program
+
+    headers = {"content-location": url, "content-type": content_type or "application/xml"}
+    parsed = feedparser.parse(BytesIO(data), response_headers=headers)
+    if not parsed.get("version") and not parsed.entries:
+        raise NoFeed(
+            f"neither RSS nor Atom nor JSON Feed ({parsed.get('bozo_exception') or 'no root of theirs'})"
+        )
+    if parsed.bozo and not parsed.entries:
+        raise NoFeed(f"a feed that can't be read: {parsed.bozo_exception}")
+    whole = not isinstance(parsed.get("bozo_exception"), SAXException)
+    return [entry for found in parsed.entries if (entry := _xml_entry(found, url))], whole
+
+
+def _xml_entry(found: dict[str, Any], url: str) -> Entry | None:
+    contents = [(c.get("value") or "", c.get("type")) for c in found.get("content") or ()]
+    summary = (found.get("summary") or "", (found.get("summary_detail") or {}).get("type"))
+    text, kind = max(contents, key=lambda content: len(content[0]), default=summary)
+    moment = next(filter(None, (dict.get(found, name) for name in _MOMENTS)), None)  # its own get() warns
+    changed = _in_utc(moment) if moment else None
+    link = normal(found.get("link") or "", url) if found.get("link") else None
+    html = _paragraphs(text) if kind == "text/plain" else text
+    return _entry(found.get("id"), link, found.get("title"), html, found.get("author"), changed)
+
+
+def _of_json(data: bytes, url: str) -> list[Entry]:
+    try:
+        feed = json.loads(data)
+        items = feed["items"]
+        return [entry for item in items if isinstance(item, dict) and (entry := _json_entry(item, feed, url))]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise NoFeed(f"no JSON Feed: {type(error).__name__}: {error}") from error
+
+
+def _json_entry(item: Mapping[str, Any], feed: Mapping[str, Any], url: str) -> Entry | None:
+    named = [*(item.get("authors") or ()), item.get("author") or {}, *(feed.get("authors") or ())]
+    author = next((a["name"] for a in named if isinstance(a, dict) and a.get("name")), None)
+    link = normal(str(item["url"]), url) if item.get("url") else None
+    html = item.get("content_html") or _paragraphs(str(item.get("content_text") or item.get("summary") or ""))
+    changed = _seconds(item.get("date_modified") or item.get("date_published"))
+    return _entry(item.get("id"), link, item.get("title"), str(html), author, changed)
+
+
+def _entry(
+    key: object, link: str | None, title: object, html: str, author: object, changed: float | None
+) -> Entry | None:
+    """None where there is nothing in it; ``key`` is "" where it has no id."""
+    entry = Entry(_text(key), link, _text(title), _text(html), _text(author) or None, changed)
+    return entry if entry.key or link or entry.title or entry.html else None
+
+
+def _paragraphs(text: str) -> str:
+    return "".join(f"<p>{escape(part)}</p>\n" for part in text.split("\n\n") if part.strip())
+
+
+def _in_utc(moment: tuple[int, ...]) -> float | None:
+    """POSIX seconds; None of a moment that is none, as databases' 0000-00-00."""
+    try:
+        return float(calendar.timegm(moment))
+    except ValueError:
+        return None
+
+
+def _seconds(moment: object) -> float | None:
+    """POSIX seconds; one without a zone is taken to be UTC."""
+    try:
+        found = datetime.fromisoformat(str(moment)) if moment else None
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() if found else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _text(value: object) -> str:
+    """Without lone surrogates."""
+    return "" if value is None else str(value).strip().encode("utf-8", "replace").decode()

@@ -1,0 +1,115 @@
+"""What is known of pages, with their content, in an SQLite file: what did not change is not sent again.
+
+Each page is one transaction; cut off anywhere, the file holds what was read until then. ``whole`` says that a
+pass went to its end with every page read: then all that the source had is in here.
+"""
+
+import fcntl
+import json
+import os
+import sqlite3
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+
+from ingestor.connectors.http.answers import Page
+from ingestor.ports import NeedsHuman, Transient
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS page (url TEXT PRIMARY KEY, facts TEXT NOT NULL, body BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS note (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+class Mirror:
+    """``file`` is made when something is written."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One pass at a time, of all programs that share the file. Raises NeedsHuman."""
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file.touch(0o600)  # what is there keeps the rights that somebody gave it, such as a group's
+            lock = os.open(f"{self._file}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            reason = f"{error.strerror}: choose another folder with `cache`"
+            raise NeedsHuman(f"{self._file} can't be written: {reason}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with self._opened():  # the last to close it writes it to disk, which is costly for each page
+                yield
+        finally:
+            os.close(lock)
+
+    def page(self, url: str) -> Page | None:
+        with self._opened() as database:
+            row = database.execute("SELECT facts FROM page WHERE url = ?", (url,)).fetchone()
+        return _page(row[0]) if row else None
+
+    def pages(self) -> list[Page]:
+        with self._opened() as database:
+            return [_page(facts) for (facts,) in database.execute("SELECT facts FROM page ORDER BY url")]
+
+    def keep(self, page: Page, body: bytes | None = None) -> None:
+        """In place of what was known of that address."""
+        packed = None if body is None else zlib.compress(body, 1)
+        with self._opened() as database:
+            database.execute(
+                "REPLACE INTO page VALUES (?, ?, ?)", (page.url, json.dumps(asdict(page)), packed)
+            )
+
+    def body(self, url: str, version: str) -> tuple[Page, bytes] | None:
+        """None if it is not that version, or not there."""
+        with self._opened() as database:
+            row = database.execute("SELECT facts, body FROM page WHERE url = ?", (url,)).fetchone()
+        if row is None or _page(row[0]).version != version:
+            return None
+        return _page(row[0]), zlib.decompress(row[1]) if row[1] else b""
+
+    def keep_only(self, urls: Collection[str]) -> None:
+        with self._opened() as database:
+            known = [url for (url,) in database.execute("SELECT url FROM page")]
+            gone = [(url,) for url in known if url not in urls]
+            database.executemany("DELETE FROM page WHERE url = ?", gone)
+
+    def note(self, name: str) -> str | None:
+        with self._opened() as database:
+            row = database.execute("SELECT value FROM note WHERE name = ?", (name,)).fetchone()
+        return str(row[0]) if row else None
+
+    def write_note(self, name: str, value: str) -> None:
+        with self._opened() as database:
+            database.execute("REPLACE INTO note VALUES (?, ?)", (name, value))
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """A connection of its own for each use: workers read while a pass goes on. Raises Transient."""
+        try:
+            with closing(sqlite3.connect(self._file, timeout=60)) as database:
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = NORMAL")
+                database.executescript(_SCHEMA)
+                with database:
+                    yield database
+        except sqlite3.OperationalError as error:  # a full disk, another program
+            raise Transient(f"{self._file} can't be used just now: {error}") from error
+        except sqlite3.DatabaseError as error:
+            self._file.replace(f"{self._file}.damaged")
+            raise Transient(f"{self._file} is damaged and will be made anew: {error}") from error
+
+
+def _page(facts: str) -> Page:
+    given = json.loads(facts)
+    extra = tuple((name, value) for name, value in given.pop("extra"))
+    return Page(**{**given, "links": tuple(given["links"]), "extra": extra})
+
+
+def short(*parts: object) -> str:
+    """A name made of values, for a file or a version."""
+    return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()

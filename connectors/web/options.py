@@ -1,0 +1,92 @@
+"""Options of connectors that ask over HTTP, alike in each."""
+
+import base64
+import re
+from functools import partial
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from ingestor.connectors.http.address import allowed
+from ingestor.connectors.http.client import Terms
+from ingestor.connectors.http.url import normal, origin
+from ingestor.registry import Options, tuning
+from ingestor.units import Duration, Size
+
+
+def _url(url: str) -> str:
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        raise ValueError("must hold no user or password: `user` and `password` are kept secret")
+    found = normal(url)
+    if found is None:
+        raise ValueError("must be an address such as https://docs.example.org/guide/")
+    return found
+
+
+Url = Annotated[str, AfterValidator(_url)]
+
+
+def _entry(entry: str) -> str:
+    allowed([entry])
+    return entry
+
+
+def _line(what: str, text: str) -> str:
+    if not re.fullmatch(r"[\x21-\x7e]*", text):
+        raise ValueError(f"must be {what}")
+    return text
+
+
+def _is_line(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+class HttpOptions(Options):
+    user: str | None = Field(default=None, description="for sites that ask for user and password")
+    password: SecretStr | None = Field(default=None, description="a secret: `${VAR}` or `file:/path`")
+    headers: dict[str, SecretStr] = Field(
+        default={},
+        description="sent along, to the origins of the configured addresses alone: "
+        '`{Authorization: "Bearer ${TOKEN}"}`',
+    )
+    allow_private: list[Annotated[str, AfterValidator(_entry)]] = Field(
+        default=[],
+        description="hosts, addresses or networks (`10.1.0.0/16`) that may be asked although they are not "
+        "public; a host's name does not let in link-local addresses",
+    )
+    contact: Annotated[str, AfterValidator(partial(_line, "a URL or mail address"))] = Field(
+        default="",
+        description="URL or mail address at which a site's owner can reach you; sent with requests",
+    )
+    delay: Duration = tuning(
+        0.5, description="between two requests to a host; its robots.txt may ask for more"
+    )
+    timeout: Duration = tuning(60.0, gt=0, description="for one request, to its last byte")
+    max_size: Size = Field(default=50 * 10**6, description="larger documents are reported and not read")
+
+    @model_validator(mode="after")
+    def _login(self) -> "HttpOptions":
+        if (self.user is None) != (self.password is None):
+            raise ValueError("`user` and `password` belong together")
+        for name, value in self.headers.items():
+            if not re.fullmatch(r"[A-Za-z0-9-]+", name) or not _is_line(value.get_secret_value()):
+                raise ValueError(
+                    f"{name!r} can't be sent as a header: a name and one line of text are needed"
+                )
+        return self
+
+    def terms(self, *urls: str) -> Terms:
+        """``urls``: those whose origins the secrets are for."""
+        secrets = [(name, value.get_secret_value()) for name, value in self.headers.items()]
+        if self.password is not None:
+            pair = f"{self.user}:{self.password.get_secret_value()}".encode()
+            secrets.append(("Authorization", f"Basic {base64.b64encode(pair).decode()}"))
+        return Terms(
+            frozenset(map(origin, urls)),
+            tuple(secrets),
+            allowed(self.allow_private),
+            self.contact,
+            self.timeout,
+            self.delay,
+            self.max_size,
+        )

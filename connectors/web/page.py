@@ -1,0 +1,112 @@
+"""What an HTML page says of itself: its links, its canonical address, whether robots may use it. Pure.
+
+Tags are read one after another, in time that grows with the length of the page whatever is in it, and by
+Python alone: this runs in the daemon's own process, on pages of strangers.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+
+from ingestor.connectors.http.url import normal
+
+_TAG = re.compile(r"<(?:(!--)|(a|area|link|meta|base|script|style|textarea)(?=[\s/>]))", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"([^\s/>=]++)(?:\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"'][^\s>]*)))?", re.ASCII)
+_BLANK = re.compile(r"[\s/]*+", re.ASCII)
+_UNREAD = {"script", "style", "textarea"}  # what is in them is no markup
+_CHARSET = re.compile(rb"charset\s*=\s*+[\"']?\s*+([\w.:-]+)", re.IGNORECASE)
+_DECLARED = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_REFRESH = re.compile(r"\s*+\d*+[\s;,]*+url\s*+=\s*+[\"']?([^\"']*)", re.IGNORECASE)
+_HEAD = 4096  # bytes in which a page may name its encoding
+_MOST_LINKS = 10_000  # of one page
+
+Attributes = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """``links``: normal URLs, each once, in the page's order. ``robots``: noindex, nofollow, ..."""
+
+    links: tuple[str, ...] = ()
+    canonical: str | None = None
+    robots: frozenset[str] = frozenset()
+
+
+def said_by(data: bytes, content_type: str | None, url: str, agent: str) -> Said:
+    """``url``: where the page was found; ``agent``: our name, as a page may address us in a meta element."""
+    links: dict[str, None] = {}
+    canonical, robots, base = None, set[str](), url
+    for tag, attributes in _tags(_text(data, content_type)):
+        words = attributes.get("rel", "").lower().split()
+        target = attributes.get("href", "")
+        if tag == "base":
+            base = normal(target, url) or base
+        elif tag == "meta":
+            robots |= _robots(attributes, agent)
+            target = _refreshed(attributes)
+        elif tag == "link" and "canonical" in words:
+            canonical = canonical or normal(target, base)
+        counts = tag in ("a", "area", "meta") and "nofollow" not in words and len(links) < _MOST_LINKS
+        if counts and target and (link := normal(target, base)):
+            links[link] = None
+    return Said(tuple(links), canonical, frozenset(robots))
+
+
+def _robots(attributes: Attributes, agent: str) -> set[str]:
+    if attributes.get("name", "").lower() not in ("robots", agent):
+        return set()
+    return set(re.split(r"[\s,]+", attributes.get("content", "").lower()))
+
+
+def _refreshed(attributes: Attributes) -> str:
+    """Where the page sends its reader after a while."""
+    if attributes.get("http-equiv", "").lower() != "refresh":
+        return ""
+    found = _REFRESH.match(attributes.get("content", ""))
+    return found[1] if found else ""
+
+
+def _text(data: bytes, content_type: str | None) -> str:
+    """Right for addresses and names, which are ASCII nearly always."""
+    sent = _DECLARED.search(content_type or "")
+    named = _CHARSET.search(data, 0, _HEAD)
+    charset = sent[1] if sent else named[1].decode("ascii") if named else "utf-8"
+    try:
+        return data.decode(charset, "replace")
+    except (LookupError, ValueError):
+        return data.decode("utf-8", "replace")
+
+
+def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
+    """The start tags that matter, with their attributes; of two of one name the first."""
+    at = 0
+    while found := _TAG.search(text, at):
+        if found[1]:
+            at = text.find("-->", found.end())
+        else:
+            tag = found[2].lower()
+            attributes, at = _attributes(text, found.end())
+            yield tag, attributes
+            if tag in _UNREAD:
+                end = re.compile(f"</{tag}", re.IGNORECASE).search(text, at)
+                at = end.end() if end else -1
+        if at < 0:
+            return
+
+
+def _attributes(text: str, at: int) -> tuple[Attributes, int]:
+    """And where the tag ends."""
+    attributes: Attributes = {}
+    while (at := _blank_end(text, at)) < len(text) and text[at] != ">":
+        found = _ATTRIBUTE.match(text, at)
+        if found:
+            value = found[2] or found[3] or found[4] or ""
+            attributes.setdefault(found[1].lower(), unescape(value))
+        at = found.end() if found else at + 1
+    return attributes, at
+
+
+def _blank_end(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return found.end() if found else at

@@ -1,0 +1,44 @@
+"""The robots.txt of each site, read once in a pass and obeyed from then on."""
+
+from urllib.parse import urlsplit
+
+from ingestor.connectors.http.client import Client
+from ingestor.connectors.http.robots import Rules, rules
+from ingestor.connectors.http.url import origin
+from ingestor.ports import Transient
+
+_LARGEST = 5 * 10**6  # bytes
+
+
+class Manners:
+    """For one pass over a source."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[str, Rules | Transient] = {}  # by origin
+
+    def rules(self, url: str) -> Rules:
+        """Of the site that the URL is of. Raises Refused, or Transient where its robots.txt can't be read.
+
+        Such a site is left alone (RFC 9309, 2.3.1.4); one that has none allows everything.
+        """
+        place = origin(url)
+        if place not in self._known:
+            try:
+                self._known[place] = self._read(f"{place}/robots.txt")
+            except Transient as error:
+                self._known[place] = error
+        found = self._known[place]
+        if isinstance(found, Transient):
+            raise found
+        return found
+
+    def _read(self, url: str) -> Rules:
+        answer = self._client.follow(url, limit=_LARGEST)
+        if answer.status >= 500 or answer.problem:
+            raise Transient(
+                f"{url} can't be read (HTTP {answer.status}): the site is left alone until it can be"
+            )
+        found = rules(answer.data if answer.status == 200 else b"")
+        self._client.delays[urlsplit(url).netloc] = found.delay
+        return found

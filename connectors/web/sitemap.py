@@ -1,0 +1,91 @@
+"""Sitemaps (sitemaps.org): the addresses in them, and in feeds, which may stand for one. Pure.
+
+XML is read by expat as it comes; entities, which a sitemap has no use for, are refused.
+"""
+
+from dataclasses import dataclass, field
+from xml.parsers import expat
+
+from ingestor.connectors.http.body import Broken, TooLarge, gunzipped
+from ingestor.connectors.http.url import normal
+
+_MOST = 50_000  # addresses in one file, as the protocol has it
+_ROOTS = ("urlset", "sitemapindex", "rss", "feed")  # feeds count as sitemaps, too
+_WITH_ADDRESS = (
+    ["urlset", "url", "loc"],
+    ["sitemapindex", "sitemap", "loc"],
+    ["rss", "channel", "item", "link"],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sitemap:
+    """``of_sitemaps``: it is an index, and its addresses are those of sitemaps."""
+
+    urls: tuple[str, ...] = ()
+    of_sitemaps: bool = False
+
+
+@dataclass(slots=True)
+class _Reader:
+    base: str
+    root: str = ""
+    urls: dict[str, None] = field(default_factory=dict)
+    _path: list[str] = field(default_factory=list)
+    _text: str = ""
+
+    def start(self, name: str, attributes: dict[str, str]) -> None:
+        name = name.rpartition(" ")[2]
+        self.root = self.root or name
+        self._path.append(name)
+        self._text = ""
+        if self._path == ["feed", "entry", "link"] and attributes.get("rel", "alternate") == "alternate":
+            self._add(attributes.get("href", ""))
+
+    def text(self, text: str) -> None:
+        if self._path[-1:] in (["loc"], ["link"]):
+            self._text += text
+
+    def end(self, name: str) -> None:
+        if self._path in _WITH_ADDRESS:
+            self._add(self._text)
+        self._path.pop()
+
+    def _add(self, address: str) -> None:
+        if address.strip() and len(self.urls) < _MOST and (url := normal(address, self.base)):
+            self.urls[url] = None
+
+
+def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
+    """``url``: where it was found; ``limit``: bytes, unpacked. Raises Broken or TooLarge."""
+    data = gunzipped(data, limit)
+    if len(data) > limit:
+        raise TooLarge
+    data = data.lstrip(b"\xef\xbb\xbf\r\n\t ")  # many a server sends an empty line first
+    if not data.startswith((b"<", b"\xff\xfe", b"\xfe\xff")):
+        return _plain(data, url)
+    reader = _Reader(url)
+    parser = expat.ParserCreate(namespace_separator=" ")
+    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
+    parser.CharacterDataHandler, parser.EntityDeclHandler = reader.text, _refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise Broken(f"no sitemap: {error}") from error
+    if reader.root not in _ROOTS:
+        raise Broken(f"no sitemap: its root is <{reader.root}>")
+    return Sitemap(tuple(reader.urls), reader.root == "sitemapindex")
+
+
+def _plain(data: bytes, url: str) -> Sitemap:
+    """One address a line."""
+    lines = data.decode("utf-8", "replace").split()
+    if not lines:
+        raise Broken("no sitemap: it is empty")
+    if not all(line.startswith(("http://", "https://")) for line in lines):
+        raise Broken("no sitemap: neither XML nor one address a line")
+    return Sitemap(tuple(dict.fromkeys(filter(None, (normal(line, url) for line in lines[:_MOST])))))
+
+
+def _refuse(*declaration: object) -> None:
+    raise Broken("no sitemap: it declares entities")

@@ -1,0 +1,1 @@
+"""The program: what is built from the config, what runs, and what commands ask."""

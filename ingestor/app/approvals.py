@@ -1,0 +1,88 @@
+"""What a changed config waits for, and how people answer: ``apply`` and ``rollback``.
+
+Answers are left in the journal, where a daemon finds them; where none runs, the caller does the work.
+"""
+
+import time
+from secrets import token_hex
+
+from ingestor.app.handover import rehearsed
+from ingestor.app.queries import BadRequest, collections_of, is_running, journal_of
+from ingestor.app.recipe_changes import outlook
+from ingestor.app.wiring import Parts, gone_sources, opened
+from ingestor.config.models import Config, Embedded
+from ingestor.model import CollectionName
+from ingestor.ports import NeedsHuman, Transient
+from ingestor.rechunk import policy
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+from ingestor.state.reports import Reports
+from ingestor.state.rows import Edition
+
+PATIENCE = 30.0  # seconds that a daemon may take to hear of it
+
+
+def approve(config: Config) -> list[str]:
+    """Say yes to all that waits; returns what that is, in words."""
+    parts, said = Parts(config), []
+    with journal_of(config) as journal, rehearsed(config, journal) as seen:
+        for found in outlook(parts, seen):
+            if found.waits or journal.get(f"waits:{found.serves}"):
+                wanted = parts.wanted(found.serves)
+                journal.set(f"approved:{found.serves}", policy.named(wanted))
+                journal.set(f"refused:{found.serves}", "")
+                said.append(f"{found.serves}: {', '.join(map(str, found.decision.changes))}")
+        for name in gone_sources(config, journal):
+            journal.set(f"prune:{name}", "1")
+            said.append(f"source {name}: its documents are removed")
+        journal.set("asked", token_hex(8))
+    return said
+
+
+def roll_back(config: Config, collection: str) -> None:
+    """Readers get the collection as it was before the last swap. Raises BadRequest, NeedsHuman, Transient."""
+    serves = CollectionName(collection)
+    with journal_of(config) as journal:
+        retired = Editions(journal).of(serves, "retired")
+        if not retired:
+            raise BadRequest(
+                f"there is nothing to roll {collection!r} back to: only a swap leaves an old collection, and "
+                f"only for so long as rechunk.grace says ({config.rechunk.grace:.0f} s)"
+            )
+        latest = max(retired, key=lambda edition: edition.since)
+        _require(config, journal, latest)
+        journal.set(f"roll back:{serves}", latest.name)
+        journal.set("asked", token_hex(8))
+        done = _done_by_daemon(config, journal, serves)
+    if not done:
+        with opened(config, serve=False) as running:
+            running.transitions.heed()
+    with journal_of(config) as journal:
+        if Editions(journal).live(serves).name != latest.name:
+            raise BadRequest(f"{collection!r} stays as it is: the old collection was deleted just now")
+
+
+def _require(config: Config, journal: Journal, edition: Edition) -> None:
+    """Raises NeedsHuman where the old collection is not in Chroma any more, whatever the journal says."""
+    if is_running(config) and isinstance(config.chroma, Embedded):
+        return  # what runs alone can look into it
+    with collections_of(config, journal) as collections:
+        index = collections.edition(edition)
+        there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)
+    if there < kept:
+        raise NeedsHuman(
+            f"of the {kept:,} records that {edition.serves!r} could go back to, Chroma has {there:,} left. "
+            "Nothing was done; to have the old chunks again, change the config back"
+        )
+
+
+def _done_by_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:
+    """Whether what runs has done it; False where nothing runs (any more)."""
+    until = time.monotonic() + PATIENCE
+    while journal.get(f"roll back:{serves}"):
+        if not is_running(config):
+            return False
+        if time.monotonic() > until:
+            raise Transient("the daemon was told, but has not done it yet; see: ingestor status")
+        time.sleep(0.1)
+    return True

@@ -1,0 +1,187 @@
+"""The shell around the engine: one pass (``sync``) or for ever (``run``), until a signal stops it."""
+
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+
+from ingestor.app.signals import Wishes
+from ingestor.app.wiring import Running, lock_path
+from ingestor.config.models import Config
+from ingestor.core.backoff import LONGEST as LONGEST_WAIT
+from ingestor.core.decisions import NEVER
+from ingestor.core.error_text import describe
+from ingestor.ports import NeedsHuman
+from ingestor.state import run_status, running_config
+from ingestor.state.reports import Reports
+from ingestor.state.run_status import Listing, Live
+
+log = logging.getLogger("ingestor")
+
+TICK = 1.0  # seconds: how soon a signal or a changed config is noticed, at the latest
+ENOUGH = 5000  # tokens that tell how fast this machine embeds
+PUT_BACK = 5.0  # seconds by which a clock is put back before anybody minds
+PATIENCE = 30.0  # seconds that a sync waits for what failed to succeed
+
+
+@dataclass
+class Loop:
+    """Steps the engine; ``watcher`` is shown how far it is, about once a second."""
+
+    running: Running
+    wishes: Wishes
+    watcher: Callable[[Live], None]
+    started: float = field(default_factory=time.time)
+    _shown: Live = field(default_factory=Live)
+    _now: float = 0.0  # POSIX seconds, at the last step
+    _complained: str = ""
+    _outdated: bool = False  # what is to be kept in step is another now, and the engine has not heard of it
+
+    def __post_init__(self) -> None:
+        self.running.engine.writer.stopping = lambda: self.wishes.stop
+
+    def sync(self) -> None:
+        """Until everything is settled or quarantined, or what failed has failed for our whole patience."""
+        running = self.running
+        engine = running.engine
+        running.configure(watch=False)
+        engine.journal.hasten()
+        done, deadline = None, NEVER
+        while not self.wishes.stop:
+            stepped = self._step(watch=False)
+            before, done = done, (asdict(engine.writer.tally), running.embedding.texts, running.answers.calls)
+            deadline = deadline if done == before else NEVER
+            if stepped and not (engine.resting() or engine.writer.paused()):
+                continue
+            deadline = min(deadline, time.time() + PATIENCE)
+            if time.time() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):
+                break
+        engine.flush()
+        self._remember_rate()
+        self._show()
+
+    def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
+        """Until told to stop. ``reloaded``: the new config, if any; ``settled``: called at the first rest."""
+        engine, rested = self.running.engine, False
+        engine.journal.wait_until(time.time() + LONGEST_WAIT)
+        self.running.configure(watch=True)
+        while not self.wishes.stop:
+            stepped = self._step(watch=True)
+            if self.running.collections.tick():  # how it ended, and what that did, nobody knows
+                engine.scanner.look_again()
+            if stepped and not rested and engine.resting():
+                rested = True
+                self._remember_rate()
+                settled(self.live())
+            config = reloaded()
+            if config is not None:
+                self._take_over(config)
+        engine.flush()
+        self._remember_rate()
+
+    def _take_over(self, config: Config) -> None:
+        try:
+            self.running = self.running.reconfigured(config)
+        except Exception as error:
+            trace = None if isinstance(error, NeedsHuman) else error
+            log.error("the changed config is not taken over, the old one stays: %s", error, exc_info=trace)
+            return
+        self._outdated = True
+        running_config.keep(config, time.time())
+
+    def _advance(self) -> bool:
+        running = self.running
+        return running.transitions.advance(
+            running.parts.config.rechunk, running.engine.scanner.listed, running.engine.busy()
+        )
+
+    def live(self) -> Live:
+        """How far the work is."""
+        engine, embedding = self.running.engine, self.running.embedding
+        sources = [entry.source for entry in engine.in_flight.values()]
+        return Live(
+            started=self.started,
+            at=time.time(),
+            pid=os.getpid(),
+            in_flight={str(source): sources.count(source) for source in set(sources)},
+            waiting=Reports(engine.journal).due(),
+            tally=asdict(engine.writer.tally),
+            texts=embedding.texts,
+            tokens=embedding.tokens,
+            embedding_seconds=embedding.seconds,
+            chroma=self.running.collections.address,
+            listing={
+                str(name): Listing(one.since, one.seen, one.at)
+                for name, one in engine.scanner.under_way().items()
+            },
+            isolation=self.running.parts.isolation.level,
+        )
+
+    def _remember_rate(self) -> None:
+        """What plans reckon with, where enough was embedded to tell."""
+        embedding = self.running.embedding
+        if embedding.tokens >= ENOUGH:
+            rate = embedding.tokens / max(embedding.seconds, 1e-6)
+            self.running.engine.journal.set("tokens_per_second", f"{rate:.1f}")
+
+    def _step(self, *, watch: bool) -> bool:
+        """One step of the engine; a full disk or a locked journal is waited out: nothing is lost."""
+        engine = self.running.engine
+        try:
+            self._mind_the_clock()
+            engine.step(max(0.0, min(TICK, engine.wake_at() - time.time())))
+            self._outdated |= self._advance()
+            if self._outdated:
+                self.running.configure(watch=watch)
+                self._outdated = False
+            if time.time() - self._shown.at >= TICK:
+                self._require_state()
+                self._show()
+        except (sqlite3.OperationalError, OSError) as error:
+            self._complain(error)
+            time.sleep(TICK)
+            return False
+        if self._complained:
+            log.info("the state folder can be written again")
+            self._complained = ""
+        return True
+
+    def _mind_the_clock(self) -> None:
+        """What waits for a time that is now far ahead is not to wait for it."""
+        before, self._now = self._now, time.time()
+        if self._now > before - PUT_BACK:
+            return
+        log.warning("the clock was put back by %.0f s: what waited is done now", before - self._now)
+        self._shown = replace(self._shown, at=0.0)
+        self._outdated = True  # so all sources are listed anew
+        self.running.engine.writer.wait_no_longer()
+        self.running.engine.journal.wait_until(self._now + LONGEST_WAIT)
+
+    def _require_state(self) -> None:
+        """Raises NeedsHuman where the folder is gone: what is written into open files is lost with them."""
+        lock = lock_path(self.running.parts.config)
+        if not lock.exists():
+            raise NeedsHuman(
+                f"{lock.parent} was removed, moved or unmounted while this ran: put it back and start "
+                "again; if it is lost, move Chroma's folder away as well, and all is indexed anew"
+            )
+
+    def _complain(self, error: Exception) -> None:
+        """Once, not at every try."""
+        if describe(error) != self._complained:
+            self._complained = describe(error)
+            folder = self.running.parts.config.state
+            log.error(
+                "the state folder %s can't be written, trying again until it can: %s", folder, describe(error)
+            )
+
+    def _show(self) -> None:
+        before, now = self._shown, self.live()
+        if replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now:
+            run_status.write(self.running.parts.config.state, now)
+            self.watcher(now)
+        elif now.listing:  # it may take long to find the first document
+            self.watcher(now)
+        self._shown = now  # last: what could not be written is tried again

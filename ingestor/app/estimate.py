@@ -1,0 +1,126 @@
+"""What a sync would do and take, here and now."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ingestor.app import plan as planning
+from ingestor.app.handover import rehearsed, renamed
+from ingestor.app.plan import Plan, Recorder
+from ingestor.app.queries import is_running, journal_of, unusable
+from ingestor.app.recipe_changes import Outlook, disk, outlook
+from ingestor.app.renames import Renames
+from ingestor.app.wiring import Parts, cache_path, gone_sources, journal_path, leaving
+from ingestor.config.models import Config
+from ingestor.model import SourceName, Vectors
+from ingestor.pipeline.answers import Reckoned
+from ingestor.ports import Embed
+from ingestor.rechunk import policy
+from ingestor.registry import find
+from ingestor.state.cache import VectorCache
+from ingestor.state.journal import Journal
+from ingestor.state.parse_cache import Parses
+
+SAMPLE = 64  # texts embedded to measure the rate where none is known
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A plan with what it would take; ``seconds`` is None where no rate is known."""
+
+    plan: Plan
+    tokens_per_second: float | None
+    seconds: float | None
+    changes: tuple[Outlook, ...] = ()
+    cost: float = 0.0  # of embedding, where the config has a price
+    disk: int = 0  # bytes that the new records take, about
+    leaving: tuple[SourceName, ...] = ()  # sources that are configured no more, whose documents stay
+    renames: Renames = field(default_factory=dict)  # sources that have another name now
+    unusable: Mapping[str, str] = field(default_factory=dict)  # collections, and what is wrong with them
+    running: bool = False  # a daemon, which does it all by itself, or a sync
+
+    @property
+    def complete(self) -> bool:
+        """Whether all was looked at, and nothing is wrong with it."""
+        return not (self.plan.unseen or self.unusable or self.plan.documents["failed"])
+
+
+def make_plan(config: Config) -> Estimate:
+    """Reads the sources; writes nothing, not even a journal where there is none."""
+    parts = Parts(config)
+    cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
+    with journal_or_blank(config) as now, rehearsed(config, now) as journal:
+        width = parts.embedder.dimensions
+        recorder = Recorder(cache, parts.embedder_recipe, width, look_alikes(width))
+        reckoned = Reckoned(cache, parts.tokens.counts)
+        memory = None if cache is None else Parses(cache, learns=False)
+        expected = outlook(parts, journal)
+        sources = [
+            source
+            for each in expected
+            for source in parts.sources(each.serves, each.edition, recorder, reckoned, memory)
+        ]
+        rebuilt = {each.edition for each in expected if each.another}
+        plan = planning.make(journal, sources, recorder, reckoned, parts.tokens.counts, rebuilt)
+        going = leaving(config, journal)
+        for name in going:
+            planning.add_leaving(plan, journal, name)
+        staying = tuple(name for name in gone_sources(config, journal) if name not in going)
+        renames = renamed(config, now)
+        rate = journal.get("tokens_per_second")
+        wrong = unusable(config, journal)
+    if plan.texts and rate is None:
+        rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
+    speed = float(rate) if rate else None
+    return Estimate(
+        plan,
+        speed,
+        plan.tokens / speed if speed else None if plan.tokens else 0.0,
+        tuple(each for each in expected if each.decision.changes or each.another),
+        policy.cost(plan.tokens, config.rechunk),
+        disk(plan.records["added"], plan.added_text, plan.texts, width),
+        staying,
+        renames,
+        wrong,
+        is_running(config),
+    )
+
+
+def look_alikes(dimensions: int) -> Embed:
+    """Vectors for texts that were never embedded: those with words in common are near.
+
+    Measured with all-MiniLM-L6-v2: see docs/commands.md, plan.
+    """
+    plugin = find("embedders", "hashing")
+    narrow = min(max(dimensions, 8), 4096)  # what it can make
+    embed = plugin.build(plugin.options.model_validate({"dimensions": narrow})).embed
+
+    def made(texts: Sequence[str]) -> Vectors:
+        wide: Vectors = np.pad(embed(texts), ((0, 0), (0, max(0, dimensions - narrow))))
+        return wide[:, :dimensions]
+
+    return made
+
+
+def _measure(parts: Parts, sample: list[str]) -> float:
+    parts.embedder.embed(sample[:2])  # loads the model
+    begun = time.monotonic()
+    parts.embedder.embed(sample)
+    return sum(parts.tokens.counts(sample)) / max(1e-6, time.monotonic() - begun)
+
+
+@contextmanager
+def journal_or_blank(config: Config) -> Iterator[Journal]:
+    """For commands that look, also where nothing was ingested yet."""
+    if journal_path(config).exists():
+        with journal_of(config) as journal:
+            yield journal
+        return
+    journal = Journal.blank()
+    try:
+        yield journal
+    finally:
+        journal.close()

@@ -1,0 +1,160 @@
+"""The collections that Chroma has, whoever's they are; and the two ways in which a person disposes of one."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Literal
+
+from ingestor.app.estimate import journal_or_blank
+from ingestor.app.queries import BadRequest, collections_of
+from ingestor.chroma.backend import Collections
+from ingestor.chroma.collections import Described
+from ingestor.config.models import Config
+from ingestor.rechunk.recipes import strategies_and_model, unpacked
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+from ingestor.state.rows import Edition
+
+Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionInfo:
+    """One collection. ``role``: what it is for among those of its name; None where the journal has none.
+
+    ``state``: the mark of the state that wrote it; ``in_config``: whether the config's sources feed it;
+    ``documents``: of this state, in it. ``records`` is None where Chroma can't count them, for ``trouble``.
+    """
+
+    name: str
+    owner: Owner
+    state: str | None
+    role: Literal["live", "building", "previous"] | None
+    in_config: bool
+    documents: int
+    records: int | None
+    strategies: tuple[str, ...]
+    model: str | None
+    dimensions: int | None
+    trouble: str | None
+    uuid: str
+
+
+def list_collections(config: Config) -> list[CollectionInfo]:
+    """By name."""
+    with _opened(config) as (journal, collections):
+        return _infos(config, journal, collections)
+
+
+def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
+    """Raises BadRequest unless it is ours and in no use, or ``not_ours`` is said of one that is not."""
+    with _opened(config) as (journal, collections):
+        found = _named(_infos(config, journal, collections), name)
+        if (
+            why := _kept(found, config) if found.owner == "this ingestor" else _guarded(found, not_ours)
+        ) is not None:
+            raise BadRequest(why)
+        collections.delete_any(found.uuid)
+        for edition in Editions(journal).all():
+            if edition.uuid == found.uuid and edition.role == "live":
+                Editions(journal).forget(edition.name)
+        return found
+
+
+def adopt(config: Config, name: str) -> CollectionInfo:
+    """The collection of a lost state makes room for ours. Raises BadRequest where that is not what it is."""
+    if name not in config.collections:
+        raise BadRequest(f"no source of the config feeds {name!r}; known: {', '.join(config.collections)}")
+    with _opened(config) as (journal, collections):
+        found = _named(_infos(config, journal, collections), name)
+        if found.owner == "this ingestor":
+            raise BadRequest(f"collection {name!r} is this ingestor's already")
+        if found.owner == "not ingestor":
+            raise BadRequest(_guarded(found, not_ours=False) or "")
+        collections.delete_any(found.uuid)
+        journal.set("asked", token_hex(8))  # a daemon lists again, and finds that the name is free
+        return found
+
+
+def _kept(found: CollectionInfo, config: Config) -> str | None:
+    """Why one of ours is not deleted, or None."""
+    if found.role == "building":
+        return f"collection {found.name!r} is being built: it takes the place of the one that readers see"
+    if found.role == "previous":
+        return (
+            f"collection {found.name!r} is kept for `ingestor rollback`, and goes by itself "
+            f"{config.rechunk.grace:.0f} s after the swap (rechunk.grace)"
+        )
+    if found.in_config:
+        return f"collection {found.name!r} is what readers see, and sources in the config feed it"
+    if found.documents:
+        return (
+            f"collection {found.name!r} holds {found.documents} documents of sources that left the config: "
+            "run `ingestor apply` first, which removes them"
+        )
+    return None
+
+
+def _guarded(found: CollectionInfo, not_ours: bool) -> str | None:
+    """Why one that is not ours is not deleted, or None."""
+    if not_ours:
+        return None
+    whose = "another ingestor wrote" if found.owner == "another ingestor" else "no ingestor wrote"
+    return (
+        f"collection {found.name!r} holds {found.records} records that {whose}. If you are sure that nobody "
+        f"needs them, run: ingestor collections --delete {found.name} --not-ours"
+    )
+
+
+def _named(all_: Sequence[CollectionInfo], name: str) -> CollectionInfo:
+    found = next((one for one in all_ if one.name == name), None)
+    if found is None:
+        known = ", ".join(one.name for one in all_)
+        raise BadRequest(f"Chroma has no collection {name!r}; known: {known or 'none'}")
+    return found
+
+
+def _infos(config: Config, journal: Journal, collections: Collections) -> list[CollectionInfo]:
+    editions = {edition.uuid: edition for edition in Editions(journal).all()}
+    return [_one(config, journal, found, editions.get(found.uuid)) for found in collections.described()]
+
+
+def _one(config: Config, journal: Journal, found: Described, edition: Edition | None) -> CollectionInfo:
+    ours = found.owner == journal.owner
+    known = edition if ours else None
+    made_by = unpacked(known.choices) if known is not None and known.choices is not None else None
+    strategies, model = strategies_and_model(made_by) if made_by is not None else ((), None)
+    return CollectionInfo(
+        name=found.name,
+        owner="this ingestor" if ours else "another ingestor" if found.owner else "not ingestor",
+        state=found.owner,
+        role=_role(known),
+        in_config=(known.serves if known else found.name) in config.collections,
+        documents=_documents(journal, known) if known else 0,
+        records=found.records,
+        strategies=strategies or ((found.strategy,) if found.strategy else ()),
+        model=model or found.model,
+        dimensions=found.dimensions,
+        trouble=found.trouble,
+        uuid=found.uuid,
+    )
+
+
+def _documents(journal: Journal, edition: Edition) -> int:
+    query = "SELECT COUNT(*) FROM documents WHERE collection = ?"
+    return int(journal.select(query, (edition.name,))[0][0])
+
+
+def _role(edition: Edition | None) -> Literal["live", "building", "previous"] | None:
+    if edition is None or edition.role == "dropped":
+        return None
+    return "previous" if edition.role == "retired" else edition.role
+
+
+@contextmanager
+def _opened(config: Config) -> Iterator[tuple[Journal, Collections]]:
+    """Also where nothing was ingested yet, or the state is lost: nothing in Chroma is ours then."""
+    config.state.mkdir(parents=True, exist_ok=True)  # where the log of a server goes
+    with journal_or_blank(config) as journal, collections_of(config, journal) as collections:
+        yield journal, collections

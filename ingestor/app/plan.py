@@ -1,0 +1,287 @@
+"""What a sync would do, found out by doing all of it but the embedding and the writing."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ingestor.core.decisions import Scope, after_failure, sudden_loss
+from ingestor.core.error_text import describe
+from ingestor.core.fingerprint import text_digest
+from ingestor.model import (
+    Chunking,
+    CollectionName,
+    Document,
+    DocumentId,
+    Fingerprint,
+    Item,
+    SourceName,
+    Sums,
+    Vectors,
+)
+from ingestor.pipeline import listing
+from ingestor.pipeline.answers import Reckoned
+from ingestor.pipeline.listing import Listing, Source
+from ingestor.pipeline.prepare import Job, Prepared, prepare
+from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient, Unsupported
+from ingestor.state.cache import VectorCache
+from ingestor.state.journal import Journal
+from ingestor.state.reports import Reports
+from ingestor.state.rows import Entry
+from ingestor.state.sources import SourceRows
+
+OTHERWISE = ("added", "changed", "moved", "rebuilt", "quarantined", "unsupported", "failed")
+MOVING = ("added", "changed", "rebuilt", "removed")  # what moves a number of the collection
+
+
+@dataclass(slots=True)
+class Plan:
+    """Counts; ``texts`` and ``tokens`` are those that the model would have to embed, after the cache.
+
+    ``asks`` counts the questions to language models that are not answered yet, ``prompt_tokens`` what they
+    would read, and ``cost`` what that would cost.
+
+    Where a strategy cuts by vectors or answers that are not there yet, or by a number of the collection,
+    which every change moves, the counts of ``records`` are an estimate: ``cuts_known`` is False. ``texts``
+    and ``tokens`` are ``exact`` all the same where all that is embedded is what the strategy compares.
+    """
+
+    documents: Counter[str] = field(default_factory=Counter)
+    records: Counter[str] = field(default_factory=Counter)
+    texts: int = 0
+    tokens: int = 0
+    asks: int = 0
+    prompt_tokens: int = 0
+    cost: float = 0.0
+    exact: bool = True
+    cuts_known: bool = True
+    added_text: int = 0  # bytes of the added records' texts
+    problems: list[tuple[str, str]] = field(default_factory=list)  # (document or source, reason)
+    unseen: dict[str, str] = field(default_factory=dict)  # sources that could not be listed whole, and why
+    sources: dict[str, Counter[str]] = field(default_factory=dict)
+
+
+class Recorder:
+    """Stands in for the embedder: answers from the cache, and notes what it would have to embed.
+
+    What is not in the cache is answered by ``guess``, whose vectors must differ as texts do: with one vector
+    for all of them nothing would be cut. ``blind``: the document at hand was given a vector that is a guess.
+    ``guessed``: a text was asked for after that, which another vector might have made another one.
+    """
+
+    def __init__(self, cache: VectorCache | None, recipe: Fingerprint, dimensions: int, guess: Embed) -> None:
+        self._cache, self._recipe, self._dimensions, self._guess = cache, recipe, dimensions, guess
+        self.missing: dict[str, str] = {}  # text by digest
+        self.blind = self.guessed = False
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        if not texts:
+            return np.zeros((0, self._dimensions), np.float32)
+        digests = [text_digest(text) for text in texts]
+        found = self._cache.get(self._recipe, digests) if self._cache is not None else {}
+        missing = {str(d): text for d, text in zip(digests, texts, strict=True) if d not in found}
+        self.missing.update(missing)
+        self.guessed |= self.blind
+        self.blind |= bool(missing)
+        guesses = dict(zip(missing, self._guess(list(missing.values())), strict=True)) if missing else {}
+        vectors = [found[d] if d in found else guesses[str(d)] for d in digests]
+        return np.array(vectors, np.float32).reshape(-1, self._dimensions)
+
+
+class Watched:
+    """A chunker of which is known, when it is done, what its chunks rest upon."""
+
+    def __init__(self, chunker: Chunker, recorder: Recorder) -> None:
+        self._chunker, self._recorder = chunker, recorder
+        self.blind = False  # some document was cut by vectors that are none
+        self.encoded = False  # the texts of some document's chunks are embedded
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        self._recorder.blind = False
+        made = self._chunker.chunk(document, embed, others)
+        self.blind |= self._recorder.blind
+        self.encoded |= made.vectors is None
+        return made
+
+
+def make(
+    journal: Journal,
+    sources: Sequence[Source],
+    recorder: Recorder,
+    reckoned: Reckoned,
+    count_tokens: Callable[[Sequence[str]], list[int]],
+    rebuilt: Container[CollectionName] = (),
+    progress: Callable[[str], None] = lambda key: None,
+) -> Plan:
+    """``sources`` must embed through ``recorder`` and ask through ``reckoned``. Touches nothing.
+
+    ``rebuilt``: editions that will take another one's place.
+    """
+    plan = Plan()
+    for source in sources:
+        if SourceRows(journal).of(source.name).paused is not None:
+            plan.problems.append((source.name, "it is paused: nothing is done for it"))
+            continue
+        watched = Watched(source.tools.chunker, recorder)
+        looked_at = replace(source, tools=replace(source.tools, chunker=watched))
+        try:
+            counts = _plan_source(plan, journal, looked_at, source.collection in rebuilt, progress)
+        except (NeedsHuman, Transient, OSError) as error:
+            plan.unseen[source.name] = describe(error)
+            continue
+        moved = source.tools.statistic is not None and any(counts[kind] for kind in MOVING)
+        plan.cuts_known &= not (watched.blind or moved)
+        plan.exact &= not (moved and watched.encoded)
+    plan.texts = len(recorder.missing)
+    plan.tokens = sum(count_tokens(list(recorder.missing.values())))
+    plan.asks, plan.prompt_tokens, plan.cost = reckoned.calls, reckoned.prompt_tokens, reckoned.cost
+    plan.cuts_known &= not plan.asks
+    plan.exact &= not (plan.asks or recorder.guessed)
+    return plan
+
+
+def _plan_source(
+    plan: Plan, journal: Journal, source: Source, rebuilt: bool, progress: Callable[[str], None]
+) -> Counter[str]:
+    known = journal.wanted_versions(source.name, source.collection)
+    found = listing.take(source, Scope(), known)
+    if found.trouble is not None:
+        plan.unseen[source.name] = found.trouble
+    if (loss := _sudden_loss(journal, source, found)) is not None:
+        plan.unseen[source.name] = f"{loss}: a sync would remove nothing, and ask"
+        return Counter()
+    before = [] if rebuilt else journal.of_source(source.name)
+    vanished = {e.key: e for e in before if _leaves(e, source, found)}
+    counts: Counter[str] = Counter()
+    adopted: set[int] = set()
+
+    alike: defaultdict[tuple[str, str | None], list[Entry]] = defaultdict(list)
+    for gone_entry in vanished.values():
+        alike[gone_entry.collection, gone_entry.digest].append(gone_entry)
+
+    def predecessor(collection: str, digest: str) -> Entry | None:
+        return next((e for e in alike[collection, digest] if e.row not in adopted), None)
+
+    due = _due(journal, source, found)
+    counts += _set_aside(journal, source, {*vanished, *(entry.key for entry in due)})
+    for entry in due:
+        progress(entry.key)
+        try:
+            prepared = prepare(Job(entry), source.tools, predecessor)
+        except Unsupported:
+            counts["unsupported"] += 1
+            continue
+        except BadDocument as error:
+            counts["quarantined"] += 1
+            plan.problems.append((entry.key, str(error)))
+            continue
+        except NeedsHuman:
+            raise
+        except Exception as error:  # noqa: BLE001 - a sync would try this document again
+            counts["failed"] += 1
+            plan.problems.append((entry.key, after_failure(error, 0, 0.0, 0.0, "").reason))
+            continue
+        adopted.add(prepared.receipt.row)
+        counts["rebuilt" if rebuilt else _kind(entry, prepared)] += 1
+        _add(plan, prepared)
+    gone = [entry for entry in vanished.values() if entry.row not in adopted]
+    counts["removed"] += len(gone)
+    plan.records["dropped"] += sum(len(entry.known) for entry in gone)
+    counts["unchanged"] += found.changes.listed - sum(counts[kind] for kind in OTHERWISE)
+    plan.sources[source.name] = counts
+    plan.documents += counts
+    return counts
+
+
+def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None:
+    """Why a sync would not believe this listing."""
+    row = SourceRows(journal).of(source.name)
+    moved_root = row.identity not in (None, found.identity)
+    reason = sudden_loss(found.changes, found.known, row.documents, source.max_loss, moved_root)
+    return None if row.accepted else reason
+
+
+def _set_aside(journal: Journal, source: Source, but: Container[str]) -> Counter[str]:
+    """Documents that stay quarantined or unsupported, without those that are looked at again."""
+    kept = (each for each in Reports(journal).documents(source.name) if each.collection == source.collection)
+    aside = ("quarantined", "unsupported")
+    return Counter(each.state for each in kept if each.state in aside and each.document not in but)
+
+
+def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:
+    """Its documents go: it is configured no more."""
+    gone = journal.of_source(name)
+    plan.sources[name] = Counter(removed=len(gone))
+    plan.documents["removed"] += len(gone)
+    plan.records["dropped"] += sum(len(entry.known) for entry in gone)
+
+
+def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
+    """How many documents the source and the journal disagree about, and why not all could be seen."""
+    known = journal.wanted_versions(source.name, source.collection)
+    try:
+        found = listing.take(source, Scope(), known)
+    except (NeedsHuman, Transient, OSError) as error:
+        return 0, describe(error)
+    gone = sum(_leaves(entry, source, found) for entry in journal.of_source(source.name))
+    return gone + len(_due(journal, source, found)), found.trouble
+
+
+def _leaves(entry: Entry, source: Source, found: Listing) -> bool:
+    return entry.item is None or entry.collection != source.collection or entry.key in found.changes.vanished
+
+
+def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
+    """Entries as they will be once the listing is taken over, of those that would be worked on."""
+    rows = {entry.key: entry for entry in journal.of_feed(source.feed)}
+    changed = {item.key: item for item in found.changes.changed}
+    gone = set(found.changes.vanished)
+    due = [
+        replace(entry, item=changed.get(key, entry.item))
+        for key, entry in rows.items()
+        if key not in gone and (key in changed or _unsettled(entry, source))
+    ]
+    return due + [_new(source, item) for key, item in changed.items() if key not in rows]
+
+
+def _unsettled(entry: Entry, source: Source) -> bool:
+    if entry.item is None:
+        return False
+    recipe = source.tools.recipe(entry.parser or "")
+    return entry.done_version != entry.item.version or entry.done_recipe != recipe
+
+
+def _new(source: Source, item: Item) -> Entry:
+    nobody = DocumentId(f"new document {item.key}")
+    return Entry(
+        row=-1,
+        document_id=nobody,
+        source=source.name,
+        collection=source.collection,
+        key=item.key,
+        item=item,
+        done_version=None,
+        done_recipe=None,
+        facts=None,
+        digest=None,
+        parser=None,
+        attempts=0,
+    )
+
+
+def _kind(entry: Entry, prepared: Prepared) -> str:
+    if prepared.intent.predecessor is not None:
+        return "moved"
+    if entry.digest is None:
+        return "added"
+    return "changed" if prepared.intent.slots else "unchanged"
+
+
+def _add(plan: Plan, prepared: Prepared) -> None:
+    records, text = plan.records, sum(len(record.text.encode()) for record in prepared.records)
+    plan.added_text += text * prepared.added // max(1, len(prepared.records))
+    records["added"] += prepared.added
+    records["replaced"] += len(prepared.records) - prepared.added
+    records["patched"] += len(prepared.patches)
+    records["dropped"] += len(prepared.drops)

@@ -1,0 +1,254 @@
+"""What the commands that look ask for. They read the journal beside a running daemon, and change nothing."""
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from ingestor.app.status import Status, gather
+from ingestor.app.wiring import Parts, journal_path, lock_path
+from ingestor.chroma.backend import Collections, reachable
+from ingestor.chroma.client import Unreachable
+from ingestor.chroma.folder import LOCK
+from ingestor.config.models import Config, Embedded, Supervised
+from ingestor.model import CollectionName, Hit, Record, Vectors
+from ingestor.pipeline.prepare import record_id
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.state import run_status
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+from ingestor.state.journal import opened as open_journal
+from ingestor.state.lock import Locked, held, noted, patiently
+from ingestor.state.reports import Listed, Reports
+from ingestor.state.rows import Edition, Entry
+from ingestor.state.run_status import Live
+from ingestor.state.running_config import InForce
+
+T = TypeVar("T")
+
+_LOST = re.compile("[\udc80-\udcff]")  # bytes of the command line that are no text there
+
+
+class BadRequest(Exception):
+    """What was asked for is not there, or makes no sense; the message says what would."""
+
+
+@contextmanager
+def journal_of(config: Config) -> Iterator[Journal]:
+    """The journal, which must exist; fine beside a running daemon."""
+    if not _there(journal_path(config)):
+        raise NeedsHuman(f"nothing was ingested yet: {config.state} holds no journal; run: ingestor sync")
+    with open_journal(journal_path(config)) as journal:
+        yield journal
+
+
+def is_running(config: Config) -> bool:
+    """Whether a daemon or a sync holds the state folder."""
+    return _there(lock_path(config)) and held(lock_path(config))
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except PermissionError as error:
+        raise NeedsHuman(
+            f"{path.parent} is closed to this user: only the one who runs ingestor may look into it"
+        ) from error
+
+
+@contextmanager
+def collections_of(config: Config, journal: Journal, patience: float = 30.0) -> Iterator[Collections]:
+    """Chroma for reading: the server of what runs (a daemon, a sync), else one for this command alone.
+
+    ``patience``: seconds to wait for one that starts, or that another command has for itself.
+    """
+
+    def opened(stack: ExitStack) -> Collections:
+        running = is_running(config)
+        parts = Parts(_as_served(config) if running else config)
+        return stack.enter_context(parts.collections(journal, attach=running))
+
+    with ExitStack() as stack:
+        yield patiently(lambda: opened(stack), patience)
+
+
+def _as_served(config: Config) -> Config:
+    """With the address at which Chroma listens now: what runs notes it in its lock on Chroma's folder.
+
+    Raises Locked where it does not listen just now, NeedsHuman where it never does.
+    """
+    chroma, who = config.chroma, f"process {' '.join(noted(lock_path(config))[:1])}"
+    if isinstance(chroma, Embedded):
+        raise NeedsHuman(
+            f"Chroma is inside {who} (embedded: true), which alone can look into it until it ends"
+        )
+    if not isinstance(chroma, Supervised):
+        return config
+    match noted(lock_path(config)), noted(chroma.path / LOCK):
+        case [pid, *_], [holder, host, port] if pid == holder and _listens(host, int(port)):
+            return replace(config, chroma=chroma.model_copy(update={"host": host, "port": int(port)}))
+    raise Locked(
+        f"Chroma is not up: {who}, which runs it, is about to start or end it; try again in a moment"
+    )
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((reachable(host), port), 5).close()
+    except OSError:
+        return False
+    return True
+
+
+def current_status(in_force: InForce) -> Status:
+    """Works whether or not a daemon runs."""
+    status = _status(in_force.config)
+    status.config_error, status.config_since = in_force.error, in_force.since
+    return status
+
+
+def _status(config: Config) -> Status:
+    running, said = is_running(config), run_status.read(config.state)
+    if running and str(said.pid) not in noted(lock_path(config))[:1]:
+        said = Live()  # what runs has just begun, and another one said this
+    if not _there(journal_path(config)):
+        return gather(config, None, said, running, None)
+    with journal_of(config) as journal:
+        try:
+            with collections_of(config, journal, 0 if running else 30) as collections:
+                return gather(config, journal, said, running, collections.probe)
+        except (NeedsHuman, Transient) as error:
+            reason = str(error)
+            return gather(config, journal, said, running, lambda name: reason)
+
+
+def unusable(config: Config, journal: Journal) -> dict[str, str]:
+    """Collections that Chroma does not give us as the journal has them, and why. Makes no folder."""
+    kept = Reports(journal)
+    editions = [one for one in Editions(journal).all() if one.role in ("live", "building") and one.uuid]
+    path = getattr(config.chroma, "path", None)
+    if path is not None and not (path / "chroma.sqlite3").exists():
+        reason = f"it is gone: Chroma has nothing in {path}; a sync writes it again"
+        return {one.serves: reason for one in editions if kept.records(one.name)}
+    if path is not None and not config.state.exists():
+        return {}
+    try:
+        with collections_of(config, journal) as collections:
+            new = [name for name in config.collections if name not in [one.serves for one in editions]]
+            found = {name: _strange(collections, name) for name in new}
+            found |= {one.serves: _doubt(collections, kept, one) for one in editions}
+    except (NeedsHuman, Transient) as error:
+        return dict.fromkeys(config.collections, str(error))
+    return {str(name): reason for name, reason in found.items() if reason is not None}
+
+
+def _strange(collections: Collections, name: CollectionName) -> str | None:
+    """Why a collection that is to be made can't be."""
+    try:
+        collections.existing(name)
+    except NeedsHuman as error:
+        return str(error)
+    return None
+
+
+def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | None:
+    try:
+        index = collections.edition(edition)
+        if index is None:
+            return "it is gone from Chroma; a sync writes it again"
+        before, there, after = kept.sure(edition.name), index.count(), kept.records(edition.name)
+    except (Gone, Torn, NeedsHuman) as error:
+        return str(error)
+    if before <= there <= max(after, kept.records(edition.name)):
+        return None
+    return f"it holds {there:,} records, and the journal says {after:,}; to mend it: ingestor verify --repair"
+
+
+def search(config: Config, text: str, n: int, collection: str, where: dict[str, object] | None) -> list[Hit]:
+    """Nearest first, by the configured embedder."""
+    if not text.strip():
+        raise BadRequest("say what to look for: the text is empty")
+    if _LOST.search(text):
+        raise BadRequest("what to look for is no text in this terminal's encoding; is it set to UTF-8?")
+    with journal_of(config) as journal:
+        if collection not in [edition.serves for edition in live_editions(journal)]:
+            raise _no_collection(journal, collection)
+        parts, vectors = Parts(config), list[Vectors]()
+
+        def ask(collections: Collections) -> list[Hit]:
+            index = collections.existing(CollectionName(collection))
+            if index is None:
+                raise _no_collection(journal, collection)
+            if where:
+                index.check_filter(where)
+            if not vectors:  # last: a model can load for long, and only for a question that makes sense
+                vectors.append(parts.query_vectors([text]))
+            return index.query(vectors[0], n, where)[0]
+
+        try:
+            return _answer(config, journal, ask)
+        except ValueError as error:
+            raise BadRequest(str(error)) from error
+
+
+def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:
+    """What Chroma says, asked once more if it went away meanwhile: the daemon may just have ended."""
+    with suppress(Unreachable), collections_of(config, journal) as collections:
+        return ask(collections)
+    with collections_of(config, journal) as collections:
+        return ask(collections)
+
+
+def live_editions(journal: Journal) -> list[Edition]:
+    """What readers see."""
+    return [edition for edition in Editions(journal).all() if edition.role == "live"]
+
+
+def _no_collection(journal: Journal, wanted: str) -> Exception:
+    known = [edition.serves for edition in live_editions(journal)]
+    if wanted in known:
+        return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it anew")
+    return BadRequest(f"there is no collection {wanted!r}; known: {', '.join(known) or 'none yet'}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A document and its records, in document order."""
+
+    entry: Entry
+    records: list[Record]
+
+
+def shown(config: Config, document: str) -> Shown:
+    with journal_of(config) as journal:
+        entry = find_documents(journal, document)[0]
+        ids = [record_id(entry.document_id, known.slot) for known in entry.known]
+
+        def read(collections: Collections) -> list[Record]:
+            index = collections.edition(Editions(journal).named(entry.collection))
+            return index.read(ids) if index is not None and ids else []
+
+        records = _answer(config, journal, read)
+        return Shown(
+            entry, sorted(records, key=lambda record: int(str(record.metadata.get("chunk_index") or 0)))
+        )
+
+
+def find_documents(journal: Journal, wanted: str) -> list[Entry]:
+    """By key, path or id. Raises BadRequest when there is none."""
+    wanted = _LOST.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys have such bytes
+    found = journal.named(wanted) or journal.named(str(Path(wanted).absolute()))
+    if not found:
+        raise BadRequest(f"no document {wanted!r}; `ingestor ls` lists them by key")
+    return found
+
+
+def listed(journal: Journal, source: str | None) -> list[Listed]:
+    """Of one source, or of all. Raises BadRequest when there is no such source."""
+    names = journal.sources()
+    if source is not None and source not in names:
+        raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
+    return Reports(journal).documents(source)

@@ -1,0 +1,64 @@
+"""What a config changes about the collections that are there, before anything is done. Reads only."""
+
+import math
+from dataclasses import dataclass, replace
+
+from ingestor.app.wiring import Parts
+from ingestor.model import CollectionName
+from ingestor.rechunk import policy
+from ingestor.rechunk.policy import Decision
+from ingestor.rechunk.recipes import asking_prices
+from ingestor.rechunk.swap import situation
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+
+_PAGE = 4096  # bytes, as SQLite has them
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Of one collection. ``waits``: why it is not done without ``apply``."""
+
+    serves: CollectionName
+    edition: CollectionName  # that the documents would be written to
+    decision: Decision  # as if it were approved
+    chunks: int  # records of the sources that change
+    waits: str
+
+    @property
+    def another(self) -> bool:
+        """Whether a second collection is made, to take the first one's place."""
+        return self.decision.act in ("build", "go_on")
+
+
+def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
+    """One a collection of the config."""
+    return [_outlook(parts, journal, serves) for serves in parts.config.collections]
+
+
+def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
+    wanted, settings = parts.wanted(serves), parts.config.rechunk
+    now, editions = situation(journal, serves, wanted, asking_prices(parts.config, serves)), Editions(journal)
+    decision = policy.decide(replace(now, approved=policy.named(wanted), refused=None), settings)
+    edition = editions.live(serves).name
+    if decision.act == "build":
+        edition = CollectionName(f"{serves}--new")
+    elif decision.act == "go_on":
+        edition = editions.of(serves, "building")[0].name
+    waits = policy.decide(now, settings).why
+    return Outlook(serves, edition, decision, now.chunks, waits)
+
+
+def disk(records: int, text: int, embedded: int, dimensions: int) -> int:
+    """Bytes that so many records, with so many bytes of text in all, and newly embedded texts take.
+
+    Within 11 % of seven collections of 550 to 7,000 records on Chroma 1.5.9, which keeps some thirty rows of
+    metadata for each record, and an index of the text. The rest are rows of the journal and of the cache.
+    """
+    in_chroma = records * (3900 + 4 * dimensions) + 10.5 * text
+    return round(in_chroma + 170 * records + embedded * _cached(2 * dimensions + 100))
+
+
+def _cached(row: int) -> float:
+    """A row shares its page of 4096 bytes with as many others as fit, or takes several."""
+    return _PAGE / (_PAGE // row) if row < _PAGE else _PAGE * math.ceil(row / _PAGE)

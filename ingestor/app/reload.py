@@ -1,0 +1,65 @@
+"""Notices a changed config file, and reads it; a bad one is reported and the old one stays in force."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from time import monotonic
+from typing import Protocol
+
+from ingestor.config.file import load
+from ingestor.config.models import Config, ConfigError
+
+log = logging.getLogger("ingestor")
+
+SETTLE = 1.0  # seconds that a file must rest: half a config can be a valid one with fewer sources
+
+Stamp = tuple[int, int] | None
+
+
+class Asked(Protocol):
+    """``reload``: somebody asked for it (SIGHUP)."""
+
+    reload: bool
+
+
+class Reloader:
+    """Ask ``changed`` now and then. ``seen``: the stamp of the file from before ``config`` was read."""
+
+    def __init__(self, path: Path, env: Mapping[str, str], asked: Asked, config: Config, seen: Stamp) -> None:
+        self._path, self._env, self._asked = path, env, asked
+        self._config, self._seen = config, seen
+        self._last, self._since = seen, monotonic()
+
+    def changed(self) -> Config | None:
+        """The new config, if there is one and it can be taken over while running."""
+        now = stamp(self._path)
+        if now != self._last:
+            self._last, self._since = now, monotonic()
+        ripe = now != self._seen and monotonic() - self._since >= SETTLE
+        if not (ripe or self._asked.reload):
+            return None
+        self._seen, self._asked.reload = now, False
+        try:
+            config = load(self._path, self._env)
+        except ConfigError as error:
+            log.error("the changed config is not taken over, the old one stays:\n%s", error)
+            return None
+        if self._needs_restart(config):
+            log.error("state, chroma and parsing change only with a restart; the old config stays")
+            return None
+        log.info("the config is taken over")
+        self._config = config
+        return config
+
+    def _needs_restart(self, new: Config) -> bool:
+        old = self._config
+        return (old.state, old.chroma, old.parsing) != (new.state, new.chroma, new.parsing)
+
+
+def stamp(path: Path) -> Stamp:
+    """Differs when the file was changed, replaced (also by way of a symlink) or removed."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino

@@ -1,0 +1,189 @@
+"""How everything stands, from the journal, the live file and Chroma; for people and for --json."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from ingestor.app.handover import renamed
+from ingestor.app.renames import Renames
+from ingestor.config.models import Config
+from ingestor.core.decisions import NEVER
+from ingestor.model import CollectionName, SourceName
+from ingestor.rechunk.recipes import strategies_and_model, unpacked
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+from ingestor.state.reports import Reports, Skipped
+from ingestor.state.rows import Edition
+from ingestor.state.run_status import Listing, Live
+from ingestor.state.sources import SourceRows
+from ingestor.state.withdrawals import Withdrawals
+
+
+@dataclass(slots=True)
+class SourceStatus:
+    """Documents by state; times are POSIX seconds."""
+
+    settled: int = 0
+    due: int = 0  # new, changed or gone, and those that wait for another try
+    waiting: int = 0  # the latter alone
+    in_flight: int = 0
+    quarantined: int = 0
+    unsupported: dict[str, int] = field(default_factory=dict)  # by ending of the name: no parser reads them
+    last_scan: float | None = None
+    held: str | None = None
+    paused: float | None = None  # since when
+    trouble: str | None = None  # why not everything could be listed
+    configured: bool = True
+    renamed_from: str | None = None  # whose documents the next pass hands over to it
+    listing: Listing | None = None  # under way
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A document that failed; ``next_try`` is None where only a change helps."""
+
+    source: str
+    document: str
+    reason: str
+    attempts: int
+    next_try: float | None
+    quarantined: bool
+
+
+@dataclass(slots=True)
+class CollectionStatus:
+    """``healthy``: it counts and answers; None where nobody could ask. ``records``: by the journal."""
+
+    records: int = 0
+    healthy: bool | None = None
+    reason: str | None = None
+    waits: str | None = None  # why a changed config is not applied to it
+    delayed: str | None = None  # what keeps the collection that is to take its place from it
+    built: tuple[int, int] | None = None  # documents of the collection that is to take its place: done, of
+    old_until: float | None = None  # POSIX seconds: so long `rollback` can bring back what it was
+    strategy: str = ""  # by which its documents are cut; several, where its sources differ
+    model: str = ""  # by which they are embedded
+
+
+@dataclass(slots=True)
+class Status:
+    running: bool = False
+    started: float | None = None  # POSIX seconds; None where nothing runs
+    chroma: str = ""
+    config_error: str | None = None  # why the config file is not what the program runs with
+    config_since: float | None = None  # POSIX seconds: since when it runs with what it has, if that differs
+    sources: dict[str, SourceStatus] = field(default_factory=dict)
+    collections: dict[str, CollectionStatus] = field(default_factory=dict)
+    failures: list[Failed] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    embedded_texts: int = 0  # by this run, or the last one; the rates are while the model worked
+    texts_per_second: float | None = None
+    tokens_per_second: float | None = None
+    isolation: str = (
+        ""  # how parsers are confined by this run, or the last one that parsed; "" where none did
+    )
+
+    @property
+    def sound(self) -> bool:
+        """The daemon runs, no source is held and every collection answers."""
+        held = any(source.held for source in self.sources.values())
+        sick = any(collection.healthy is False for collection in self.collections.values())
+        return self.running and not held and not sick
+
+
+def gather(
+    config: Config,
+    journal: Journal | None,
+    live: Live,
+    running: bool,
+    probe: Callable[[CollectionName], str | None] | None,
+) -> Status:
+    """``probe``: why a collection is sick, or None; itself None where Chroma can't be asked."""
+    status = Status(running, embedded_texts=live.texts, isolation=live.isolation)
+    if running:
+        status.started, status.chroma = live.started or None, live.chroma
+    if live.embedding_seconds:
+        status.texts_per_second = round(live.texts / live.embedding_seconds, 1)
+        status.tokens_per_second = round(live.tokens / live.embedding_seconds, 1)
+    for source in config.sources:
+        status.sources[source.name] = SourceStatus()
+        status.collections[source.collection] = CollectionStatus()
+    for name in config.collections:
+        _add_means(status.collections[name], *_configured(config, name))
+    if journal is not None:
+        _add_sources(status, journal, live if running else Live(), renamed(config, journal))
+        _add_collections(status, journal, probe, config.rechunk.grace)
+    return status
+
+
+def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames) -> None:
+    unseen = {edition.name for edition in Editions(journal).all() if edition.role != "live"}
+    for name, collection, state, documents in Reports(journal).counts():
+        if collection in unseen or state == "unsupported":
+            continue
+        called = renames.get(SourceName(name), name)
+        source = status.sources.setdefault(called, SourceStatus(configured=False))
+        source.renamed_from = name if called != name else source.renamed_from
+        shown = state if state in ("settled", "quarantined") else "due"
+        setattr(source, shown, getattr(source, shown) + documents)
+        source.waiting += documents if state == "waiting" else 0
+    for name, source in status.sources.items():
+        row = SourceRows(journal).of(SourceName(source.renamed_from or name))
+        source.last_scan, source.held, source.trouble = row.last_scan, row.held, row.trouble
+        source.held = source.held or Withdrawals(journal).kept(SourceName(source.renamed_from or name))
+        source.paused = row.paused
+        source.in_flight = live.in_flight.get(name, 0)
+        source.listing = live.listing.get(name)
+    status.skipped = Reports(journal).skipped()
+    for kind in status.skipped:
+        called = renames.get(SourceName(kind.source), kind.source)
+        source = status.sources.setdefault(called, SourceStatus(configured=False))
+        source.unsupported[kind.kind] = kind.documents
+    status.failures = [
+        Failed(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)
+        for source, key, reason, attempts, retry_at, quarantined, _ in Reports(journal).failures()
+    ]
+
+
+def _add_collections(
+    status: Status, journal: Journal, probe: Callable[[CollectionName], str | None] | None, grace: float
+) -> None:
+    for edition in Editions(journal).all():
+        name, records = edition.serves, Reports(journal).records(edition.name)
+        if edition.role != "live":
+            _add_edition(status, journal, edition, grace)
+            continue
+        if name not in status.collections and not records:
+            continue
+        collection = status.collections.setdefault(name, CollectionStatus())
+        collection.records = records
+        if edition.choices is not None:
+            _add_means(collection, *strategies_and_model(unpacked(edition.choices)))
+        collection.waits = journal.get(f"waits:{name}") or None
+        collection.delayed = journal.get(f"delayed:{name}") or None
+        if probe is not None and edition.uuid is not None:
+            collection.reason = probe(edition.shown)
+            collection.healthy = collection.reason is None
+
+
+def _add_edition(status: Status, journal: Journal, edition: Edition, grace: float) -> None:
+    """One that is to take the place of the live one, or that had it before."""
+    collection = status.collections.setdefault(edition.serves, CollectionStatus())
+    if edition.role == "building":
+        counts = [
+            (state, number) for _, name, state, number in Reports(journal).counts() if name == edition.name
+        ]
+        done = sum(number for state, number in counts if state in ("settled", "quarantined"))
+        collection.built = done, sum(number for _, number in counts)
+    elif edition.role == "retired":
+        collection.old_until = edition.since + grace
+
+
+def _add_means(collection: CollectionStatus, strategies: Iterable[str], model: str) -> None:
+    collection.strategy, collection.model = ", ".join(sorted(set(strategies))), model
+
+
+def _configured(config: Config, name: CollectionName) -> tuple[list[str], str]:
+    """Strategies and model that the config wants."""
+    strategies = [source.chunking.plugin.kind for source in config.sources if source.collection == name]
+    embedding = config.embedding
+    return strategies, str(getattr(embedding.options, "model", None) or embedding.plugin.kind)

@@ -1,0 +1,155 @@
+"""The command ``verify``. It changes nothing but with ``--repair``, which takes the daemon's place."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ingestor.app import plan as planning
+from ingestor.app import verify
+from ingestor.app.daemon import Loop
+from ingestor.app.queries import collections_of, journal_of, live_editions
+from ingestor.app.signals import Wishes
+from ingestor.app.wiring import Parts, cache_path, lock_path, opened
+from ingestor.chroma.backend import Collections
+from ingestor.chroma.folder import move_aside
+from ingestor.config.models import Config, Embedded, Supervised
+from ingestor.model import CollectionName, Fingerprint
+from ingestor.ports import NeedsHuman, Torn, Transient
+from ingestor.rechunk.recipes import unpacked
+from ingestor.state.cache import VectorCache
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+from ingestor.state.lock import hold
+from ingestor.state.reports import Reports
+from ingestor.state.rows import Edition
+
+
+@dataclass(slots=True)
+class Verification:
+    """``unsettled``: documents that sources and journal disagree about; a sync is due, nothing is broken.
+
+    ``unseen``: sources that could not be compared, or not whole, and why.
+    """
+
+    checked: int = 0
+    missing: int = 0
+    orphaned: int = 0
+    stale: int = 0
+    wrong_metadata: int = 0
+    unreachable: int = 0
+    unsettled: int = 0
+    repaired: bool = False
+    aside: str | None = None  # where Chroma's folder was moved to
+    broken: dict[str, str] = field(default_factory=dict)
+    unseen: dict[str, str] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        return not (self.damaged or self.unsettled or self.unseen)
+
+    @property
+    def damaged(self) -> bool:
+        """Whether ``--repair`` would help."""
+        counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable)
+        return any(counts) or bool(self.broken)
+
+
+def verified(config: Config, repair: bool, rebuild: bool = False) -> Verification:
+    """With ``repair`` what is off is written again, then all is looked at once more.
+
+    With ``rebuild``, too, Chroma's folder is moved aside first, so that everything is written again.
+    """
+    if not repair:
+        return _verify(config)
+    aside = _moved_aside(config) if rebuild else None
+    before = _mend(config)
+    after = _verify(config)
+    after.repaired = rebuild or not before.clean
+    after.aside = None if aside is None else str(aside)
+    return after
+
+
+def _moved_aside(config: Config) -> Path | None:
+    """Where Chroma's damaged folder is now. Raises NeedsHuman where Chroma is another's, or in use."""
+    if not isinstance(config.chroma, Supervised | Embedded):
+        raise NeedsHuman(
+            "--rebuild is for a Chroma of ingestor's own, and the config names a server: mend that server's "
+            "data there, then run `ingestor sync`, which writes what is missing"
+        )
+    config.state.mkdir(parents=True, exist_ok=True)
+    with hold(lock_path(config)):
+        return move_aside(config.chroma.path)
+
+
+def _verify(config: Config) -> Verification:
+    parts, report = Parts(config), Verification()
+    with journal_of(config) as journal, collections_of(config, journal) as collections:
+        cache = VectorCache(cache_path(config), config.cache_size)
+        for edition in live_editions(journal):
+            found = _examine(journal, collections, edition, cache)
+            _count(report, edition.serves, found)
+        cache.close()
+    with journal_of(config) as journal:  # sources can take long, and others may want Chroma
+        _compare_sources(report, parts, journal)
+    return report
+
+
+def _examine(
+    journal: Journal, collections: Collections, edition: Edition, cache: VectorCache
+) -> verify.Findings:
+    try:
+        index = collections.edition(edition)
+        if index is None:
+            records = Reports(journal).records(edition.name)
+            return verify.Findings(
+                broken=f"it does not exist, {records} records are lost" if records else None
+            )
+        return verify.examine(journal, index, edition.name, cache, Fingerprint(edition.embedder or ""))
+    except Torn as error:
+        return verify.Findings(broken=str(error))
+    except Transient:
+        reason = collections.revived()
+        if reason is None:
+            raise
+        return verify.Findings(broken=f"Chroma can't read it: {reason}")
+
+
+def _count(report: Verification, name: CollectionName, found: verify.Findings) -> None:
+    report.checked += found.checked
+    for kind in ("missing", "orphaned", "stale", "wrong_metadata", "unreachable"):
+        ids = getattr(found, kind)
+        setattr(report, kind, getattr(report, kind) + len(ids))
+        report.examples += [f"{name}: {kind}: {id_}" for id_ in ids[:5]]
+    if found.broken is not None:
+        report.broken[name] = found.broken
+
+
+def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> None:
+    for serves in parts.config.collections:
+        live = Editions(journal).live(serves)
+        made_by = parts.by(unpacked(live.choices) if live.choices else None) or parts
+        for source in made_by.sources(serves, live.name, parts.embedder.embed):
+            unsettled, trouble = planning.unsettled(journal, source)
+            report.unsettled += unsettled
+            if trouble is not None:
+                report.unseen[source.name] = trouble
+
+
+def _mend(config: Config) -> Verification:
+    """Under the lock: doubt what is off, drop what nobody owns, and let one pass write it again."""
+    report = Verification()
+    with opened(config, serve=False) as running:
+        for edition in live_editions(running.journal):
+            found = _examine(running.journal, running.collections, edition, running.cache)
+            _count(report, edition.serves, found)
+            if found.broken is not None:
+                running.journal.doubt(edition.name)
+                running.collections.delete(edition.shown)
+            elif found.rebuild is not None:
+                running.transitions.rebuild(edition.serves, found.rebuild)
+            elif not found.clean:
+                index = running.collections.edition(edition)
+                assert index is not None
+                verify.mend(running.journal, index, edition.name, found)
+        Loop(running, Wishes(), lambda live: None).sync()
+    return report

@@ -1,0 +1,133 @@
+"""Journal against collection, record by record: what is missing, orphaned, stale, wrong or unreachable.
+
+What is off is mended by doubting it: the journal calls those records unsure, and the next pass writes them
+again, with vectors from the cache. Orphans are dropped. Where records are out of reach, or many are wrong,
+all are written into a new collection.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ingestor.chroma.reach import PAGE, reachable
+from ingestor.core.fingerprint import combine, halved, metadata_digest, text_digest, vector_digest
+from ingestor.model import CollectionName, Digest, Fingerprint, Known, Record, RecordId, Vector
+from ingestor.pipeline.prepare import record_id
+from ingestor.ports import Index, Torn
+from ingestor.state.cache import VectorCache
+from ingestor.state.journal import Journal
+
+FEW_STALE = 0.1  # of the records: so many are written again in place
+LAST_BITS, TINY = 2.0**-21, 1e-30  # by how much Chroma may change a number (measured: 2**-23 of it)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Of one collection. ``rows``: the documents that must be written again."""
+
+    checked: int = 0
+    missing: list[RecordId] = field(default_factory=list)
+    orphaned: list[RecordId] = field(default_factory=list)
+    stale: list[RecordId] = field(default_factory=list)
+    wrong_metadata: list[RecordId] = field(default_factory=list)
+    unreachable: list[RecordId] = field(default_factory=list)
+    rows: set[int] = field(default_factory=set)
+    broken: str | None = None  # the collection as a whole can't be read
+
+    @property
+    def rebuild(self) -> str | None:
+        """Why all records go into a new collection. Replacing many in place puts others out of reach."""
+        if self.unreachable:
+            return f"{len(self.unreachable)} records are out of search's reach"
+        if len(self.stale) > FEW_STALE * self.checked:
+            return f"{len(self.stale)} of {self.checked} records are not what was written"
+        return None
+
+    @property
+    def clean(self) -> bool:
+        lists = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable)
+        return not any(lists) and self.broken is None
+
+
+def examine(
+    journal: Journal, index: Index, collection: CollectionName, cache: VectorCache, embedder: Fingerprint
+) -> Findings:
+    """Reads every record once and looks each up by its own vector. Transient when the server is away."""
+    entries = journal.of_collection(collection)
+    expected = {record_id(e.document_id, k.slot): (e.row, k) for e in entries for k in e.known}
+    found = Findings()
+    try:
+        present = set(index.ids())
+        found.orphaned = sorted(present - expected.keys())
+        for page in _pages([id_ for id_ in expected if id_ in present]):
+            _examine_page(found, expected, index.read(page, vectors=True), index, cache, embedder)
+    except Torn as error:
+        found.broken = str(error)
+        return found
+    absent = [id_ for id_ in expected if id_ not in present]
+    found.missing = sorted(id_ for id_ in absent if not expected[id_][1].unsure)
+    found.rows.update(expected[id_][0] for id_ in absent)
+    return found
+
+
+def mend(journal: Journal, index: Index, collection: CollectionName, found: Findings) -> None:
+    """Make due again whatever is off; the pass that must follow writes it."""
+    if found.orphaned:
+        index.drop(found.orphaned)
+    if found.rows:
+        journal.doubt(collection, sorted(found.rows))
+
+
+def _examine_page(
+    found: Findings,
+    expected: dict[RecordId, tuple[int, Known]],
+    records: Sequence[Record],
+    index: Index,
+    cache: VectorCache,
+    embedder: Fingerprint,
+) -> None:
+    found.checked += len(records)
+    found_by_vector = reachable(index, records)
+    vectors = cache.get(embedder, [text_digest(record.text) for record in records])
+    for record in records:
+        row, known = expected[record.id]
+        if (
+            known.unsure
+            or known.text_key != text_digest(record.text)
+            or _other_vector(record, known, vectors, embedder)
+        ):
+            found.stale.append(record.id)
+        elif known.meta_key != metadata_digest(record.metadata):
+            found.wrong_metadata.append(record.id)
+        elif record.id not in found_by_vector:
+            found.unreachable.append(record.id)
+        else:
+            continue
+        found.rows.add(row)
+
+
+def _other_vector(
+    record: Record, known: Known, vectors: Mapping[Digest, Vector], embedder: Fingerprint
+) -> bool:
+    """Whether the vector is not the one that was written.
+
+    Where the journal has no digest of it, the cached vector tells, if the vector is made of the text alone.
+    """
+    if known.vector_digest:
+        restored = halved(record.vector)
+        return vector_digest(restored) != known.vector_digest or not _alike(restored, record.vector)
+    digest = text_digest(record.text)
+    if digest not in vectors or known.vector_key != combine(embedder, digest):
+        return False
+    return not _alike(vectors[digest], record.vector)
+
+
+def _alike(written: Vector, found: Vector) -> bool:
+    """Equal but for what Chroma's own arithmetic does to a number's last bits."""
+    return written.shape == found.shape and np.allclose(written, found, rtol=LAST_BITS, atol=TINY)
+
+
+def _pages(ids: Sequence[RecordId]) -> Iterator[Sequence[RecordId]]:
+    for start in range(0, len(ids), PAGE):
+        yield ids[start : start + PAGE]

@@ -1,0 +1,340 @@
+"""The composition root: the only place where configured kinds become running parts.
+
+Everything else takes what it needs as arguments. Parts are opened in the order in which they must be
+closed again, backwards, whatever happens.
+"""
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+
+from ingestor.app import handover
+from ingestor.app.renames import origin
+from ingestor.chroma.backend import Collections
+from ingestor.chunkers.options import ChunkerOptions
+from ingestor.config.models import Choice, Config, SourceConfig
+from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
+from ingestor.engine.loop import Engine
+from ingestor.engine.open_collections import Model, Shelf
+from ingestor.engine.vector_check import checked
+from ingestor.engine.workers import Embeddings, Pool
+from ingestor.llm.client import Answers, Asking
+from ingestor.model import CollectionName, Fingerprint, SourceName, Vectors
+from ingestor.parsers.shared import detect
+from ingestor.pipeline.answers import Kept, Reckoned
+from ingestor.pipeline.containers import Containers
+from ingestor.pipeline.listing import Source
+from ingestor.pipeline.prepare import Tools
+from ingestor.pipeline.reading import Fetch, Memory, Reader
+from ingestor.pipeline.truncation import beyond
+from ingestor.ports import Asymmetric, Chunker, Embed, Embedder, Loadable, NeedsHuman, Parser, Pinned
+from ingestor.rechunk.recipes import Choices, Lost, as_chosen, asking_prices, chosen, parsing
+from ingestor.rechunk.swap import Standing, Transitions
+from ingestor.sandbox.pool import Isolated, Isolation
+from ingestor.sandbox.process import Limits
+from ingestor.state import file_permissions, running_config
+from ingestor.state.cache import VectorCache
+from ingestor.state.journal import Journal
+from ingestor.state.journal import opened as open_journal
+from ingestor.state.lock import hold, patiently
+from ingestor.state.parse_cache import Parses
+from ingestor.text.tokens import Tokens
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a config describes; nothing heavy is loaded before its first use."""
+
+    config: Config
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        embedder: Embedder = build(self.config.embedding)
+        return embedder
+
+    @cached_property
+    def embedder_recipe(self) -> Fingerprint:
+        choice, embedder = self.config.embedding, self.embedder
+        identity = embedder.identity if isinstance(embedder, Pinned) else None
+        return embedder_fingerprint(choice.plugin, choice.options, identity)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        return Tokens()
+
+    @cached_property
+    def isolation(self) -> Isolation:
+        """Processes for parsers that need them; none is started before its first document."""
+        limits = self.config.parsing
+        return Isolation(Limits(limits.memory, limits.seconds, limits.processes))
+
+    def query_vectors(self, texts: Sequence[str]) -> Vectors:
+        """Questions are embedded as the model wants questions to be, where it tells them from documents."""
+        embedder = self.embedder
+        embed = embedder.embed_queries if isinstance(embedder, Asymmetric) else embedder.embed
+        return checked(embed(texts), texts, embedder.dimensions)
+
+    def wanted(self, serves: CollectionName) -> Choices:
+        """What the config says a collection is made by."""
+        return chosen(self.config, serves, self.embedder_recipe, detect.rules())
+
+    def by(self, choices: Choices | None) -> "Parts | None":
+        """These parts as they were chosen before; None where that can't be had any more."""
+        if choices is None:
+            return None
+        recipe = choices["embedding"]["recipe"]
+        try:
+            found = self.under(as_chosen(self.config, choices, detect.rules()))
+            if recipe == self.embedder_recipe:  # a model that moved is the same model
+                return self.under(replace(found.config, embedding=self.config.embedding))
+            return found if found.embedder_recipe == recipe else None
+        except (Lost, NeedsHuman):
+            return None
+
+    @property
+    def model(self) -> Model:
+        """What a collection must know of the embedder."""
+        embedder = self.embedder
+        reader = embedder.reader_model() if isinstance(embedder, Loadable) else None
+        return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
+
+    def collections(self, journal: Journal, *, serve: bool = False, attach: bool = False) -> Collections:
+        """Chroma, not connected yet."""
+        return Collections(
+            self.config.chroma,
+            journal.owner,
+            log_path=self.config.state / "chroma.log",
+            serve=serve,
+            attach=attach,
+        )
+
+    def under(self, config: Config) -> "Parts":
+        """These parts with another config; what is loaded and wanted still stays loaded."""
+        fresh = Parts(config)
+        kept = (
+            ["tokens", "isolation"]
+            if config.embedding != self.config.embedding
+            else ["tokens", "isolation", "embedder", "embedder_recipe"]
+        )
+        fresh.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
+        return fresh
+
+    def sources(
+        self,
+        serves: CollectionName,
+        edition: CollectionName,
+        embed: Embed,
+        answers: Answers | None = None,
+        memory: Memory | None = None,
+    ) -> list[Source]:
+        """Every source that feeds a collection, with the tools that turn its items into an edition's records.
+
+        Language models are asked through ``answers``; without these nobody is asked. Without ``memory`` every
+        document is read anew.
+        """
+        through = answers or Reckoned(None, self.tokens.counts)
+        return [
+            self._source(replace(source, collection=edition), embed, through, memory)
+            for source in self.config.sources
+            if source.collection == serves
+        ]
+
+    def _source(self, source: SourceConfig, embed: Embed, answers: Answers, memory: Memory | None) -> Source:
+        connector = build(source.connector)
+        containers = Containers(connector.fetch, source.archives, self.isolation.unpack)
+        reader = self._reader(source, containers.fetch, near=getattr(connector, "near", False), memory=memory)
+        return Source(
+            source.name, source.collection, connector, self._tools(source, reader, embed, answers),
+            source.max_loss, source.scan_every, containers.expand,
+        )  # fmt: skip
+
+    def _reader(self, source: SourceConfig, fetch: Fetch, *, near: bool, memory: Memory | None) -> Reader:
+        parsers = {choice.plugin.kind: choice for choice in parsing(source)}
+        return Reader(
+            source.name,
+            fetch,
+            {kind: parser(choice, self.isolation) for kind, choice in parsers.items()},
+            {kind: plugin_fingerprint(choice.plugin, choice.options) for kind, choice in parsers.items()},
+            memory,
+            costly={kind for kind, choice in parsers.items() if not near or isolated(choice)},
+            origin=origin(source),
+        )
+
+    def _tools(self, source: SourceConfig, reader: Reader, embed: Embed, answers: Answers) -> Tools:
+        chunking = source.chunking
+        options = chunking.options
+        shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
+        return Tools(
+            reader=reader,
+            collection=source.collection,
+            chunker=self._chunker(chunking, answers),
+            chunker_recipe=plugin_fingerprint(chunking.plugin, options),
+            strategy=chunking.plugin.kind,
+            embed=embed,
+            embedder_recipe=self.embedder_recipe,
+            count_tokens=self.tokens.counts,
+            context=shared.context,
+            neighbours=shared.neighbours,
+            beyond=partial(beyond, self.embedder),
+            max_records=self.config.max_records,
+        )
+
+    def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
+        chunker: Chunker = choice.plugin.build(choice.options, self.tokens)
+        return chunker.through(answers) if isinstance(chunker, Asking) else chunker
+
+
+@dataclass(frozen=True)
+class Running:
+    """An opened state, ready to reconcile."""
+
+    parts: Parts
+    journal: Journal
+    cache: VectorCache
+    answers: Kept
+    embedding: Embeddings
+    pool: Pool
+    collections: Collections
+    engine: Engine
+    transitions: Transitions
+    models: dict[CollectionName, Model]  # of the editions that are kept in step
+
+    def reconfigured(self, config: Config) -> "Running":
+        """The same state under another config. Raises NeedsHuman when its embedder can't be had."""
+        fresh = replace(self, parts=self.parts.under(config))
+        assert fresh.parts.embedder_recipe
+        return fresh
+
+    def configure(self, *, watch: bool) -> None:
+        """Decide what is to be kept in step by which recipe, and have the engine do it."""
+        config = self.parts.config
+        handover.settle_names(config, self.journal, Parses(self.cache), self.parts.wanted)
+        self.transitions.max_loss = {source.name: source.max_loss for source in config.sources}
+        standings = [
+            standing
+            for serves in config.collections
+            for standing in self.transitions.arrange(
+                serves, self.parts.wanted(serves), config.rechunk, asking_prices(config, serves)
+            )
+        ]
+        fed = {standing.edition: self._sources(standing) for standing in standings}
+        sources = [source for each in fed.values() for source in each]
+        untouched = [edition for edition, each in fed.items() if not each]
+        self.embedding.keep({source.tools.embedder_recipe for source in sources})
+        self.engine.configure(
+            led(sources), watch=watch, leaving=leaving(config, self.journal), untouched=untouched
+        )
+
+    def _sources(self, standing: Standing) -> list[Source]:
+        parts = self.parts.by(standing.choices)
+        if parts is None:
+            logging.getLogger("ingestor").warning(
+                "%s: what its documents were made by is not installed any more; until the new collection is "
+                "complete it stays as it is", standing.serves,
+            )  # fmt: skip
+            return []
+        self.models[standing.edition] = parts.model
+        embed = self.embedding.of(parts.embedder_recipe, lambda: parts.embedder)
+        return parts.sources(standing.serves, standing.edition, embed, self.answers, Parses(self.cache))
+
+
+def led(sources: Sequence[Source]) -> list[Source]:
+    """Of the feeds of one source the first leads: that of what readers see, where it is kept in step."""
+    first = {source.name: source.collection for source in reversed(sources)}
+    return [replace(source, leads=first[source.name] == source.collection) for source in sources]
+
+
+def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
+    """Sources that have documents here and are in the config no more, under no other name either."""
+    staying = {source.name for source in config.sources} | handover.renamed(config, journal).keys()
+    return [name for name in journal.sources() if name not in staying]
+
+
+def leaving(config: Config, journal: Journal) -> list[SourceName]:
+    """Those of them whose documents are to be removed."""
+    gone = gone_sources(config, journal)
+    return [name for name in gone if config.prune or journal.get(f"prune:{name}")]
+
+
+def build(choice: Choice):  # type: ignore[no-untyped-def]
+    """The part that a plugin makes of its options."""
+    return choice.plugin.build(choice.options)
+
+
+def isolated(choice: Choice) -> bool:
+    """Whether this parser works in another process."""
+    return bool(getattr(choice.plugin.build, "isolated", False))
+
+
+def parser(choice: Choice, isolation: Isolation) -> Parser:
+    """The parser itself, or what stands for it here while it works in another process."""
+    if isolated(choice):
+        return Isolated(choice.plugin.kind, choice.options, isolation)
+    built: Parser = build(choice)
+    return built
+
+
+def journal_path(config: Config) -> Path:
+    return config.state / "journal.sqlite3"
+
+
+def lock_path(config: Config) -> Path:
+    return config.state / "lock"
+
+
+def cache_path(config: Config) -> Path:
+    return config.state / "cache.sqlite3"
+
+
+def _is_ours(config: Config) -> Callable[[str], bool]:
+    """Of a name in the state folder."""
+    begins = (journal_path(config).name, cache_path(config).name, "live.", "chroma.log", running_config.NAME)
+    whole = (lock_path(config), getattr(config.chroma, "path", None))
+    return lambda name: name.startswith(begins) or config.state / name in whole
+
+
+@contextmanager
+def opened(config: Config, *, serve: bool) -> Iterator[Running]:
+    """Everything that writes, under the lock of the state folder; ``serve``: with a supervised Chroma.
+
+    Raises NeedsHuman when another daemon holds the lock. Chroma's folder is waited for: a command that looks
+    may have it for a moment.
+    """
+    parts = Parts(config)
+    with ExitStack() as stack:
+        file_permissions.make(config.state, _is_ours(config))
+        stack.enter_context(hold(lock_path(config)))
+        running_config.keep(config, time.time())
+        journal = stack.enter_context(open_journal(journal_path(config)))
+        cache = VectorCache(cache_path(config), config.cache_size)
+        stack.callback(cache.close)
+        chroma = parts.collections(journal, serve=serve)
+        collections = patiently(lambda: stack.enter_context(chroma))
+        assert parts.embedder_recipe  # a model that is not there is said before anything is touched
+        embedding = Embeddings(cache, parts.tokens.counts)
+        stack.callback(embedding.close)
+        answers = Kept(cache)
+        stack.callback(parts.isolation.close)
+        pool = Pool(config.workers)
+        stack.callback(pool.close)
+        stack.callback(parts.isolation.stop)
+        stack.callback(answers.stop)
+        stack.callback(embedding.stop)  # first of all, so that no worker waits for vectors
+        models: dict[CollectionName, Model] = {}
+        shelf = Shelf(journal, collections, lambda name: models.get(name) or unknown(journal, name))
+        forget = Parses(cache).forget
+        engine = Engine(journal, shelf, pool, time.time, random.random, config.workers, forget)
+        transitions = Transitions(journal, shelf, time.time)
+        yield Running(
+            parts, journal, cache, answers, embedding, pool, collections, engine, transitions, models
+        )
+
+
+def unknown(journal: Journal, name: CollectionName) -> Model:
+    """Of an edition that can't be kept in step: only removed from."""
+    return Model(Fingerprint(journal.collection(name).embedder or ""))

@@ -1,0 +1,288 @@
+"""What is in an archive, a mailbox or a mail, and in those within it, one member after another.
+
+Runs in a confined process (sandbox/work.py), since what it reads may be made to do harm. Nothing is
+written, and no more than one member of a container is in memory. Limits are checked against what an archive
+says of itself first, and then against what really comes out of it.
+"""
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from ingestor.archives.members import (
+    DEEPEST,
+    INSIDE,
+    Broken,
+    Budget,
+    Found,
+    Member,
+    TooMuch,
+    is_wanted,
+    namer,
+    refusal,
+)
+from ingestor.core.fingerprint import digest
+from ingestor.model import Blob
+from ingestor.parsers.mail import message as mail
+from ingestor.parsers.shared import detect
+from ingestor.ports import BadDocument
+
+_HEADER = 2**20  # bytes that tarfile may read at once
+_CHUNK = 2**20
+_XZ_MEMORY = 2**27
+_STEP = 2**16
+_TAPES = {"application/x-tar", "application/gzip", "application/x-bzip2", "application/x-xz"}
+_CONTAINERS = {*_TAPES, "application/zip", "application/mbox"}
+_ARCHIVE = re.compile(r"\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz))$", re.IGNORECASE)
+_MAIL = re.compile(r"\.(eml|mbox)$", re.IGNORECASE)
+_DAMAGED = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
+    NotImplementedError, RuntimeError, OverflowError,
+)  # fmt: skip
+_FROM = re.compile(rb"^From [^\r\n]*\d\d:\d\d[^\r\n]*\r?\n", re.MULTILINE)
+_ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
+_MESSAGE_ID = re.compile(rb"^message-id:\s*<?([^>\s]+)", re.MULTILINE | re.IGNORECASE)
+_END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
+_PARTS = re.compile(rb"boundary=", re.IGNORECASE)
+
+
+def may_hold(name: str, archives: bool) -> bool:
+    """Whether the name is that of something with documents in it."""
+    return bool(_MAIL.search(name) or (archives and _ARCHIVE.search(name)))
+
+
+def is_document(name: str) -> bool:
+    """Whether what holds documents is one itself, as a mail is."""
+    return name.lower().endswith(".eml")
+
+
+def holds_members(blob: Blob) -> bool:
+    """Whether there is anything to open, whatever the name says. Quick, and safe for any bytes."""
+    kind = detect.content_type(blob)
+    if kind == "message/rfc822":
+        return bool(_PARTS.search(blob.data))  # without parts nothing can be attached
+    return kind in _CONTAINERS
+
+
+def unpack(blob: Blob, archives: bool) -> Iterator[Found | Broken]:
+    """Members in order, those of a container within it right behind it. Raises BadDocument.
+
+    ``archives``: whether archives within it are opened, not mails alone.
+    """
+    yield from _tree(blob, archives, Budget(len(blob.data)), "", 1)
+
+
+def _tree(blob: Blob, archives: bool, budget: Budget, prefix: str, depth: int) -> Iterator[Found | Broken]:
+    name = namer()
+    for found in _members(blob, budget):
+        full = prefix + name(found.member.name)
+        member = replace(found.member, name=full)
+        inner = Blob(found.data, full.rpartition("/")[2], member.content_type)
+        may = depth < DEEPEST and not member.problem and may_hold(full, archives)
+        if not may or not holds_members(inner):
+            yield Found(member, found.data)
+            continue
+        yield Found(replace(member, opened=True), found.data)
+        try:
+            yield from _tree(inner, archives, budget, full + INSIDE, depth + 1)
+        except TooMuch:
+            raise
+        except BadDocument as error:
+            yield Broken(full, str(error))
+
+
+def _members(blob: Blob, budget: Budget) -> Iterator[Found]:
+    kind = detect.content_type(blob)
+    try:
+        if kind == "application/zip":
+            yield from _of_zip(blob.data, budget)
+        elif kind in _TAPES:
+            yield from _of_tar(_Stream(_chunks(blob.data, kind), budget), budget)
+    except _DAMAGED as error:
+        raise BadDocument(f"the archive is damaged ({error}); replace it by a sound one") from error
+    if kind == "message/rfc822":
+        yield from _of_mail(blob.data, budget)
+    elif kind == "application/mbox":
+        yield from _of_mbox(blob.data, budget)
+
+
+def _of_zip(data: bytes, budget: Budget) -> Iterator[Found]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        files = [info for info in archive.infolist() if not info.is_dir()]
+        budget.foresee(len(files), sum(info.file_size for info in files))
+        for info in files:
+            name = _zip_name(info)
+            if not is_wanted(name):
+                continue
+            problem = _zip_refusal(info)
+            try:
+                content = b"" if problem else _unzipped(archive, info)
+            except _DAMAGED as error:
+                content = b""
+                problem = f"damaged in its archive ({error}); replace the archive by a sound one"
+            budget.spend(1, len(content))
+            yield _found(name, content, _zip_time(info), problem=problem, mark=f"{info.CRC:08x}")
+
+
+def _chunks(data: bytes, kind: str) -> Iterator[bytes]:
+    packed = io.BytesIO(data)
+    if kind == "application/gzip":
+        with gzip.GzipFile(fileobj=packed) as stream:
+            yield from iter(lambda: stream.read(_CHUNK), b"")
+    elif kind == "application/x-bzip2":
+        with bz2.BZ2File(packed) as file:
+            yield from iter(lambda: file.read(_CHUNK), b"")
+    elif kind == "application/x-xz":
+        yield from _of_xz(data)
+    else:
+        yield from iter(lambda: packed.read(_CHUNK), b"")
+
+
+def _of_xz(data: bytes) -> Iterator[bytes]:
+    """Its header says how much memory unpacking takes, which may be anything."""
+    decompressor = lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
+    while not decompressor.eof:
+        chunk = decompressor.decompress(data, _CHUNK)
+        if not chunk and decompressor.needs_input and not data:
+            raise EOFError("it is cut off")
+        data = b""
+        yield chunk
+
+
+class _Stream:
+    """Chunks as a file that is read forwards, and no more of it at once than a sound header needs."""
+
+    def __init__(self, chunks: Iterator[bytes], budget: Budget) -> None:
+        self._chunks, self._budget = chunks, budget
+        self._ahead, self._at = b"", 0
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, to: int) -> None:
+        if to < self._at:
+            raise tarfile.ReadError("its parts overlap")
+        while self._at < to and (part := self._next(to - self._at)):
+            self._at += len(part)
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= _HEADER:
+            raise tarfile.ReadError("a header of it is too large")
+        return self.content(size)
+
+    def content(self, size: int) -> bytes:
+        """Fewer bytes at the end."""
+        parts: list[bytes] = []
+        while size and (part := self._next(size)):
+            parts.append(part)
+            size -= len(part)
+            self._at += len(part)
+        return b"".join(parts)
+
+    def _next(self, most: int) -> bytes:
+        while not self._ahead:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return b""
+            self._budget.spend(0, len(chunk))
+            self._ahead = chunk
+        part, self._ahead = self._ahead[:most], self._ahead[most:]
+        return part
+
+
+def _of_tar(stream: _Stream, budget: Budget) -> Iterator[Found]:
+    with tarfile.open(fileobj=stream, mode="r:") as archive:  # type: ignore[call-overload]
+        for info in archive:
+            budget.spend(1, 0)
+            if not info.isreg() or info.sparse is not None or not is_wanted(info.name):
+                continue
+            problem = refusal(info.size)
+            stream.seek(info.offset_data)
+            content = b"" if problem else stream.content(info.size)
+            if len(content) < info.size and not problem:
+                raise tarfile.ReadError("it is cut off")
+            version = f"{digest(content)}.{info.mtime:.0f}"
+            yield Found(Member(info.name, version, info.size, float(info.mtime), None, problem), content)
+
+
+def _of_mail(data: bytes, budget: Budget) -> Iterator[Found]:
+    for found in mail.attachments(mail.read(data)):
+        kind = found.content_type if found.content_type == "message/rfc822" else None
+        name = found.name.replace("/", "_")
+        if kind and not name.lower().endswith(".eml"):
+            name += ".eml"
+        budget.spend(1, len(found.data))
+        yield _found(name, found.data, None, kind, refusal(len(found.data)))
+
+
+def _of_mbox(data: bytes, budget: Budget) -> Iterator[Found]:
+    start = None
+    for match in _FROM.finditer(data):
+        if start is not None:
+            yield _message(data[start : match.start()], budget)
+        start = match.end()
+    if start is not None:
+        yield _message(data[start:], budget)
+
+
+def _message(data: bytes, budget: Budget) -> Found:
+    content = _ESCAPED_FROM.sub(rb"\1", data.rstrip(b"\r\n") + b"\n")
+    budget.spend(1, len(content))
+    head = _END_OF_HEAD.split(content, maxsplit=1)[0]
+    found = _MESSAGE_ID.search(head)
+    name = found[1][:200].decode("ascii", "replace").replace("/", "_") if found else digest(content)
+    return _found(f"{name}.eml", content, None, "message/rfc822", refusal(len(content)))
+
+
+def _found(
+    name: str,
+    content: bytes,
+    modified: float | None,
+    content_type: str | None = None,
+    problem: str | None = None,
+    mark: str = "",
+) -> Found:
+    version = f"?{mark}" if problem else digest(content)
+    if modified is not None:
+        version += f".{modified:.0f}"
+    member = Member(name, version, len(content), modified, content_type, problem)
+    return Found(member, b"" if problem else content)
+
+
+def _zip_refusal(info: zipfile.ZipInfo) -> str | None:
+    if info.flag_bits & 1:
+        return "encrypted in its archive; put it there without a password, or beside it"
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        return "compressed in a way that is not read; zip it in the usual way (deflate)"
+    return refusal(info.file_size)
+
+
+def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """In small steps: one that is larger may inflate to anything before zipfile cuts it to size."""
+    with archive.open(info) as stream:
+        return b"".join(iter(lambda: stream.read(_STEP), b""))
+
+
+def _zip_name(info: zipfile.ZipInfo) -> str:
+    """Archives that don't say their names are UTF-8 have often written them so."""
+    if info.flag_bits & 0x800:
+        return info.filename
+    try:
+        return info.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return info.filename
+
+
+def _zip_time(info: zipfile.ZipInfo) -> float | None:
+    try:
+        return datetime(*info.date_time, tzinfo=UTC).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Chroma: its server, its collections, its records."""

@@ -1,0 +1,257 @@
+"""Chroma as the config has it: a server of our own, someone's server, or inside this process."""
+
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+
+from ingestor.chroma.client import Client, Full, Unanswered, connect, embedded
+from ingestor.chroma.collections import (
+    Described,
+    delete_any_collection,
+    delete_collection,
+    describe_collections,
+    find_collection,
+    list_names,
+    open_collection,
+    oust_collection,
+    rename_collection,
+)
+from ingestor.chroma.index import ChromaIndex, probe
+from ingestor.chroma.server import ChromaServer, free_port
+from ingestor.chroma.torn_check import LOCAL, crashes_chroma
+from ingestor.config.models import Chroma, Embedded, Remote, Supervised
+from ingestor.engine.open_collections import Model
+from ingestor.model import CollectionName
+from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
+from ingestor.state.rows import Edition
+
+log = logging.getLogger("ingestor")
+
+LOOK_EVERY = 5.0  # seconds between two looks at our server
+LAST_WORD = 15.0  # seconds that it has for a small question, after it left another unanswered
+DEATHS = 4  # crashes of the server over one collection, after which its files are suspected
+STARTS, START_PATIENCE = 5, 30.0  # attempts to start our server; seconds in which another one is made
+FORGIVEN = 600.0  # seconds without a restart, after which deaths no longer count
+
+
+class Collections:
+    """The collections of one state, as ``shelf.Backend``. Use as a context.
+
+    ``attach``: a daemon runs and serves, so its server is used; ``serve``: be that daemon. Neither: a server
+    for this command alone, on any port. In this process Chroma would hold up every thread while it writes,
+    and a torn segment would take the program with it.
+    """
+
+    def __init__(
+        self,
+        chroma: Chroma,
+        owner: str,
+        *,
+        log_path: Path,
+        serve: bool = False,
+        attach: bool = False,
+    ) -> None:
+        self._chroma, self._owner = chroma, owner
+        self._log_path, self._serve, self._attach = log_path, serve, attach
+        self._server: ChromaServer | None = None
+        self._looked = monotonic()
+        self._restarted = monotonic()
+        self._deaths = Counter[CollectionName]()
+        self._looks = 0
+        self._down = ""  # why our server did not start when it was last tried
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "Collections":
+        try:
+            self._client = self._stack.enter_context(self._connected())
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    @property
+    def address(self) -> str:
+        """Where readers connect; "" where they can't."""
+        if isinstance(self._chroma, Remote):
+            scheme = "https" if self._chroma.ssl else "http"
+            return f"{scheme}://{self._chroma.host}:{self._chroma.port}"
+        if isinstance(self._chroma, Supervised) and (self._serve or self._attach):
+            return f"http://{self._chroma.host}:{self._chroma.port}"
+        return ""
+
+    def open(self, name: CollectionName, model: Model) -> tuple[ChromaIndex, str]:
+        """Made if need be. Raises NeedsHuman when it is not ours, Transient when Chroma is away."""
+        if self._deaths[name] >= DEATHS and self._kills(name):
+            raise Torn(f"the server crashed {DEATHS} times over collection {name!r}, and again when asked")
+        index = open_collection(
+            self._client, name, model=model.reader, dimensions=model.dimensions(), owner=self._owner
+        )
+        return index, index.uuid
+
+    def delete(self, name: CollectionName) -> None:
+        """Harmless also where another one's collection has that name: none of ours is there."""
+        self._deaths[name] = 0
+        with suppress(Foreign):
+            delete_collection(self._client, name, owner=self._owner)
+
+    def described(self) -> list[Described]:
+        return describe_collections(self._client)
+
+    def delete_any(self, uuid: str) -> None:
+        """Whoever's it is: someone decided that."""
+        delete_any_collection(self._client, uuid)
+
+    def names(self) -> Mapping[str, str]:
+        return list_names(self._client)
+
+    def rename(self, uuid: str, name: str) -> bool:
+        return rename_collection(self._client, uuid, name)
+
+    def oust(self, name: str) -> str:
+        return oust_collection(self._client, name)
+
+    def existing(self, name: CollectionName) -> ChromaIndex | None:
+        """None where there is none of ours."""
+        return find_collection(self._client, name, owner=self._owner)
+
+    def edition(self, edition: Edition) -> ChromaIndex | None:
+        """Under whatever name it is: a crash may have left it with another one than its role's."""
+        return self.existing(CollectionName(self.names().get(edition.uuid or "", edition.shown)))
+
+    def probe(self, name: CollectionName) -> str | None:
+        """Why the collection is sick, or can't grow, or None."""
+        try:
+            self._client.require_room()
+            index = self.existing(name)
+            return probe(index, int(monotonic())) if index is not None else "it does not exist"
+        except (Transient, Gone, Torn, NeedsHuman) as error:
+            return str(error)
+
+    def look(self, name: CollectionName) -> str | None:
+        """Why too many records are out of search's reach, or None. Each look samples other records."""
+        index = self.existing(name)
+        if index is None:
+            raise Gone(f"collection {name!r} does not exist")
+        self._looks += 1
+        return probe(index, self._looks)
+
+    def trouble(self, name: CollectionName, error: Exception) -> None:
+        """Start our server again if it died over a request, met a full disk, or answers nothing more.
+
+        Measured on 1.5.9: some torn files crash it at every load. A few writes after it found the disk full
+        it answers heartbeats only, for ever, though there be space again.
+        """
+        if self._server is None:
+            return
+        reason = self._server.poll()
+        self._deaths[name] += reason is not None and self._server.crashed
+        if reason is None and isinstance(error, Full):
+            reason = "its disk was full"
+        if reason is None and isinstance(error, Unanswered) and not self._answers(name):
+            reason = "it does not answer"
+        if reason is not None:
+            self._restart(self._server, reason)
+
+    def revived(self) -> str | None:
+        """Why our server ended, if it did over what was just asked; it is started again."""
+        reason = self._server.poll() if self._server is not None else None
+        if self._server is not None and reason is not None:
+            self._restart(self._server, reason)
+        return reason
+
+    def tick(self) -> bool:
+        """Now and then: start our server again if it died or hangs. True where that was done."""
+        if self._server is None or monotonic() - self._looked < LOOK_EVERY:
+            return False
+        self._looked = monotonic()
+        reason = self._server.poll()
+        if reason is not None:
+            return self._restart(self._server, reason)
+        if monotonic() - self._restarted > FORGIVEN:
+            self._deaths.clear()
+        return False
+
+    def _restart(self, server: ChromaServer, reason: str) -> bool:
+        """Whether it came up; if not, it is tried again at the next tick."""
+        if not self._down:
+            log.error("Chroma is started again: %s", reason)
+        self._restarted = monotonic()
+        try:
+            server.restart()
+        except (Transient, NeedsHuman, OSError) as error:
+            if self._down != str(error):
+                log.error("Chroma did not start, and is tried again until it does: %s", error)
+            self._down = str(error)
+            return False
+        log.info("Chroma is up again")
+        self._down = ""
+        return True
+
+    def _connected(self) -> Client:
+        chroma = self._chroma
+        if isinstance(chroma, Remote):
+            token = chroma.token.get_secret_value() if chroma.token else None
+            return connect(chroma.host, chroma.port, token=token, ssl=chroma.ssl)
+        if isinstance(chroma, Embedded):
+            return embedded(chroma.path)
+        if not self._attach:
+            host, port = (chroma.host, chroma.port) if self._serve else (LOCAL, free_port(LOCAL))
+            self._server = ChromaServer(chroma.path, host, port, self._log_path)
+            self._stack.callback(self._server.stop)
+            self._start(self._server)
+        return self._ours()
+
+    def _start(self, server: ChromaServer) -> None:
+        """Raises what the last attempt raised. Someone may have killed it on the way."""
+        until = monotonic() + START_PATIENCE
+        for _ in range(STARTS - 1):
+            try:
+                server.start()
+            except Transient as error:
+                if monotonic() > until:
+                    raise
+                log.warning("Chroma did not start, and is tried again: %s", error)
+            else:
+                return
+        server.start()
+
+    def _kills(self, name: CollectionName) -> bool:
+        """Whether our server crashes over this collection, and nothing else. Readers wait meanwhile."""
+        assert self._server is not None
+        self._deaths[name] = 0
+        try:
+            return crashes_chroma(self._server, name, self._owner)
+        finally:
+            self._restart(self._server, f"it was stopped to find out whether {name} crashes it")
+
+    def _answers(self, name: CollectionName) -> bool:
+        """Whether our server has an answer, of whatever kind, when it is asked for this collection's size."""
+        with self._ours(timeout=LAST_WORD) as client:
+            try:
+                index = find_collection(client, name, owner=self._owner)
+                if index is not None:
+                    index.count()
+            except Unanswered:
+                return False
+            except (Transient, Gone, Torn, NeedsHuman):
+                pass
+        return True
+
+    def _ours(self, timeout: float = 60.0) -> Client:
+        assert isinstance(self._chroma, Supervised)
+        at = self._server or self._chroma
+        return connect(reachable(at.host), at.port, timeout=timeout, folder=self._chroma.path)
+
+
+def reachable(host: str) -> str:
+    """A server that listens on every address is asked on this machine's own."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104

@@ -1,0 +1,199 @@
+"""One database of one Chroma, over HTTP or within this process, and what its errors mean to us.
+
+We speak to Chroma's ``ServerAPI`` and not to its ``Collection``: the latter builds the collection's
+embedding function at every write (measured on 1.5.9), which loads the model a second time. ``chromadb``
+takes about a second to import, so it is imported where it is used.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from json import JSONDecodeError
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ingestor.chroma.folder import REMEDY, claim, damaged, require_room
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+
+if TYPE_CHECKING:
+    import httpx
+
+# Seen when files of an HNSW segment were cut, emptied, removed or half written on a full disk.
+_TORN = ("hnsw segment", "Error finding id", "Error getting embedding")
+
+# Seen on a full disk; they heal with space.
+_FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error purging logs")
+
+_CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
+
+
+class Unreachable(Transient):
+    """Nobody is there, or went away in the middle."""
+
+
+class Unanswered(Transient):
+    """Chroma took the request and said nothing in time. After a full disk it may stay so until restarted."""
+
+
+class Full(Transient):
+    """Chroma could not write for want of space. Soon it will answer nobody, until it is started again."""
+
+
+class Client:
+    """An open connection; ``api`` is chromadb's ServerAPI.
+
+    ``folder``: where Chroma keeps its data, if that is ours to look at.
+    """
+
+    def __init__(self, api: Any, close: Callable[[], None], folder: Path | None = None) -> None:
+        self.api, self.close, self._folder = api, close, folder
+
+    def require_room(self) -> None:
+        """Raises Transient while the disk of the data is nearly full."""
+        if self._folder is not None:
+            require_room(self._folder)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(
+    host: str,
+    port: int,
+    *,
+    token: str | None = None,
+    ssl: bool = False,
+    timeout: float = 60.0,
+    folder: Path | None = None,
+) -> Client:
+    """A client of a server, which need not be up yet: nothing is sent.
+
+    ``timeout``: the seconds that Chroma may take to answer. ``folder``: see Client.
+    The token goes along as a bearer token and as X-Chroma-Token; which one is read depends on what guards
+    the server. Proxies named in the environment are not asked for addresses of this machine.
+    """
+    import httpx
+    from chromadb.api import ServerAPI
+    from chromadb.config import System
+
+    api = System(
+        _settings(
+            chroma_api_impl="chromadb.api.fastapi.FastAPI",
+            chroma_server_host=f"[{host}]" if ":" in host else host,
+            chroma_server_http_port=port,
+            chroma_server_ssl_enabled=ssl,
+        )
+    ).instance(ServerAPI)
+    headers = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
+    session = httpx.Client(
+        timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT)),
+        headers={**api._session.headers, **headers},
+        trust_env=host not in ("127.0.0.1", "localhost", "::1"),
+    )
+    api._session.close()
+    api._session = session  # chromadb's own has no timeout, and no way to ask for one
+    return Client(api, session.close, folder)
+
+
+def embedded(path: Path) -> Client:
+    """Chroma in this process; nobody else may use ``path`` until the client is closed.
+
+    It holds up every thread while it works. On a disk that gets full all the same (see require_room) it may
+    never return, and a torn segment can crash it: a server of one's own is the better choice.
+
+    Raises NeedsHuman when someone does, Transient when Chroma can't begin, as on a full disk.
+    """
+    from chromadb.api import ServerAPI
+    from chromadb.config import System
+
+    lock = claim(path)
+    try:
+        system = System(
+            _settings(
+                chroma_api_impl="chromadb.api.rust.RustBindingsAPI",
+                is_persistent=True,
+                persist_directory=str(path),
+            )
+        )
+        api = system.instance(ServerAPI)
+        with translated():
+            system.start()
+    except Transient as error:
+        lock.release()
+        raise Transient(f"Chroma can't be opened in {path}: {error}") from error
+    except BaseException:
+        lock.release()
+        raise
+
+    def close() -> None:
+        if lock.held:
+            system.stop()
+            lock.release()
+
+    return Client(api, close, path)
+
+
+def _settings(**values: Any) -> Any:
+    """Only what we say: no telemetry, and no .env file that happens to lie in the working directory."""
+    from chromadb.config import Settings
+
+    return Settings(_env_file=None, anonymized_telemetry=False, **values)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Chroma's errors as the errors of our ports; what is not known passes as it is."""
+    try:
+        yield
+    except Exception as error:
+        meaning = _meaning(error)
+        if meaning is None:
+            raise
+        raise meaning from error
+
+
+def _where(error: "httpx.TransportError") -> str:
+    try:
+        return f" at {error.request.url.scheme}://{error.request.url.netloc.decode()}"
+    except RuntimeError:  # it doesn't know of its request
+        return ""
+
+
+def _meaning(error: Exception) -> Exception | None:
+    import httpx
+    from chromadb.errors import ChromaError, NotFoundError
+
+    text = f"Chroma: {error}"
+    if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
+        return Unanswered("Chroma does not answer in time")
+    if isinstance(error, httpx.TransportError):
+        return Unreachable(f"Chroma can't be reached{_where(error)}: {error}")
+    if damaged(text):
+        return NeedsHuman(f"{text}; {REMEDY}")
+    if any(symptom in text for symptom in _FULL):
+        return Full(f"{text}; see that there is space where Chroma keeps its data")
+    if any(symptom in text for symptom in _TORN):
+        return Torn(text)
+    if isinstance(error, NotFoundError):
+        return Gone(text)
+    cause = error.__context__
+    if isinstance(error, ChromaError):
+        return _meaning_of_status(error.code(), text)
+    if isinstance(cause, httpx.HTTPStatusError):  # an answer that is not in Chroma's own form
+        return _meaning_of_status(cause.response.status_code, f"{text} ({cause})")
+    if isinstance(error, JSONDecodeError):
+        return NeedsHuman("what answers at Chroma's address is not Chroma: check host, port and ssl")
+    return None
+
+
+def _meaning_of_status(status: int, text: str) -> Exception | None:
+    if status in (401, 403):
+        return NeedsHuman(f"{text}; Chroma refuses us: check the token")
+    if status >= 500 or status in (408, 429):
+        return Transient(text)
+    return None

@@ -1,0 +1,218 @@
+"""Which collections of Chroma are ours, and how they are made.
+
+A collection carries the mark of the state that wrote it. What has another's mark, or none but records, is
+never touched: a wrong name in a config must not cost anyone's data.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import UUID
+
+from ingestor.chroma.client import Client, translated
+from ingestor.chroma.index import ChromaIndex
+from ingestor.model import CollectionName, ReaderModel
+from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
+
+_PAGE = 100  # collections listed at once
+OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
+
+# Links of a vector in Chroma's graph. With 16, Chroma's default, no search however deep found two of 17,000
+# records that resembled each other, and writing them again did not help; with 32 a search for ten finds all.
+NEIGHBOURS = 32
+
+
+def open_collection(
+    client: Client, name: CollectionName, *, model: ReaderModel | None, dimensions: int, owner: str
+) -> ChromaIndex:
+    """The collection, made if there is none, or none but an empty one without a mark.
+
+    ``model``: what readers' ``query(query_texts=...)`` is to use.
+    ``dimensions``: 0 where nothing is to be added to it any more, and nobody knows. Raises NeedsHuman, and
+    touches nothing, when the collection is not ours or has vectors of another length.
+    """
+    found = _ours(client, name, owner)
+    if found is not None and _mark(found) is None:
+        _delete(client, name)
+        found = None
+    if found is None:
+        found = _created(client, name, model, owner)
+    elif dimensions and found.dimension not in (None, dimensions):
+        raise NeedsHuman(
+            f"collection {name!r} holds vectors of {found.dimension} dimensions, and the embedding model "
+            f"makes {dimensions}: use another collection, or the model it was made with"
+        )
+    return ChromaIndex(client, found.id)
+
+
+def find_collection(client: Client, name: CollectionName, *, owner: str) -> ChromaIndex | None:
+    """The collection as it is; None where there is none of ours. Raises NeedsHuman when it is not ours."""
+    found = _ours(client, name, owner)
+    return ChromaIndex(client, found.id) if found is not None and _mark(found) == owner else None
+
+
+def delete_collection(client: Client, name: CollectionName, *, owner: str) -> None:
+    """Torn or whole, with all its records; harmless if there is none. Raises Foreign if it is not ours."""
+    if _ours(client, name, owner) is not None:
+        _delete(client, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A collection, whoever's it is. ``records`` is None where it can't be counted: ``trouble`` says why.
+
+    ``owner``: the state that wrote it, None if no ingestor did. ``model``: that readers' queries load;
+    ``strategy``: that one of its records names.
+    """
+
+    name: CollectionName
+    uuid: str
+    owner: str | None
+    model: str | None
+    dimensions: int | None
+    records: int | None = None
+    strategy: str | None = None
+    trouble: str | None = None
+
+
+def describe_collections(client: Client) -> list[Described]:
+    """All there are, by name."""
+    return sorted((_described(client, found) for found in _listed(client)), key=lambda found: found.name)
+
+
+def delete_any_collection(client: Client, uuid: str) -> None:
+    """Whoever's it is, under whatever name it is now; harmless if there is none."""
+    name = list_names(client).get(uuid)
+    if name is not None:
+        _delete(client, CollectionName(name))
+
+
+def _described(client: Client, found: Any) -> Described:
+    function = (found.configuration_json or {}).get("embedding_function") or {}
+    model = (function.get("config") or {}).get("model_name")
+    about = Described(found.name, str(found.id), _mark(found), model, found.dimension)
+    index = ChromaIndex(client, found.id)
+    try:
+        records, sample = index.count(), index.sample(0, 1)
+    except (Gone, Torn, Transient) as error:
+        return replace(about, trouble=str(error))
+    strategy = sample[0].metadata.get("strategy") if sample else None
+    return replace(about, records=records, strategy=None if strategy is None else str(strategy))
+
+
+def list_names(client: Client) -> dict[str, str]:
+    """Name by UUID of every collection, whoever's it is."""
+    return {str(collection.id): collection.name for collection in _listed(client)}
+
+
+def _listed(client: Client) -> list[Any]:
+    found: list[Any] = []
+    while True:
+        with translated():
+            page = client.api.list_collections(limit=_PAGE, offset=len(found))
+        found += page
+        if len(page) < _PAGE:
+            return found
+
+
+def rename_collection(client: Client, uuid: str, name: str) -> bool:
+    """False if another one bears that name. Handles that readers hold go on to work: they know the UUID."""
+    from chromadb.errors import ChromaError
+
+    try:
+        with translated():
+            client.api._modify(id=UUID(uuid), new_name=name)
+    except (ChromaError, Transient):
+        if name in list_names(client).values():
+            return False
+        raise
+    return True
+
+
+def oust_collection(client: Client, name: str) -> str:
+    """Frees a name that something not ours took: deleted if empty, else put aside. Returns which."""
+    with translated():
+        found = client.api.get_collection(name)
+    if not ChromaIndex(client, found.id).count():
+        _delete(client, CollectionName(name))
+        return "deleted, for it was empty"
+    aside = f"{name}--aside-{str(found.id)[:8]}"
+    with translated():
+        client.api._modify(id=found.id, new_name=aside)
+    return f"kept, as {aside}"
+
+
+def _ours(client: Client, name: CollectionName, owner: str) -> Any:
+    """The collection's model, if it has our mark or is empty and unmarked; None if there is none."""
+    try:
+        with translated():
+            found = client.api.get_collection(name)
+    except Gone:
+        return None
+    mark = _mark(found)
+    if mark not in (None, owner):
+        raise Foreign(
+            f"collection {name!r} was written by another ingestor (state {mark}, ours is {owner}): if that "
+            "one is in use, give your sources another `collection` in the config; if its state is lost, have "
+            f"the collection deleted and written anew: ingestor collections --adopt {name}"
+        )
+    if mark is None and (records := ChromaIndex(client, found.id).count()):
+        raise Foreign(
+            f"collection {name!r} holds {records} records that ingestor did not write: give your sources "
+            "another `collection` in the config"
+        )
+    return found
+
+
+def _mark(found: Any) -> str | None:
+    return (found.metadata or {}).get(OWNER)
+
+
+def _created(client: Client, name: CollectionName, model: ReaderModel | None, owner: str) -> Any:
+    from chromadb.errors import ChromaError, InvalidArgumentError
+
+    configuration: dict[str, Any] = {"hnsw": {"space": "cosine", "max_neighbors": NEIGHBOURS}}
+    if model is not None:
+        configuration["embedding_function"] = _embedding_function(model)
+    try:
+        with translated():
+            return client.api.create_collection(name, configuration=configuration, metadata={OWNER: owner})
+    except InvalidArgumentError as error:
+        raise NeedsHuman(f"Chroma does not take the collection name {name!r}: {error}") from error
+    except ChromaError as error:
+        raise Transient(f"collection {name!r} could not be made: {error}") from error
+
+
+def _delete(client: Client, name: CollectionName) -> None:
+    try:
+        with translated():
+            client.api.delete_collection(name)
+    except Gone:
+        return
+
+
+def _embedding_function(model: ReaderModel) -> Any:
+    """What Chroma stores of one of its embedding functions, without building it, which may load a model.
+
+    Chroma keeps the class of whatever was last created under its name and builds it again from the stored
+    options, which is inherited and gives the true one. Raises NeedsHuman where Chroma has no such function.
+    """
+    from chromadb.utils.embedding_functions import known_embedding_functions
+
+    function: Any = known_embedding_functions.get(model.function)
+    if function is None:
+        raise NeedsHuman(
+            f"the embedder wants readers to use {model.function!r}, which is none of Chroma's embedding "
+            f"functions ({', '.join(sorted(known_embedding_functions))}): mend its plugin (reader_model)"
+        )
+
+    class Described(function):  # type: ignore[misc]
+        def __init__(self) -> None:
+            pass
+
+        def get_config(self) -> dict[str, Any]:
+            return dict(model.config)
+
+        def is_legacy(self) -> bool:  # asked of the true class, this builds it, and so loads the model
+            return False
+
+    return Described()

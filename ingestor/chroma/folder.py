@@ -1,0 +1,147 @@
+"""The folder in which Chroma keeps its data: one process at a time may write there.
+
+Two writers corrupt it without a word, and a second ``PersistentClient`` reads stale vectors. Our lock keeps
+a second ingestor away; whoever else has the database open (a server started by hand, a notebook) is found
+through /proc, where there is one.
+"""
+
+import shutil
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from uuid import UUID
+
+from ingestor.chroma import processes
+from ingestor.ports import NeedsHuman, Transient
+from ingestor.state import file_permissions
+from ingestor.state.lock import Lock, hold
+
+DATABASE = "chroma.sqlite3"
+LOCK = "ingestor.lock"
+ROOM = 50_000_000  # bytes that must be left on the disk for anything to be added
+
+# What SQLite says when pages of Chroma's database were overwritten (its codes 11 and 26).
+_DAMAGED = ("database disk image is malformed", "file is not a database")
+REMEDY = (
+    "Chroma's database is damaged: `ingestor verify --repair --rebuild` moves Chroma's folder aside and "
+    "writes this ingestor's collections into a new one, without embedding; or put a backup in its place"
+)
+
+# Seconds to wait for the server of an ingestor that was killed: it notices, persists and ends by itself.
+_LEFTOVER_PATIENCE = 35.0
+
+
+def claim(path: Path) -> Lock:
+    """Make the folder if need be, take it for this process alone, and clear what Chroma left behind.
+
+    Raises NeedsHuman when another process uses the folder, or when it can't be used at all.
+    """
+    try:
+        file_permissions.make(path, _is_ours)
+    except OSError as error:
+        raise NeedsHuman(f"can't make Chroma's folder {path}: {error.strerror}") from error
+    lock = hold(path / LOCK)
+    try:
+        _refuse_others(path / DATABASE)
+        sweep(path)
+    except BaseException:
+        lock.release()
+        raise
+    return lock
+
+
+def move_aside(path: Path) -> Path | None:
+    """Rename Chroma's folder, with all that is in it; returns where it is now. None where there is none.
+
+    Raises NeedsHuman when another process uses it, or when it can't be renamed.
+    """
+    if not path.exists():
+        return None
+    aside = path.with_name(f"{path.name}-damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+    lock = hold(path / LOCK)
+    try:
+        _refuse_others(path / DATABASE)
+        path.rename(aside)
+    except OSError as error:
+        raise NeedsHuman(
+            f"can't rename Chroma's folder {path} to {aside}: {error.strerror}; move what is in it elsewhere "
+            "and run `ingestor sync`, which writes everything again"
+        ) from error
+    finally:
+        lock.release()
+    return aside
+
+
+def damaged(text: str) -> bool:
+    """Whether an error's text says that pages of the database are damaged."""
+    return any(symptom in text for symptom in _DAMAGED)
+
+
+def require_room(path: Path) -> None:
+    """Raises Transient while the disk is nearly full, so that it is not Chroma that meets its end.
+
+    Measured on 1.5.9: once it could not write, it soon answers nobody until it is started again, readers
+    neither, and it may leave a torn segment.
+    """
+    try:
+        free = shutil.disk_usage(path).free
+    except OSError:
+        return  # Chroma itself will say what is the matter
+    if free < ROOM:
+        raise Transient(
+            f"the disk of {path} has less than {ROOM / 1e6:.0f} MB left, so nothing is added: free some "
+            "space, or move chroma.path to a larger disk"
+        )
+
+
+def sweep(path: Path) -> list[Path]:
+    """Remove the segment folders that ``delete_collection`` leaves behind; returns them.
+
+    Only for the holder of the lock, while no Chroma runs there.
+    """
+    folders = [folder for folder in path.iterdir() if _is_uuid(folder.name) and folder.is_dir()]
+    if not folders or not (path / DATABASE).is_file():
+        return []
+    known = _segments(path / DATABASE)
+    orphans = sorted(folder for folder in folders if folder.name not in known)
+    for folder in orphans:
+        shutil.rmtree(folder)
+    return orphans
+
+
+def _refuse_others(database: Path) -> None:
+    until = time.monotonic() + _LEFTOVER_PATIENCE
+    while others := processes.writers_of(database):
+        ending = all(_is_leftover(processes.command(pid)) for pid in others)
+        if not ending or time.monotonic() > until:
+            raise NeedsHuman(
+                f"{database} is in use by {processes.describe(others[0])}: two writers would destroy it; stop "
+                "that process, or let it connect to ingestor's server with chromadb.HttpClient"
+            )
+        time.sleep(0.1)
+
+
+def _is_leftover(command: str) -> bool:
+    """Whether it is the server of an ingestor that was killed, or has all but ended."""
+    return not command or "chroma_child.py" in command
+
+
+def _segments(database: Path) -> set[str]:
+    try:
+        # Writable, so that SQLite can roll back what a killed server left half written.
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", uri=True)) as connection:
+            return {row[0] for row in connection.execute("SELECT id FROM segments")}
+    except sqlite3.DatabaseError as error:
+        raise NeedsHuman(f"can't read {database}: {error}; {REMEDY}") from error
+
+
+def _is_ours(name: str) -> bool:
+    return name.startswith((DATABASE, LOCK)) or _is_uuid(name)
+
+
+def _is_uuid(name: str) -> bool:
+    try:
+        return str(UUID(name)) == name
+    except ValueError:
+        return False

@@ -1,0 +1,212 @@
+"""A collection of Chroma as an ``Index``.
+
+Vectors are always passed, so Chroma never embeds by itself; metadata is merged by Chroma, so a key that
+went away must be given as None.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, TypeVar
+from uuid import UUID
+
+import numpy as np
+
+from ingestor.chroma.client import Client, translated
+from ingestor.chroma.limits import check_patches, check_records
+from ingestor.chroma.reach import missed
+from ingestor.model import Hit, Metadata, Record, RecordId, Vectors
+from ingestor.ports import BadDocument
+
+_RECORDS = 500  # a request; Chroma takes 5,461
+_PATCHES = 1000
+_BYTES = 20_000_000  # a request; Chroma takes 40 MiB
+_MOST_BYTES = 40_000_000  # a record by itself
+_PAGE = 2000  # ids a page
+SAMPLE, CLOSER, PAGES = 50, 500, 5  # records that a probe looks at: first, then; from so many places
+OUT_OF_REACH = 1 / 400  # of the records looked at, that may be lost to search before the collection is sick
+_NO_VECTOR = np.empty(0, dtype=np.float32)
+
+Row = TypeVar("Row")
+
+
+class ChromaIndex:
+    """One collection, by its UUID: one of the same name that replaced it is another (``Gone``)."""
+
+    def __init__(self, client: Client, uuid: UUID) -> None:
+        self._client, self._api, self._uuid = client, client.api, uuid
+
+    @property
+    def uuid(self) -> str:
+        return str(self._uuid)
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        check_records(records)
+        for batch in _batches(records, _record_size, _RECORDS):
+            self._client.require_room()
+            with translated():
+                self._api._upsert(
+                    collection_id=self._uuid,
+                    ids=[record.id for record in batch],
+                    embeddings=[record.vector for record in batch],
+                    metadatas=[dict(record.metadata) for record in batch],
+                    documents=[record.text for record in batch],
+                )
+
+    def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
+        check_patches(metadata)
+        for batch in _batches(metadata, lambda row: _json_size(dict(row[1])), _PATCHES):
+            with translated():
+                self._api._update(
+                    collection_id=self._uuid,
+                    ids=[name for name, _ in batch],
+                    metadatas=[dict(changes) for _, changes in batch],
+                )
+
+    def drop(self, ids: Sequence[RecordId]) -> None:
+        for batch in _chunks(dict.fromkeys(ids), _PATCHES):
+            with translated():
+                self._api._delete(collection_id=self._uuid, ids=batch)
+
+    def count(self) -> int:
+        with translated():
+            return int(self._api._count(collection_id=self._uuid))
+
+    def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
+        include = ["metadatas", "documents", *(["embeddings"] if vectors else [])]
+        return [
+            record
+            for batch in _chunks(dict.fromkeys(ids), _RECORDS)
+            for record in _records(self._get(ids=batch, include=include))
+        ]
+
+    def ids(self) -> Iterator[RecordId]:
+        """Page by page; complete as long as nothing is dropped meanwhile."""
+        offset = 0
+        while page := self._get(limit=_PAGE, offset=offset, include=[])["ids"]:
+            yield from map(RecordId, page)
+            offset += len(page)
+
+    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
+        """Raises ValueError when Chroma does not understand the filter."""
+        return [hits for batch in _chunks(vectors, _RECORDS) for hits in self._query(batch, n, where)]
+
+    def check_filter(self, where: dict[str, object]) -> None:
+        """Raises ValueError when Chroma does not understand the filter. Cheap: no record is looked at."""
+        with _understood(where):
+            self._get(ids=["-"], where=where, limit=1, include=[])
+
+    def sample(self, offset: int, size: int) -> list[Record]:
+        """So many records from that place of Chroma's own order on, with their vectors."""
+        return _records(
+            self._get(limit=size, offset=offset, include=["metadatas", "documents", "embeddings"])
+        )
+
+    def _get(self, **wanted: Any) -> Any:
+        with translated():
+            return self._api._get(collection_id=self._uuid, **wanted)
+
+    def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:
+        with _understood(where), translated():
+            found = self._api._query(
+                collection_id=self._uuid,
+                query_embeddings=vectors,
+                n_results=n,
+                where=where or None,
+                include=["metadatas", "documents", "distances"],
+            )
+        columns = (found[key] for key in ("ids", "distances", "documents", "metadatas"))
+        return (_hits(*rows) for rows in zip(*columns, strict=True))
+
+
+@contextmanager
+def _understood(where: dict[str, object] | None) -> Iterator[None]:
+    from chromadb.errors import InvalidArgumentError
+
+    try:
+        yield
+    except InvalidArgumentError as error:
+        raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
+
+
+def probe(index: ChromaIndex, turn: int = 0) -> str | None:
+    """Why the collection is sick; None if it counts, and if records of it are found by their own vectors.
+
+    Looks at a sample of fixed size, at other records each ``turn``, and closer where one is not found.
+    Raises Torn or Gone, or Transient when there was no answer. A server that dies over the very probe tells
+    by that that it can't load this collection.
+    """
+    for size in (SAMPLE, CLOSER):
+        records = _sampled(index, size, turn)
+        lost = missed(index, records)
+        if not lost:
+            return None
+    if len(lost) <= OUT_OF_REACH * len(records):
+        return None
+    return f"{len(lost)} of {len(records)} records are not found by their own vectors, such as {lost[0]}"
+
+
+def _sampled(index: ChromaIndex, size: int, turn: int) -> list[Record]:
+    """All records if they are no more than ``size``, else pages from all over the collection."""
+    count = index.count()
+    if count <= size:
+        return index.sample(0, size)
+    page, stride = size // PAGES, count // PAGES
+    return [record for n in range(PAGES) for record in index.sample(n * stride + turn * page % stride, page)]
+
+
+def _hits(ids: list[str], distances: list[float], texts: list[str], metas: list[Any]) -> list[Hit]:
+    rows = zip(ids, distances, texts, metas, strict=True)
+    return [Hit(RecordId(name), 1.0 - distance, text, meta or {}) for name, distance, text, meta in rows]
+
+
+def _records(found: Any) -> list[Record]:
+    vectors = found["embeddings"]
+    return [
+        Record(
+            RecordId(name),
+            text if text is not None else "",
+            metadata or {},
+            np.asarray(vectors[at], dtype=np.float32) if vectors is not None else _NO_VECTOR,
+        )
+        for at, (name, text, metadata) in enumerate(
+            zip(found["ids"], found["documents"], found["metadatas"], strict=True)
+        )
+    ]
+
+
+def _chunks(items: Any, most: int) -> Iterator[list[Any]]:
+    rest = iter(items)
+    while chunk := list(islice(rest, most)):
+        yield chunk
+
+
+def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: int) -> Iterator[list[Row]]:
+    """In order, each within both bounds unless one row alone is beyond them."""
+    batch: list[Row] = []
+    total = 0
+    for row in rows:
+        weight = size(row)
+        if batch and (len(batch) == most or total + weight > _BYTES):
+            yield batch
+            batch, total = [], 0
+        batch.append(row)
+        total += weight
+    if batch:
+        yield batch
+
+
+def _record_size(record: Record) -> int:
+    """Bytes on the wire. Raises BadDocument beyond what Chroma takes."""
+    size = _json_size([record.id, record.text, dict(record.metadata)]) + 6 * record.vector.size
+    if size > _MOST_BYTES:
+        raise BadDocument(
+            f"record {record.id} takes {size / 1e6:.0f} MB, and Chroma no more than {_MOST_BYTES / 1e6:.0f}: "
+            "cut the document into smaller chunks"
+        )
+    return size
+
+
+def _json_size(value: object) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode())

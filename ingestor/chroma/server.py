@@ -1,0 +1,222 @@
+"""A Chroma server of our own: started, watched over and stopped with this process.
+
+It counts as ours, and as ready, only when our child itself listens on the port and answers: ``chroma run``
+on a busy port ends with status 0 and without a word, while whoever has the port may well be a Chroma too.
+"""
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from types import TracebackType
+
+from ingestor.chroma import processes
+from ingestor.chroma.folder import REMEDY, claim, damaged
+from ingestor.ports import NeedsHuman, Transient
+from ingestor.state.lock import Lock
+
+_CHILD = Path(__file__).with_name("chroma_child.py")
+_START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
+_ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
+_LAST_BREATH = 2.0  # seconds for a process that answers no more to end
+_FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
+_PASSED = {  # variables of ours that the child sees
+    *("HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ", "USER"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"),
+    *("MALLOC_ARENA_MAX", "RAYON_NUM_THREADS", "RUST_BACKTRACE", "TOKIO_WORKER_THREADS"),
+}
+_LOG_SIZE = 10_000_000  # bytes, beyond which a start begins the log anew
+
+
+class ChromaServer:
+    """``chroma run`` on ``path`` as a child process; one at a time, under the folder's lock."""
+
+    def __init__(
+        self,
+        path: Path,
+        host: str,
+        port: int,
+        log_path: Path,
+        *,
+        hanging_after: float = 60.0,
+        stop_patience: float = 30.0,
+    ) -> None:
+        """``hanging_after``, ``stop_patience``: seconds without an answer, and from SIGTERM to SIGKILL."""
+        self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
+        self._hanging_after, self._stop_patience = hanging_after, stop_patience
+        self._lock: Lock | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answered = 0.0  # monotonic seconds
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def start(self) -> None:
+        """Returns when it answers.
+
+        Raises NeedsHuman when the folder or the port is not to be had, Transient when it did not come up.
+        """
+        if self._lock is None:
+            self._lock = claim(self.path)
+        try:
+            self._check_port()
+            self._spawn()
+            self._await_ready()
+            self._lock.note(f"{self.host} {self.port}")  # for other commands, see app/queries.py
+        except BaseException:
+            self.stop()
+            raise
+
+    def poll(self) -> str | None:
+        """Why the server needs a restart: it ended, or has not answered for long. None while it is well."""
+        if self._process is None:
+            return "it was not started"
+        if self._lock is not None and self._lock.lost:
+            return f"its folder {self.path} was removed, moved or replaced"
+        if self._process.poll() is None and self._answers():
+            self._answered = time.monotonic()
+            return None
+        with suppress(subprocess.TimeoutExpired):  # a dying process closes its sockets before it has ended
+            return f"it ended {_status(self._process.wait(_LAST_BREATH))}"
+        silence = time.monotonic() - self._answered
+        return f"it has not answered for {silence:.0f} s" if silence > self._hanging_after else None
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it ended by a fault of its own. Who is killed or told to end is innocent.
+
+        SIGKILL may come from the system when memory is short, too, which says nothing of its files.
+        """
+        status = self._process.poll() if self._process else None
+        return status is not None and status != 0 and -status not in _FROM_OUTSIDE
+
+    def restart(self) -> None:
+        """Raises as ``start`` does; the folder stays ours in between, unless that fails or it is another."""
+        self._end()
+        if self._lock is not None and self._lock.lost:
+            self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """End it, with time to persist what it holds in memory, and free the folder. Harmless if repeated."""
+        self._end()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> "ChromaServer":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _check_port(self) -> None:
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((self.host, self.port))
+            except OSError as error:
+                raise NeedsHuman(self._no_port(error)) from error
+
+    def _no_port(self, error: OSError) -> str:
+        if error.errno != errno.EADDRINUSE:
+            return f"Chroma can't listen on {self.host}:{self.port}: {error.strerror}"
+        holder = processes.listener(self.port)
+        by = f" by {processes.describe(holder)}" if holder is not None else ""
+        return f"port {self.port} is taken{by}: stop that program, or set chroma.port to a free one"
+
+    def _spawn(self) -> None:
+        arguments = ["run", "--path", str(self.path), "--host", self.host, "--port", str(self.port)]
+        environment = _environment(os.environ)
+        fresh = not self.log_path.exists() or self.log_path.stat().st_size > _LOG_SIZE
+        with open(self.log_path, "wb" if fresh else "ab", opener=_private) as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own script and arguments, no shell
+                [sys.executable, "-P", str(_CHILD), *arguments],
+                stdin=subprocess.PIPE,  # kept open, and empty: its end tells the child that we are gone
+                stdout=log,
+                stderr=log,
+                env=environment,
+                process_group=0,  # a Ctrl-C in the terminal is for us; we tell the child when we are done
+            )
+
+    def _await_ready(self) -> None:
+        assert self._process is not None
+        until = time.monotonic() + _START_PATIENCE
+        while time.monotonic() < until:
+            if (status := self._process.poll()) is not None:
+                self._check_port()  # the likeliest reason
+                said = f"Chroma ended {_status(status)} while starting in {self.path}{self._last_error()}"
+                raise NeedsHuman(f"{said}; {REMEDY}") if damaged(said) else Transient(said)
+            if processes.listens(self._process.pid, self.port) is not False and self._answers():
+                self._answered = time.monotonic()
+                return
+            time.sleep(0.02)
+        raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
+
+    def _last_error(self) -> str:
+        """What its log says last that sounds like an error, and where to read on."""
+        lines = self.log_path.read_text(errors="replace")[-4000:].splitlines()
+        said = next((f": {line.strip()}" for line in reversed(lines) if "rror" in line), "")
+        return f"{said}; see {self.log_path}"
+
+    def _answers(self) -> bool:
+        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - not bound
+        connection = HTTPConnection(address, self.port, timeout=_ANSWER_TIMEOUT)
+        try:
+            connection.request("GET", "/api/v2/heartbeat")
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if self._lock is not None:
+            self._lock.note("")
+        process.terminate()
+        try:
+            process.wait(self._stop_patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def _environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """What it needs, and no secrets of the config's."""
+    passed = {name: value for name, value in ours.items() if name in _PASSED or name.startswith("LC_")}
+    return {**passed, "RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
+
+
+def free_port(host: str) -> int:
+    """One that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _status(status: int) -> str:
+    if status >= 0:
+        return f"with status {status}"
+    return f"by {signal.Signals(-status).name}"

@@ -1,0 +1,30 @@
+"""Whether a collection's files crash Chroma. Asked before a collection is deleted for it."""
+
+from ingestor.chroma.client import connect
+from ingestor.chroma.collections import find_collection
+from ingestor.chroma.index import probe
+from ingestor.chroma.server import ChromaServer, free_port
+from ingestor.model import CollectionName
+from ingestor.ports import Transient
+
+LOCAL = "127.0.0.1"
+
+
+def crashes_chroma(server: ChromaServer, name: CollectionName, owner: str) -> bool:
+    """Ask a server that nobody else can ask, so that no other request can be what it crashes over.
+
+    ``server`` is stopped meanwhile, and left so. The collection is read and searched, and one of its records
+    is written again. Raises Torn when Chroma says itself that the collection is damaged.
+    """
+    server.stop()
+    alone = ChromaServer(server.path, LOCAL, free_port(LOCAL), server.log_path)
+    with alone, connect(LOCAL, alone.port) as client:
+        try:
+            index = find_collection(client, name, owner=owner)
+            if index is not None:
+                probe(index)
+                index.upsert(index.sample(0, 1))
+                probe(index)
+        except Transient:
+            return alone.poll() is not None and alone.crashed
+    return False

@@ -1,0 +1,1 @@
+"""Strategies that ask a language model."""

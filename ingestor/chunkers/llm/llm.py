@@ -1,0 +1,144 @@
+"""A language model says where one subject ends and the next begins; the text stays the document's own.
+
+The text is cut into pieces of at most 50 tokens, which the model sees, numbered, in windows; it answers
+after which of them to split, and the next window begins after the last split. [LLMSemanticChunker: Smith &
+Troynikov, Chroma technical report, 2024.] Windows also begin anew at anchors (see text/anchors.py), so that an
+edit asks again only about what is near it.
+
+A window for which there is no valid answer is cut by ``fallback``, and its chunks say so (``fallback``).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Literal
+
+from pydantic import Field
+
+from ingestor.chunkers.llm.asking import AskingOptions, answered
+from ingestor.chunkers.recursive import Recursive, RecursiveOptions
+from ingestor.chunkers.semantic.cluster import Cluster, ClusterOptions
+from ingestor.chunkers.semantic.parts import small_pieces
+from ingestor.llm.client import Answers, LanguageModel, Messages, Straight
+from ingestor.model import Chunk, Chunking, Document, Sums
+from ingestor.ports import Chunker, Embed
+from ingestor.registry import Plugin
+from ingestor.text.anchors import stretches
+from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.spans import Span
+from ingestor.text.tokens import Tokens
+
+_PIECE = 50  # tokens
+_FEW = 4  # pieces that are one chunk without asking
+_FALLBACK_SIZE = 200  # tokens
+_TASK = """\
+You divide a text into chunks for a search index. The text comes in numbered pieces, piece i between \
+<start_chunk_i> and <end_chunk_i>. Consecutive pieces about one subject belong in one chunk. Go through all \
+pieces, and find those after which the subject changes.
+Answer with one line of numbers, ascending, at least one, and nothing else:
+split_after: 3, 5"""
+_ANSWER = re.compile(r"split_after\W*(\d{1,9}(?:[\s,;]+\d{1,9})*)", re.I)
+
+
+class LlmOptions(AskingOptions):
+    max_tokens: int = Field(default=400, ge=SMALLEST, description="longer chunks are cut")
+    answer_tokens: int = Field(
+        default=100, ge=1, description="the longest answer; one cut off by it does not count"
+    )
+    window: int = Field(default=800, ge=2 * _PIECE, description="tokens of text in one question, about")
+    fallback: Literal["recursive", "cluster"] = Field(
+        default="recursive", description="how a window is cut for which the model gives no valid answer"
+    )
+
+
+class Llm:
+    def __init__(self, options: LlmOptions, tokens: Tokens, answers: Answers | None = None) -> None:
+        self._options, self._tokens = options, tokens
+        self._ask = LanguageModel(options, answers or Straight())
+
+    def through(self, answers: Answers) -> "Llm":
+        return Llm(self._options, self._tokens, answers)
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        text, options = document.text, self._options
+        spans = small_pieces(document, self._tokens, _PIECE, options.max_tokens)
+        sizes = self._tokens.counts([text[start:end] for start, end in spans])
+        cuts: list[Span] = []
+        unanswered: list[Span] = []
+        for first, end in stretches(document, spans, sizes, options.window):
+            for part, valid in self._windows(text, spans[first:end], sizes[first:end]):
+                if not valid:
+                    unanswered.append(part)
+                cuts += [part] if valid else self._otherwise(document, part, embed)
+        kept = limit(text, cuts, self._tokens, options.min_tokens, options.max_tokens)
+        return Chunking(tuple(self._chunk(text, span, unanswered) for span in kept))
+
+    def _windows(self, text: str, spans: Sequence[Span], sizes: Sequence[int]) -> Iterator[tuple[Span, bool]]:
+        """Chunks in order; with False, windows for which there is no valid answer."""
+        at = 0
+        while len(spans) - at > _FEW:
+            end = at + _fitting(sizes[at:], self._options.window)
+            splits = answered(self._ask, question(text, spans[at:end]), partial(read, count=end - at))
+            edges = [at, *(at + split for split in splits or (end - at,))]
+            yield from ((_reach(spans, *edge), splits is not None) for edge in pairwise(edges))
+            at = edges[-1]
+            if end == len(spans):
+                break
+        if at < len(spans):
+            yield _reach(spans, at, len(spans)), True
+
+    def _otherwise(self, document: Document, part: Span, embed: Embed) -> list[Span]:
+        """A part of the document, cut without the model."""
+        start, end = part
+        found = self._fallback().chunk(Document(document.text[start:end]), embed, None).chunks
+        return [(start + chunk.start, start + chunk.end) for chunk in found]
+
+    def _fallback(self) -> Chunker:
+        most = min(self._options.max_tokens, _FALLBACK_SIZE)
+        if self._options.fallback == "recursive":
+            return Recursive(RecursiveOptions(size=most), self._tokens)
+        options = ClusterOptions(max_tokens=most, min_tokens=min(most, _PIECE), scope="document")
+        return Cluster(options, self._tokens)
+
+    def _chunk(self, text: str, span: Span, unanswered: Sequence[Span]) -> Chunk:
+        start, end = span
+        alone = any(start < last and first < end for first, last in unanswered)
+        extra = (("fallback", f"{self._options.fallback}: the model gave no valid answer"),) if alone else ()
+        return Chunk(start, end, text[start:end], extra=extra)
+
+
+def question(text: str, spans: Sequence[Span]) -> Messages:
+    """The pieces, numbered from 1 in their window, so that a text has one question wherever it stands."""
+    shown = (f"<start_chunk_{i}>{text[a:b]}<end_chunk_{i}>" for i, (a, b) in enumerate(spans, 1))
+    return ("system", _TASK), ("user", "\n".join(shown))
+
+
+def read(answer: str, count: int) -> list[int]:
+    """The numbers of pieces after which to split. Raises ValueError, in words for the model."""
+    found = _ANSWER.findall(answer)
+    if not found:
+        raise ValueError("there is no line of the form split_after: 3, 5")
+    numbers = [int(number) for number in re.findall(r"\d+", found[-1])]
+    if any(first >= second for first, second in pairwise(numbers)):
+        raise ValueError("the numbers are not ascending")
+    if not (numbers[0] >= 1 and numbers[-1] <= count):
+        raise ValueError(f"the numbers must be from 1 to {count}")
+    return numbers
+
+
+def _fitting(sizes: Sequence[int], most: int) -> int:
+    """How many fit, two at least."""
+    total = 0
+    for count, size in enumerate(sizes):
+        total += size
+        if total > most and count >= 2:
+            return count
+    return len(sizes)
+
+
+def _reach(spans: Sequence[Span], first: int, end: int) -> Span:
+    return spans[first][0], spans[end - 1][1]
+
+
+PLUGIN = Plugin(kind="llm", version=1, options=LlmOptions, build=Llm)

@@ -1,0 +1,250 @@
+"""A language model rewrites the text as short statements that can be understood alone; these are indexed.
+
+Each passage is rewritten as a list of statements [propositions: Chen et al., *Dense X Retrieval*, 2023];
+then each of these is put into a chunk there is, or a new one, by the chunks' titles and summaries [agentic
+chunking: Kamradt, 2024]. Chunks gather statements of one stretch of the text only (see text/anchors.py), so that
+an edit asks again about its own passage and that stretch at most.
+
+A chunk's text is the model's, and what is searched; its spans are the passages it comes from, whose text it
+carries in ``passage``, to be read. A passage for which there is no valid answer is a chunk as it stands, and
+says so (``fallback``). Known to be the costliest strategy, and no gain on long prose.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from pydantic import Field
+
+from ingestor.chunkers.llm.asking import AskingOptions, answered
+from ingestor.chunkers.semantic.parts import small_pieces
+from ingestor.llm.client import Answers, LanguageModel, Messages, Straight
+from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
+from ingestor.ports import Embed
+from ingestor.registry import Plugin
+from ingestor.text.anchors import stretches
+from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.spans import Span
+from ingestor.text.tokens import Tokens
+
+_REACH = 5  # passages: how far apart stretches begin at least
+_TOLD = 20  # chunks that the model is told of, the latest ones
+_REWRITE = """\
+Split the passage into short statements, each of one fact. Whoever reads a statement sees no other: replace \
+"it", "they", "this" and the like by what they stand for. Add nothing that the passage does not say, leave \
+out nothing that it does, and keep to its language.
+Answer with a JSON list of texts and nothing else:
+["first statement", "second statement"]"""
+_PLACE = """\
+Put each numbered statement into the chunk about its subject, or into a new one. Answer with a JSON list and \
+nothing else. Name every statement once; give a new chunk a title and a summary of one sentence, general \
+enough for further statements on its subject:
+[{"chunk": 2, "statements": [1, 3]}, {"chunk": "new", "title": "…", "summary": "…", "statements": [2]}]"""
+_ODD = re.compile("[\0\ud800-\udfff]")
+
+
+class PropositionOptions(AskingOptions):
+    max_tokens: int = Field(default=250, ge=SMALLEST, description="longer chunks are cut")
+    passage: int = Field(
+        default=200, ge=20, description="most tokens in a passage, its headings aside; each is one question"
+    )
+    group: bool = Field(
+        default=True,
+        description="gather statements of one subject in a chunk, which asks once more about every passage; "
+        "`false`: each is a chunk",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Statements and the passages they come from. ``title`` is "" where the model gave none."""
+
+    statements: tuple[str, ...]
+    passages: tuple[Span, ...]
+    title: str = ""
+    summary: str = ""
+    fallback: str = ""  # why it is not as it should be
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.statements)
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Into which chunk statements go: the number of one there is, or None with the words for a new one."""
+
+    chunk: int | None
+    statements: tuple[int, ...]
+    title: str = ""
+    summary: str = ""
+
+
+class Proposition:
+    def __init__(self, options: PropositionOptions, tokens: Tokens, answers: Answers | None = None) -> None:
+        self._options, self._tokens = options, tokens
+        self._ask = LanguageModel(options, answers or Straight())
+
+    def through(self, answers: Answers) -> "Proposition":
+        return Proposition(self._options, self._tokens, answers)
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        text, options = document.text, self._options
+        passages = small_pieces(document, self._tokens, options.passage, 2 * options.passage)
+        found: list[Gathered] = []
+        for first, end in stretches(document, passages, [1] * len(passages), _REACH):
+            found += self._stretch(text, passages[first:end])
+        return Chunking(tuple(chunk for one in self._joined(found) for chunk in self._chunks(text, one)))
+
+    def _stretch(self, text: str, passages: Sequence[Span]) -> list[Gathered]:
+        """In the order of their first passages."""
+        found: list[Gathered] = []
+        for passage in passages:
+            shown = text[slice(*passage)]
+            statements = answered(self._ask, (("system", _REWRITE), ("user", shown)), statements_of)
+            if statements is None:
+                found.append(
+                    Gathered((), (passage,), fallback="the passage: the model gave no valid statements")
+                )
+            elif self._options.group:
+                found = self._placed(found, statements, passage)
+            else:
+                found += [Gathered((statement,), (passage,)) for statement in statements]
+        return found
+
+    def _placed(self, found: list[Gathered], statements: Sequence[str], passage: Span) -> list[Gathered]:
+        """The chunks so far with these statements in them."""
+        open_ = [at for at, one in enumerate(found) if one.title and self._has_room(one)][-_TOLD:]
+        messages = placing(statements, [found[at] for at in open_])
+        placings = answered(
+            self._ask, messages, partial(placings_of, count=len(statements), chunks=len(open_))
+        )
+        if placings is None:
+            unplaced = "its passage: the model did not say where the statements belong"
+            return [*found, Gathered(tuple(statements), (passage,), fallback=unplaced)]
+        known, new = list(found), []
+        for one in placings:
+            said = tuple(statements[number - 1] for number in one.statements)
+            if one.chunk is None:
+                new.append(Gathered(said, (passage,), one.title, one.summary))
+            else:
+                at = open_[one.chunk - 1]
+                known[at] = _with(known[at], said, (passage,))
+        return known + new
+
+    def _has_room(self, one: Gathered) -> bool:
+        return self._tokens.count(one.text) < self._options.max_tokens
+
+    def _joined(self, found: Sequence[Gathered]) -> Iterator[Gathered]:
+        """Those below the minimum with the next one of the model's, where both fit."""
+        least, last = self._options.min_tokens or 0, None
+        for one in found:
+            if last and last.statements and one.statements and self._tokens.count(last.text) < least:
+                both = _with(last, one.statements, one.passages)
+                if self._tokens.count(both.text) <= self._options.max_tokens:
+                    last = both
+                    continue
+            if last:
+                yield last
+            last = one
+        if last:
+            yield last
+
+    def _chunks(self, text: str, one: Gathered) -> Iterator[Chunk]:
+        """One, or several where the limit demands it."""
+        extra: tuple[tuple[str, Scalar], ...] = (("fallback", one.fallback),) if one.fallback else ()
+        if not one.statements:
+            (passage,) = one.passages
+            for start, end in limit(text, [passage], self._tokens, None, self._options.max_tokens):
+                yield Chunk(start, end, text[start:end], extra=extra)
+            return
+        extra += (("passage", "\n\n".join(text[start:end] for start, end in one.passages)),)
+        extra += (("topic", one.title),) if one.title else ()
+        spans = one.passages if len(one.passages) > 1 else ()
+        for part in self._fitting(one.statements):
+            yield Chunk(one.passages[0][0], one.passages[-1][1], part, spans, rewritten=True, extra=extra)
+
+    def _fitting(self, statements: Iterable[str]) -> Iterator[str]:
+        """Whole statements, a line each, up to the limit; a longer one is cut."""
+        most, pack = self._options.max_tokens, ""
+        for statement in statements:
+            longer = f"{pack}\n{statement}" if pack else statement
+            if self._tokens.count(longer) <= most:
+                pack = longer
+                continue
+            if pack:
+                yield pack
+            *whole, last = limit(statement, [(0, len(statement))], self._tokens, None, most)
+            yield from (statement[start:end] for start, end in whole)
+            pack = statement[slice(*last)]
+        if pack:
+            yield pack
+
+
+def _with(one: Gathered, statements: tuple[str, ...], passages: tuple[Span, ...]) -> Gathered:
+    new = tuple(passage for passage in passages if passage not in one.passages)
+    return replace(one, statements=one.statements + statements, passages=one.passages + new)
+
+
+def placing(statements: Sequence[str], chunks: Sequence[Gathered]) -> Messages:
+    known = "\n".join(f"Chunk {i}: {one.title}. {one.summary}" for i, one in enumerate(chunks, 1))
+    listed = "\n".join(f"Statement {i}: {statement}" for i, statement in enumerate(statements, 1))
+    return ("system", _PLACE), ("user", f"{known or 'There are no chunks yet.'}\n\n{listed}")
+
+
+def statements_of(answer: str) -> list[str]:
+    """Raises ValueError, in words for the model."""
+    found = _list(answer)
+    if not all(isinstance(item, str) for item in found):
+        raise ValueError("the list must hold texts only")
+    statements = [words for item in found if (words := _words(item))]
+    if not statements:
+        raise ValueError("the list holds no statement")
+    return list(dict.fromkeys(statements))
+
+
+def placings_of(answer: str, count: int, chunks: int) -> list[Placing]:
+    """Of ``count`` statements into ``chunks`` known chunks or new ones. Raises ValueError as above."""
+    placings = [_placing(item, chunks) for item in _list(answer)]
+    named = sorted(number for one in placings for number in one.statements)
+    if named != list(range(1, count + 1)):
+        raise ValueError(f"each of the statements 1 to {count} must be named once")
+    return placings
+
+
+def _placing(item: Any, chunks: int) -> Placing:
+    if not isinstance(item, dict):
+        raise ValueError("the list must hold objects only")
+    chunk, numbers = item.get("chunk"), item.get("statements")
+    if not (isinstance(numbers, list) and numbers and all(type(number) is int for number in numbers)):
+        raise ValueError("statements must be a list of numbers")
+    if type(chunk) is int and 1 <= chunk <= chunks:
+        return Placing(chunk, tuple(numbers))
+    title, summary = (_words(str(item.get(key) or "")) for key in ("title", "summary"))
+    if chunk != "new" or not title:
+        raise ValueError('chunk must be the number of one that there is, or "new" with a title')
+    return Placing(None, tuple(numbers), title, summary)
+
+
+def _list(answer: str) -> list[Any]:
+    """The JSON list in an answer, whatever stands around it."""
+    body = answer.rpartition("</think>")[2]
+    start, end = body.find("["), body.rfind("]")
+    try:
+        found = json.loads(body[start : end + 1] if start >= 0 else "")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise ValueError("it is not a JSON list")
+    return found
+
+
+def _words(text: str) -> str:
+    """In one line, without what no index takes."""
+    return " ".join(_ODD.sub("", text).split())
+
+
+PLUGIN = Plugin(kind="proposition", version=1, options=PropositionOptions, build=Proposition)

@@ -1,0 +1,98 @@
+"""Chunks whose pieces are more alike than pieces of the collection are on average (see ingestor/segmentation/cluster.py).
+
+The text is cut into pieces of at most ``min_tokens``, these are embedded, and of all ways to put up to
+max_tokens / min_tokens neighbours together the best one is taken. [ClusterSemanticChunker: Smith & Troynikov,
+Chroma technical report, 2024; the published code's fall-back to a chunk of any length is not repeated.]
+
+``scope: collection`` measures against all documents of the collection, as published: a document that comes or
+goes moves the mean for all. Only documents whose cuts that changes are cut again, and always those, so that
+the collection is as if made at once. ``drift`` lets the mean move that much further, for fewer rewritten
+chunks; where a document stands then depends on history. ``scope: document`` measures each by itself.
+"""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from ingestor.chunkers.semantic.parts import small_pieces
+from ingestor.chunkers.semantic.vectors import SemanticOptions, Units, finished, joined, units
+from ingestor.model import Chunking, Document, Sums
+from ingestor.ports import BadDocument, Embed
+from ingestor.registry import Plugin
+from ingestor.segmentation.cluster import MEAN_BITS, Programme, contribution, mean, programme
+from ingestor.segmentation.fixed_point import running_sums
+from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.tokens import Tokens
+
+_VERSION = 1
+
+
+class ClusterOptions(SemanticOptions):
+    """``min_tokens`` is the greatest size of a piece; a chunk has one piece at least."""
+
+    max_tokens: int = Field(default=400, ge=SMALLEST)
+    min_tokens: int = Field(default=50, ge=SMALLEST)
+    scope: Literal["collection", "document"] = "collection"
+    drift: float = Field(
+        default=0.0, ge=0, le=1, description="how far the mean may leave a document's interval"
+    )
+
+    @model_validator(mode="after")
+    def _drift_needs_a_collection(self) -> Self:
+        if self.drift and self.scope == "document":
+            raise ValueError("drift needs scope: collection (a document's own mean does not drift)")
+        return self
+
+
+class Cluster:
+    """Of scope ``document``."""
+
+    def __init__(self, options: ClusterOptions, tokens: Tokens) -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        text, options = document.text, self._options
+        spans = small_pieces(document, self._tokens, options.min_tokens, options.max_tokens)
+        if not spans:
+            return Chunking(())
+        found = units(text, spans, embed, self._tokens)
+        own = contribution(found.vectors)
+        value = mean(own if others is None else own + others)
+        solved = solvable(found, options)
+        cuts = solved.cuts(value)
+        kept = limit(text, joined(spans, cuts), self._tokens, None, options.max_tokens)
+        made = finished(document, kept, found, options, embed, self._tokens)
+        if options.scope == "document":
+            return made
+        low, high = solved.interval(value, cuts)
+        slack = round(options.drift * (1 << MEAN_BITS))
+        return Chunking(made.chunks, made.vectors, own, (low - slack, high + slack))
+
+
+class CollectiveCluster(Cluster):
+    """Of scope ``collection``. Documents with pieces of one size are summed together, whatever the limit."""
+
+    def __init__(self, options: ClusterOptions, tokens: Tokens) -> None:
+        super().__init__(options, tokens)
+        self.statistic = f"cluster {_VERSION} {options.min_tokens}"
+
+    def value(self, total: Sums) -> int:
+        return mean(total)
+
+
+def solvable(found: Units, options: ClusterOptions) -> Programme:
+    """Raises BadDocument where there is too much to compare."""
+    longest = options.max_tokens // options.min_tokens
+    allowed = running_sums(found.tokens, longest) <= options.max_tokens
+    allowed[:, 0] = True
+    try:
+        return programme(found.vectors, longest, allowed)
+    except ValueError as error:
+        raise BadDocument(f"{error}: lower max_tokens or raise min_tokens") from error
+
+
+def build(options: ClusterOptions, tokens: Tokens) -> Cluster:
+    return (CollectiveCluster if options.scope == "collection" else Cluster)(options, tokens)
+
+
+PLUGIN = Plugin(kind="cluster", version=_VERSION, options=ClusterOptions, build=build)

@@ -1,0 +1,135 @@
+"""k-means over sentence embeddings: a chunk is the set of a cluster's sentences, wherever they stand.
+
+Kept as the known-bad baseline, to compare others with: it loses the order of the text, and an edit
+anywhere can move sentences between all chunks. Chunks have several spans; those of a cluster over
+``max_tokens`` are cut into runs of its sentences, and small ones are joined with the next.
+
+Deterministic: the first centre is the sentence farthest from the mean, every further one the sentence
+farthest from its nearest centre; ties go to the earlier sentence. Lloyd's iteration [Lloyd 1982]. The sums
+are floats, whose last bits depend on the processor and its BLAS: on another machine a sentence between two
+centres may fall to the other one. Strategies that cut between sentences use integers (see segmentation/fixed_point.py).
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from ingestor.chunkers.options import ChunkerOptions
+from ingestor.chunkers.recursive import fitting
+from ingestor.model import Chunk, Chunking, Document, Sums, Vectors
+from ingestor.ports import Embed
+from ingestor.registry import Plugin
+from ingestor.text.limits import SMALLEST
+from ingestor.text.sentences import sentences
+from ingestor.text.spans import Span
+from ingestor.text.tokens import Tokens
+
+_ROUNDS = 50
+_Group = list[Span]
+
+
+class KmeansOptions(ChunkerOptions):
+    clusters: int = Field(
+        default=10, ge=1, description="into how many groups a document's sentences go, at most"
+    )
+    max_tokens: int = Field(default=250, ge=SMALLEST, description="larger groups are cut into runs")
+
+
+class Kmeans:
+    def __init__(self, options: KmeansOptions, tokens: Tokens) -> None:
+        self._options, self._tokens = options, tokens
+
+    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
+        text, most = document.text, self._options.max_tokens
+        units = fitting(text, sentences(text, language=document.language), self._tokens, most)
+        if not units:
+            return Chunking(())
+        labels = cluster(embed([text[start:end] for start, end in units]), self._options.clusters)
+        groups = [
+            run for members in _members(units, labels) for run in _runs(text, members, self._tokens, most)
+        ]
+        joined = _joined(text, sorted(groups), self._tokens, self._options.min_tokens, most)
+        return Chunking(tuple(_chunk(text, group) for group in joined))
+
+
+def cluster(vectors: Vectors, clusters: int) -> npt.NDArray[np.intp]:
+    """The cluster of each row, numbered in no order; at most ``clusters`` of them."""
+    points = np.asarray(vectors, np.float64)
+    centres = points[_farthest_points(points, clusters)]
+    labels = np.full(len(points), -1)
+    for _ in range(_ROUNDS):
+        nearest = (np.einsum("ij,ij->i", centres, centres) - 2 * points @ centres.T).argmin(axis=1)
+        if (nearest == labels).all():
+            break
+        labels = nearest
+        sums = np.zeros_like(centres)
+        np.add.at(sums, labels, points)
+        sizes = np.bincount(labels, minlength=len(centres))
+        held = sizes > 0  # a centre without points stays where it is
+        centres[held] = sums[held] / sizes[held, None]
+    return labels
+
+
+def _farthest_points(points: npt.NDArray[np.float64], most: int) -> list[int]:
+    chosen = [int(np.square(points - points.mean(axis=0)).sum(axis=1).argmax())]
+    distance = np.square(points - points[chosen[0]]).sum(axis=1)
+    while len(chosen) < most and distance.max() > 0:
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.square(points - points[chosen[-1]]).sum(axis=1))
+    return chosen
+
+
+def _members(units: Sequence[Span], labels: npt.NDArray[np.intp]) -> list[_Group]:
+    groups: dict[int, _Group] = {}
+    for unit, label in zip(units, labels.tolist(), strict=True):
+        groups.setdefault(label, []).append(unit)
+    return list(groups.values())
+
+
+def _runs(text: str, members: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
+    """The members in order, as many together as ``most`` tokens hold."""
+    run: _Group = []
+    total = 0
+    for member, size in zip(members, tokens.counts([text[start:end] for start, end in members]), strict=True):
+        total += size + 1  # and the newline
+        if run and total > most:
+            yield from _halved(text, run, tokens, most)
+            run, total = [], size + 1
+        run.append(member)
+    yield from _halved(text, run, tokens, most)
+
+
+def _halved(text: str, run: _Group, tokens: Tokens, most: int) -> Iterator[_Group]:
+    """The run, in two or more where its own count exceeds the sum of its parts and the limit."""
+    if len(run) == 1 or tokens.count(_text(text, run)) <= most:
+        yield run
+        return
+    middle = len(run) // 2
+    yield from _halved(text, run[:middle], tokens, most)
+    yield from _halved(text, run[middle:], tokens, most)
+
+
+def _joined(text: str, groups: list[_Group], tokens: Tokens, least: int | None, most: int) -> list[_Group]:
+    """Groups under ``least`` tokens together with the next one, where both fit in ``most``."""
+    kept: list[_Group] = []
+    for group in groups:
+        small = kept and least is not None and tokens.count(_text(text, kept[-1])) < least
+        both = sorted([*kept[-1], *group]) if small else []
+        if both and tokens.count(_text(text, both)) <= most:
+            kept[-1] = both
+        else:
+            kept.append(group)
+    return kept
+
+
+def _text(text: str, group: _Group) -> str:
+    return "\n".join(text[start:end] for start, end in group)
+
+
+def _chunk(text: str, group: _Group) -> Chunk:
+    return Chunk(group[0][0], max(end for _, end in group), _text(text, group), spans=tuple(group))
+
+
+PLUGIN = Plugin(kind="kmeans", version=1, options=KmeansOptions, build=Kmeans)

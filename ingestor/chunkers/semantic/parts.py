@@ -1,0 +1,48 @@
+"""The parts of a document that semantic strategies compare: sentences, paragraphs or small pieces.
+
+A heading is no part of its own: it says what the next one is about, and belongs to it.
+"""
+
+from collections.abc import Sequence
+
+from ingestor.chunkers.recursive import fitting
+from ingestor.model import Document
+from ingestor.text.limits import count
+from ingestor.text.pieces import pieces
+from ingestor.text.sections import headings
+from ingestor.text.sentences import paragraphs, sentences
+from ingestor.text.spans import Span, owner, union
+from ingestor.text.tokens import Tokens
+
+
+def small_pieces(document: Document, tokens: Tokens, size: int, most: int) -> list[Span]:
+    """The document in pieces of at most ``size`` tokens. None reaches across the start of a heading."""
+    starts = (heading.start for heading in headings(document))
+    return led(document, pieces(document.text, tokens, size, starts, document.language), tokens, most)
+
+
+def whole_sentences(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
+    """The document's sentences, those over ``most`` tokens in parts."""
+    found = sentences(document.text, language=document.language)
+    return led(document, fitting(document.text, found, tokens, most), tokens, most)
+
+
+def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
+    """The document's paragraphs, those over ``most`` tokens in parts."""
+    return led(document, fitting(document.text, paragraphs(document.text), tokens, most), tokens, most)
+
+
+def led(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
+    """Each with the headings just before it, unless the two have more than ``most`` tokens."""
+    heads = headings(document)
+    starts = [heading.start for heading in heads]
+    found: list[Span] = []
+    leads = False
+    for span in spans:
+        if leads and (most is None or count(document.text, union(found[-1], span), tokens) <= most):
+            found[-1] = union(found[-1], span)
+        else:
+            found.append(span)
+        at = owner(starts, span[0])
+        leads = at >= 0 and span[1] <= heads[at].end
+    return found

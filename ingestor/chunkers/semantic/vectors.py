@@ -1,0 +1,185 @@
+"""What the semantic strategies share: an option, the units they compare, and vectors of longer stretches.
+
+``vectors: encoded`` has the model read every chunk, a second pass over the text. ``vectors: pooled`` makes a
+chunk's vector from those of its units, weighted by tokens, and mixes in its neighbours' (``neighbours``, 0.3
+unless given): no second pass, and an edit changes the vectors of at most two chunks on either side.
+Strategies that compare longer stretches than a unit encode or pool those in the same way.
+"""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
+
+from ingestor.chunkers.options import ChunkerOptions
+from ingestor.model import Chunking, Document
+from ingestor.pipeline.metadata import contexts
+from ingestor.ports import Embed
+from ingestor.segmentation.cluster import Segment
+from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, fixed, squares, unit
+from ingestor.segmentation.pooling import mix, pooled, weighted_sums
+from ingestor.text.spans import Span, chunks
+from ingestor.text.tokens import Tokens
+
+_SHARE = 0.3  # of neighbours in pooled vectors
+_REHEARSALS = 8
+
+
+class SemanticOptions(ChunkerOptions):
+    vectors: Literal["encoded", "pooled"] = Field(
+        default="encoded", description="encode each chunk's text, or pool the vectors it was cut by"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _pooled_vectors_are_mixed(cls, data: Any) -> Any:
+        default = cls.model_fields["vectors"].default
+        if isinstance(data, dict) and data.get("vectors", default) == "pooled":
+            return {"neighbours": _SHARE, **data}
+        return data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """Parts of a text in order, with a vector each.
+
+    ``tokens`` are those of each and the whitespace before it: their sums hardly differ from the counts of
+    longer texts.
+    """
+
+    spans: Sequence[Span]
+    tokens: Integers
+    vectors: Fixed
+
+
+def units(text: str, spans: Sequence[Span], embed: Embed, tokens: Tokens) -> Units:
+    """Embeds each span."""
+    return Units(spans, sizes(text, spans, tokens), fixed(embed([text[start:end] for start, end in spans])))
+
+
+def sizes(text: str, spans: Sequence[Span], tokens: Tokens) -> Integers:
+    """The tokens of each, with the whitespace before it."""
+    ends = [end for _, end in spans]
+    starts = [*(start for start, _ in spans[:1]), *ends]
+    return np.array(tokens.counts([text[a:b] for a, b in zip(starts, ends, strict=False)]), dtype=np.int64)
+
+
+def joined(spans: Sequence[Span], cuts: Sequence[int]) -> list[Span]:
+    """The stretches of the segments that end before these units."""
+    return [(spans[first][0], spans[end - 1][1]) for first, end in zip((0, *cuts), cuts, strict=False)]
+
+
+def finished(
+    document: Document,
+    spans: Sequence[Span],
+    found: Units | None,
+    options: SemanticOptions,
+    embed: Embed,
+    tokens: Tokens,
+) -> Chunking:
+    """One chunk a span. If vectors are to be pooled, they are made from these units."""
+    made = chunks(document.text, spans)
+    if options.vectors == "encoded" or found is None:
+        return Chunking(made)
+    dimensions = found.vectors.shape[1]
+    before = _weighted(contexts(document, made, options.context), dimensions, embed, tokens)
+    own = pooled(found.vectors, found.tokens, _members(found.spans, spans), before)
+    return Chunking(made, mix(own, options.neighbours))
+
+
+def _members(parts: Sequence[Span], spans: Sequence[Span]) -> list[Segment]:
+    """The parts that each span overlaps."""
+    starts, ends = [start for start, _ in parts], [end for _, end in parts]
+    return [(bisect_right(ends, start), bisect_left(starts, end)) for start, end in spans]
+
+
+def _weighted(lines: Sequence[str], dimensions: int, embed: Embed, tokens: Tokens) -> Integers:
+    """What ``context`` puts in front of a chunk is pooled like one more unit: its vector times its tokens."""
+    distinct = sorted({line for line in lines if line})
+    known = {"": np.zeros(dimensions, np.int64)}
+    if distinct:
+        rows = fixed(embed(distinct)) * np.array(tokens.counts(distinct), np.int64)[:, None]
+        known |= zip(distinct, rows, strict=True)
+    return np.array([known[line] for line in lines], np.int64).reshape(-1, dimensions)
+
+
+class Stretches:
+    """Vectors of runs of neighbouring units [first, end), encoded or pooled as the options say."""
+
+    def __init__(
+        self, text: str, spans: Sequence[Span], options: SemanticOptions, embed: Embed, tokens: Tokens
+    ) -> None:
+        self.spans, self.tokens = spans, sizes(text, spans, tokens)
+        self._sums: list[int] = [0, *np.cumsum(self.tokens).tolist()]
+        self.units = units(text, spans, embed, tokens) if options.vectors == "pooled" else None
+        self._text, self._embed = text, embed
+        self._known: dict[Segment, Fixed] = {}
+        self._noted: set[Segment] | None = None
+        self._passing = lru_cache(maxsize=8)(lambda stretch: self.rows([stretch])[0])
+
+    def rows(self, wanted: Sequence[Segment]) -> Fixed:
+        """One row a stretch."""
+        if self.units is None:
+            return fixed(self._embed([self._text[a:b] for a, b in map(self.span, wanted)]))
+        found = np.empty((len(wanted), self.units.vectors.shape[1]), np.int32)
+        for part in blocks(len(wanted)):
+            found[part] = unit(weighted_sums(self.units.vectors, self.units.tokens, wanted[part]))
+        return found
+
+    def fetch(self, wanted: Sequence[Segment]) -> None:
+        """Ahead of ``alike``, because embedding many texts at once is faster. Others are forgotten."""
+        kept = {stretch: self._known[stretch] for stretch in wanted if stretch in self._known}
+        missing = [stretch for stretch in wanted if stretch not in kept]
+        self._known = kept | dict(zip(missing, self.rows(missing) if missing else (), strict=True))
+
+    def rehearsed(self, walk: Callable[[], list[Segment]]) -> list[Segment]:
+        """What ``walk`` finds, most of the stretches that it asks for being embedded many at a time.
+
+        In a rehearsal those not there yet are like nothing; they are noted, and fetched for the next one.
+        What is still missing then is fetched as it is asked for: the same result, at a few texts more.
+        """
+        for _ in range(_REHEARSALS if self.units is None else 0):
+            self._noted = set()
+            found = walk()
+            noted, self._noted = sorted(self._noted), None
+            if not noted:
+                return found
+            self._known |= zip(noted, self.rows(noted), strict=True)
+        return walk()
+
+    def alike(self, first: Segment, second: Segment) -> float:
+        """The cosine of two stretches."""
+        if self._noted is not None:
+            missing = [stretch for stretch in (first, second) if stretch not in self._known]
+            self._noted.update(missing)
+            if missing:
+                return -math.inf
+        one, other = (
+            self._known[stretch] if stretch in self._known else self._row(stretch)
+            for stretch in (first, second)
+        )
+        return int(one @ other) / math.sqrt(max(int(one @ one) * int(other @ other), 1))
+
+    def _row(self, stretch: Segment) -> Fixed:
+        return self._known[stretch] if stretch in self._known else self._passing(stretch)
+
+    def size(self, stretch: Segment) -> int:
+        """About its tokens."""
+        return self._sums[stretch[1]] - self._sums[stretch[0]]
+
+    def span(self, stretch: Segment) -> Span:
+        return self.spans[stretch[0]][0], self.spans[stretch[1] - 1][1]
+
+
+def cosines(rows: Fixed) -> npt.NDArray[np.float64]:
+    """Of each row and the next, the same on every machine; shape (n - 1,). 0 beside a zero row."""
+    products = np.einsum("ij,ij->i", rows[1:], rows[:-1]).astype(np.float64)
+    lengths = squares(rows)
+    found: npt.NDArray[np.float64] = products / np.sqrt(np.maximum(lengths[1:] * lengths[:-1], 1))
+    return found

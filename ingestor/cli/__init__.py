@@ -1,0 +1,1 @@
+"""The command line: words to calls, answers to text."""

@@ -1,0 +1,160 @@
+"""``ingestor chunk``: how strategies cut a file, to look at before anything is indexed."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.resources import files
+from os import environ
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ingestor.app.queries import BadRequest
+from ingestor.cli.invocation import DEFAULT_CONFIG
+from ingestor.config.file import load
+from ingestor.config.models import Choice, Config, ConfigError, Problem
+from ingestor.config.options import Check
+from ingestor.config.yaml_tree import Tree, parse
+from ingestor.model import Document
+from ingestor.preview import show
+from ingestor.preview.page import Assets, page
+from ingestor.preview.preview import Cut, Reading, Setting, answers, cut, read, setting
+from ingestor.registry import Options
+
+
+def chunk(
+    file: Annotated[Path, typer.Argument(help="Any file that a source could hold.")],
+    strategy: Annotated[str | None, typer.Option(help="How to cut; else as the config says.")] = None,
+    option: Annotated[
+        list[str], typer.Option(metavar="KEY=VALUE", help="An option of the strategy; may be repeated.")
+    ] = [],  # noqa: B006
+    compare: Annotated[
+        list[str],
+        typer.Option(metavar="NAME[:KEY=VALUE...],...", help="More strategies, each with its own options."),
+    ] = [],  # noqa: B006
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page that shows it all.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="The config file; config.yaml if there is one.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Show how a file is cut into chunks.
+
+    Nothing is indexed, and no Chroma is needed.
+    """
+
+    _check_files(file, html)
+    loaded = _config(config)
+    where = setting(file, loaded)
+    choices = [_main(where, strategy, option), *_compared(compare)]
+    document = read(file, where.parsing, loaded)
+    with answers(loaded) as asked:
+        cuts = list(_cuts(file, document, choices, Reading(where.embedding, asked), look=html is not None))
+    if html is not None:
+        html.write_text(page(file.name, document, cuts, assets()), "utf-8")
+    _answer(document, cuts, html, as_json)
+
+
+def _cuts(
+    file: Path, document: Document, choices: Iterable[Choice], reading: Reading, look: bool
+) -> Iterator[Cut]:
+    for choice in choices:
+        with show.waiting(f"cutting by {choice.plugin.kind}"):
+            yield cut(file, document, choice, reading, look)
+
+
+def _check_files(file: Path, html: Path | None) -> None:
+    if not file.exists():
+        raise BadRequest(f"there is no file {str(file)!r}")
+    if html is not None and html.exists() and html.samefile(file):
+        raise BadRequest("--html would overwrite the file itself; name another")
+
+
+def _config(path: Path | None) -> Config | None:
+    """The one named, which must be there; else config.yaml, if it is."""
+    if path is None and not DEFAULT_CONFIG.exists():
+        return None
+    return load(path or DEFAULT_CONFIG, environ)
+
+
+def _main(where: Setting, strategy: str | None, given: Sequence[str]) -> Choice:
+    """A strategy that is named begins with its defaults; the configured one with its options."""
+    if strategy is None:
+        kept = _said(where.chunking.options)
+        return _choice(where.chunking.plugin.kind, given, "--option", kept) if given else where.chunking
+    return _choice(strategy, given, f"--strategy {strategy}")
+
+
+def _said(options: Options) -> dict[str, Any]:
+    """As a config says them, those that only tune included: a strategy's own stand beside its name."""
+    values: dict[str, Any] = {name: getattr(options, name) for name in options.model_fields_set}
+    picks = {
+        name: {"strategy": value.strategy, **_said(value.options)}
+        for name, value in values.items()
+        if hasattr(value, "strategy")
+    }
+    return values | picks
+
+
+def _compared(lists: Iterable[str]) -> Iterator[Choice]:
+    for each in ",".join(lists).split(","):
+        if each:
+            name, *options = each.split(":")
+            yield _choice(name, options, f"--compare {name}")
+
+
+def _choice(strategy: str, given: Iterable[str], label: str, kept: dict[str, Any] | None = None) -> Choice:
+    """Raises ConfigError, which names the option and what it may be."""
+    tree = Tree(data=dict(kept or {}))
+    for each in given:
+        _add(tree, each, label)
+    found = Check(tree, Path.cwd(), list(tree.problems))
+    plugin = found.plugin("chunkers", strategy, ())
+    choice = found.options(plugin, tree.data, ()) if plugin else None
+    if choice is None or found.problems:
+        raise ConfigError(label, found.problems)
+    return choice
+
+
+def _add(tree: Tree, given: str, label: str) -> None:
+    key, equals, value = given.partition("=")
+    if not (key and equals):
+        raise BadRequest(f"{label}: {given!r} is not KEY=VALUE, as in size=100")
+    found = parse(value, environ)
+    tree.data[key] = found.data
+    tree.lines |= {(key, *where): 0 for where in found.lines}
+    tree.lines[(key,)] = 0
+    tree.raw |= {(key, *where): raw for where, raw in found.raw.items()}
+    tree.problems += [Problem(0, key, problem.message) for problem in found.problems]
+
+
+def assets() -> Assets:
+    folder = files("ingestor").joinpath("templates")
+    frame, style, script = (
+        folder.joinpath(f"chunks.{kind}").read_text("utf-8") for kind in ("html", "css", "js")
+    )
+    return Assets(frame, style, script)
+
+
+def _answer(document: Document, cuts: Sequence[Cut], html: Path | None, as_json: bool) -> None:
+    if as_json:
+        found = [_json(each) for each in cuts]
+        typer.echo(json.dumps(found if len(found) > 1 else found[0]))
+        return
+    if html is None:
+        show.show(document, cuts)
+    show.summarize(cuts)
+    if html is not None:
+        typer.echo(f"wrote {html}")
+
+
+def _json(found: Cut) -> dict[str, Any]:
+    """The stable keys of ``chunk --json``; chunks that are not contiguous have ``spans`` too."""
+    return {
+        "strategy": found.strategy,
+        "chunks": [
+            {"start": each.start, "end": each.end, "text": each.text, "metadata": dict(meta)}
+            | ({"spans": each.spans} if each.spans else {})
+            for each, meta in zip(found.chunks, found.metadata, strict=True)
+        ],
+    }

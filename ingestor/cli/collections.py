@@ -1,0 +1,48 @@
+"""The command that lists Chroma's collections, and disposes of one."""
+
+from typing import Annotated
+
+import typer
+
+from ingestor.app import inventory
+from ingestor.app.queries import is_running
+from ingestor.cli import console
+from ingestor.cli.invocation import command
+from ingestor.cli.log import set_up
+from ingestor.cli.usage import CONFIG, USAGE, ConfigOption, JsonOption, fail, read_config
+
+Delete = Annotated[str | None, typer.Option(help="Delete this one: ours, and in no use.")]
+Adopt = Annotated[
+    str | None, typer.Option(help="Of an ingestor whose state is lost: delete it, and write it anew.")
+]
+NotOurs = Annotated[bool, typer.Option("--not-ours", help="With --delete: although it is someone else's.")]
+
+
+def collections(
+    delete: Delete = None,
+    adopt: Adopt = None,
+    not_ours: NotOurs = False,
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """List the collections in Chroma; delete one, or adopt one.
+
+    All are listed, whoever wrote them. Only what is ours and in no use is deleted without --not-ours.
+    """
+
+    if (delete is not None and adopt is not None) or (not_ours and delete is None):
+        fail("say --delete NAME, --delete NAME --not-ours, or --adopt NAME", USAGE)
+    checked = read_config(config)
+    set_up("error", checked.log.format)
+    if delete is not None:
+        gone = inventory.delete(checked, delete, not_ours=not_ours)
+        words = f"collection {gone.name} is deleted, with {console.counted(gone.records or 0, 'record')}"
+        console.say({"deleted": gone.name, "records": gone.records}, words, as_json)
+    elif adopt is not None:
+        taken = inventory.adopt(checked, adopt)
+        when = "at once" if is_running(checked) else f"by: {command('sync', config)}"
+        records = console.counted(taken.records or 0, "record")
+        words = f"collection {taken.name} is deleted, with {records}; it is written anew {when}"
+        console.say({"adopted": taken.name, "records": taken.records}, words, as_json)
+    else:
+        console.show_collections(inventory.list_collections(checked), as_json)

@@ -1,0 +1,103 @@
+"""What people see of texts: the answers to a query, and a document's chunks."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.text import Text
+
+from ingestor.app.queries import Shown
+from ingestor.cli.console import out, print_wrapped
+from ingestor.core.escape import line, spelt
+from ingestor.model import Hit, Metadata
+
+WIDEST = 100  # columns: longer lines are hard to read
+LINES = 6  # of an answer's text that are shown
+INDENT = "       "  # as wide as a score
+
+_OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] |```)|\s{4}")  # Markdown that means its line end
+
+
+def show_hits(hits: Sequence[Hit], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([
+            {"id": hit.id, "score": hit.score, "document": hit.text, "metadata": dict(hit.metadata)}
+            for hit in hits
+        ]))  # fmt: skip
+        return
+    for hit in hits:
+        out.print(Text.assemble((f"{hit.score:5.3f}  ", "bold green"), (line(_place(hit.metadata)), "cyan")))
+        if hit.metadata.get("heading_path"):
+            print_wrapped(Text(line(str(hit.metadata["heading_path"])), "bold"), INDENT)
+        for shown in excerpt(hit.text, min(out.width, WIDEST) - len(INDENT)):
+            out.print(Text(INDENT + shown))
+        out.print()
+    if not hits:
+        print("nothing found")
+
+
+def show_chunks(found: Shown, as_json: bool) -> None:
+    entry = found.entry
+    chunks = [{"id": r.id, "text": r.text, "metadata": dict(r.metadata)} for r in found.records]
+    if as_json:
+        print(json.dumps({"document_id": entry.document_id, "key": entry.key, "chunks": chunks}))
+        return
+    said = f"{entry.key}  (source {entry.source}, collection {entry.collection}, id {entry.document_id})"
+    out.print(Text(line(said), "bold"))
+    for number, record in enumerate(found.records):
+        out.print()
+        out.print(Text(line(_span(str(record.id), record.metadata)), "bold cyan"))
+        out.print(Text(spelt(record.text), "yellow" if number % 2 else "default"))
+    if not found.records:
+        print("it has no records")
+
+
+def excerpt(text: str, width: int) -> list[str]:
+    """The beginning of a text in at most ``LINES`` lines of that many columns, cut at words.
+
+    What an editor wrapped is joined again; tables, lists, headings and code keep their lines.
+    """
+    wrapped = [part for paragraph in _paragraphs(spelt(text)) for part in _wrapped(paragraph, width)]
+    if len(wrapped) <= LINES:
+        return wrapped
+    *whole, last = wrapped[:LINES]
+    return [*whole, f"{_wrapped(last, width - 2)[0]} …"]
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    gathered: list[str] = []
+    for row in text.splitlines():
+        if gathered and (not row.strip() or _OWN_LINE.match(row) or gathered[-1].startswith("#")):
+            yield " ".join(gathered)
+            gathered = []
+        if row.strip():
+            gathered.append(row.rstrip() if not gathered else row.strip())
+    if gathered:
+        yield " ".join(gathered)
+
+
+def _wrapped(paragraph: str, width: int) -> list[str]:
+    """By columns, in which a Chinese character takes two."""
+    rows = Text(paragraph.expandtabs(4)).wrap(out, max(20, width))
+    return [row.plain.rstrip() for row in rows]
+
+
+def _place(metadata: Metadata) -> str:
+    """``documents/faq.md:25-41``, from where the reader stands."""
+    source = str(metadata.get("source"))
+    if Path(source).is_relative_to(Path.cwd()):
+        source = str(Path(source).relative_to(Path.cwd()))
+    first, last = metadata.get("start_line"), metadata.get("end_line")
+    return source if first is None else f"{source}:{first}" + (f"-{last}" if last != first else "")
+
+
+def _span(id_: str, metadata: Metadata) -> str:
+    parts = [
+        f"#{id_.rpartition('#')[2]}",
+        f"characters {metadata.get('start_index')}-{metadata.get('end_index')}",
+        f"lines {metadata.get('start_line')}-{metadata.get('end_line')}",
+        f"{metadata.get('token_count')} tokens",
+        str(metadata.get("heading_path") or ""),
+    ]
+    return "  ".join(part for part in parts if part)

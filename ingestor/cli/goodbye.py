@@ -1,0 +1,74 @@
+"""What a person wants to know once everything is indexed, with a question to try that has an answer."""
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from ingestor.chroma.backend import Collections
+from ingestor.cli.console import counted, duration, err
+from ingestor.cli.invocation import command, quoted
+from ingestor.core.escape import line
+from ingestor.model import CollectionName
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.state.run_status import Live
+
+LOOKED_AT = 300  # records whose headings may be the question
+LONGEST = 60  # characters of it
+
+
+def greet(
+    live: Live,
+    collections: Sequence[str],
+    records: int,
+    failed: int,
+    question: str | None,
+    config: Path,
+    unseen: Sequence[str] = (),
+) -> None:
+    """``live``: at the first rest; ``failed``: documents that could not be taken in; ``unseen``: sources that
+    could not be listed whole, or are held or paused.
+    """
+    spent = duration(live.at - live.started)
+    err.print(
+        f"\n[bold green]In step:[/] {counted(records, 'record')} in {', '.join(collections)}, after {spent}."
+    )
+    if failed:
+        err.print(
+            f"[yellow]{counted(failed, 'document')} failed;[/] what and why: {command('status', config)}"
+        )
+    if unseen:
+        about = f"not everything is known of {', '.join(unseen)}"
+        err.print(f"[yellow]But {about};[/] why: {command('status', config)}")
+    if live.chroma:
+        err.print(f"Chroma listens at [bold]{live.chroma}[/].")
+    if question:
+        name = f" --collection {collections[0]}" if len(collections) > 1 else ""
+        err.print("Ask it something from another terminal:\n")
+        err.print(f"  {command(f'query {quoted(question)}{name}', config)}\n", style="cyan", markup=False)
+    elif not records:
+        err.print("There is nothing to index yet: documents are taken in as they come.")
+    err.print("Watching for changes; Ctrl-C ends it.\n")
+
+
+def take_leave() -> None:
+    err.print("\nStopping; what was begun is written first.")
+
+
+def question(collections: Collections, name: CollectionName) -> str | None:
+    """A question that a heading asks, else what a heading says; None where there is none."""
+    with suppress(Transient, Gone, Torn, NeedsHuman):
+        index = collections.existing(name)
+        if index is not None:
+            records = index.read(list(islice(index.ids(), LOOKED_AT)))
+            found = [r.metadata.get("section_title") or r.metadata.get("title") for r in records]
+            return _best(line(str(title)) for title in found if title)
+    return None
+
+
+def _best(titles: Iterable[str]) -> str | None:
+    """The one that says most, and a question if there is one; numbers of sections ask for nothing."""
+    plain = {re.sub(r"^[\d.]+\s+", "", title) for title in titles}
+    fitting = sorted(title for title in plain if title and len(title) <= LONGEST)
+    return max(fitting, key=lambda title: (title.endswith("?"), ". " not in title, len(title)), default=None)

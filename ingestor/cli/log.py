@@ -1,0 +1,69 @@
+"""What the program says of itself on standard error: lines for people, or a JSON object a line.
+
+``log.info("settled", extra={"document": "a.md"})`` ends in ``document=a.md``, or has that key. What a message
+holds beyond its first line is indented below it, and control characters, which file names can bring, are
+spelt out: nothing that is quoted can pass for a line of its own.
+"""
+
+import json
+import logging
+import re
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+from ingestor.core.escape import spelt
+
+_OTHERS = ("chromadb", "httpcore", "httpx", "watchdog", "sentence_transformers", "transformers", "urllib3")
+_STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
+
+
+def set_up(level: str, form: str) -> None:
+    """``level``: debug, info, warning, error; ``form``: text or json. Others' loggers are kept quiet."""
+    handler = Stderr()
+    handler.setFormatter(Json() if form == "json" else Text())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    for name in _OTHERS:
+        logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
+
+
+class Stderr(logging.Handler):
+    """Writes to what standard error is at that moment: the lines above a progress bar, while there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):  # nobody is there to read it
+            pass
+
+
+class Text(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        fields = "".join(f" {name}={_quoted(value)}" for name, value in _extra(record).items())
+        trace = "\n" + self.formatException(record.exc_info) if record.exc_info else ""
+        said = f"{at} {record.levelname:7} {record.getMessage()}{fields}{trace}"
+        return spelt(said).replace("\n", "\n    ")
+
+
+class Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            **_extra(record),
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return spelt(json.dumps(line, ensure_ascii=False, default=str))
+
+
+def _extra(record: logging.LogRecord) -> dict[str, Any]:
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    return text if re.fullmatch(r"[^\s\"=]+", text) else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,132 @@
+"""The commands that look and change nothing, but for ``verify --repair``."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from ingestor.app.estimate import make_plan
+from ingestor.app.queries import current_status, journal_of, listed, search, shown
+from ingestor.app.verification import verified
+from ingestor.cli import console, excerpt, overview, progress
+from ingestor.cli.log import set_up
+from ingestor.cli.usage import (
+    CONFIG,
+    FAILED,
+    QUARANTINED,
+    SETTLED,
+    USAGE,
+    ConfigOption,
+    JsonOption,
+    chosen,
+    config_in_force,
+    fail,
+    looked_up,
+    read_config,
+)
+
+
+def plan(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
+    """Show what a sync would do and cost, and touch nothing.
+
+    Exits with 0 when all could be looked at, 3 when some documents are or would be quarantined, 4 when a
+    source could not be listed, a document could not be read for now, or Chroma has not what the journal says.
+    """
+
+    checked = read_config(config)
+    set_up("warning", checked.log.format)
+    with progress.busy("Reading what is new", as_json):
+        estimate = make_plan(checked)
+    console.show_plan(estimate, as_json, config)
+    quarantined = QUARANTINED if estimate.plan.documents["quarantined"] else SETTLED
+    raise typer.Exit(quarantined if estimate.complete else FAILED)
+
+
+def status(
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit with 4 unless it runs and is well.")] = False,
+) -> None:
+    """Show how every source and collection stands."""
+
+    found = current_status(config_in_force(config))
+    overview.show_status(found, as_json, config)
+    if check and not found.sound:
+        raise typer.Exit(FAILED)
+
+
+def query(
+    text: Annotated[str, typer.Argument(help="What to look for.")],
+    n: Annotated[int, typer.Option("-n", min=1, help="How many answers.")] = 5,
+    collection: Annotated[str | None, typer.Option(help="Which collection; else the only one.")] = None,
+    where: Annotated[str | None, typer.Option(help="A Chroma metadata filter, as JSON.")] = None,
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Search a collection as an app would."""
+
+    checked = looked_up(config)
+    set_up("error", checked.log.format)
+    name, only = chosen(checked, collection), _filter(where)
+    with progress.busy("Searching", as_json):
+        hits = search(checked, text, n, name, only)
+    excerpt.show_hits(hits, as_json)
+
+
+def _filter(where: str | None) -> dict[str, object] | None:
+    try:
+        value = json.loads(where) if where is not None else None
+    except ValueError as error:
+        value = error
+    if value is not None and not isinstance(value, dict):
+        fail(f"--where must be a JSON object such as '{{\"page\": 3}}', not {where!r}", USAGE)
+    return value
+
+
+def verify(
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what is off, without embedding.")] = False,
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild", help="With --repair: move Chroma's folder aside first, and write all again."
+        ),
+    ] = False,
+) -> None:
+    """Compare sources, journal and Chroma, record by record.
+
+    Exits with 4 when anything is off.
+    """
+
+    checked = read_config(config) if repair else looked_up(config)
+    set_up("warning", checked.log.format)
+    if rebuild and not repair:
+        fail("--rebuild goes with --repair: ingestor verify --repair --rebuild", USAGE)
+    with progress.busy("Comparing", as_json):
+        report = verified(checked, repair, rebuild)
+    console.show_verify(report, as_json, config)
+    raise typer.Exit(SETTLED if report.clean else FAILED)
+
+
+def list_documents(
+    source: Annotated[str | None, typer.Option(help="Only this source.")] = None,
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """List the documents."""
+
+    with journal_of(looked_up(config)) as journal:
+        console.show_documents(listed(journal, source), as_json)
+
+
+def show(
+    document: Annotated[str, typer.Argument(help="A document: its key, path or id.")],
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a document's chunks, as they are in Chroma."""
+
+    checked = looked_up(config)
+    set_up("error", checked.log.format)
+    excerpt.show_chunks(shown(checked, document), as_json)

@@ -1,0 +1,58 @@
+"""The command line: reads the words, calls the program, prints the answer. No logic of its own."""
+
+import sys
+from collections.abc import Callable
+from io import TextIOWrapper
+from typing import Annotated
+
+import typer
+
+from ingestor import __version__
+from ingestor.app.queries import BadRequest
+from ingestor.cli.chunk_command import chunk
+from ingestor.cli.collections import collections
+from ingestor.cli.control import accept, apply, pause, resume, retry, rollback
+from ingestor.cli.look import list_documents, plan, query, show, status, verify
+from ingestor.cli.run import init, run, sync
+from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail
+from ingestor.config.models import ConfigError
+from ingestor.core.error_text import describe
+from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
+
+app = typer.Typer(
+    help="Keeps Chroma collections exactly in step with the documents people have.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that can't show a name is no reason to fail
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app()
+    except (ConfigError, BadRequest) as error:
+        fail(str(error), USAGE)
+    except (NeedsHuman, Transient, Torn, Gone, BadDocument, OSError) as error:
+        fail(describe(error), FAILED)
+    except KeyboardInterrupt:
+        fail("interrupted", INTERRUPTED)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if show:
+        print(f"ingestor {__version__}")
+        raise typer.Exit
+
+
+_COMMANDS: tuple[Callable[..., None], ...] = (
+    *(init, run, sync, plan, apply, rollback, status, query, verify, retry, accept, pause, resume),
+    *(list_documents, show, collections, chunk),
+)
+for _command in _COMMANDS:
+    app.command(name="ls" if _command is list_documents else None)(_command)

@@ -1,0 +1,213 @@
+"""A status on the screen: first what matters most, then the figures, last what failed and what helps."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+
+from rich.text import Text
+
+from ingestor.app.status import CollectionStatus, Failed, SourceStatus, Status
+from ingestor.cli.console import counted, duration, listing_words, out, print_table, print_wrapped
+from ingestor.cli.invocation import command
+from ingestor.core.escape import line
+
+MOST = 20  # failures that are shown
+
+
+def show_status(status: Status, as_json: bool, config: Path) -> None:
+    if as_json:
+        print(json.dumps(asdict(status)))
+        return
+    now = time.time()
+    out.print(_head(status, now))
+    for trouble in _troubles(status, now, config):
+        print_wrapped(trouble)
+    out.print()
+    _print_sources(status, now)
+    out.print()
+    _print_collections(status)
+    if status.embedded_texts and status.texts_per_second and status.tokens_per_second:
+        run = "this run" if status.running else "the last run"
+        rates = f"{status.texts_per_second:,.1f} texts/s, {status.tokens_per_second:,.0f} tokens/s"
+        out.print(f"\nembedded by {run}: {counted(status.embedded_texts, 'text')}, at {rates}")
+    _print_skipped(status)
+    if status.isolation:
+        out.print(f"isolation: {line(status.isolation)}")
+    _print_failures(status, now, config)
+
+
+def _head(status: Status, now: float) -> Text:
+    """Whether it runs, and what is left to do, if anything is."""
+    work = ", ".join(_work(status, now))
+    if not status.running:
+        return Text.assemble(("not running", "yellow"), f"; {work or 'nothing was left to do'}")
+    since = f" for {duration(max(0.0, now - status.started))}" if status.started else ""
+    chroma = f"; Chroma at {status.chroma}" if status.chroma else ""
+    work = work or ("nothing to do" if status.started else "starting")
+    return Text.assemble(("running", "green"), f"{since}; {work}{chroma}")
+
+
+def _work(status: Status, now: float) -> Iterator[str]:
+    """All for which nobody may say that there is nothing to do."""
+    due = sum(source.due for source in status.sources.values())
+    bad = sum(source.quarantined for source in status.sources.values())
+    if due:
+        yield f"{counted(due, 'document')} to do"
+    if bad:
+        yield f"{counted(bad, 'document')} quarantined"
+    for name, source in status.sources.items():
+        if state := _unlisted(source):
+            yield f"source {name} {state}"
+    for name, collection in status.collections.items():
+        if collection.built:
+            yield f"collection {name} is being made anew"
+        if collection.waits:
+            yield f"collection {name} waits for apply"
+        if collection.healthy is False:
+            yield f"collection {name} is not healthy"
+
+
+def _unlisted(source: SourceStatus) -> str | None:
+    """Why the journal may not know what the source holds now."""
+    states = {
+        "is held": source.held,
+        "is paused": source.paused is not None,
+        "is being listed": source.listing,
+        "could not be listed whole": source.trouble,
+        "is not in the config": not source.configured,
+        "was never listed": source.last_scan is None,
+    }
+    return next((words for words, so in states.items() if so), None)
+
+
+def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
+    """What needs a person, or a look."""
+    if status.config_error is not None:
+        since = f" since {_clock(status.config_since)}" if status.config_since else ""
+        error = "; ".join(map(line, status.config_error.splitlines()))
+        words = f"what runs keeps to the one that it has{since}. {error}"
+        yield Text.assemble(("the config file has an error: ", "red"), words)
+    for name, source in status.sources.items():
+        yield from _source_troubles(name, source, now, config)
+    yield from _changes(status, now, config)
+    for reason, names in _sick(status).items():
+        yield Text.assemble((f"collection {', '.join(names)}: ", "red"), line(reason))
+    if not status.running and any(source.due for source in status.sources.values()):
+        yield Text(f"To do it: {command('run', config)}, or once: {command('sync', config)}")
+
+
+def _source_troubles(name: str, source: SourceStatus, now: float, config: Path) -> Iterator[Text]:
+    if source.held:
+        yield Text.assemble((f"source {name} is held: ", "red"), line(source.held))
+    if source.paused is not None:
+        words = f" is paused since {duration(max(0.0, now - source.paused))}; to go on: "
+        yield Text.assemble((f"source {name}", "yellow"), words, command(f"resume {name}", config))
+    if source.listing is not None:
+        yield Text(f"source {name} {listing_words(source.listing, now)}")
+    if source.trouble:
+        yield Text.assemble((f"source {name}: ", "yellow"), line(source.trouble))
+    if source.renamed_from:
+        words = f" was called {source.renamed_from}; its documents are handed over by the next pass"
+        yield Text.assemble((f"source {name}", "yellow"), words)
+    if not source.configured:
+        words = f" is no longer in the config; its documents stay until: {command('apply', config)}"
+        yield Text.assemble((f"source {name}", "yellow"), words)
+
+
+def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
+    """What goes on, or could, with collections whose config changed."""
+    for name, collection in status.collections.items():
+        if collection.waits:
+            words = f"{line(collection.waits)}. To approve it: {command('apply', config)}"
+            yield Text.assemble((f"collection {name} waits for apply: ", "yellow"), words)
+        if collection.delayed:
+            words = f"the new collection is not shown yet: {line(collection.delayed)}"
+            yield Text.assemble((f"collection {name}: ", "yellow"), words)
+        if collection.built:
+            done, of = collection.built
+            yield Text(f"collection {name} is made anew: {done:,} of {counted(of, 'document')} done")
+        if collection.old_until and collection.old_until > now:
+            left, back = duration(collection.old_until - now), command(f"rollback {name}", config)
+            yield Text(f"collection {name}: as it was before for another {left}, with: {back}")
+
+
+def _sick(status: Status) -> dict[str, list[str]]:
+    """Collections by what ails them: a server that is away is said once."""
+    reasons: dict[str, list[str]] = {}
+    for name, collection in status.collections.items():
+        if collection.healthy is False:
+            reasons.setdefault(collection.reason or "", []).append(name)
+    return reasons
+
+
+def _print_sources(status: Status, now: float) -> None:
+    header = ("source", "settled", "due", "waiting", "in flight", "quarantined", "last scan")
+    print_table(
+        header,
+        [
+            (
+                name,
+                *map(_number, (s.settled, s.due, s.waiting, s.in_flight)),
+                Text(_number(s.quarantined), "yellow" if s.quarantined else ""),
+                f"{duration(max(0.0, now - s.last_scan))} ago" if s.last_scan else "never",
+            )
+            for name, s in status.sources.items()
+        ],
+    )
+
+
+def _print_collections(status: Status) -> None:
+    rows = [
+        (name, _number(c.records), c.strategy or "-", c.model or "-", _health(c))
+        for name, c in status.collections.items()
+    ]
+    print_table(("collection", "records", "strategy", "model", "in Chroma"), rows)
+
+
+def _health(collection: CollectionStatus) -> Text:
+    if collection.healthy is None:
+        return Text("not there yet", "dim")
+    return Text("healthy", "green") if collection.healthy else Text("not healthy", "red")
+
+
+def _print_skipped(status: Status) -> None:
+    """One reason for each kind is enough, and it says what helps."""
+    if not status.skipped:
+        return
+    total = sum(kind.documents for kind in status.skipped)
+    out.print(f"\n{counted(total, 'document')} skipped, for no parser reads them:")
+    for kind in status.skipped[:MOST]:
+        print_wrapped(Text(line(f"{kind.source}: {kind.documents:,} {kind.kind}, {kind.reason}")), "    ")
+
+
+def _print_failures(status: Status, now: float, config: Path) -> None:
+    if not status.failures:
+        return
+    out.print(f"\n{counted(len(status.failures), 'document')} failed:")
+    for failed in status.failures[:MOST]:
+        out.print(Text.assemble((line(f"{failed.source}: {failed.document}"), "yellow")))
+        print_wrapped(Text(f"{_outlook(failed, now)}: {line(failed.reason)}"), "    ")
+    if len(status.failures) > MOST:
+        out.print(f"... and {len(status.failures) - MOST:,} more; all: {command('status --json', config)}")
+    out.print(f"To try again at once: {command('retry --all', config)}")
+
+
+def _outlook(failed: Failed, now: float) -> str:
+    if failed.next_try is None:
+        return "quarantined until the file or the config changes"
+    if failed.next_try <= now:
+        return "tried again at the next pass; last time"
+    at = _clock(failed.next_try)
+    tries = counted(failed.attempts, "failed try").replace("trys", "tries")
+    return f"{tries}, the next in {duration(failed.next_try - now)} ({at})"
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+
+
+def _number(value: int) -> str:
+    return f"{value:,}"

@@ -1,0 +1,148 @@
+"""How far the work is, while it goes on: a bar on a terminal, plain lines elsewhere.
+
+What is shown is one stretch of work, from rest to rest: a daemon's next one begins at nothing again.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import monotonic
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from ingestor.cli.console import err, listing_words
+from ingestor.state.run_status import Live
+
+EVERY = 5.0  # seconds between two lines
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """``done`` and ``waiting``: documents; ``texts`` embedded, in ``seconds``."""
+
+    done: int
+    waiting: int
+    texts: int
+    seconds: float
+    listing: str = ""  # which sources are being listed, and how far; "" unless one takes long
+
+    @property
+    def embedded(self) -> str:
+        rate = f", {self.texts / self.seconds:.1f}/s" if self.texts and self.seconds >= 1 else ""
+        return f"{self.texts:,} texts embedded{rate}"
+
+
+@dataclass(slots=True)
+class Meter:
+    """Tells one stretch of work from the next, and hands each reading to ``show``."""
+
+    show: Callable[[Stretch], None]
+    _rest: Live = field(default_factory=Live)
+    _begun: float | None = None  # POSIX seconds
+
+    def __call__(self, live: Live) -> None:
+        self._begun = live.at if self._begun is None else self._begun
+        done = _done(live) - _done(self._rest)
+        texts, seconds = live.texts - self._rest.texts, live.at - self._begun
+        self.show(Stretch(done, live.waiting, texts, seconds, _listing(live)))
+        if not live.waiting:
+            self._rest, self._begun = live, None
+
+
+@contextmanager
+def shown(quiet: bool) -> Iterator[Callable[[Live], None]]:
+    """A bar on a terminal, a line every few seconds elsewhere, nothing if ``quiet``."""
+    if quiet:
+        yield lambda live: None
+    elif err.is_terminal:
+        with Progress(*_columns(), console=err, transient=True) as bar:
+            yield Meter(Bar(bar))
+    else:
+        yield Meter(Lines())
+
+
+@contextmanager
+def busy(what: str, quiet: bool) -> Iterator[None]:
+    """Says on a terminal what takes its time."""
+    if quiet or not err.is_terminal:
+        yield
+        return
+    with err.status(what):
+        yield
+
+
+class Bar:
+    """On the screen only while there is work."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._task = self._begin()
+
+    def __call__(self, stretch: Stretch) -> None:
+        if stretch.listing and not stretch.waiting:
+            self._bar.update(self._task, description=stretch.listing, total=None, embedded="")
+            self._bar.start()
+            return
+        if not stretch.waiting:
+            self._bar.stop()
+            self._bar.remove_task(self._task)
+            self._task = self._begin()
+            return
+        total = stretch.done + stretch.waiting
+        self._bar.update(
+            self._task,
+            description="documents",
+            completed=stretch.done,
+            total=total,
+            embedded=stretch.embedded,
+        )
+        self._bar.start()
+
+    def _begin(self) -> TaskID:
+        return self._bar.add_task("documents", total=None, embedded="")
+
+
+def _columns() -> tuple[ProgressColumn, ...]:
+    return (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[embedded]}"),
+        TimeRemainingColumn(),
+    )
+
+
+class Lines:
+    """A line at most every five seconds, and one when the work is done."""
+
+    def __init__(self) -> None:
+        self._last = -EVERY
+        self._listing = -EVERY  # monotonic seconds: when a listing was told of
+
+    def __call__(self, stretch: Stretch) -> None:
+        if stretch.listing and not stretch.waiting and monotonic() - self._listing >= EVERY:
+            self._listing = monotonic()
+            print(stretch.listing, file=sys.stderr, flush=True)
+        total = stretch.done + stretch.waiting
+        if not total or (stretch.waiting and stretch.seconds - self._last < EVERY):
+            return
+        self._last = stretch.seconds if stretch.waiting else -EVERY
+        print(f"{stretch.done:,} of {total:,} documents, {stretch.embedded}", file=sys.stderr, flush=True)
+
+
+def _listing(live: Live) -> str:
+    long = {name: one for name, one in live.listing.items() if live.at - one.since >= EVERY}
+    return "; ".join(f"{name} {listing_words(one, live.at)}" for name, one in long.items())
+
+
+def _done(live: Live) -> int:
+    return sum(live.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed"))

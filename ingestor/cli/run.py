@@ -1,0 +1,113 @@
+"""The commands that keep collections in step."""
+
+import logging
+import time
+from importlib.resources import files
+from os import environ
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ingestor.app.daemon import Loop
+from ingestor.app.reload import Reloader, stamp
+from ingestor.app.signals import Wishes
+from ingestor.app.wiring import opened
+from ingestor.cli import console, goodbye, progress, summary
+from ingestor.cli.invocation import command
+from ingestor.cli.log import set_up
+from ingestor.cli.usage import (
+    CONFIG,
+    FAILED,
+    INTERRUPTED,
+    QUARANTINED,
+    SETTLED,
+    USAGE,
+    ConfigOption,
+    JsonOption,
+    fail,
+    read_config,
+)
+from ingestor.state.editions import Editions
+from ingestor.state.reports import Reports
+from ingestor.state.run_status import Live
+from ingestor.state.sources import SourceRows
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = CONFIG, as_json: JsonOption = False
+) -> None:
+    """Write a commented config to begin with.
+
+    The folder of documents that it names is made, too, where there is none.
+    """
+
+    if path.exists():
+        fail(f"{path} exists already; name another file, or move it away", USAGE)
+    path.write_text(files("ingestor").joinpath("templates/config.yaml").read_text())
+    documents = path.parent / "documents"
+    documents.mkdir(exist_ok=True)
+    words = f"Wrote {path}. Put documents into {documents}, or name other sources there; then: "
+    console.say({"config": str(path), "documents": str(documents)}, words + command("run", path), as_json)
+
+
+def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
+    """Keep Chroma in step with the sources, until stopped.
+
+    It serves Chroma, watches the sources, and ends at SIGTERM, Ctrl-C or with its terminal. A changed config
+    file is taken over while it runs.
+    """
+
+    seen = stamp(config)
+    checked = read_config(config)
+    set_up(checked.log.level, "json" if as_json else checked.log.format)
+    wishes = Wishes()
+    reloader = Reloader(config, environ, wishes, checked, seen)
+    with wishes.heard(), opened(checked, serve=True) as running, progress.shown(as_json) as watcher:
+        logging.getLogger("ingestor").info("Chroma listens at %s", running.collections.address)
+        loop = Loop(running, wishes, watcher)
+        loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
+        if not as_json:
+            goodbye.take_leave()
+
+
+def _ready(live: Live, loop: Loop, config: Path, as_json: bool) -> None:
+    names = sorted({source.collection for source in loop.running.parts.config.sources})
+    editions, reports = Editions(loop.running.journal), Reports(loop.running.journal)
+    records = sum(reports.records(editions.live(name).name) for name in names)
+    failed = len(reports.failures())
+    if as_json:
+        logging.getLogger("ingestor").info("in step", extra={"records": records, "failed": failed})
+        return
+    rows = SourceRows(loop.running.journal)
+    known = {source.name: rows.of(source.name) for source in loop.running.parts.config.sources}
+    unseen = [name for name, row in known.items() if row.trouble or not row.ready]
+    question = goodbye.question(loop.running.collections, names[0])
+    goodbye.greet(live, names, records, failed, question, config, unseen)
+
+
+def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
+    """Bring Chroma in step once.
+
+    Exits with 0 when all is settled, 3 when some documents are quarantined, 4 when something failed or is
+    left to do, 130 when it was interrupted. What no parser reads is skipped, and is no failure.
+    """
+
+    checked = read_config(config)
+    set_up("warning" if as_json else checked.log.level, checked.log.format)
+    begun, wishes = time.monotonic(), Wishes()
+    with wishes.heard(), opened(checked, serve=False) as running, progress.shown(as_json) as watcher:
+        loop = Loop(running, wishes, watcher)
+        loop.sync()
+        result = summary.of_sync(running, time.monotonic() - begun)
+    console.show_sync(result, as_json)
+    if wishes.stop:
+        fail("interrupted: what is left to do is done by the next sync", INTERRUPTED)
+    raise typer.Exit(_sync_code(result))
+
+
+def _sync_code(result: dict[str, Any]) -> int:
+    left = result["documents"]["failed"] or result["documents"]["due"]
+    if result["held"] or result["unseen"] or result["unusable"] or left:
+        return FAILED
+    return QUARANTINED if result["documents"]["quarantined"] else SETTLED

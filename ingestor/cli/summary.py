@@ -1,0 +1,71 @@
+"""What one sync did, as its users are told."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from ingestor.app.wiring import Running
+from ingestor.model import SourceName
+from ingestor.state.reports import Reports
+from ingestor.state.rows import SourceRow
+from ingestor.state.sources import SourceRows
+from ingestor.state.withdrawals import Withdrawals
+
+
+def of_sync(running: Running, seconds: float) -> dict[str, Any]:
+    """The stable keys of ``sync --json``."""
+    tally, journal, embedding = running.engine.writer.tally, running.journal, running.embedding
+    rows = {source.name: SourceRows(journal).of(source.name) for source in running.parts.config.sources}
+    kept, states = Withdrawals(journal).kept, Counter[str]()
+    for source, _, state, documents in Reports(journal).counts():
+        states[state] += documents if source in rows or source in running.engine.leaving else 0
+    names = running.parts.config.collections
+    skipped = Counter[str]()
+    for kind in Reports(journal).skipped():
+        skipped[kind.kind] += kind.documents
+    touched = tally.added + tally.changed + tally.moved + tally.rebuilt
+    return {
+        "documents": {
+            "added": tally.added,
+            "changed": tally.changed,
+            "moved": tally.moved,
+            "rebuilt": tally.rebuilt,
+            "removed": tally.removed,
+            "unchanged": max(0, states["settled"] - touched),
+            "quarantined": states["quarantined"],
+            "unsupported": states["unsupported"],
+            "failed": states["waiting"],
+            "due": states["due"] + states["gone"],
+        },
+        "records": {
+            "added": tally.records_added,
+            "replaced": tally.records_replaced,
+            "patched": tally.records_patched,
+            "dropped": tally.records_dropped,
+        },
+        "embedded": {"texts": embedding.texts, "tokens": embedding.tokens},
+        "asked": running.answers.counts(),
+        "seconds": round(seconds, 3),
+        "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in Reports(journal).failures()],
+        "waits": {str(name): why for name in names if (why := journal.get(f"waits:{name}"))},
+        "unsupported": dict(skipped.most_common()),
+        "held": {name: why for name, row in rows.items() if (why := row.held or kept(name)) is not None},
+        "paused": [name for name, row in rows.items() if row.paused is not None],
+        "unusable": running.engine.writer.troubles(),
+        "unseen": _unseen(running, rows),
+    }
+
+
+def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
+    """Sources of which not everything was listed, and why."""
+    scanner = running.engine.scanner
+    unlisted = dict.fromkeys(scanner.unlisted(), "it was not listed to the end")
+    unfinished = {
+        name: f"its listing was not finished; {listing.seen:,} documents were found until then"
+        for name, listing in scanner.under_way().items()
+    }
+    troubled = {name: row.trouble for name, row in rows.items() if row.trouble is not None}
+    found = {**unlisted, **unfinished, **troubled}
+    return {
+        name: why for name, why in found.items() if name in rows and (name in troubled or not rows[name].held)
+    }

@@ -1,0 +1,62 @@
+"""What the commands share: their common options, the config that they read, their exit codes."""
+
+import sys
+from os import environ, umask
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from ingestor.cli.invocation import DEFAULT_CONFIG
+from ingestor.config.file import load
+from ingestor.config.models import Config
+from ingestor.core.escape import spelt
+from ingestor.state.file_permissions import UMASK
+from ingestor.state.running_config import InForce, in_force
+
+ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+CONFIG = DEFAULT_CONFIG
+
+SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
+
+
+def fail(message: str, code: int) -> NoReturn:
+    print(spelt(message), file=sys.stderr)
+    raise SystemExit(code)
+
+
+def read_config(path: Path) -> Config:
+    """For commands whose files are ours: from here on, what is made is for this user alone."""
+    umask(UMASK)
+    config = load(path, environ)
+    for warning in config.warnings:
+        print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
+    return config
+
+
+def config_in_force(path: Path) -> InForce:
+    """For commands that look: where the file has an error, what runs keeps to the config that it has."""
+    umask(UMASK)
+    found = in_force(path, environ)
+    if found.error is None:
+        for warning in found.config.warnings:
+            print(spelt(f"{path}: warning: {warning}"), file=sys.stderr)
+    return found
+
+
+def looked_up(path: Path) -> Config:
+    """The same, and the error is told on standard error."""
+    found = config_in_force(path)
+    if found.error is not None:
+        print(spelt(found.error), file=sys.stderr)
+        print("what runs keeps to the config that it has, and so does this command", file=sys.stderr)
+    return found.config
+
+
+def chosen(config: Config, wanted: str | None) -> str:
+    """The collection that is meant: the one named, or the only one."""
+    names = sorted({str(source.collection) for source in config.sources})
+    if wanted is None and len(names) > 1:
+        fail(f"say which with --collection: {', '.join(names)}", USAGE)
+    return wanted or names[0]

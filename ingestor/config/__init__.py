@@ -1,0 +1,1 @@
+"""The config file: read, checked, and its mistakes explained."""

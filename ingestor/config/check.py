@@ -1,0 +1,217 @@
+"""A parsed tree -> the config, or everything that is wrong with it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from os.path import normpath
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from ingestor.config.models import (
+    DEFAULT_EMBEDDER,
+    DEFAULT_STRATEGY,
+    Choice,
+    Chroma,
+    Config,
+    Embedded,
+    Problem,
+    Remote,
+    Settings,
+    SourceConfig,
+    SourceSettings,
+    Supervised,
+)
+from ingestor.config.options import Check, Mapped
+from ingestor.config.yaml_tree import Tree, Where
+from ingestor.model import CollectionName, SourceName
+
+_STATE_FILES = ("journal.sqlite3", "cache.sqlite3", "lock", "live.json", "chroma.log")
+_CHROMA_FILES = ("chroma.sqlite3", "ingestor.lock", "00000000-0000-4000-8000-000000000000/data_level0.bin")
+
+
+@runtime_checkable
+class Filtered(Protocol):
+    """Options of a connector that reads files beneath a folder."""
+
+    path: Path
+
+    def takes(self, path: Path) -> bool: ...
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """Options of a connector that opens a port."""
+
+    def listens(self) -> tuple[str, int]: ...
+
+
+def check(tree: Tree, folder: Path) -> Config | tuple[Problem, ...]:
+    """The config that the tree means, or its problems by line. ``folder``: where relative paths begin."""
+    found = Check(tree, folder, list(tree.problems))
+    config = None
+    if isinstance(tree.data, dict):
+        config = _config(found, tree.data)
+    elif not found.problems:
+        empty = "is empty; `ingestor init` writes a commented config to begin with"
+        found.fault((), empty if tree.data is None else "must be a mapping of keys to values")
+    if config is None or found.problems:
+        return tuple(sorted(set(found.problems), key=lambda problem: (problem.line, str(problem))))
+    return config
+
+
+def _config(found: Check, data: Mapped) -> Config | None:
+    settings = found.model(Settings, data, ())
+    chroma = _chroma(found, _section(data, "chroma"))
+    embedding = found.choice(
+        "embedders", _section(data, "embedding"), ("embedding",), "kind", DEFAULT_EMBEDDER
+    )
+    base = {"strategy": DEFAULT_STRATEGY, **_section(data, "chunking")}
+    chunking = found.choice("chunkers", base, ("chunking",), "strategy")
+    sources = {
+        index: source
+        for index, given in _source_data(data)
+        if (source := _source(found, given, ("sources", index), settings, chunking, base))
+    }
+    _names(found, data)
+    warnings = tuple(_overlaps(found, sources))
+    if not (settings and chroma and embedding and chunking):
+        return None
+    for index, source in sources.items():
+        _own_files(found, ("sources", index, "path"), source, settings.state, chroma)
+    _ports(found, sources, chroma)
+    return Config(
+        state=settings.state,
+        chroma=chroma,
+        embedding=embedding,
+        chunking=chunking,
+        sources=tuple(sources.values()),
+        cache_size=settings.cache.size,
+        workers=settings.workers,
+        log=settings.log,
+        parsing=settings.parsing,
+        max_records=settings.max_records,
+        rechunk=settings.rechunk,
+        prune=settings.prune,
+        warnings=warnings,
+    )
+
+
+def _section(data: Mapped, key: str) -> Mapped:
+    section = data.get(key)
+    return section if isinstance(section, dict) else {}
+
+
+def _source_data(data: Mapped) -> Iterator[tuple[int, Mapped]]:
+    sources = data.get("sources")
+    for index, source in enumerate(sources if isinstance(sources, list) else ()):
+        if isinstance(source, dict):
+            yield index, source
+
+
+def _chroma(found: Check, data: Mapped) -> Chroma | None:
+    at = ("chroma",)
+    if "path" not in data and data.keys() & {"host", "token", "ssl"}:
+        return found.model(Remote, data, at)
+    supervised = found.model(Supervised, data, at)
+    return found.model(Embedded, data, at) if supervised and supervised.embedded else supervised
+
+
+def _source(
+    found: Check, data: Mapped, at: Where, defaults: Settings | None, chunking: Choice | None, base: Mapped
+) -> SourceConfig | None:
+    """``chunking`` and ``base``: the top level's, checked and as given."""
+    common = SourceSettings.model_fields
+    settings = found.model(SourceSettings, {k: v for k, v in data.items() if k in common}, at)
+    connector = None
+    if isinstance(data.get("kind"), str):
+        connector = found.choice("connectors", data, at, "kind", own=common)
+    chosen = _chunking(found, _section(data, "chunking"), (*at, "chunking"), chunking, base)
+    parsing = _parsing(found, _section(data, "parsing"), (*at, "parsing"))
+    if not (settings and connector and chosen and defaults):
+        return None
+    return SourceConfig(
+        name=SourceName(settings.name),
+        collection=CollectionName(settings.collection),
+        connector=connector,
+        chunking=chosen,
+        parsing=parsing,
+        scan_every=defaults.scan_every if settings.scan_every is None else settings.scan_every,
+        max_loss=defaults.max_loss if settings.max_loss is None else settings.max_loss,
+        archives=settings.archives,
+    )
+
+
+def _chunking(found: Check, own: Mapped, at: Where, chunking: Choice | None, base: Mapped) -> Choice | None:
+    """A source's chunking: the top level's, that with some options changed, or another strategy."""
+    if "strategy" in own:
+        return found.choice("chunkers", own, at, "strategy")
+    if own and chunking:
+        return found.choice("chunkers", {**base, **own}, at, "strategy")
+    return chunking
+
+
+def _parsing(found: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
+    choices = []
+    for kind, options in data.items():
+        plugin = found.plugin("parsers", kind, (*at, kind))
+        if plugin and isinstance(options, dict):
+            choices.append(found.options(plugin, options, (*at, kind)))
+    return tuple(choice for choice in choices if choice)
+
+
+def _names(found: Check, data: Mapped) -> None:
+    """No two sources have one name."""
+    first: dict[object, int] = {}
+    for index, source in _source_data(data):
+        name = source.get("name")
+        if isinstance(name, str) and first.setdefault(name, index) != index:
+            found.fault(("sources", index, "name"), f"{name!r} is also the name of sources[{first[name]}]")
+
+
+def _overlaps(found: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Problem]:
+    """A warning for any two folders that overlap in one collection; the same source twice is a fault."""
+    for (i, one), (j, other) in combinations(sources.items(), 2):
+        if one.collection != other.collection:
+            continue
+        if one.connector == other.connector:
+            same = f"lists the same documents for the same collection as sources[{i}] ({one.name})"
+            found.fault(("sources", j), f"{same}: remove one of them")
+        elif _nested(one, other):
+            yield found.tree.problem(
+                ("sources", j, "path"),
+                f"overlaps with sources[{i}] ({one.name}), which feeds the same collection: "
+                "what both list is in it twice",
+            )
+
+
+def _nested(one: SourceConfig, other: SourceConfig) -> bool:
+    paths = [getattr(source.connector.options, "path", None) for source in (one, other)]
+    a, b = (Path(normpath(path)) if isinstance(path, Path) else None for path in paths)
+    return bool(a and b and (a.is_relative_to(b) or b.is_relative_to(a)))
+
+
+def _own_files(found: Check, at: Where, source: SourceConfig, state: Path, chroma: Chroma) -> None:
+    """A source that lists what this program and Chroma write: it would change for ever."""
+    options = source.connector.options
+    own: dict[str, tuple[Path, Sequence[str]]] = {"state": (state, _STATE_FILES)}
+    if not isinstance(chroma, Remote):
+        own["chroma.path"] = (chroma.path, _CHROMA_FILES)
+    for key, (folder, names) in own.items():
+        if isinstance(options, Filtered) and any(options.takes(folder / name) for name in names):
+            inside = folder.relative_to(options.path).as_posix()
+            exclude = "" if inside == "." else f"exclude it (exclude: ['/{inside}/']) or "
+            written = f"holds {folder} ({key}), whose files would become documents and change for ever"
+            found.fault(at, f"{written}: {exclude}move it out of source {source.name!r}")
+
+
+def _ports(found: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) -> None:
+    """No two listen on one port; a source that feeds two collections is one."""
+    taken: dict[int, tuple[str, Choice | None]] = {}
+    if isinstance(chroma, Supervised) and not chroma.embedded:
+        taken[chroma.port] = "chroma", None
+    for index, source in sources.items():
+        options = source.connector.options
+        if isinstance(options, Listening):
+            _, port = options.listens()
+            who, other = taken.setdefault(port, (f"sources[{index}]", source.connector))
+            if other != source.connector:
+                found.fault(("sources", index, "port"), f"{port} is also the port of {who}: choose another")

@@ -1,0 +1,43 @@
+"""Reading the config file: the only I/O of the config, but for the secrets' files."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ingestor.config.check import check
+from ingestor.config.models import Config, ConfigError, Origin, Problem
+from ingestor.config.yaml_tree import parse
+
+
+def load(path: Path, env: Mapping[str, str]) -> Config:
+    """The config in that file. Raises ConfigError with everything that is wrong with it."""
+    return checked(path, read(path), env)
+
+
+def checked(path: Path, text: str, env: Mapping[str, str]) -> Config:
+    """The config that this text would be in that file. Raises ConfigError."""
+    file = path.absolute()
+    result = check(parse(text, env), file.parent)
+    if isinstance(result, Config):
+        return replace(result, origin=Origin(file, text))
+    raise ConfigError(str(path), result)
+
+
+def read(path: Path) -> str:
+    """Its text. Raises ConfigError."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        message = "there is no such file; `ingestor init` writes one, --config names another"
+        raise _unreadable(path, message) from None
+    except OSError as error:
+        raise _unreadable(path, f"can't be read: {error.strerror}") from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(str(path), [Problem(line, "", "is not UTF-8 text")]) from None
+
+
+def _unreadable(path: Path, message: str) -> ConfigError:
+    return ConfigError(str(path), [Problem(0, "", message)])

@@ -1,0 +1,217 @@
+"""YAML text -> a tree of plain values that knows on which line each key stands. Pure.
+
+A key without a value counts as left out. Stricter than YAML where YAML surprises: a key given twice is an
+error, and dates, ``yes``/``no`` and numbers with a base or a colon stay text (YAML 1.2). ``${VAR}`` and
+``${VAR:-default}`` are filled in inside values, after parsing, so that no variable can change the structure;
+what they give is text, and the models turn it into numbers where they want some.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from ingestor.config.models import Problem
+
+Where = tuple[str | int, ...]
+_Entry = tuple[yaml.ScalarNode, yaml.Node]
+
+_VARIABLE = re.compile(
+    r"\$(?P<escaped>\$)?\{(?P<name>[A-Za-z_]\w*)?(?P<default>:-[^}]*)?(?P<end>\})?", re.ASCII
+)
+_STANDARD = "tag:yaml.org,2002:"
+_TAGS = {"null", "bool", "int", "float", *(_STANDARD + kind for kind in ("str", "seq", "map"))}
+_HINTS = (  # what PyYAML says -> what to do about it
+    (r"\\t' that cannot start", "indent with spaces, not with tabs"),
+    (r"cannot start any token", "put a value that starts with this character in quotes"),
+    (r"scanning an (alias|anchor)", "put a value that starts with * or & in quotes"),
+    (r"mapping values are not allowed", "put a value that holds ': ' in quotes, and check the indentation"),
+    (r"expected a single document", "a config is one document: remove the line '---' in its middle"),
+    (r"undefined alias", "put a value that starts with * in quotes, or define the anchor above"),
+    (r"but got '\{'", "inside { } and [ ], put a value with ${...} in quotes"),
+    (r"expected <block end>|expected ',' or|did not find expected", "check the indentation and the brackets"),
+)
+
+
+@dataclass(slots=True)
+class Tree:
+    """A parsed config. ``raw`` holds, as they stand in the file, the values that a variable was put into."""
+
+    data: Any = None
+    lines: dict[Where, int] = field(default_factory=dict)
+    raw: dict[Where, str] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    broken: set[Where] = field(default_factory=set)  # values that are not what the file meant
+
+    def line(self, where: Where) -> int:
+        """Of the key or item itself, else of the nearest one that holds it."""
+        while where and where not in self.lines:
+            where = where[:-1]
+        return self.lines.get(where, 0)
+
+    def problem(self, where: Where, message: str) -> Problem:
+        return Problem(self.line(where), key_of(where), message)
+
+    def is_filled(self, where: Where) -> bool:
+        """Whether a variable was put into the value there."""
+        return any(not found["escaped"] for found in _VARIABLE.finditer(self.raw.get(where, "")))
+
+
+def key_of(where: Where) -> str:
+    """``("sources", 0, "path")`` -> ``sources[0].path``."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in where).lstrip(".")
+
+
+def parse(text: str, env: Mapping[str, str]) -> Tree:
+    """The tree of a YAML text; on a syntax error it holds that one problem and no data."""
+    tree = Tree()
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+        if node is not None:
+            tree.data = _Reader(tree, env).value(node, (), ())
+    except yaml.YAMLError as error:
+        tree.problems.append(_syntax_problem(error, text))
+    except RecursionError:
+        tree.problems.append(Problem(0, "", "is nested too deeply"))
+    return tree
+
+
+class _Loader(yaml.SafeLoader):
+    """Knows null, true, false and decimal numbers; all else that is not quoted is text."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own shape)
+
+
+_Loader.add_implicit_resolver("null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
+_Loader.add_implicit_resolver("bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_Loader.add_implicit_resolver("int", re.compile(r"^[-+]?\d{1,18}$", re.ASCII), list("-+0123456789"))
+_Loader.add_implicit_resolver(
+    "float",
+    re.compile(r"^[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?$", re.ASCII),
+    list("-+.0123456789"),
+)
+_Loader.add_implicit_resolver("merge", re.compile(r"^<<$"), ["<"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Fills a tree from the nodes. ``above`` holds the nodes around one, so that an alias can't loop."""
+
+    tree: Tree
+    env: Mapping[str, str]
+
+    def value(self, node: yaml.Node, where: Where, above: tuple[yaml.Node, ...]) -> Any:
+        self.tree.lines.setdefault(where, _line(node))
+        if any(node is outer for outer in above):
+            return self.fault(where, "an alias must not hold itself")
+        if node.tag not in _TAGS:
+            return self.fault(where, "a tag has no meaning here: put a value that starts with ! in quotes")
+        if isinstance(node, yaml.MappingNode):
+            return self.mapping(node, where, (*above, node))
+        if isinstance(node, yaml.SequenceNode):
+            items = enumerate(node.value)
+            return [self.value(item, (*where, index), (*above, node)) for index, item in items]
+        return self.scalar(node, where)
+
+    def fault(self, where: Where, message: str) -> None:
+        self.tree.problems.append(self.tree.problem(where, message))
+        self.tree.broken.add(where)
+
+    def bad_key(self, node: yaml.Node, where: Where, message: str) -> None:
+        self.tree.problems.append(Problem(_line(node), key_of(where), message))
+
+    def mapping(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, value in self.entries(node, where, above):
+            self.tree.lines[*where, key.value] = _line(key)
+            if not _is_left_out(value):
+                result[key.value] = self.value(value, (*where, key.value), above)
+        return result
+
+    def entries(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
+        """The entries of a mapping: its own, then those merged in with ``<<`` that it does not have."""
+        seen: dict[str, int] = {}
+        bases: list[yaml.Node] = []
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                self.bad_key(key, where, "a key must be plain text")
+            elif key.tag == "merge":
+                bases += value.value if isinstance(value, yaml.SequenceNode) else [value]
+            elif key.value in seen:
+                first = seen[key.value]
+                self.bad_key(key, where, f"key {key.value!r} is given twice, first on line {first}")
+            else:
+                seen[key.value] = _line(key)
+                yield key, value
+        for base in bases:
+            for key, value in self.merged(base, where, above):
+                if key.value not in seen:
+                    seen[key.value] = _line(key)
+                    yield key, value
+
+    def merged(self, base: yaml.Node, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
+        if isinstance(base, yaml.MappingNode) and not any(base is outer for outer in above):
+            yield from self.entries(base, where, (*above, base))
+        else:
+            self.bad_key(base, where, "<< must be followed by an alias of another mapping")
+
+    def scalar(self, node: yaml.Node, where: Where) -> Any:
+        text = str(node.value)
+        if node.tag == "null":
+            return None
+        if node.tag == "bool":
+            return text.lower() == "true"
+        if node.tag == "int":
+            return int(text)
+        if node.tag == "float":
+            return float(text) if math.isfinite(float(text)) else text
+        return self.filled(text, where)
+
+    def filled(self, text: str, where: Where) -> str:
+        """The text with its variables put in."""
+        result = _VARIABLE.sub(lambda match: self.variable(match, where), text)
+        if result != text:
+            self.tree.raw[where] = text
+        return result
+
+    def variable(self, match: re.Match[str], where: Where) -> str:
+        if match["escaped"]:
+            return match[0][1:]
+        name, default = match["name"], match["default"]
+        if not (name and match["end"]):
+            self.fault(where, "'${' does not begin ${NAME} or ${NAME:-default} here; a plain '${' is '$${'")
+            return ""
+        value = self.env.get(name)
+        if default is not None:
+            return value or str(default)[2:]
+        if value is None:
+            self.fault(
+                where, f"environment variable {name} is not set; set it, or write ${{{name}:-some default}}"
+            )
+        return value or ""
+
+
+def _is_left_out(node: yaml.Node) -> bool:
+    """``key:`` without a value: all that it held may be commented out. A written ``null`` is a value."""
+    return node.tag == "null" and node.value == ""
+
+
+def _line(node: yaml.Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+def _syntax_problem(error: yaml.YAMLError, text: str) -> Problem:
+    if isinstance(error, yaml.reader.ReaderError):
+        line = text.count("\n", 0, int(error.position)) + 1
+        return Problem(
+            line, "", f"not valid YAML: the character U+{ord(text[error.position]):04X} is not allowed"
+        )
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return Problem(0, "", "not valid YAML")
+    said = " ".join(part for part in (error.context, error.problem) if part)
+    said = re.sub(r"(alias|handle) '.*'", r"\1", said)  # it may be the start of a password
+    hint = next((f" ({hint})" for pattern, hint in _HINTS if re.search(pattern, said)), "")
+    return Problem(int(error.problem_mark.line) + 1, "", f"not valid YAML: {said}{hint}")

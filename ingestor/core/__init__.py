@@ -1,0 +1,1 @@
+"""Decisions and values that need no I/O. Pure."""

@@ -1,0 +1,140 @@
+"""What to do, decided: no I/O here, only values in and values out.
+
+Three questions are answered: what a listing changes, whether a loss is too sudden to be believed,
+and what becomes of a document that failed.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ingestor.core.backoff import LONGEST, delay
+from ingestor.core.error_text import describe
+from ingestor.model import Item
+from ingestor.ports import BadDocument, NeedsHuman, Transient
+
+NEVER = math.inf  # as a time: not before the document's version or its recipe changes
+SMALL_LOSS = 5  # fewer documents may be lost without a question, unless they were all that there was
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a listing says that the journal does not yet: ``complete`` ones say what vanished, too."""
+
+    changed: tuple[Item, ...] = ()  # new, or of another version
+    vanished: tuple[str, ...] = ()  # keys
+    appeared: int = 0  # how many of ``changed`` are new
+    listed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of a source that was listed: ``under`` these keys ("" is all), less what is ``unknown``."""
+
+    under: tuple[str, ...] = ("",)
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        return "" in self.under
+
+    def covers(self, key: str) -> bool:
+        """Whether the listing would have named this key if it were still there."""
+        return any(_below(key, u) for u in self.under) and not any(_below(key, u) for u in self.unknown)
+
+
+def _below(key: str, under: str) -> bool:
+    return under == "" or key == under or key.startswith(under + "/")
+
+
+def compare(known: Mapping[str, str], items: Iterable[Item], scope: Scope) -> Changes:
+    """``known``: version by key, of the documents that the source had. Lists ``items`` to their end."""
+    seen: set[str] = set()
+    changed: list[Item] = []
+    appeared = 0
+    for item in items:
+        if item.key in seen:
+            continue
+        seen.add(item.key)
+        if known.get(item.key) != item.version:
+            changed.append(item)
+            appeared += item.key not in known
+    vanished = tuple(key for key in known if key not in seen and scope.covers(key))
+    return Changes(tuple(changed), vanished, appeared, len(seen))
+
+
+def sudden_loss(
+    changes: Changes, known: int, before: int | None, max_loss: float, moved_root: bool
+) -> str | None:
+    """Why this listing should not be believed, or None.
+
+    ``known``: documents of the source by the journal; ``before``: documents it had at its last accepted whole
+    listing (None: there was none). Losses of partial listings since then add up. Renames are no loss:
+    documents that appear are set off against documents that vanish. They are not when ``moved_root``:
+    another file system is mounted where the source was, so any document that vanished is suspect.
+    """
+    vanished = len(changes.vanished)
+    if not vanished:
+        return None
+    if moved_root:
+        return f"{vanished} of {known} documents vanished, and another file system is mounted there"
+    of = max(known, before or 0)
+    lost = of - (known - vanished + changes.appeared)
+    if not too_many(lost, of, max_loss):
+        return None
+    when = "at once" if of == known else "since it was last listed whole"
+    return f"{lost} of {of} documents vanished {when} (max_loss is {max_loss:.0%})"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed attempt and the time of the next one, in POSIX seconds.
+
+    ``quarantined``: the content cannot be read, so its records are withdrawn and only a new version or recipe
+    is tried.
+    """
+
+    reason: str
+    attempts: int
+    retry_at: float
+    quarantined: bool
+    detail: str | None = None  # a traceback, where the cause is unknown
+
+
+def after_failure(error: Exception, attempts: int, now: float, random: float, detail: str) -> Failure:
+    """``attempts``: how many failed before; ``random`` in [0, 1) spreads the retries.
+
+    Only BadDocument says something about the content. After every other error the document keeps its records
+    and is tried again: an unknown error is as likely a full GPU or a broken plugin.
+    """
+    reason = str(error) or type(error).__name__
+    if isinstance(error, BadDocument):
+        return Failure(reason, attempts + 1, NEVER, quarantined=True)
+    if isinstance(error, (Transient, NeedsHuman)):
+        return Failure(reason, attempts + 1, now + delay(attempts, random), quarantined=False)
+    reason = describe(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    wait = delay(attempts, random, LONGEST)
+    return Failure(reason, attempts + 1, now + wait, quarantined=False, detail=detail)
+
+
+def withdrawal(failure: Failure, withdrawn: int, indexed: int, max_loss: float) -> str | None:
+    """Why the records of an unreadable document are kept for now, or None.
+
+    ``withdrawn``: documents of its source withdrawn since it was last in step; ``indexed``: documents that it
+    had in the index then. A broken parser must not empty an index, whatever it calls the cause.
+    """
+    if not too_many(withdrawn + 1, indexed, max_loss):
+        return None
+    return (
+        f"more than {withdrawn} of {indexed} documents cannot be read any more "
+        f"(max_loss is {max_loss:.0%}; this one: {failure.reason})"
+    )
+
+
+def too_many(lost: int, of: int, max_loss: float) -> bool:
+    """Whether a person must agree before ``lost`` of ``of`` documents leave the index.
+
+    True if the share is above ``max_loss``, and if they are SMALL_LOSS or more, or all of several documents.
+    A share is never above ``max_loss: 1``.
+    """
+    return lost > max_loss * of and (lost >= SMALL_LOSS or lost == of > 1)

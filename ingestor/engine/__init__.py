@@ -1,0 +1,1 @@
+"""The one loop: list, dispatch, write."""

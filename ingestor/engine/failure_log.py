@@ -1,0 +1,41 @@
+"""Logs documents that fail: a few for each reason, since one cause can strike thousands."""
+
+import logging
+from collections import Counter
+
+from ingestor.core.decisions import Failure
+from ingestor.state.rows import Entry
+
+log = logging.getLogger("ingestor")
+
+ALIKE = 3  # documents logged one by one for each reason
+DISTINCT = 1000  # reasons that are counted
+
+
+class FailureLog:
+    """Counts by reason, since the start."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[str]()
+
+    def note(
+        self,
+        entry: Entry,
+        message: str,
+        failure: Failure,
+        *,
+        alike: int = ALIKE,
+        level: int = logging.WARNING,
+    ) -> None:
+        """Log so many documents ``alike`` per reason at that level, the rest at DEBUG.
+
+        ``message`` has places for key, source and reason.
+        """
+        if len(self._counts) > DISTINCT:
+            self._counts.clear()
+        self._counts[failure.reason] += 1
+        number = self._counts[failure.reason]
+        more = "; others like it are only listed, by `ingestor status`" if number == alike else ""
+        trace = f"\n{failure.detail}" if failure.detail and number == 1 else ""
+        shown = level if number <= alike else logging.DEBUG
+        log.log(shown, message + "%s%s", entry.key, entry.source, failure.reason, more, trace)

@@ -1,0 +1,317 @@
+"""The one loop: listen, list, dispatch, write. Its thread alone writes the journal and the index.
+
+There is no queue of events to lose: hints only hasten a listing, and what is to be done is asked of the
+journal each time. Read ``step`` first.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ingestor.core import decisions
+from ingestor.core.backoff import LONGEST, delay
+from ingestor.core.decisions import NEVER, Failure
+from ingestor.engine.failure_log import FailureLog
+from ingestor.engine.open_collections import Shelf
+from ingestor.engine.outcomes import Outcome, Stopped, Work
+from ingestor.engine.scanner import Scan, Scanner
+from ingestor.engine.writer import BATCH, Writer
+from ingestor.model import CollectionName, SourceName, Sums
+from ingestor.pipeline.listing import Source
+from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
+from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
+from ingestor.state.journal import Journal
+from ingestor.state.rows import NO_PARSER, Entry, Feed, Receipt
+from ingestor.state.sources import SourceRows
+from ingestor.state.withdrawals import WithdrawalGuard
+
+log = logging.getLogger("ingestor")
+
+EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
+IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; one larger than that goes alone
+
+
+class Engine:
+    """``clock`` gives POSIX seconds; ``random`` numbers in [0, 1); ``forget`` is told who is gone."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        shelf: Shelf,
+        pool: Work,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        workers: int = 16,
+        forget: Callable[[SourceName, str], None] = lambda source, key: None,
+    ) -> None:
+        self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
+        self.forget, self.source_rows = forget, SourceRows(journal)
+        self.sources: dict[Feed, Source] = {}
+        self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents go
+        self.in_flight: dict[int, Entry] = {}
+        self.guard = WithdrawalGuard(journal)
+        self.writer = Writer(
+            journal, shelf, clock, random, self._wanted_recipe, self._hold_collection, self._failed
+        )
+        self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
+        self._failures = FailureLog()
+        self._inbox: deque[Outcome] = deque()  # an outcome leaves it only when it was taken over whole
+
+    # --- what the shell calls ------------------------------------------------------------------------
+
+    def configure(
+        self,
+        sources: Sequence[Source],
+        *,
+        watch: bool,
+        leaving: Sequence[SourceName] = (),
+        untouched: Sequence[CollectionName] = (),
+    ) -> None:
+        """Take over a config: at the start, and again whenever it changes.
+
+        ``untouched``: editions that readers still see, and that nothing can feed any more.
+        """
+        self.leaving = leaving
+        self.sources = {source.feed: source for source in sources}
+        for name in {source.name for source in sources}:
+            fed = [source.collection for source in sources if source.name == name]
+            self.journal.relocate(name, [*fed, *untouched])
+        for name in leaving:
+            self.journal.relocate(name, [])
+        for feed, source in self.sources.items():
+            for parser in self.journal.parsers(feed):
+                self.journal.want_recipe(feed, parser, source.tools.recipe(parser))
+        self.scanner.configure(sources, watch=watch)
+        for _, collection in self._ready():
+            self.writer.check(collection)
+
+    def step(self, timeout: float) -> None:
+        """Take what came in, then start whatever can be started.
+
+        If it raises (a full disk, say), nothing is lost: the next step goes on from here.
+        """
+        outcome = self.pool.next(timeout)
+        while outcome is not None:
+            self._inbox.append(outcome)
+            outcome = self.pool.next(0)
+        while self._inbox:
+            self._take(self._inbox[0])
+            self._inbox.popleft()
+        self.scanner.start()
+        self.writer.look()
+        self._dispatch()
+        self._write(everything=not self._preparing())
+        self._tidy()
+
+    def flush(self) -> None:
+        """Write one batch of what is prepared, as the last act; the rest is prepared again from the cache."""
+        self._write(everything=True)
+
+    def resting(self) -> bool:
+        """Nothing runs, nothing waits to be written, nothing is due now."""
+        return not (self.scanner.busy() or self.in_flight or self._due_now())
+
+    def wake_at(self, *, routine: bool = True) -> float:
+        """When something is due without anything coming in; ``routine``: the regular listings, too."""
+        times = [self.writer.wake_at(), self.scanner.wake_at(routine=routine)]
+        if not self.in_flight:
+            times.append(self.journal.next_retry(self._ready()))
+        return min(times)
+
+    def busy(self) -> set[CollectionName]:
+        """Editions that work is under way for."""
+        return {entry.collection for entry in self.in_flight.values()}
+
+    # --- what comes in -------------------------------------------------------------------------------
+
+    def _take(self, outcome: Outcome) -> None:
+        if isinstance(outcome.error, Stopped):  # we go down, or the embedder is not wanted any more
+            if isinstance(outcome.tag, _Begun):
+                self.in_flight.pop(outcome.tag.entry.row, None)
+            return
+        if isinstance(outcome.tag, Scan):
+            self.scanner.scanned(outcome.tag, outcome)
+        elif isinstance(outcome.tag, _Begun):
+            self._prepared(outcome.tag, outcome)
+        elif isinstance(outcome.tag, tuple):
+            self.scanner.hinted(outcome.tag, outcome)
+
+    def _prepared(self, begun: "_Begun", outcome: Outcome) -> None:
+        entry = begun.entry
+        if self._handed_over(entry):
+            self.in_flight.pop(entry.row, None)
+        elif isinstance(outcome.value, Prepared):
+            if outcome.value.empties and not self._may_withdraw(entry, EMPTIED):
+                return
+            self.writer.put(outcome.value)
+        elif outcome.error is not None:
+            self._failed(entry, outcome.error, outcome.trace, begun.refused)
+
+    def _failed(self, entry: Entry, error: Exception, trace: str, refused: str | None = None) -> None:
+        """A document could not be prepared or written. ``refused``: the recipe to be quarantined under."""
+        failure = decisions.after_failure(error, entry.attempts, self.clock(), self.random(), trace)
+        source = self.sources.get(entry.feed)
+        if source is None:  # it left the config meanwhile
+            self.in_flight.pop(entry.row, None)
+            return
+        if failure.quarantined and entry.item is not None:
+            if self._may_withdraw(entry, failure):
+                if isinstance(error, Unsupported):
+                    self._failures.note(entry, "skipped %s (%s): %s", failure, alike=1, level=logging.INFO)
+                else:
+                    self._failures.note(entry, "quarantined %s (%s): %s", failure)
+                parser = NO_PARSER if isinstance(error, Unsupported) else ""
+                recipe = refused or source.tools.recipe("")
+                self.writer.put(withdraw(entry, _nothing(entry, recipe, failure, parser)))
+            return
+        if isinstance(error, NeedsHuman):
+            log.error("source %s is held: %s", entry.source, error)
+            self.source_rows.hold(entry.source, str(error))
+        if isinstance(error, Stale):
+            self.scanner.look_again(entry.feed, entry.key)
+        if failure.detail is not None:
+            self._failures.note(entry, "%s (%s) failed, keeps its records and is tried again: %s", failure)
+        elif not entry.attempts:
+            log.info("%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
+        self._put_off(entry, failure)
+
+    def _put_off(self, entry: Entry, failure: Failure) -> None:
+        """The document keeps the records that it has, and is tried again."""
+        self.journal.fail(entry.row, entry.item.version if entry.item else None, failure)
+        self.in_flight.pop(entry.row, None)
+
+    def _handed_over(self, entry: Entry) -> bool:
+        """Whether its source got another name meanwhile: under that one the document is due again."""
+        now = self.journal.select("SELECT source FROM documents WHERE id = ?", (entry.row,))
+        return now not in ([], [(entry.source,)])
+
+    def _may_withdraw(self, entry: Entry, failure: Failure) -> bool:
+        """Whether its records may go; if not, the document is put off until a person accepts the loss."""
+        source = self.sources.get(entry.feed)
+        if source is None or not source.leads or self.guard.passes(entry, failure, source.max_loss):
+            return True  # what another edition lacks is judged before readers get it
+        later = self.clock() + delay(entry.attempts, self.random(), LONGEST)
+        self._put_off(entry, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
+        return False
+
+    # --- dispatching ---------------------------------------------------------------------------------
+
+    def _ready(self) -> list[Feed]:
+        """What may be worked on: the source is neither held nor paused, and the collection can be written."""
+        paused = self.writer.paused()
+        return [
+            (name, collection)
+            for name, collection in self.sources
+            if collection not in paused and self.source_rows.of(name).ready
+        ]
+
+    def _gone(self, ready: Sequence[Feed], now: float, limit: int) -> list[Entry]:
+        return self.journal.gone([*{name for name, _ in ready}, *self.leaving], now, limit)
+
+    def _due_now(self) -> bool:
+        ready = self._ready()
+        now = self.clock()
+        return bool(self.journal.due(ready, now, 1) or self._gone(ready, NEVER, 1) or self._drifted(ready, 1))
+
+    def _dispatch(self) -> None:
+        """Keep the workers busy. What is prepared waits for company to be written, and holds up no worker."""
+        ready, free = self._ready(), self.workers - self._preparing()
+        if ready and free > 0:
+            due = self.journal.due(ready, self.clock(), free, self.in_flight.keys())
+            for entry in self._affordable(due):
+                self._start(Job(entry, self._others(entry)))
+
+    def _tidy(self) -> None:
+        """Remove what is gone, unless it may yet be found under another name; last of all what drifted."""
+        ready = self._ready()
+        if not (ready or self.leaving):
+            return
+        quiet = self.scanner.quiet() and not self.in_flight
+        gone = self._gone(ready, NEVER if quiet else self.clock(), BATCH)
+        gone = [entry for entry in gone if entry.row not in self.in_flight]
+        for entry in gone:  # first: after a crash nobody would ask for it any more
+            self.forget(entry.source, entry.key)
+        self.writer.remove(gone)
+        if quiet and not gone:
+            if not self.journal.due(ready, self.clock(), 1):
+                self.guard.settle(sorted({name for name, _ in ready}))
+            for entry in self._drifted(ready, self.workers):
+                self._start(Job(entry, self._others(entry), force=True))
+
+    def _preparing(self) -> int:
+        return len(self.in_flight) - self.writer.waiting()
+
+    def _affordable(self, entries: Sequence[Entry]) -> list[Entry]:
+        """As many as their bytes allow; one that is too large for that goes alone."""
+        room = IN_FLIGHT_BYTES - sum(_size(entry) for entry in self.in_flight.values())
+        chosen: list[Entry] = []
+        for entry in entries:
+            if _size(entry) <= room or not (chosen or self.in_flight):
+                chosen.append(entry)
+                room -= _size(entry)
+        return chosen
+
+    def _start(self, job: Job) -> None:
+        tools = self.sources[job.entry.feed].tools
+        self.in_flight[job.entry.row] = job.entry
+        begun = _Begun(job.entry, tools.recipe(""))
+        self.pool.submit(begun, lambda: prepare(job, tools, self.journal.predecessor))
+
+    def _others(self, entry: Entry) -> Sums | None:
+        statistic = self.sources[entry.feed].tools.statistic
+        total = None if statistic is None else self.journal.total(entry.collection, statistic)
+        if total is None or entry.sums is None or entry.statistic != statistic:
+            return total
+        return total - entry.sums
+
+    def _drifted(self, ready: Sequence[Feed], limit: int) -> list[Entry]:
+        """Settled documents that their collection's statistic has left behind."""
+        chunkers = {
+            (source.collection, source.tools.chunker.statistic): source.tools.chunker
+            for source in self.sources.values()
+            if isinstance(source.tools.chunker, Collective)
+        }
+        found: list[Entry] = []
+        for (collection, statistic), chunker in chunkers.items():
+            total = self.journal.total(collection, statistic)
+            if total is not None:
+                sources = [name for name, fed in ready if fed == collection]
+                found += self.journal.drifted(sources, collection, statistic, chunker.value(total), limit)
+        return found[:limit]
+
+    # --- writing -------------------------------------------------------------------------------------
+
+    def _write(self, *, everything: bool) -> None:
+        for entry in self.writer.flush(everything=everything):
+            self.in_flight.pop(entry.row, None)
+
+    def _wanted_recipe(self, prepared: Prepared) -> str:
+        source = self.sources.get(prepared.entry.feed)
+        return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
+
+    def _hold_collection(self, collection: CollectionName, error: Exception) -> None:
+        for source in self.sources.values():
+            if source.collection == collection:
+                self.source_rows.hold(source.name, str(error))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Begun:
+    """The tag of a document that is being prepared.
+
+    ``refused``: today's recipe, should its parser refuse the document; the config may change meanwhile.
+    """
+
+    entry: Entry
+    refused: str
+
+
+def _nothing(entry: Entry, recipe: str, failure: Failure, parser: str) -> Receipt:
+    """The receipt of a document that has no records. ``parser``: NO_PARSER if there is none for it."""
+    assert entry.item is not None
+    return Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)
+
+
+def _size(entry: Entry) -> int:
+    return (entry.item.size if entry.item else 0) or 0

@@ -1,0 +1,159 @@
+"""The collections that are open, and what the journal must know of each.
+
+A collection is known by its UUID: if another one answers to the name, nothing that the journal says of the
+old one holds for it, and every document is written anew (from the vector cache). A collection holds vectors
+of one embedder only, ever.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ingestor.engine.collection_names import Registrar, straighten
+from ingestor.model import CollectionName, Fingerprint, ReaderModel
+from ingestor.pipeline.metadata import KEYS
+from ingestor.pipeline.prepare import Prepared
+from ingestor.ports import Index, Transient
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+
+log = logging.getLogger("ingestor")
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a collection must know of the embedder that fills it. ``reader``: what readers load."""
+
+    recipe: Fingerprint
+    reader: ReaderModel | None = None
+    dimensions: Callable[[], int] = lambda: 0
+
+
+class Backend(Registrar, Protocol):
+    """Where collections live; their names here are Chroma's."""
+
+    def open(self, name: CollectionName, model: Model) -> tuple[Index, str]:
+        """The collection, made if need be, and its UUID. NeedsHuman if it is someone else's."""
+        ...
+
+    def delete(self, name: CollectionName) -> None:
+        """With all that is in it; harmless if there is none."""
+        ...
+
+    def look(self, name: CollectionName) -> str | None:
+        """Why a search misses too many of its records, or None.
+
+        Raises Torn or Gone where what is in it can't be counted, read and searched.
+        """
+        ...
+
+    def trouble(self, name: CollectionName, error: Exception) -> None:
+        """Is told of requests that failed for now; may mend what it can, or call the collection torn."""
+        ...
+
+
+class Shelf:
+    """Opens collections once, by the journal's names for them, and keeps the journal true about them."""
+
+    def __init__(self, journal: Journal, backend: Backend, model: Callable[[CollectionName], Model]) -> None:
+        self._journal, self._backend, self._model = journal, backend, model
+        self._editions = Editions(journal)
+        self._open: dict[CollectionName, Index] = {}
+        self._straight = False  # whether Chroma's names are known to be those of the roles
+
+    def open(self, name: CollectionName) -> Index:
+        """Raises Transient when the server is away, NeedsHuman when the collection is not ours."""
+        if name not in self._open:
+            self._open[name] = self._opened(name)
+        return self._open[name]
+
+    def check(self, name: CollectionName) -> None:
+        """Raises Torn or Gone where the collection no longer is what it was.
+
+        The journal keeps why a search misses too many of its records, for ``transitions``.
+        """
+        self.see_to_names()
+        self.open(name).count()  # by its UUID: one that took its name does not answer
+        self._editions.note_reach(name, self._backend.look(self._shown(name)))
+
+    def extra_keys(self, name: CollectionName, batch: Sequence[Prepared]) -> frozenset[str]:
+        """Metadata keys beside the standard ones that were ever written there, these included."""
+        row = self._journal.collection(name)
+        metas = [record.metadata for p in batch for record in p.records] + [
+            m for p in batch for _, m in p.patches
+        ]
+        keys = row.extra_keys.union(*(meta.keys() for meta in metas)) - KEYS
+        if keys != row.extra_keys:
+            self._journal.note_collection(name, replace(row, extra_keys=keys))
+        return keys
+
+    def failed(self, name: CollectionName, error: Exception) -> None:
+        """The handle may be stale: open it anew next time."""
+        self._open.pop(name, None)
+        self._backend.trouble(self._shown(name), error)
+
+    def discard(self, name: CollectionName, *, torn: bool) -> None:
+        """Forget the collection; a torn one is deleted, so that a whole one takes its place."""
+        self._open.pop(name, None)
+        if torn:
+            self._backend.delete(self._shown(name))
+
+    def disown(self, name: CollectionName) -> None:
+        """Someone else's has its name here. If ours comes back, what is in it counts as unknown."""
+        self._open.pop(name, None)
+        if self._journal.of_collection(name):
+            self._journal.note_collection(name, replace(self._journal.collection(name), uuid=None))
+        else:
+            self._editions.forget(name)
+
+    def in_force(self, name: CollectionName) -> bool:
+        """Whether it is kept up to date: readers see it, or will. A forgotten one is not."""
+        return any(e.name == name and e.role in ("live", "building") for e in self._editions.all())
+
+    def building(self, name: CollectionName) -> bool:
+        """Whether readers don't see it yet."""
+        return self._editions.named(name).role == "building"
+
+    def roles_changed(self) -> None:
+        """Chroma's names may not be those of the roles any more."""
+        self._straight = False
+
+    def _opened(self, name: CollectionName) -> Index:
+        self.see_to_names()
+        row, model = self._journal.collection(name), self._model(name)
+        if row.embedder not in (None, model.recipe):
+            log.warning("collection %s: the embedder changed, so it is written anew", name)
+            self._journal.doubt(name)
+            self._backend.delete(self._shown(name))
+        index, uuid = self._backend.open(self._shown(name), model)
+        if row.uuid is None and index.count():
+            log.warning("collection %s: what is in it is not known here, so it is written anew", name)
+            self._journal.doubt(name)
+            self._backend.delete(self._shown(name))
+            index, uuid = self._backend.open(self._shown(name), model)
+        if row.uuid not in (None, uuid):
+            self._journal.doubt(name)
+        if (row.uuid, row.embedder) != (uuid, model.recipe):
+            self._journal.note_collection(name, replace(row, uuid=uuid, embedder=model.recipe))
+        return index
+
+    def see_to_names(self) -> None:
+        """Before anything is opened by name: by name alone one edition could be taken for another.
+
+        Raises Transient when Chroma is away.
+        """
+        editions = self._editions.all()
+        if not self._straight and len(editions) > len({edition.serves for edition in editions}):
+            straighten(self._backend, editions)
+        self._straight = True
+
+    def names(self) -> set[str]:
+        """Every collection's in Chroma, whoever's it is; none where Chroma is away."""
+        with suppress(Transient):
+            return set(self._backend.names().values())
+        return set()
+
+    def _shown(self, name: CollectionName) -> CollectionName:
+        return self._editions.named(name).shown

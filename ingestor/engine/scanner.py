@@ -1,0 +1,247 @@
+"""When each source is listed, and what becomes of the listing. Belongs to the engine's thread."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ingestor.core import decisions
+from ingestor.core.backoff import delay
+from ingestor.core.decisions import Scope
+from ingestor.core.error_text import describe
+from ingestor.engine.outcomes import Outcome, Work
+from ingestor.model import CollectionName, Hint, SourceName
+from ingestor.pipeline import listing
+from ingestor.pipeline.listing import Listing, Progress, Source
+from ingestor.ports import NeedsHuman, Transient, Watchable
+from ingestor.state.journal import Journal
+from ingestor.state.rows import Feed, SourceRow
+from ingestor.state.sources import SourceRows
+
+log = logging.getLogger("ingestor")
+
+GRACE = 60.0  # seconds a vanished document waits to be found again under another name
+
+
+@dataclass(slots=True)
+class _Watch:
+    """How one source stands."""
+
+    dirty: set[str] = field(default_factory=lambda: {""})
+    scanning: bool = False
+    progress: Progress = field(default_factory=lambda: Progress(0.0))  # of the listing under way
+    whole: bool = False  # a whole listing was taken over
+    next_scan: float = 0.0
+    attempts: int = 0  # listings in a row that failed; hints don't hasten the next
+    partial: int = 0  # whole listings in a row that could not see everything
+    said: str | None = None  # trouble of its listings: logged once, not at every listing
+    end: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scan:
+    """The tag of a listing that is under way."""
+
+    feed: Feed
+    scope: Scope
+    state: _Watch
+
+
+class Scanner:
+    """``clock`` gives POSIX seconds; ``random`` numbers in [0, 1).
+
+    ``whole`` is called with a collection whenever a source of it was listed whole.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        pool: Work,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        whole: Callable[[CollectionName], None],
+    ) -> None:
+        self.journal, self.pool, self.clock, self.random, self._whole = journal, pool, clock, random, whole
+        self.source_rows = SourceRows(journal)
+        self._sources: dict[Feed, Source] = {}
+        self._watches: dict[Feed, _Watch] = {}
+
+    def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
+        """List these sources from now on. Watches of the old config end."""
+        for state in self._watches.values():
+            state.end()
+        self._sources = {source.feed: source for source in sources}
+        self._watches = {feed: _Watch() for feed in self._sources}
+        for feed, source in self._sources.items():
+            if watch and isinstance(source.connector, Watchable):
+                self._watches[feed].end = self.pool.listen(feed, source.connector.watch)
+
+    def start(self) -> None:
+        """Begin every listing that is due."""
+        for feed, state in self._watches.items():
+            row = self.source_rows.of(feed[0])
+            if self.clock() >= state.next_scan or row.accepted or (row.loss and state.dirty):
+                state.dirty.add("")  # only a whole listing shows whether what vanished is back
+            if state.scanning or not self._may_list(feed, state):
+                continue
+            source = self._sources[feed]
+            scope = listing.scope_of(source, state.dirty)
+            state.dirty, state.scanning, state.progress = set(), True, Progress(self.clock())
+            work = self._listing(source, scope, state.progress)
+            self.pool.submit(Scan(feed, scope, state), work, scan=True)
+
+    def look_again(self, feed: Feed | None = None, under: str = "") -> None:
+        """List that part of a source soon; without ``feed`` every source whole."""
+        for other, state in self._watches.items():
+            if feed in (None, other):
+                state.dirty.add(under)
+
+    # --- how it stands -------------------------------------------------------------------------------
+
+    def busy(self) -> bool:
+        """Whether a listing runs or could."""
+        return any(state.scanning or self._may_list(feed, state) for feed, state in self._watches.items())
+
+    def quiet(self) -> bool:
+        """Whether all that is known to have changed was listed."""
+        return not any(
+            state.scanning or (state.dirty and not self._paused(feed))
+            for feed, state in self._watches.items()
+        )
+
+    def listed(self, collection: CollectionName) -> bool:
+        """Whether every source that feeds it was listed whole since the config was taken over."""
+        return all(state.whole for feed, state in self._watches.items() if feed[1] == collection)
+
+    def under_way(self) -> dict[SourceName, Progress]:
+        """The listings that run, by source."""
+        return {feed[0]: state.progress for feed, state in self._watches.items() if state.scanning}
+
+    def unlisted(self) -> set[SourceName]:
+        """Sources that were not listed whole since the config was taken over; paused ones left out."""
+        return {feed[0] for feed, state in self._watches.items() if not (state.whole or self._paused(feed))}
+
+    def wake_at(self, *, routine: bool) -> float:
+        """When the next listing is due; ``routine``: the regular ones, too."""
+        times = [
+            state.next_scan
+            for feed, state in self._watches.items()
+            if not (state.scanning or self._paused(feed)) and (routine or self._may_recover(feed[0], state))
+        ]
+        return min(times, default=decisions.NEVER)
+
+    def _may_recover(self, name: SourceName, state: _Watch) -> bool:
+        """Whether its last listing failed in a way that may pass without a person's doing."""
+        return bool(state.attempts or state.partial) and self.source_rows.of(name).held is None
+
+    def _may_list(self, feed: Feed, state: _Watch) -> bool:
+        """After a failure hints don't hasten a listing: its time is set."""
+        due = bool(state.dirty) and (not state.attempts or self.clock() >= state.next_scan)
+        return due and not self._paused(feed)
+
+    def _paused(self, feed: Feed) -> bool:
+        return self.source_rows.of(feed[0]).paused is not None
+
+    def _listing(self, source: Source, scope: Scope, progress: Progress) -> Callable[[], Listing]:
+        known = self.journal.wanted_versions
+        return lambda: listing.take(source, scope, known(source.name, source.collection), progress.note)
+
+    # --- what comes in -------------------------------------------------------------------------------
+
+    def hinted(self, feed: Feed, outcome: Outcome) -> None:
+        """A watch gave a hint, or ended with an error."""
+        if feed not in self._watches:
+            return  # of a config that is no longer in force
+        if outcome.error is not None:
+            log.warning("watching %s failed: %s; full scans go on", feed[0], describe(outcome.error))
+        hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
+        meant = [feed] if hint.source is None else [one for one in self._watches if one[0] == hint.source]
+        if not meant:
+            log.warning(
+                "source %s says to look again at %r, but no source is called so", feed[0], hint.source
+            )
+        for one in meant:
+            self.look_again(one, hint.under)
+
+    def scanned(self, scan: Scan, outcome: Outcome) -> None:
+        """A listing ended."""
+        source, state = self._sources.get(scan.feed), scan.state
+        if source is None or state is not self._watches.get(scan.feed):
+            return  # of a config that is no longer in force
+        if isinstance(outcome.value, Listing):
+            self._observe(source, state, outcome.value)
+        else:
+            self._failed(source, state, outcome)
+        state.scanning = False
+
+    def _observe(self, source: Source, state: _Watch, found: Listing) -> None:
+        row = self.source_rows.of(source.name)
+        moved_root = row.identity not in (None, found.identity)
+        if moved_root and not found.scope.whole:  # only a whole listing shows what another root lacks
+            state.dirty.add("")
+            return
+        if not source.leads and (self._unconfirmed(source, found) or (moved_root and found.changes.vanished)):
+            state.next_scan = self._later(source, state.partial)
+            state.partial += 1
+            return
+        if source.leads and self._held(source, state, found, row, moved_root):
+            state.next_scan = self.clock() + source.scan_every
+            return
+        if source.leads and row.identity is None:  # a crash must not leave documents of no root
+            self.source_rows.identify(source.name, found.identity)
+        self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
+        if found.scope.whole:
+            if source.leads:
+                left = found.known - len(found.changes.vanished) + found.changes.appeared
+                self.source_rows.scanned(source.name, self.clock(), found.identity, left, found.trouble)
+            self._whole(source.collection)
+            state.next_scan = self.clock() + source.scan_every
+            state.attempts, state.whole = 0, True
+            self._say(source, state, found.trouble)
+        if found.trouble is None:
+            state.partial = 0 if found.scope.whole else state.partial
+        elif found.scope.whole or not state.partial:
+            state.next_scan = self._later(source, state.partial)
+            state.partial += 1
+
+    def _unconfirmed(self, source: Source, found: Listing) -> bool:
+        """Whether an edition beside the leading one would lose a document that the leading one still wants.
+
+        Losses are judged once, in the leading edition; the others follow.
+        """
+        leading = next((s for s in self._sources.values() if s.name == source.name and s.leads), None)
+        if leading is None or not found.changes.vanished:
+            return False
+        return not self.journal.wanted_versions(*leading.feed).keys().isdisjoint(found.changes.vanished)
+
+    def _held(self, source: Source, state: _Watch, found: Listing, row: SourceRow, moved_root: bool) -> bool:
+        changes, before = found.changes, row.documents
+        reason = decisions.sudden_loss(changes, found.known, before, source.max_loss, moved_root)
+        if reason is None or row.accepted:
+            return False
+        held = f"{reason}; nothing is removed; if that is right, run: ingestor accept {source.name}"
+        self._say(source, state, held)
+        self.source_rows.hold(source.name, held, loss=True)
+        return True
+
+    def _failed(self, source: Source, state: _Watch, outcome: Outcome) -> None:
+        reason = describe(outcome.error) if outcome.error is not None else "it gave no listing"
+        self._say(source, state, reason)
+        if isinstance(outcome.error, NeedsHuman):
+            self.source_rows.hold(source.name, reason)
+        else:
+            self.source_rows.troubled(source.name, reason)
+            if not isinstance(outcome.error, Transient):
+                log.error("%s", outcome.trace)
+        state.next_scan = self._later(source, state.attempts)
+        state.attempts += 1
+
+    def _say(self, source: Source, state: _Watch, trouble: str | None) -> None:
+        if trouble is None and state.said is not None:
+            log.info("source %s: it was listed whole again", source.name)
+        elif trouble != state.said:
+            log.warning("source %s: %s", source.name, trouble)
+        state.said = trouble
+
+    def _later(self, source: Source, attempts: int) -> float:
+        """When a listing is repeated whole: soon at first, then ever later."""
+        return self.clock() + min(delay(attempts, self.random()), source.scan_every)

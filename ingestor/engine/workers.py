@@ -1,0 +1,315 @@
+"""The only file with threads and queues.
+
+Workers run whatever they are handed and post the outcome to one inbox, which the engine's thread empties.
+All workers' wishes for vectors meet in one place, so that batches form across documents.
+"""
+
+import traceback
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from queue import Empty, Queue, SimpleQueue
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from ingestor.core.fingerprint import text_digest
+from ingestor.engine.outcomes import Outcome, Stopped
+from ingestor.engine.vector_check import checked
+from ingestor.model import Digest, Fingerprint, Vectors
+from ingestor.ports import Embedder, NeedsHuman, Stop, Transient
+from ingestor.state.cache import VectorCache
+
+PATIENCE = 5.0  # seconds that the end of the program waits for work under way
+_HARMLESS = "word"  # a text that any model can take
+
+
+class _Workers:
+    """Threads that take work in turn. Unlike an executor's they do not keep the program from ending."""
+
+    def __init__(self, number: int, name: str) -> None:
+        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._closed = Event()
+        self._threads = [Thread(target=self._serve, name=f"{name} {n}", daemon=True) for n in range(number)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """``work`` raises nothing."""
+        self._work.put(work)
+
+    def close(self) -> None:
+        """What was not begun is dropped."""
+        self._closed.set()
+        for _ in self._threads:
+            self._work.put(lambda: None)
+
+    def join(self, deadline: float) -> None:
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - monotonic()))
+
+    def _serve(self) -> None:
+        while not self._closed.is_set():
+            work = self._work.get()
+            if not self._closed.is_set():
+                work()
+
+
+class Pool:
+    """Worker threads, and the threads that listen for hints."""
+
+    def __init__(self, workers: int) -> None:
+        self._inbox: Queue[Outcome] = Queue()
+        self._documents = _Workers(workers, "worker")
+        self._scans = _Workers(4, "scan")
+        self._listeners: list[tuple[Thread, Event]] = []
+
+    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+        """Run on a worker; scans have threads of their own and do not wait for documents."""
+        (self._scans if scan else self._documents).submit(lambda: self._run(tag, work))
+
+    def post(self, tag: object, value: object = None) -> None:
+        """Put something into the inbox from any thread or signal handler."""
+        self._inbox.put(Outcome(tag, value))
+
+    def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:
+        """Post all that ``hints`` yields; returns what ends it."""
+        self._listeners = [(thread, stop) for thread, stop in self._listeners if thread.is_alive()]
+        stop = Event()
+        thread = Thread(target=self._listen, args=(tag, hints, stop), name=f"watch {tag}", daemon=True)
+        self._listeners.append((thread, stop))
+        thread.start()
+        return stop.set
+
+    def next(self, timeout: float) -> Outcome | None:
+        """The next outcome, or None after ``timeout`` seconds."""
+        try:
+            return self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
+        except Empty:
+            return None
+
+    def close(self) -> None:
+        """What was not begun is dropped. What runs is waited for a while, and then left to its fate: work
+        only reads, and a server that never answers must not hold up the end."""
+        deadline = monotonic() + PATIENCE
+        for _, stop in self._listeners:
+            stop.set()
+        for workers in (self._documents, self._scans):
+            workers.close()
+        for workers in (self._documents, self._scans):
+            workers.join(deadline)
+        for thread, _ in self._listeners:
+            thread.join(max(0.0, deadline - monotonic()))
+
+    def _run(self, tag: object, work: Callable[[], object]) -> None:
+        try:
+            self._inbox.put(Outcome(tag, work()))
+        except BaseException as error:  # noqa: BLE001 - the engine decides what an error means
+            self._inbox.put(Outcome(tag, error=_as_exception(error), trace=traceback.format_exc()))
+
+    def _listen(self, tag: object, hints: Callable[[Stop], Iterator[object]], stop: Stop) -> None:
+        while not stop.is_set():
+            try:
+                for hint in hints(stop):
+                    self._inbox.put(Outcome(tag, hint))
+            except Exception as error:  # noqa: BLE001 - hints only: a full scan comes in any case
+                self._inbox.put(Outcome(tag, error=error, trace=traceback.format_exc()))
+            stop.wait(30)
+
+
+def _as_exception(error: BaseException) -> Exception:
+    """A panic of a library in Rust is no Exception; the document that met it fails like any other."""
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wish:
+    digests: list[Digest]
+    texts: list[str]
+    answer: "Future[dict[Digest, Any]]"
+
+
+class Embedding:
+    """Texts to vectors through the cache, gathered from all workers into one stream of batches.
+
+    One thread runs the model. While it is busy the next wishes pile up; it then takes up to ``round_size``
+    texts of them at once, each text once.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        recipe: Fingerprint,
+        cache: VectorCache,
+        count_tokens: Callable[[Sequence[str]], list[int]],
+        round_size: int = 256,
+    ) -> None:
+        self._embedder, self._recipe, self._cache = embedder, recipe, cache
+        self._count_tokens, self._round_size = count_tokens, round_size
+        self._wishes: Queue[_Wish | None] = Queue()
+        self._stopped = Event()
+        self._lock = Lock()
+        self.texts = 0  # embedded by the model, not from the cache
+        self.tokens = 0
+        self.seconds = 0.0
+        self._thread = Thread(target=self._serve, name="embedding", daemon=True)
+        self._thread.start()
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """(n, dimensions) float32, in the order of ``texts``.
+
+        Raises what the embedder raises, BadVectors when its answer is no use, or Stopped.
+        """
+        if not texts:
+            return np.zeros((0, self._embedder.dimensions), np.float32)
+        digests = [text_digest(text) for text in texts]
+        found = self._cache.get(self._recipe, digests)
+        missing = {d: text for d, text in zip(digests, texts, strict=True) if d not in found}
+        if missing:
+            found.update(self._ask(list(missing), list(missing.values())))
+        return np.stack([found[d] for d in digests])
+
+    def stop(self) -> None:
+        """Every wish that is not being answered right now ends with Stopped."""
+        self._stopped.set()
+        self._wishes.put(None)
+
+    def close(self) -> None:
+        """Waits for the batch under way."""
+        self.stop()
+        self._thread.join(timeout=60)
+
+    def _ask(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
+        answers: dict[Digest, Any] = {}
+        for start in range(0, len(texts), self._round_size):
+            part = slice(start, start + self._round_size)
+            wish = _Wish(digests[part], texts[part], Future())
+            with self._lock:  # so that none slips in behind the last sweep of a stopped thread
+                if self._stopped.is_set():
+                    raise Stopped
+                self._wishes.put(wish)
+            answers.update(wish.answer.result())
+        return answers
+
+    def _serve(self) -> None:
+        while (wishes := self._take()) and not self._stopped.is_set():
+            self._answer(wishes)
+        with self._lock:
+            self._stopped.set()
+        _refuse(wishes + self._drain(), Stopped())
+
+    def _take(self) -> list[_Wish]:
+        first = self._wishes.get()
+        wishes = [] if first is None else [first]
+        size = sum(len(wish.texts) for wish in wishes)
+        while wishes and size < self._round_size:
+            try:
+                wish = self._wishes.get_nowait()
+            except Empty:
+                break
+            if wish is None:
+                self._stopped.set()
+                break
+            wishes.append(wish)
+            size += len(wish.texts)
+        return wishes
+
+    def _drain(self) -> list[_Wish]:
+        left = []
+        while not self._wishes.empty():
+            wish = self._wishes.get_nowait()
+            if wish is not None:
+                left.append(wish)
+        return left
+
+    def _answer(self, wishes: list[_Wish]) -> None:
+        """One text that the model cannot take costs its own document only: each is asked for alone then."""
+        if self._stopped.is_set():
+            return _refuse(wishes, Stopped())
+        try:
+            answers = self._vectors(wishes)
+        except BaseException as panic:  # noqa: BLE001 - the askers get it, and the thread lives on
+            error = _as_exception(panic)
+            if len(wishes) == 1 or not self._is_up(error):
+                return _refuse(wishes, error)
+            for wish in wishes:
+                self._answer([wish])
+        else:
+            for wish in wishes:
+                wish.answer.set_result({d: answers[d] for d in wish.digests})
+
+    def _is_up(self, error: Exception) -> bool:
+        """Whether the error may be about one text. An embedder that is down fails for all askers at once."""
+        if isinstance(error, Transient | NeedsHuman):
+            return False
+        try:
+            self._embedder.embed([_HARMLESS])
+        except BaseException:  # noqa: BLE001 - the first error is the one that is told
+            return False
+        return True
+
+    def _vectors(self, wishes: list[_Wish]) -> dict[Digest, Any]:
+        """The cache is asked again: what an earlier batch made may be what this one wants."""
+        wanted = {d: t for wish in wishes for d, t in zip(wish.digests, wish.texts, strict=True)}
+        found: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
+        missing = [d for d in wanted if d not in found]
+        return found | self._embed(missing, [wanted[d] for d in missing]) if missing else found
+
+    def _embed(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
+        if not self.texts:
+            self._embedder.embed(texts[:1])  # loads the model, which is not to count as embedding
+        begun = monotonic()
+        vectors = checked(self._embedder.embed(texts), texts, self._embedder.dimensions)
+        self.seconds += monotonic() - begun
+        self.texts += len(texts)
+        self.tokens += sum(self._count_tokens(texts))
+        self._cache.put(self._recipe, digests, vectors)
+        return dict(zip(digests, vectors, strict=True))
+
+
+def _refuse(wishes: Sequence[_Wish], error: Exception) -> None:
+    for wish in wishes:
+        wish.answer.set_exception(error)
+
+
+class Embeddings:
+    """One ``Embedding`` an embedder: there are two of them while one takes the other's place."""
+
+    def __init__(self, cache: VectorCache, count_tokens: Callable[[Sequence[str]], list[int]]) -> None:
+        self._cache, self._count_tokens = cache, count_tokens
+        self._by_recipe: dict[Fingerprint, Embedding] = {}
+        self._before = (0, 0, 0.0)  # texts, tokens, seconds of those that were closed
+
+    def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder]) -> Embedding:
+        if recipe not in self._by_recipe:
+            self._by_recipe[recipe] = Embedding(embedder(), recipe, self._cache, self._count_tokens)
+        return self._by_recipe[recipe]
+
+    def keep(self, recipes: Collection[Fingerprint]) -> None:
+        """Close all others."""
+        for recipe in self._by_recipe.keys() - recipes:
+            closed = self._by_recipe.pop(recipe)
+            closed.close()
+            texts, tokens, seconds = self._before
+            self._before = (texts + closed.texts, tokens + closed.tokens, seconds + closed.seconds)
+
+    @property
+    def texts(self) -> int:
+        return self._before[0] + sum(one.texts for one in self._by_recipe.values())
+
+    @property
+    def tokens(self) -> int:
+        return self._before[1] + sum(one.tokens for one in self._by_recipe.values())
+
+    @property
+    def seconds(self) -> float:
+        return self._before[2] + sum(one.seconds for one in self._by_recipe.values())
+
+    def stop(self) -> None:
+        for one in self._by_recipe.values():
+            one.stop()
+
+    def close(self) -> None:
+        self.keep(())

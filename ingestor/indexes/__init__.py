@@ -1,1 +1,0 @@
-"""Where records live: one file per kind."""

@@ -1,0 +1,1 @@
+"""Data formats: each becomes blocks that know their path."""

@@ -1,0 +1,105 @@
+"""CSV and TSV: Markdown tables of a few rows each, every one under the header.
+
+Where a table ends is decided by a checksum of its last row, so that a row inserted above moves no border
+below. The first row is the header, unless it holds a number; then columns are numbered. What is no table at
+all (quotes that never close, a megabyte in a cell) is read as paragraphs of text.
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from zlib import crc32
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.decode import decode
+from ingestor.parsers.shared.detect import content_type
+from ingestor.parsers.text import paragraphs
+from ingestor.registry import Options, Plugin
+
+_DELIMITERS = ",;\t|"
+_SAMPLE = 16_384  # characters by which the delimiter is told
+_SMALL, _LARGE = 300, 1200  # characters of a table: it may end from the one on, and ends at the other
+_RAGGED = 5  # times as many cells with the empty ones that are missing
+_ONE_IN = 3  # rows at which a table that may end does
+
+
+class CsvParser:
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text."""
+        text, kind = decode(blob.data), content_type(blob)
+        composer = Composer()
+        try:
+            rows = list(_rows(text, "\t" if kind.endswith("tab-separated-values") else _delimiter(text)))
+        except csv.Error:
+            rows = []
+        if not rows or _ragged(rows):
+            rows = []
+            for start, end in paragraphs(text):
+                composer.add("paragraph", text[start:end])
+        for table in _tables(rows):
+            composer.table(table)
+        return Document(composer.text, tuple(composer.blocks), kind)
+
+
+def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    """Raises csv.Error."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").split("\n")
+    reader = csv.reader((f"{line}\n" for line in lines), delimiter=delimiter, skipinitialspace=True)
+    return (row for row in reader if any(cell.strip() for cell in row))
+
+
+def _delimiter(text: str) -> str:
+    """The one that gives most of the first rows the same number of cells, and then the most cells."""
+    cut = text[:_SAMPLE]
+    sample = cut[: cut.rfind("\n") + 1] or cut
+    return max(_DELIMITERS, key=lambda delimiter: _evenness(sample, delimiter))
+
+
+def _evenness(sample: str, delimiter: str) -> tuple[float, int]:
+    try:
+        widths = [len(row) for row in _rows(sample, delimiter)]
+    except csv.Error:
+        return 0.0, 0
+    usual = max(set(widths), key=widths.count, default=0)
+    return (widths.count(usual) / len(widths) if usual > 1 else 0.0), usual
+
+
+def _tables(rows: list[list[str]]) -> Iterator[list[Sequence[str]]]:
+    """Each with its header."""
+    if not rows:
+        return
+    width = max(map(len, rows))
+    if any(map(_is_number, rows[0])):
+        rows = [[f"column {n}" for n in range(1, width + 1)], *rows]
+    header, body = rows[0], rows[1:]
+    large = max(_LARGE, 3 * sum(map(len, header)))
+    part: list[Sequence[str]] = []
+    size = 0
+    for row in body:
+        part.append(row)
+        size += sum(map(len, row)) + 3 * len(row)
+        ends = crc32("\0".join(row).encode("utf-8", "replace")) % _ONE_IN == 0
+        if size >= large or (size >= _SMALL and ends):
+            yield [header, *part]
+            part, size = [], 0
+    if part or not body:
+        yield [header, *part]
+
+
+def _ragged(rows: list[list[str]]) -> bool:
+    """Whether filling short rows up would make most of the text."""
+    return max(map(len, rows)) * len(rows) > _RAGGED * sum(map(len, rows)) + _SAMPLE
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+PLUGIN = Plugin(kind="csv", version=1, options=Options, build=CsvParser)

@@ -1,0 +1,69 @@
+"""JSON and JSON Lines: blocks that follow the structure and know their path, such as ``users[3].name``.
+
+The text is the source and is not checked, so JSON with comments, or cut off, is read all the same. Every
+line of JSON Lines is a block.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ingestor.model import Blob, Block, Document
+from ingestor.parsers.data.nested import Cutter
+from ingestor.parsers.shared.decode import decode
+from ingestor.parsers.shared.detect import content_type
+from ingestor.parsers.text import trimmed
+from ingestor.registry import Options, Plugin
+from ingestor.text.outline import line_starts
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}:,]', re.DOTALL)
+_LINES = "application/jsonl"
+_LONGEST = 80  # characters of a key in a path
+
+
+class JsonParser:
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text."""
+        text, kind = decode(blob.data), content_type(blob)
+        return Document(text, tuple(_lines(text) if kind == _LINES else _blocks(text)), kind)
+
+
+def _lines(text: str) -> Iterator[Block]:
+    starts = [*line_starts(text), len(text)]
+    for begin, after in pairwise(starts):
+        for start, end in trimmed(text, begin, after):
+            yield Block("code", start, end, language="json")
+
+
+def _blocks(text: str) -> Iterator[Block]:
+    cutter = Cutter()
+    string, key = (0, 0), None
+    for token in _TOKEN.finditer(text):
+        mark = token[0]
+        if mark in "{[":
+            start, name = (
+                (key[0], f".{_key(text, key)}") if key else (token.start(), f"[{cutter.node.parts}]")
+            )
+            cutter.enter(start, name if cutter.node.parent else "")
+            key = None
+        elif mark in "}]":
+            cutter.leave(token.end())
+            key = None
+        elif mark == ",":
+            cutter.node.parts += 1
+            key = None
+        elif mark == ":":
+            key = string
+        else:
+            string = token.span()
+    yield from cutter.blocks(text, "json")
+
+
+def _key(text: str, span: tuple[int, int]) -> str:
+    return " ".join(text[span[0] + 1 : span[1] - 1][:_LONGEST].split())
+
+
+PLUGIN = Plugin(kind="json", version=1, options=Options, build=JsonParser)

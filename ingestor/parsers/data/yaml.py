@@ -1,0 +1,71 @@
+"""YAML: a block for each entry, by indentation; one that is large is opened.
+
+The text is the source and is not checked. Block scalars are indented, so what is in them is never taken for
+an entry of the level above.
+"""
+
+import re
+from collections.abc import Iterator
+
+from ingestor.model import Blob, Block, Document
+from ingestor.parsers.data.nested import Cutter
+from ingestor.parsers.markup.lines import Lines, indent, lines_of
+from ingestor.parsers.shared.decode import decode
+from ingestor.registry import Options, Plugin
+
+_QUOTED = re.compile(r"(?:\"([^\"]*)\"|'([^']*)')[ \t]*:(?:\s|$)")
+_ITEM = re.compile(r"-(?:\s|$)")
+_SEPARATOR = re.compile(r"(?:---|\.\.\.)(?:\s|$)")
+_LONGEST = 80  # characters of a key in a path
+
+
+class YamlParser:
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text."""
+        text = decode(blob.data)
+        return Document(text, tuple(_blocks(lines_of(text))), "application/yaml")
+
+
+def _blocks(lines: Lines) -> Iterator[Block]:
+    cutter = Cutter()
+    levels: list[tuple[int, bool]] = []  # (indentation, whether an item) of the open entries
+    begin: int | None = None  # where comments before an entry begin
+    for row, start in zip(lines.rows, lines.starts, strict=False):
+        body = row.lstrip()
+        if not body or body.startswith("#"):
+            begin = start if body and begin is None else begin
+            continue
+        level, item = indent(row), bool(_ITEM.match(body))
+        name = _name(body, item)
+        at, begin = (start if begin is None else begin), None
+        if name is None and not _SEPARATOR.match(row):
+            continue
+        while levels and not _holds(levels[-1], level, item):
+            levels.pop()
+            cutter.leave(at)
+        if name is not None:
+            cutter.node.parts += item
+            cutter.enter(at, f"[{cutter.node.parts - 1}]" if item else f".{name}")
+            levels.append((level, item))
+    yield from cutter.blocks(lines.text, "yaml")
+
+
+def _holds(entry: tuple[int, bool], level: int, item: bool) -> bool:
+    """Whether a line is part of an open entry. Items may stand under their key without indentation."""
+    return level > entry[0] or (level == entry[0] and item and not entry[1])
+
+
+def _name(body: str, item: bool) -> str | None:
+    if item:
+        return ""
+    if body[0] in "\"'":
+        key = _QUOTED.match(body)
+        return (key[1] or key[2] or "")[:_LONGEST] if key else None
+    name, colon, _ = f"{body} ".partition(": ")
+    return name[:_LONGEST] if colon and "#" not in name and body[0] not in "&*!|>{[%@`" else None
+
+
+PLUGIN = Plugin(kind="yaml", version=1, options=Options, build=YamlParser)

@@ -1,0 +1,120 @@
+"""HTML: the text a reader sees, with headings, lists, tables and code.
+
+``selectolax`` makes the tree as browsers do, whatever the markup. Work is bounded beforehand: a page whose
+tags nest too deep, or whose unclosed formatting would be repeated without end, is refused by a look at
+its tags, for the tree builder takes quadratic time there.
+"""
+
+import re
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.html.tags import check
+from ingestor.parsers.html.walk import Page, one_line
+from ingestor.parsers.shared.decode import decode
+from ingestor.ports import BadDocument
+from ingestor.registry import Options, Plugin
+
+_CHARSET = re.compile(rb"charset\s*=\s*+[\"']?\s*+([\w.:-]+)", re.IGNORECASE)
+_DECLARED = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_HEAD = 4096  # bytes in which a page may name its encoding
+_AUTHOR = ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author")
+_DATE = (
+    *("date", "article:published_time", "dc.date", "dcterms.date", "dcterms.created", "dcterms.issued"),
+    *("citation_publication_date", "article:modified_time", "last-modified", "dcterms.modified"),
+)
+
+
+class HtmlOptions(Options):
+    mode: Literal["main", "full"] = Field(
+        default="main",
+        description="`main` leaves out navigation, sidebars, headers and footers, and takes only what is "
+        "marked as the main content where the page marks it; `full` takes all that is visible",
+    )
+    links: bool = Field(
+        default=False,
+        description="whether links to other sites keep their addresses: `[text](https://…)`; they are found"
+        " then, but take up room in chunks",
+    )
+
+
+class HtmlParser:
+    isolated = True
+
+    def __init__(self, options: HtmlOptions) -> None:
+        self._main, self._links = options.mode == "main", options.links
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text, or its tags are tangled beyond reason."""
+        return self.read(decode(blob.data, _encoding(blob)), _content_type(blob))
+
+    def read(self, source: str, content_type: str = "text/html") -> Document:
+        from selectolax.lexbor import LexborHTMLParser  # loaded with the first page, not with the program
+
+        check(source)
+        tree = LexborHTMLParser(source)
+        if tree.root is None:
+            raise BadDocument("no HTML could be read from it")
+        page = self._page(tree.root)
+        about = _about(tree)
+        title = tree.css_first("title")
+        return Document(
+            text=page.composer.text,
+            blocks=tuple(page.composer.blocks),
+            content_type=content_type,
+            title=(one_line(title.text()) if title else "") or page.first_heading,
+            language=_language(tree, about),
+            extra=tuple((key, value) for key, value in _extra(about) if value),
+        )
+
+    def _page(self, root: Any) -> Page:
+        """All of the page where its main content is nowhere to be seen."""
+        page = Page(self._main, self._links)
+        page.walk(root)
+        if not page.composer.blocks and self._main:
+            page = Page(False, self._links)
+            page.walk(root)
+        return page
+
+
+def _encoding(blob: Blob) -> str | None:
+    """As the source declares it, else as the page does."""
+    sent = _DECLARED.search(blob.content_type or "")
+    if sent:
+        return sent[1]
+    named = _CHARSET.search(blob.data, 0, _HEAD)
+    return named[1].decode("ascii", "replace") if named else None
+
+
+def _content_type(blob: Blob) -> str:
+    return "application/xhtml+xml" if blob.name.lower().endswith((".xhtml", ".xht")) else "text/html"
+
+
+def _about(tree: Any) -> dict[str, str]:
+    """The page's meta elements, the first of each name."""
+    found: dict[str, str] = {}
+    for meta in tree.css("meta[content]"):
+        attributes = meta.attributes
+        name = attributes.get("name") or attributes.get("property") or attributes.get("http-equiv") or ""
+        found.setdefault(name.lower(), one_line(attributes.get("content") or ""))
+    return found
+
+
+def _extra(about: dict[str, str]) -> list[tuple[str, str | None]]:
+    return [("author", _first(about, _AUTHOR)), ("date", _first(about, _DATE))]
+
+
+def _first(about: dict[str, str], names: tuple[str, ...]) -> str | None:
+    return next((about[name] for name in names if about.get(name)), None)
+
+
+def _language(tree: Any, about: dict[str, str]) -> str | None:
+    html = tree.css_first("html")
+    attributes = html.attributes if html else {}
+    declared = attributes.get("lang") or attributes.get("xml:lang") or about.get("content-language") or ""
+    return declared.strip().replace("_", "-") or None
+
+
+PLUGIN = Plugin(kind="html", version=2, options=HtmlOptions, build=HtmlParser)

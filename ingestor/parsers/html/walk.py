@@ -1,0 +1,295 @@
+"""From the tree of an HTML page to blocks: one pass, no recursion.
+
+Block-level elements end the paragraph that is being collected; everything else adds to it. A list is one
+block unless it holds code, tables or headings, then its items are walked through one by one; and so are
+the cells of a table that is there for the layout.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ingestor.parsers.html.inline import cites, description, formula, is_formula
+from ingestor.parsers.html.tags import words
+from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.numbers import raised
+from ingestor.text.outline import heading_number
+
+Node = Any  # selectolax.lexbor.LexborNode
+
+_BREAK = "\0"  # stands for <br>; the tree holds no NUL
+_NEVER = words(
+    "script style template noscript svg iframe canvas audio video object select button textarea input "
+    "rp title -comment -doctype"
+)
+_BLOCKS = words(
+    "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset "
+    "figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li main menu nav ol "
+    "p pre section summary table tbody td tfoot th thead tr ul"
+)
+_LISTS = frozenset(("ul", "ol", "menu", "dir"))
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_AROUND_TAGS = frozenset(("nav", "aside", "footer"))
+_AROUND_ROLES = words("navigation banner contentinfo complementary search menu menubar")
+# Classes and ids that generators of sites and manuals give to what surrounds the content.
+_AROUND_NAMES = words(
+    "nav navbar navigation navheader navfooter sidebar sphinxsidebar related breadcrumb breadcrumbs footer "
+    "site-header site-footer page-header page-footer menu skip-link cookie-banner cookie-consent"
+)
+_ANCHORS = words(
+    "headerlink permalink anchor anchorjs-link header-anchor heading-anchor footnote-back footnote-backref "
+    "reversefootnote"
+)
+_ABSOLUTE = ("https://", "http://", "mailto:")
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_LANGUAGE = re.compile(r"(?:language|lang|highlight|highlight-source|brush|src)[-:]\s?([A-Za-z][\w+#]*)")
+_NO_LANGUAGE = words("default none text plaintext plain notranslate source")
+_DEEPEST_INDENT = 10
+_MOST_COLUMNS = 100
+_ENOUGH = 140  # visible characters that make an element the page's main content
+
+
+@dataclass(slots=True)
+class Page:
+    """``main``: without what surrounds the content; ``links``: with the addresses that links lead to."""
+
+    main: bool
+    links: bool = False
+    composer: Composer = field(default_factory=Composer)
+    first_heading: str | None = None
+    _inline: list[str] = field(default_factory=list)
+    _quotes: int = 0
+
+    def walk(self, root: Node) -> None:
+        """Add the blocks of the tree below ``root``."""
+        todo: list[Node | str] = [self._content(root) if self.main else root]  # a str: an element ends here
+        while todo:
+            node = todo.pop()
+            if isinstance(node, str):
+                self._end_paragraph()
+                self._quotes -= node == "blockquote"
+            elif node.tag == "-text":
+                self._inline.append(node.text_content or "")
+            elif (said := self._said(node, self.links)) is not None:
+                self._inline.append(said)
+            elif not self._skipped(node):
+                todo.extend(self._opened(node))
+        self._end_paragraph()
+
+    def _opened(self, node: Node) -> list[Node | str]:
+        """What is to be done for an element, the last first."""
+        tag = node.tag
+        if tag == "br":
+            self._inline.append(_BREAK)
+        if tag not in _BLOCKS:
+            return list(_children(node))[::-1]
+        self._end_paragraph()
+        if self._add_whole(node, tag):
+            return []
+        self._quotes += tag == "blockquote"
+        return [tag, *list(_children(node))[::-1]]
+
+    def _end_paragraph(self) -> None:
+        text = paragraph("".join(self._inline))
+        self._inline.clear()
+        self.composer.add("quote" if self._quotes else "paragraph", text)
+
+    def _add_whole(self, node: Node, tag: str) -> bool:
+        """Add an element that is one block."""
+        if tag in _HEADINGS:
+            self._add_heading(node, _HEADINGS[tag])
+        elif tag == "pre":
+            self.composer.add("code", self._text(node).replace(_BREAK, "\n"), language=_language(node))
+        elif tag == "dt":
+            names = _names(node)
+            self.composer.add(
+                "definition", one_line(self._text(node)), symbol=node.id if "sig" in names else None
+            )
+        elif tag in _LISTS and not node.css_first("pre, table, h1, h2, h3, h4, h5, h6"):
+            self.composer.add("list", self._list(node))
+        elif tag == "table" and not _is_layout(node):
+            self._add_table(node)
+        else:
+            return False
+        return True
+
+    def _add_heading(self, node: Node, level: int) -> None:
+        title = one_line(self._text(node))
+        self.first_heading = self.first_heading or title
+        self.composer.add("heading", title, level=level, title=title, number=heading_number(title))
+
+    def _add_table(self, node: Node) -> None:
+        caption = node.css_first("caption")
+        if caption:
+            self.composer.add("paragraph", one_line(self._text(caption)))
+        rows = [self._row(row) for row in node.css("tr")]
+        self.composer.table(rows)
+
+    def _row(self, row: Node) -> list[str]:
+        cells: list[str] = []
+        for node in _children(row):
+            if node.tag in ("td", "th") and not self._skipped(node):
+                cells += [one_line(self._text(node, self.links)), *[""] * (_columns(node) - 1)]
+        return cells[:_MOST_COLUMNS]
+
+    def _list(self, root: Node) -> str:
+        """Its items, a line each; the level shows in the indentation."""
+        lines, marks = [""], [_Marks(root.tag == "ol")]
+        for node, entering in self._events(root, self.links):
+            if isinstance(node, str):
+                lines[-1] += node
+                continue
+            tag = node.tag
+            if tag == "br":
+                lines[-1] += " "
+            elif tag in _LISTS and node.mem_id != root.mem_id:
+                marks.append(_Marks(tag == "ol")) if entering else marks.pop()
+                lines.append("")
+            elif tag == "li" and entering:
+                lines.append(f"{_indent(marks)}{marks[-1].next()}{_BREAK}")
+            elif tag in _BLOCKS:
+                lines[-1] += " "
+        return "\n".join(filter(None, map(_item, lines)))
+
+    def _text(self, root: Node, links: bool = False) -> str:
+        """All that is visible below a node, blocks set apart by a space."""
+        parts: list[str] = []
+        for node, entering in self._events(root, links):
+            if isinstance(node, str):
+                parts.append(node)
+            elif node.tag == "br" and entering:
+                parts.append(_BREAK)
+            elif node.tag in _BLOCKS and node.tag != "pre":
+                parts.append(" ")
+        return "".join(parts)
+
+    def _events(self, root: Node, links: bool) -> Iterator[tuple[Node | str, bool]]:
+        """Every element that is not skipped at its start (True) and at its end (False), and every text.
+
+        Nodes are told apart by ``mem_id``: ``==`` compares their whole markup.
+        """
+        yield root, True
+        todo = [(child, True) for child in _children(root)][::-1]
+        while todo:
+            node, entering = todo.pop()
+            if not entering:
+                yield node, False
+            elif node.tag == "-text":
+                yield node.text_content or "", True
+            elif (said := self._said(node, links)) is not None:
+                yield said, True
+            elif not self._skipped(node):
+                yield node, True
+                todo.append((node, False))
+                todo.extend([(child, True) for child in _children(node)][::-1])
+        yield root, False
+
+    def _said(self, node: Node, links: bool) -> str | None:
+        """The text of what is more than the text in it: formulas, pictures, raised numbers, links."""
+        tag = node.tag
+        if tag == "math":
+            return formula(node)
+        if tag == "img" and (is_formula(node) or not self._skipped(node)):
+            return description(node)
+        if (tag == "sup" or (tag == "a" and cites(node))) and not self._skipped(node):
+            text = node.text().strip()  # raised in raised ones: looked through once for each, not for all
+            if (high := raised(text)) != text:
+                return high
+        if tag == "a" and links and not self._skipped(node):
+            return self._link(node)
+        return None
+
+    def _link(self, node: Node) -> str | None:
+        """In Markdown's form, unless it leads to another place of the site, or its text is the address."""
+        address = (node.attributes.get("href") or "").strip()
+        if not address.startswith(_ABSOLUTE) or any(child.tag in _BLOCKS for child in _children(node)):
+            return None
+        text = self._text(node)
+        return f"[{one_line(text)}]({address})" if text.strip() and text.strip() not in address else None
+
+    def _skipped(self, node: Node) -> bool:
+        tag = node.tag
+        if tag in _NEVER:
+            return True
+        attributes = node.attributes
+        if not attributes:
+            return self.main and tag in _AROUND_TAGS
+        if "hidden" in attributes or attributes.get("aria-hidden") == "true":
+            return True
+        names = _names(node)
+        if _HIDDEN.search(attributes.get("style") or "") or (tag == "a" and names & _ANCHORS):
+            return True
+        around = tag in _AROUND_TAGS or attributes.get("role") in _AROUND_ROLES or names & _AROUND_NAMES
+        return self.main and bool(around) and tag not in ("html", "body", "main")
+
+    def _content(self, root: Node) -> Node:
+        """The one element that is marked as the main content, else all."""
+        for marked in ("main, [role=main]", "article"):
+            found = root.css(marked)
+            if len(found) == 1 and len(one_line(found[0].text())) >= _ENOUGH:
+                return found[0]
+        return root
+
+
+@dataclass(slots=True)
+class _Marks:
+    """The marks of one list's items."""
+
+    numbered: bool
+    count: int = 0
+
+    def next(self) -> str:
+        self.count += 1
+        return f"{self.count}. " if self.numbered else "- "
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.replace(_BREAK, " ").split())
+
+
+def paragraph(text: str) -> str:
+    """White space collapsed, lines broken where the page breaks them."""
+    return "\n".join(" ".join(line.split()) for line in text.split(_BREAK))
+
+
+def _item(line: str) -> str:
+    mark, _, text = line.rpartition(_BREAK)
+    words = " ".join(text.split())
+    return f"{mark}{words}" if words else ""
+
+
+def _indent(marks: list[_Marks]) -> str:
+    return "  " * min(len(marks) - 1, _DEEPEST_INDENT)
+
+
+def _children(node: Node) -> Iterator[Node]:
+    child = node.first_child
+    while child is not None:
+        yield child
+        child = child.next
+
+
+def _names(node: Node) -> set[str]:
+    """Its classes and its id."""
+    attributes = node.attributes
+    return set(f"{attributes.get('class') or ''} {attributes.get('id') or ''}".split())
+
+
+def _is_layout(node: Node) -> bool:
+    if node.attributes.get("role") in ("presentation", "none"):
+        return True
+    return bool(node.css_first("td table, th table, h1, h2, h3, h4, pre")) or len(node.css("tr")) < 2
+
+
+def _columns(node: Node) -> int:
+    spanned = node.attributes.get("colspan") or ""
+    return min(int(spanned), _MOST_COLUMNS) if spanned.isdecimal() and len(spanned) < 4 else 1
+
+
+def _language(pre: Node) -> str | None:
+    """Of code: named by a class of the element, of its only child or of what it stands in."""
+    near = [pre, pre.css_first("code"), pre.parent, pre.parent.parent if pre.parent else None]
+    classes = " ".join((node.attributes.get("class") or "") for node in near if node is not None)
+    named = (found[1].lower() for found in _LANGUAGE.finditer(classes))
+    return next((name for name in named if name not in _NO_LANGUAGE), None)

@@ -1,0 +1,149 @@
+"""AsciiDoc: sections, delimited blocks, tables and lists, as blocks of the source.
+
+Titles are ``== Title``, or underlined as in older documents. A block's attributes (``[source,python]``) and
+its title (``.Title``) stand on the lines before it and belong to it.
+"""
+
+import re
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.markup.lines import Found, Lines, blocks, indent, lines_of
+from ingestor.parsers.shared.decode import decode
+from ingestor.registry import Options, Plugin
+
+_HEADING = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*?)(?:(?<![ \t])[ \t]++\1)?")
+_UNDERLINES = {"=": 1, "-": 2, "~": 3, "^": 4, "+": 5}
+_UNDERLINE = re.compile(r"([=\-~^+])\1+")
+_FENCE = re.compile(r"(-{4,}|\.{4,}|={4,}|_{4,}|\*{4,}|\+{4,}|/{4,}|--|[|,:!]={3,})|(```+)(\w*)")
+_KINDS = {"-": "code", ".": "code", "_": "quote", "+": "html", "/": "comment", "|": "table", "`": "code"}
+_KINDS |= {",": "table", ":": "table", "!": "table"}
+_ATTRIBUTES = re.compile(r"\[[^\[\]]*\]|\[\[.*\]\]|\.[^\s.].*")
+_SOURCE = re.compile(r"\[(?:source|,|listing)[^\],]*,?\s*([\w+#-]*)")
+_ITEM = re.compile(
+    r"\s*(?:\*{1,5}|-|\.{1,5}|\d+\.|<\d+>|[a-zA-Z]\.)[ \t]+\S"
+    r"|\S.*?(?:(?:(?<!:)|(?<!.:))::++|;;)(?:[ \t]|$)"
+)
+_ENTRY = re.compile(r":(!?[\w-]+!?):(?:[ \t]+(.*))?")
+_PROSE_DELIMITERS = "=*-"  # of blocks that hold blocks: "====", "****" and "--"
+_REVISION = re.compile(r"(?:v\S+,\s*)?(\d{4}-\d\d-\d\d)")
+_ADDRESS = re.compile(r"(?<!\s)\s*+<[^<>]*+>")
+
+
+class AsciiDocParser:
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text."""
+        text = decode(blob.data)
+        lines = lines_of(text)
+        found = tuple(blocks(lines, _Rules(lines)))
+        about = _about(lines)
+        title = next((block.title for block in found if block.kind == "heading"), None)
+        return Document(
+            text=text,
+            blocks=found,
+            content_type="text/asciidoc",
+            title=about.get("title") or title,
+            language=about.get("lang"),
+            extra=tuple((key, about[key]) for key in ("author", "date") if about.get(key)),
+        )
+
+
+class _Rules:
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+
+    def __call__(self, at: int) -> Found | None:
+        row = self._lines.rows[at]
+        if row[0] in "[.:" and (about := self._attributed(at)):
+            return about
+        if row.startswith("//") and not row.startswith("////"):
+            return Found("comment", self._lines.while_(at, lambda row: row.startswith("//")))
+        if found := self._heading(at, row) or self._fenced(at, at, row):
+            return found
+        if not self._lines.row(at - 1):
+            return self._loose(at, row)
+        return None
+
+    def _heading(self, at: int, row: str) -> Found | None:
+        if row[0] in "=#" and (title := _HEADING.fullmatch(row)):
+            return Found("heading", at + 1, len(title[1]), title[2])
+        below = self._lines.row(at + 1)
+        underlined = below and not self._lines.row(at - 1) and _UNDERLINE.fullmatch(below)
+        if underlined and abs(len(below) - len(row)) <= 2 and row[0].isalnum():
+            return Found("heading", at + 2, _UNDERLINES[below[0]], row)
+        return None
+
+    def _attributed(self, at: int) -> Found | None:
+        """A block with the lines of attributes before it; or attributes of the document."""
+        lines = self._lines
+        if _ENTRY.fullmatch(lines.rows[at]):
+            return Found("front_matter", lines.while_(at, lambda row: bool(_ENTRY.fullmatch(row))))
+        body = lines.while_(at, lambda row: bool(_ATTRIBUTES.fullmatch(row)))
+        if body == at:
+            return None
+        row = lines.row(body)
+        source = next(filter(None, map(_SOURCE.match, lines.rows[at:body])), None)
+        language = source[1].lower() or None if source else None
+        if not row or _HEADING.fullmatch(row):
+            return Found("definition", body)
+        fenced = self._fenced(at, body, row, language)
+        if fenced or not source:
+            return fenced or self._loose(body, row) or Found("paragraph", lines.while_(body, bool))
+        return Found("code", lines.while_(body, bool), language=language)
+
+    def _fenced(self, at: int, body: int, row: str, language: str | None = None) -> Found | None:
+        """Up to the line that repeats the delimiter, or the document's end."""
+        fence = _FENCE.fullmatch(row)
+        if not fence:
+            return None
+        mark = fence[1] or fence[2]
+        if mark[0] in _PROSE_DELIMITERS and (mark[0] != "-" or len(mark) == 2):
+            return Found("delimiter", body + 1)
+        end = self._lines.while_(body + 1, lambda line: line != mark)
+        last = min(end + 1, len(self._lines.rows))
+        return Found(_KINDS[mark[0]], last, language=language or (fence[3] or "").lower() or None)
+
+    def _loose(self, at: int, row: str) -> Found | None:
+        """What has no delimiters: rules, lists and indented literal text."""
+        if row in ("'''", "---", "***", "<<<"):
+            return Found("rule", at + 1)
+        if _ITEM.match(row):
+            return Found("list", self._items(at))
+        if row[0] in " \t":
+            return Found("code", self._lines.while_(at, bool))
+        return None
+
+    def _items(self, at: int) -> int:
+        """Items, and what a ``+`` joins to them, delimited blocks included."""
+        lines = self._lines
+        while True:
+            while lines.row(at):
+                fenced = self._fenced(at, at, lines.rows[at]) if lines.row(at - 1) == "+" else None
+                at = fenced.end if fenced else at + 1
+            after = lines.past_blank(at)
+            if not lines.row(after) or not (_ITEM.match(lines.rows[after]) or indent(lines.rows[after])):
+                return at
+            at = after
+
+
+def _about(lines: Lines) -> dict[str, str]:
+    """The header: title, author, revision and attributes, up to the first blank line."""
+    at = lines.while_(0, lambda row: not row or row.startswith("//"))
+    title = _HEADING.fullmatch(lines.row(at))
+    rows = (
+        lines.rows[at + 1 : lines.while_(at + 1, bool)] if title else lines.rows[at : lines.while_(at, bool)]
+    )
+    about = {"title": title[2]} if title else {}
+    entries = [entry for entry in map(_ENTRY.fullmatch, rows) if entry]
+    names = {"author": "author", "authors": "author", "revdate": "date", "date": "date", "lang": "lang"}
+    about |= {names[e[1]]: e[2] for e in entries if e[1] in names and e[2]}
+    loose = [row for row in rows if not row.startswith((":", "/"))] if title else []
+    if loose and not _REVISION.match(loose[0]):
+        about.setdefault("author", ", ".join(_ADDRESS.sub("", name).strip() for name in loose[0].split(";")))
+    revision = next(filter(None, map(_REVISION.match, loose[:2])), None)
+    return {**({"date": revision[1]} if revision else {}), **about}
+
+
+PLUGIN = Plugin(kind="asciidoc", version=1, options=Options, build=AsciiDocParser)

@@ -1,0 +1,154 @@
+"""LaTeX: sectioning commands and environments, as blocks of the source.
+
+Environments are paired in one pass before the lines are read, so a missing ``\\end`` costs nothing. Those
+whose content is prose (``document``, ``abstract``, a theorem) are not blocks: what is in them is.
+"""
+
+import re
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.markup.lines import Found, Lines, blocks, lines_of
+from ingestor.parsers.shared.decode import decode
+from ingestor.registry import Options, Plugin
+
+_LEVELS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
+_SECTION = re.compile(rf"\s*\\({'|'.join(_LEVELS)})\*?\s*(?:\[[^\]]*\]\s*)?(?=\{{)")
+_ENVIRONMENT = re.compile(r"\\(begin|end)[ \t]*\{([^{}]{1,40})\}")
+_ABOUT = re.compile(r"\\(title|author|date)\s*(?:\[[^\]]*\]\s*)?(?=\{)")
+_CLASS = re.compile(r"\s*\\document(?:class|style)\b")
+_KINDS = {
+    **dict.fromkeys(
+        ("verbatim", "Verbatim", "lstlisting", "minted", "alltt", "BVerbatim", "comment"), "code"
+    ),
+    **dict.fromkeys(("itemize", "enumerate", "description", "compactitem", "thebibliography"), "list"),
+    **dict.fromkeys(
+        ("table", "tabular", "tabularx", "longtable", "tabulary", "tabu", "supertabular"), "table"
+    ),
+    **dict.fromkeys(("equation", "align", "gather", "multline", "eqnarray", "displaymath", "math"), "math"),
+    **dict.fromkeys(("figure", "tikzpicture", "picture", "wrapfigure"), "figure"),
+    **dict.fromkeys(("quote", "quotation", "verse"), "quote"),
+}
+_LITERAL = frozenset(name for name, kind in _KINDS.items() if kind == "code")
+_LANGUAGE = re.compile(
+    r"\\begin\{minted\}(?:\[[^\]]*\])?\{(\w+)|\\begin\{lstlisting\}\[.*?language=(?:\{?\[\w+\])?(\w+)"
+)
+_COMMENTED = re.compile(r"(?<!\\)%.*")
+_LABEL = re.compile(r"[ \t]*\\label[ \t]*\{[^{}\r\n]{0,200}\}")
+_ASIDE = re.compile(r"\\(?:thanks|footnote|inst|label|index)\s*\{[^{}]*\}")
+_COMMAND = re.compile(r"\\[a-zA-Z]+\*?\s*(?:\[[^\]]*\])?")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_LINE_END = re.compile(r"[\r\n]")
+_LONGEST = 1000  # characters of an argument that are read
+
+
+class LatexParser:
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text."""
+        text = decode(blob.data)
+        lines = lines_of(text)
+        about = _about(text)
+        return Document(
+            text=text,
+            blocks=tuple(blocks(lines, _Rules(lines))),
+            content_type="text/x-tex",
+            title=about.get("title"),
+            extra=tuple((key, about[key]) for key in ("author", "date") if about.get(key)),
+        )
+
+
+class _Rules:
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._ends = _pairs(lines)
+
+    def __call__(self, at: int) -> Found | None:
+        lines, row = self._lines, self._lines.rows[at]
+        if section := _SECTION.match(row):
+            return self._section(at, section)
+        if row.lstrip().startswith("%"):
+            return Found("comment", lines.while_(at, lambda line: line.lstrip().startswith("%")))
+        begun = _ENVIRONMENT.match(row.lstrip())
+        if begun and begun[1] == "begin" and at in self._ends:
+            kind = _KINDS.get(begun[2].rstrip("*"))
+            return Found(kind, self._ends[at] + 1, language=_language(row)) if kind else None
+        if _CLASS.match(row):
+            return Found("front_matter", lines.while_(at, _in_preamble))
+        if row.lstrip().startswith("\\["):
+            closed = lines.while_(at, lambda line: bool(line) and "\\]" not in line)
+            return Found("math", min(closed + 1, len(lines.rows)))
+        return None
+
+    def _section(self, at: int, section: re.Match[str]) -> Found:
+        begin = self._lines.starts[at] + section.end()
+        title, end = argument(self._lines.text, begin)
+        level, lines = _LEVELS.index(section[1]) + 1, self._lines
+        if not end:
+            return Found("heading", at + 1, level=level, title=plain(title))
+        label = _LABEL.match(lines.text, end + 1)
+        stop, last = label.end() if label else end + 1, lines.line(end) + 1
+        run_in = lines.text[stop : lines.starts[last]].strip()  # text on the line of the heading
+        return Found("heading", last, level, plain(title), stop=stop if run_in else None)
+
+
+def argument(text: str, at: int) -> tuple[str, int]:
+    """What the brace at ``at`` and its partner enclose, and where that is; else the line, and 0."""
+    depth = 0
+    for brace in _BRACE.finditer(text, at, at + _LONGEST):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
+        if depth == 0 and brace[0] == "}":
+            return text[at + 1 : brace.start()], brace.start()
+    return _LINE_END.split(text[at + 1 : at + _LONGEST], maxsplit=1)[0], 0
+
+
+def plain(markup: str) -> str:
+    """A title without commands, as far as that can be had cheaply."""
+    text = _COMMENTED.sub("", markup).replace("\\\\", " ").replace("~", " ")
+    text = _COMMAND.sub("", _ASIDE.sub("", text).replace("\\and", ", "))
+    return " ".join(re.sub(r"\\(?=\W)|[{}]", "", text).split()).replace(" ,", ",")
+
+
+def _about(text: str) -> dict[str, str]:
+    """Title, author and date, where the document gives them first."""
+    about: dict[str, str] = {}
+    for command in _ABOUT.finditer(text):
+        if command[1] not in about:
+            about[command[1]] = plain(argument(text, command.end())[0])
+    return about
+
+
+def _pairs(lines: Lines) -> dict[int, int]:
+    """Where an environment ends, by the line on which it begins; the outermost of a line counts."""
+    ends: dict[int, int] = {}
+    open_: list[tuple[str, int]] = []
+    counts: dict[str, int] = {}
+    for at, row in enumerate(lines.rows):
+        for command in _ENVIRONMENT.finditer(row):
+            name = command[2]
+            if open_ and open_[-1][0] in _LITERAL and (command[1] == "begin" or name != open_[-1][0]):
+                continue
+            if command[1] == "begin":
+                open_.append((name, at))
+                counts[name] = counts.get(name, 0) + 1
+            elif counts.get(name):
+                while open_:
+                    opened, begin = open_.pop()
+                    counts[opened] -= 1
+                    if opened == name:
+                        ends[begin] = max(at, ends.get(begin, at))
+                        break
+    return ends
+
+
+def _in_preamble(row: str) -> bool:
+    return not row.lstrip().startswith("\\begin{document}") and not _SECTION.match(row)
+
+
+def _language(row: str) -> str | None:
+    found = _LANGUAGE.search(row)
+    return (found[1] or found[2]).lower() if found else None
+
+
+PLUGIN = Plugin(kind="latex", version=1, options=Options, build=LatexParser)

@@ -1,0 +1,118 @@
+"""Blocks of markup whose structure shows at the beginning of lines.
+
+The document's text is the source, and blocks are ranges of its lines. A format is one rule: what begins at
+this line? Lines that no rule claims are paragraphs up to a blank line. Rules are asked once a line, and a
+rule that looks ahead claims what it has looked at, so the whole is linear.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ingestor.model import Block
+from ingestor.parsers.text import trimmed
+from ingestor.text.outline import heading_number, line_starts
+
+_LONGEST = 1000  # characters of a line that can mean something
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """``rows``: the beginnings of lines, less what is white at the end: "" is a blank line.
+
+    ``starts`` has one more, the text's end.
+    """
+
+    text: str
+    rows: list[str]
+    starts: list[int]
+
+    def row(self, at: int) -> str:
+        """Blank beyond both ends."""
+        return self.rows[at] if 0 <= at < len(self.rows) else ""
+
+    def line(self, position: int) -> int:
+        """The line that holds the character at ``position``."""
+        return bisect_right(self.starts, position) - 1
+
+    def while_(self, at: int, holds: Callable[[str], bool]) -> int:
+        """The first line from ``at`` on for which it does not hold."""
+        while at < len(self.rows) and holds(self.rows[at]):
+            at += 1
+        return at
+
+    def past_indented(self, at: int, more_than: int) -> int:
+        """Behind the last line from ``at`` on that is indented further; blank ones may lie between."""
+        end = at
+        while at < len(self.rows) and (not self.rows[at] or indent(self.rows[at]) > more_than):
+            at += 1
+            end = at if self.rows[at - 1] else end
+        return end
+
+    def past_blank(self, at: int) -> int:
+        return self.while_(at, lambda row: not row)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A block that begins at the line asked about and ends before the line ``end``.
+
+    ``stop``: where in its last line it ends, if a paragraph follows on the same line.
+    """
+
+    kind: str
+    end: int
+    level: int = 0
+    title: str | None = None
+    language: str | None = None
+    symbol: str | None = None
+    stop: int | None = None
+
+
+Rule = Callable[[int], Found | None]
+
+
+def lines_of(text: str) -> Lines:
+    starts = [*line_starts(text), len(text)]
+    return Lines(text, [_row(text, start, end) for start, end in pairwise(starts)], starts)
+
+
+def _row(text: str, start: int, end: int) -> str:
+    return text[start : min(end, start + _LONGEST)].rstrip() or text[start:end].strip()[:_LONGEST]
+
+
+def blocks(lines: Lines, rule: Rule) -> Iterator[Block]:
+    """In order; together they hold all that is visible."""
+    at, found = 0, None
+    while at < len(lines.rows):
+        if not lines.rows[at]:
+            at += 1
+            continue
+        found = found or rule(at)
+        following = None
+        end = found.end if found else at + 1
+        if found is None or found.stop is not None:
+            while lines.row(end) and (following := rule(end)) is None:
+                end += 1
+        if found is not None:
+            yield from _block(lines, lines.starts[at], found)
+        begin = lines.starts[at] if found is None else found.stop
+        if begin is not None:
+            for start, stop in trimmed(lines.text, begin, lines.starts[end]):
+                yield Block("paragraph", start, stop)
+        at, found = end, following
+
+
+def _block(lines: Lines, begin: int, found: Found) -> Iterator[Block]:
+    number = heading_number(found.title) if found.title else None
+    stop = lines.starts[found.end] if found.stop is None else found.stop
+    for start, end in trimmed(lines.text, begin, stop):
+        yield Block(
+            found.kind, start, end, found.level, found.title or None, number,
+            language=found.language, symbol=found.symbol,
+        )  # fmt: skip
+
+
+def indent(row: str) -> int:
+    return len(row) - len(row.lstrip())

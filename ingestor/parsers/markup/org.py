@@ -1,0 +1,126 @@
+"""Org: headlines, ``#+BEGIN_…`` blocks, tables, lists and drawers, as blocks of the source."""
+
+import re
+
+from ingestor.model import Blob, Block, Document
+from ingestor.parsers.markup.lines import Found, Lines, blocks, indent, lines_of
+from ingestor.parsers.shared.decode import decode
+from ingestor.registry import Options, Plugin
+
+_HEADLINE = re.compile(
+    r"(\*+)[ \t]+(?:(?:TODO|DONE|NEXT|WAITING|CANCELLED)[ \t]++)?(?:\[#\w\][ \t]++)?(.*?)"
+    r"(?:(?<![ \t])[ \t]++:[\w@#%:]+:)?"
+)
+_BEGIN = re.compile(r"\s*#\+begin_(\w+)(?:[ \t]+(\S+))?.*", re.IGNORECASE)
+_KEYWORD = re.compile(r"\s*#\+(\w+)(?:\[.*\])?:[ \t]*(.*)", re.IGNORECASE)
+_DRAWER = re.compile(r"\s*:(?!end:)[\w-]+:\s*", re.IGNORECASE)
+_ITEM = re.compile(r"\s*(?:[-+]|\d+[.)])(?:[ \t]|$)|\s+\*[ \t]")
+_COMMENT = re.compile(r"\s*#(?:[ \t]|$)")
+_FIXED = re.compile(r"\s*:(?:[ \t]|$)")
+_RULE = re.compile(r"-{5,}")
+_NOTE = re.compile(r"\[fn:[^\]\s:]+\]")
+_LINK = re.compile(r"\[\[(?:[^\[\]]*\]\[)?([^\[\]]*)\]\]")
+_KINDS = {"src": "code", "example": "code", "export": "code", "quote": "quote", "verse": "quote"}
+_KINDS |= {"comment": "comment"}
+_CODE = ("src", "export")  # their argument is a language
+
+
+class OrgParser:
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text."""
+        text = decode(blob.data)
+        lines = lines_of(text)
+        rules = _Rules(lines)
+        found = tuple(blocks(lines, rules))
+        about = rules.about
+        return Document(
+            text=text,
+            blocks=found,
+            content_type="text/org",
+            title=about.get("title") or _only_top(found),
+            language=about.get("language"),
+            extra=tuple((key, about[key]) for key in ("author", "date") if key in about),
+        )
+
+
+class _Rules:
+    """``about``: what the document's keywords say of it."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._no_end: set[str] = set()  # names of blocks of which no end is left
+        self.about: dict[str, str] = {}
+
+    def __call__(self, at: int) -> Found | None:
+        lines, row = self._lines, self._lines.rows[at]
+        if row[0] == "*" and (headline := _HEADLINE.fullmatch(row)):
+            return Found("heading", at + 1, len(headline[1]), _plain(headline[2]))
+        if _BEGIN.fullmatch(row) or _KEYWORD.fullmatch(row):
+            return self._hash(at, row)
+        if _DRAWER.fullmatch(row):
+            return Found("properties", self._end(at, ":end:") or at + 1)
+        for kind, mark in (("comment", _COMMENT), ("code", _FIXED)):
+            if mark.match(row):
+                return Found(kind, lines.while_(at, lambda line, mark=mark: bool(mark.match(line))))  # type: ignore[misc]
+        if row.lstrip().startswith("|"):
+            return Found("table", lines.while_(at, lambda line: line.lstrip().startswith("|")))
+        if _NOTE.match(row):
+            goes_on = lines.while_(
+                at + 1, lambda line: bool(line) and line[0] != "*" and not _NOTE.match(line)
+            )
+            return Found("footnote", goes_on)
+        if _RULE.fullmatch(row):
+            return Found("rule", at + 1)
+        return Found("list", self._items(at)) if _ITEM.match(row) else None
+
+    def _hash(self, at: int, row: str) -> Found:
+        begin = _BEGIN.fullmatch(row)
+        if begin:
+            name = begin[1].lower()
+            end = self._end(at, f"#+end_{name}")
+            language = (begin[2] or "").lower() if name in _CODE else None
+            if end is None:
+                return Found("paragraph", at + 1)
+            return Found(_KINDS.get(name, "paragraph"), end, language=language or None)
+        end = at
+        while keyword := _KEYWORD.fullmatch(self._lines.row(end)):
+            if keyword[2]:
+                self.about.setdefault(keyword[1].lower(), _plain(keyword[2]))
+            end += 1
+        return Found("front_matter", end)
+
+    def _end(self, at: int, mark: str) -> int | None:
+        """Behind the next line that is ``mark``; None where there is none, which is looked for only once."""
+        if mark in self._no_end:
+            return None
+        end = self._lines.while_(at + 1, lambda row: row.strip().lower() != mark)
+        if end == len(self._lines.rows):
+            self._no_end.add(mark)
+            return None
+        return end + 1
+
+    def _items(self, at: int) -> int:
+        """A list ends where a line is not indented and no item, or after two blank lines."""
+        lines = self._lines
+        outer = indent(lines.rows[at])
+        while True:
+            end = lines.past_indented(at + 1, outer)
+            at = lines.past_blank(end)
+            row = lines.row(at)
+            if not row or at - end > 1 or indent(row) != outer or not _ITEM.match(row):
+                return end
+
+
+def _plain(title: str) -> str:
+    return " ".join(_LINK.sub(r"\1", title).split())
+
+
+def _only_top(found: tuple[Block, ...]) -> str | None:
+    tops = [block.title for block in found if block.kind == "heading" and block.level == 1]
+    return tops[0] if len(tops) == 1 else None
+
+
+PLUGIN = Plugin(kind="org", version=2, options=Options, build=OrgParser)

@@ -1,0 +1,251 @@
+"""reStructuredText: sections, directives, literal blocks, tables and lists, as blocks of the source.
+
+Sections are underlined titles; their levels follow from the order in which styles of underlines appear
+(docutils, "reStructuredText Markup Specification", sections). A directive whose body is prose, such as a
+note or the description of a function, gives a block for its first lines only: the body has its own blocks.
+"""
+
+import re
+from unicodedata import east_asian_width
+
+from ingestor.model import Blob, Block, Document
+from ingestor.parsers.markup.lines import Found, Lines, blocks, indent, lines_of
+from ingestor.parsers.shared.decode import decode
+from ingestor.registry import Options, Plugin
+
+_RULER = re.compile(r"([!-/:-@\[-`{-~])\1*")
+_DIRECTIVE = re.compile(r"\s*\.\.[ \t]+(?:\|[^|]+\|[ \t]+)?([\w:.+-]+?)::(?:[ \t]+(.*))?")
+_FOOTNOTE = re.compile(r"\s*\.\.[ \t]+\[[^\]]+\]")
+_TARGET = re.compile(r"\s*(?:\.\.[ \t]+_|__[ \t])")
+_ITEM = re.compile(r"\s*(?:[-*+•‣⁃]|\(?(?:\d{1,4}|#|[a-zA-Z])\)|(?:\d{1,4}|#)\.)(?:[ \t]|$)")
+_FIELD = re.compile(r"\s*:(?![: ])([^:\n`]+):(?:[ \t]+(.*)|$)")
+_SIMPLE_TABLE = re.compile(r"\s*=+(?:[ \t]+=+)+")
+_GRID_TABLE = re.compile(r"\s*\+[-=+]+\+")
+_ROLE = re.compile(r"``(?P<literal>[^`]+)``|(?::(?P<role>[\w:.+-]{1,100}):)?`(?P<text>[^`]+)`_{0,2}")
+_NUMBERED = {"pep": "PEP ", "rfc": "RFC "}
+_POINTER = re.compile(r"(?<![ \t])[ \t]*+<[^<>]*+>$")
+_MARKUP = re.compile(r"\*{1,2}(?=\S)|(?<=\S)\*{1,2}|\\(?=\W)")
+_CODE = {"code-block", "code", "sourcecode", "highlight", "parsed-literal", "productionlist", "raw", "math"}
+_CODE |= {
+    "doctest",
+    "testcode",
+    "testoutput",
+    "testsetup",
+    "ipython",
+    "prompt",
+    "graphviz",
+    "jupyter-execute",
+}
+_NAMED = {"code-block", "code", "sourcecode"}  # their argument is a language
+_TABLES = {"table", "list-table", "csv-table", "flat-table"}
+_WHOLE = {
+    "toctree",
+    "image",
+    "figure",
+    "include",
+    "literalinclude",
+    "contents",
+    "index",
+    "replace",
+    "unicode",
+}
+_ADMONITIONS = {"note", "warning", "tip", "hint", "important", "caution", "danger", "error", "attention"}
+_ADMONITIONS |= {"admonition", "seealso", "todo", "versionadded", "versionchanged", "deprecated", "topic"}
+_ADMONITIONS |= {
+    "sidebar",
+    "rubric",
+    "epigraph",
+    "only",
+    "container",
+    "availability",
+    "impl-detail",
+    "glossary",
+}
+_ABOUT = {"author": "author", "authors": "author", "date": "date"}
+
+
+class RstParser:
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when the content is not text."""
+        text = decode(blob.data)
+        found = read(text, {})
+        about = _about(text, found)
+        return Document(
+            text=text,
+            blocks=found,
+            content_type="text/x-rst",
+            title=about.get("title") or _title(found),
+            language=about.get("language") or about.get("lang"),
+            extra=tuple((_ABOUT[key], value) for key, value in about.items() if key in _ABOUT),
+        )
+
+
+Styles = dict[tuple[str, bool], int]  # level by mark of the underline, and whether there is an overline
+
+
+def read(text: str, styles: Styles) -> tuple[Block, ...]:
+    """``styles``: those that were seen in earlier parts of the same document; new ones are added."""
+    lines = lines_of(text)
+    return tuple(blocks(lines, _Rules(lines, styles)))
+
+
+class _Rules:
+    """What begins at a line. Remembers the language that was last set."""
+
+    def __init__(self, lines: Lines, styles: Styles) -> None:
+        self._lines = lines
+        self._styles = styles
+        self._highlight: str | None = None
+
+    def __call__(self, at: int) -> Found | None:
+        lines, row = self._lines, self._lines.rows[at]
+        fresh = not lines.row(at - 1) or bool(_RULER.fullmatch(lines.row(at - 1)))
+        if fresh and (found := self._heading(at, row)):
+            return found
+        if fresh and (literal := self._literal(at, row)):
+            return literal
+        if row.lstrip().startswith((".. ", "__ ")) or row.strip() == "..":
+            return self._explicit(at, row)
+        return self._plain(at, row) if fresh else None
+
+    def _heading(self, at: int, row: str) -> Found | None:
+        below, after = self._lines.row(at + 1), self._lines.row(at + 2)
+        if _RULER.fullmatch(row) and below and after == row and _width(below.strip()) <= max(len(row), 4):
+            if not _RULER.fullmatch(below):
+                return self._section(at + 3, below.strip(), row[0], overlined=True)
+        elif below and not row[0].isspace() and _RULER.fullmatch(below) and not _RULER.fullmatch(row):
+            if len(below) >= min(_width(row), 4):
+                return self._section(at + 2, row, below[0], overlined=False)
+        elif len(row) >= 4 and not below and _RULER.fullmatch(row):
+            return Found("rule", at + 1)
+        return None
+
+    def _section(self, end: int, title: str, mark: str, *, overlined: bool) -> Found:
+        level = self._styles.setdefault((mark, overlined), len(self._styles) + 1)
+        return Found("heading", end, level, plain(title))
+
+    def _literal(self, at: int, row: str) -> Found | None:
+        """An indented block under a paragraph that ends with two colons; or a doctest."""
+        if row.lstrip().startswith(">>> "):
+            return Found("code", self._lines.while_(at, bool), language="python")
+        above = at - 1
+        while above >= 0 and not self._lines.rows[above]:
+            above -= 1
+        introduced = above >= 0 and self._lines.rows[above].endswith("::") and above < at - 1
+        if not introduced or _DIRECTIVE.fullmatch(self._lines.rows[above]):
+            return None
+        outer = indent(self._lines.rows[above])
+        if indent(row) <= outer:
+            return None
+        return Found("code", self._lines.past_indented(at, outer), language=self._highlight)
+
+    def _explicit(self, at: int, row: str) -> Found:
+        directive = _DIRECTIVE.match(row)
+        outer = indent(row)
+        if directive:
+            return self._directive(at, directive[1], (directive[2] or "").strip(), outer)
+        if _TARGET.match(row):
+            return Found("definition", self._head(at, outer))
+        if row.strip() == ".." and not self._lines.row(at + 1):
+            return Found("comment", at + 1)  # what is indented below it is a quotation, set apart from a list
+        kind = "footnote" if _FOOTNOTE.match(row) else "comment"
+        return Found(kind, self._lines.past_indented(at + 1, outer))
+
+    def _directive(self, at: int, name: str, argument: str, outer: int) -> Found:
+        if name == "highlight":
+            self._highlight = argument.lower() or None
+            return Found("directive", self._head(at, outer))
+        if name in _CODE:
+            language = argument.lower() if name in _NAMED else None
+            return Found(
+                "code", self._lines.past_indented(at + 1, outer), language=language or self._highlight
+            )
+        if name in _TABLES or name in _WHOLE:
+            kind = "table" if name in _TABLES else "directive"
+            return Found(kind, self._lines.past_indented(at + 1, outer))
+        if name in _ADMONITIONS or not argument:
+            return Found("paragraph", self._head(at, outer))
+        return Found("definition", self._head(at, outer), symbol=_symbol(argument))
+
+    def _head(self, at: int, outer: int) -> int:
+        """Behind a directive's first line, its options and what else is indented without a blank line."""
+        return self._lines.while_(at + 1, lambda row: bool(row) and indent(row) > outer)
+
+    def _plain(self, at: int, row: str) -> Found | None:
+        if _GRID_TABLE.fullmatch(row):
+            return Found("table", self._lines.while_(at, lambda row: row.lstrip().startswith(("+", "|"))))
+        if _SIMPLE_TABLE.fullmatch(row):
+            return Found("table", self._simple_table(at))
+        if _ITEM.match(row):
+            return Found("list", self._items(at, indent(row), _ITEM))
+        if _FIELD.match(row):
+            return Found("list", self._items(at, indent(row), _FIELD))
+        return None
+
+    def _simple_table(self, at: int) -> int:
+        """Up to a border that a blank line follows."""
+        end = at + 1
+        while end < len(self._lines.rows):
+            end += 1
+            if not self._lines.row(end) and _SIMPLE_TABLE.fullmatch(self._lines.rows[end - 1]):
+                break
+        return end
+
+    def _items(self, at: int, outer: int, mark: re.Pattern[str]) -> int:
+        lines = self._lines
+        while True:
+            end = lines.past_indented(at + 1, outer)
+            at = lines.past_blank(end)
+            if not lines.row(at) or indent(lines.row(at)) != outer or not mark.match(lines.row(at)):
+                return end
+
+
+def plain(markup: str) -> str:
+    """A title as readers see it."""
+    done, at = [], 0
+    for role in _ROLE.finditer(markup):
+        done += [
+            _MARKUP.sub("", markup[at : role.start()]),
+            role["literal"] or _shown(role["role"], role["text"]),
+        ]
+        at = role.end()
+    return " ".join("".join([*done, _MARKUP.sub("", markup[at:])]).split())
+
+
+def _shown(role: str | None, text: str) -> str:
+    """What a role shows: a link's text, the last name of a dotted one after ``~``, a numbered paper."""
+    text = _POINTER.sub("", text)
+    if text.startswith("~"):
+        return text.rpartition(".")[2].lstrip("~")
+    return _NUMBERED.get(role or "", "") + text.lstrip("!")
+
+
+def _width(title: str) -> int:
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in title)
+
+
+def _symbol(signature: str) -> str | None:
+    """``f`` of ``f(x) -> int``."""
+    return re.split(r"[(\s\[=]", signature, maxsplit=1)[0] or None
+
+
+def _about(text: str, found: tuple[Block, ...]) -> dict[str, str]:
+    """The fields that stand before all prose."""
+    for block in found:
+        if block.kind == "list" and _FIELD.match(text, block.start):
+            pairs = (_FIELD.match(line) for line in text[block.start : block.end].splitlines())
+            return {pair[1].lower(): plain(pair[2]) for pair in pairs if pair and pair[2]}
+        if block.kind not in ("heading", "comment", "definition", "directive"):
+            break
+    return {}
+
+
+def _title(found: tuple[Block, ...]) -> str | None:
+    first = next((block for block in found if block.kind == "heading"), None)
+    return first.title if first else None
+
+
+PLUGIN = Plugin(kind="rst", version=2, options=Options, build=RstParser)

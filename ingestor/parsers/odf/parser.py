@@ -1,0 +1,102 @@
+"""OpenDocument: texts (ODT), spreadsheets (ODS) and presentations (ODP).
+
+Texts give headings, lists, tables, code, links and footnotes, and pages where the writing program noted them.
+Sheets and slides become pages as those of XLSX and PPTX do.
+"""
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from ingestor.model import Blob, Document, Scalar
+from ingestor.parsers.odf.inline import DRAW, OFFICE, STYLE, TABLE, TEXT, plain
+from ingestor.parsers.odf.table import row_texts
+from ingestor.parsers.odf.text import Reader, Styles
+from ingestor.parsers.shared.flow import Flow
+from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.sheets import add_sheet
+from ingestor.ports import BadDocument
+from ingestor.registry import Options, Plugin
+
+_PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
+_CONTENT = "content.xml"
+_WHOLE = (f"{OFFICE}automatic-styles", f"{OFFICE}text", f"{OFFICE}presentation", f"{OFFICE}spreadsheet")
+_TITLE = "title"  # of a slide, as presentations class their shapes
+_ABOUT = {"initial-creator": "author", "creator": "author", "creation-date": "created", "date": "modified"}
+
+
+class OdfParser:
+    isolated = True
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when it is damaged, encrypted or a bomb."""
+        package = Package(blob.data)
+        if "META-INF/manifest.xml" in package and b"encryption-data" in package.read("META-INF/manifest.xml"):
+            raise BadDocument("is encrypted; save it without a password, or exclude it")
+        content_type = package.read("mimetype").decode("ascii", "replace").strip()
+        sheets = "spreadsheet" in content_type
+        flow = _read(package, sheets=sheets)
+        about = {element.tag.rpartition("}")[2]: plain(element) for element in _meta(package)}
+        return Document(
+            text=flow.composer.text,
+            blocks=tuple(flow.composer.blocks),
+            content_type=content_type,
+            title=about.get("title") or flow.title or (None if sheets else flow.composer.title),
+            language=about.get("language") or None,
+            extra=tuple(_extra(about)),
+        )
+
+
+def _read(package: Package, *, sheets: bool) -> Flow:
+    reader = Reader(Styles(_styles(package)))
+    if b":soft-page-break" in package.read(_CONTENT):
+        reader.flow.begin_page(0)
+    pages = 0
+    for element in package.stream(_CONTENT, lambda above: above.tag in _WHOLE):
+        if element.tag in (f"{STYLE}style", f"{TEXT}list-style"):
+            reader.styles.add(element)
+        elif element.tag == f"{DRAW}page":
+            _read_slide(reader, element, pages)
+            pages += 1
+        elif element.tag == f"{TABLE}table" and sheets:
+            add_sheet(reader.flow.composer, pages, element.get(f"{TABLE}name", ""), row_texts(element))
+            pages += 1
+        else:
+            reader.block(element)
+    reader.flow.flush()
+    return reader.flow
+
+
+def _styles(package: Package) -> Iterator[Element]:
+    root = package.optional("styles.xml")
+    yield from root.iter(f"{STYLE}style")
+    yield from root.iter(f"{TEXT}list-style")
+
+
+def _read_slide(reader: Reader, slide: Element, number: int) -> None:
+    reader.flow.begin_page(number)
+    shapes = [shape for shape in slide if shape.tag != f"{_PRESENTATION}notes"]
+    for shape in shapes:
+        if shape.get(f"{_PRESENTATION}class") == _TITLE:
+            reader.flow.composer.heading(" ".join(plain(p) for p in shape.iter(f"{TEXT}p")), 1)
+    for shape in shapes:
+        if shape.get(f"{_PRESENTATION}class") != _TITLE:
+            reader.block(shape)
+    reader.flow.flush()
+    for notes in slide.iter(f"{_PRESENTATION}notes"):
+        reader.flow.composer.add("notes", "\n".join(plain(p) for p in notes.iter(f"{TEXT}p")))
+
+
+def _meta(package: Package) -> Iterator[Element]:
+    for group in package.optional("meta.xml"):
+        yield from group
+
+
+def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
+    found = {name: about[said] for said, name in reversed(_ABOUT.items()) if about.get(said)}
+    return ((name, found[name]) for name in ("author", "created", "modified") if name in found)
+
+
+PLUGIN = Plugin(kind="odf", version=2, options=Options, build=OdfParser)

@@ -1,0 +1,48 @@
+"""The rows of an OpenDocument table, in a text as in a sheet. Pure."""
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from ingestor.parsers.odf.inline import TABLE, TEXT, plain
+from ingestor.parsers.shared.sheets import Row
+from ingestor.parsers.shared.whole import whole
+
+_CELLS = (f"{TABLE}table-cell", f"{TABLE}covered-table-cell")
+_GROUPS = (f"{TABLE}table-row-group", f"{TABLE}table-rows", f"{TABLE}table-header-rows")
+_MOST = 1000  # times that a cell or a row which holds something is repeated
+
+
+def row_texts(table: Element) -> Iterator[Row]:
+    """Each row that holds something, with its number from 1."""
+    number = 1
+    for row in _rows(table):
+        repeated = _count(row, "number-rows-repeated")
+        texts = dict(_cells(row))
+        for at in range(min(repeated, _MOST) if texts else 0):
+            yield number + at, texts
+        number += repeated
+
+
+def _rows(element: Element) -> Iterator[Element]:
+    for child in element:
+        if child.tag == f"{TABLE}table-row":
+            yield child
+        elif child.tag in _GROUPS:
+            yield from _rows(child)
+
+
+def _cells(row: Element) -> Iterator[tuple[int, str]]:
+    column = 0
+    for cell in row:
+        if cell.tag not in _CELLS:
+            continue
+        repeated = _count(cell, "number-columns-repeated")
+        text = " ".join(plain(paragraph) for paragraph in cell.iter(f"{TEXT}p"))
+        for at in range(min(repeated, _MOST) if text.strip() else 0):
+            yield column + at, text
+        column += repeated
+
+
+def _count(element: Element, name: str) -> int:
+    text = element.get(f"{TABLE}{name}", "1")
+    return max(whole(text, 1), 1)

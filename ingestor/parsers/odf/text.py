@@ -1,0 +1,130 @@
+"""The blocks of an OpenDocument text: headings, lists, tables, code, frames."""
+
+import re
+from collections.abc import Iterable, Iterator
+from xml.etree.ElementTree import Element
+
+from ingestor.parsers.odf.inline import OFFICE, STYLE, TABLE, TEXT, said_in
+from ingestor.parsers.odf.table import row_texts
+from ingestor.parsers.shared.flow import Flow
+from ingestor.parsers.shared.numbers import written
+from ingestor.parsers.shared.whole import whole
+
+_LEFT_OUT = {f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{OFFICE}annotation", f"{OFFICE}forms"}
+_CODE = re.compile(r"code|source|preformatted|verbatim|listing")
+_QUOTE = re.compile(r"quot")
+_NUMBERED = f"{TEXT}list-level-style-number"
+_LONGEST = 20  # styles that inherit from each other
+_FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman", "1": "decimal"}
+
+
+class Styles:
+    """Programs make up styles; what counts is which named one such a style inherits from."""
+
+    def __init__(self, styles: Iterable[Element]) -> None:
+        self._parents: dict[str, str] = {}
+        self._lists: dict[str, list[str]] = {}
+        for style in styles:
+            self.add(style)
+
+    def add(self, style: Element) -> None:
+        name = style.get(f"{STYLE}name", "")
+        if style.tag == f"{TEXT}list-style":
+            self._lists[name] = [
+                _FORMATS.get(level.get(f"{STYLE}num-format", ""), "") if level.tag == _NUMBERED else ""
+                for level in style
+            ]
+        else:
+            self._parents[name] = style.get(f"{STYLE}parent-style-name", "")
+
+    def names(self, paragraph: Element) -> Iterator[str]:
+        """Those of the paragraph's style and of all that it inherits from, in lower case."""
+        name = paragraph.get(f"{TEXT}style-name", "")
+        for _ in range(_LONGEST):
+            if not name:
+                return
+            yield name.replace("_20_", " ").lower()
+            name = self._parents.get(name, "")
+
+    def marker(self, list_style: str, level: int, count: int) -> str:
+        """Of the item of that number (from 1)."""
+        formats = self._lists.get(list_style, [])
+        form = formats[level] if level < len(formats) else ""
+        return f"{written(count, form)}." if form else "-"
+
+
+class Reader:
+    def __init__(self, styles: Styles) -> None:
+        self.flow = Flow()
+        self.styles = styles
+
+    def block(self, element: Element) -> None:
+        """A paragraph, a heading, a list, a table, or what stands around some."""
+        tag = element.tag
+        if tag in (f"{TEXT}p", f"{TEXT}h"):
+            self._paragraph(element)
+        elif tag == f"{TEXT}list":
+            self._list(element, element.get(f"{TEXT}style-name", ""), 0)
+        elif tag == f"{TABLE}table":
+            self._table(element)
+        elif tag == f"{TEXT}soft-page-break":
+            self.flow.turn(1)
+        elif tag not in _LEFT_OUT:
+            for child in element:
+                self.block(child)
+
+    def _paragraph(self, element: Element) -> None:
+        said = said_in(element, self.flow.cite)
+        self.flow.turn(said.pages_before)
+        if said.text.strip():
+            self._add(element, said.text)
+        else:
+            self.flow.blank()
+        self.flow.turn(said.pages_after)
+        for frame in said.frames:
+            self.block(frame)
+
+    def _add(self, element: Element, text: str) -> None:
+        if element.tag == f"{TEXT}h":
+            level = element.get(f"{TEXT}outline-level", "1")
+            number = next((child.text or "" for child in element.iter(f"{TEXT}number")), "")
+            self.flow.heading(text, whole(level, 1), number.strip())
+            return
+        names = list(self.styles.names(element))
+        if "title" in names:
+            self.flow.main_title(text)
+        elif any(map(_CODE.search, names)):
+            self.flow.add("code", text)
+        else:
+            self.flow.add("quote" if any(map(_QUOTE.search, names)) else "paragraph", text)
+
+    def _list(self, element: Element, style: str, level: int) -> None:
+        """A heading in a list is a numbered heading, and no item."""
+        count = 0
+        for item in element:
+            marker = ""
+            for child in item:
+                if child.tag == f"{TEXT}list":
+                    self._list(child, child.get(f"{TEXT}style-name", style), level + 1)
+                elif child.tag == f"{TEXT}p":
+                    count += not marker
+                    self._item(child, level, " " if marker else self.styles.marker(style, level, count))
+                    marker = "said"
+                else:
+                    self.block(child)
+
+    def _item(self, element: Element, level: int, marker: str) -> None:
+        said = said_in(element, self.flow.cite)
+        self.flow.turn(said.pages_before)
+        if said.text.strip():
+            self.flow.item(said.text, level, marker)
+        self.flow.turn(said.pages_after)
+        for frame in said.frames:
+            self.block(frame)
+
+    def _table(self, table: Element) -> None:
+        rows = [row for _, row in row_texts(table)]
+        columns = sorted({column for row in rows for column in row})
+        pages = sum(1 for _ in table.iter(f"{TEXT}soft-page-break"))
+        self.flow.table([row.get(column, "") for column in columns] for row in rows)
+        self.flow.turn(pages)

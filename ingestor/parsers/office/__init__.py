@@ -1,0 +1,1 @@
+"""Office Open XML: DOCX, PPTX, XLSX."""

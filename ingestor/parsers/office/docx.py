@@ -1,0 +1,134 @@
+"""Word documents (DOCX): headings with their numbers, lists, tables, code, links, footnotes.
+
+Page numbers are those that Word noted when it last laid the document out; other programs note none.
+"""
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.office.docx_styles import Lists, Style, Styles, W, kind
+from ingestor.parsers.office.docx_text import Inline
+from ingestor.parsers.office.properties import about
+from ingestor.parsers.shared.flow import Flow
+from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.whole import whole
+from ingestor.registry import Options, Plugin
+
+_CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_AROUND = {
+    *(f"{W}sdt", f"{W}sdtContent", f"{W}customXml", f"{W}ins", f"{W}moveTo", f"{W}txbxContent"),
+    *(f"{_MC}AlternateContent", f"{_MC}Choice"),
+}
+_PAGE_BREAK = b"lastRenderedPageBreak"
+
+
+class DocxParser:
+    isolated = True
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when it is damaged, encrypted or a bomb."""
+        package = Package(blob.data)
+        part = package.main_part("word/document.xml")
+        reader = _Reader(package, part)
+        reader.read()
+        properties = about(package)
+        return Document(
+            text=reader.flow.composer.text,
+            blocks=tuple(reader.flow.composer.blocks),
+            content_type=_CONTENT_TYPE,
+            title=properties.title or reader.flow.title or reader.flow.composer.title,
+            language=properties.language or reader.styles.language,
+            extra=properties.extra,
+        )
+
+
+class _Reader:
+    def __init__(self, package: Package, part: str) -> None:
+        self.flow = Flow()
+        relations = package.relations(part)
+        named = dict(relations.values())
+        self.styles = Styles(package.optional(named.get("styles", "")))
+        self._lists = Lists(package.optional(named.get("numbering", "")))
+        links = {id_: target for id_, (kind, target) in relations.items() if kind == "hyperlink"}
+        footnotes, endnotes = (package.optional(named.get(kind, "")) for kind in ("footnotes", "endnotes"))
+        self._inline = Inline(links, footnotes, endnotes, self.flow.cite)
+        self._package, self._part = package, part
+
+    def read(self) -> None:
+        if _PAGE_BREAK in self._package.read(self._part):
+            self.flow.begin_page(0)
+        for element in self._package.stream(self._part, lambda above: above.tag == f"{W}body"):
+            self._block(element)
+        self.flow.flush()
+
+    def _block(self, element: Element) -> None:
+        """A paragraph, a table, or what stands around some."""
+        if element.tag == f"{W}p":
+            self._paragraph(element)
+        elif element.tag == f"{W}tbl":
+            self._table(element)
+        elif element.tag in _AROUND:
+            for child in element:
+                self._block(child)
+
+    def _paragraph(self, element: Element) -> None:
+        said = self._inline.of(element)
+        self.flow.turn(said.pages_before)
+        if said.text.strip():
+            self._add(said.text, self.styles.of(element.find(f"{W}pPr")))
+        else:
+            self.flow.blank()
+        self.flow.turn(said.pages_after)
+        for frame in said.frames:
+            self._block(frame)
+
+    def _add(self, text: str, style: Style) -> None:
+        level = style.list_level or 0
+        listed = style.list_id not in ("", "0")
+        marker = self._lists.marker(style.list_id, level) if listed else ""
+        if style.level:
+            self.flow.heading(text, style.level, marker)
+        elif style.name == "title":
+            self.flow.main_title(text)
+        elif listed:
+            self.flow.item(text, level, marker or "-")
+        else:
+            self.flow.add(kind(style), text)
+
+    def _table(self, table: Element) -> None:
+        """A table of one cell is a frame around blocks."""
+        rows = [list(_inside(row, f"{W}tc")) for row in _inside(table, f"{W}tr")]
+        if len(rows) == 1 and len(rows[0]) == 1:
+            for child in rows[0][0]:
+                self._block(child)
+            return
+        pages = sum(1 for _ in table.iter(f"{W}lastRenderedPageBreak"))
+        self.flow.table([cell for tc in row for cell in self._cells(tc)] for row in rows)
+        self.flow.turn(pages)
+
+    def _cells(self, cell: Element) -> Iterator[str]:
+        """The cell's text, and empty cells for the other columns that it spans."""
+        properties = cell.find(f"{W}tcPr")
+        merged = None if properties is None else properties.find(f"{W}vMerge")
+        goes_on = merged is not None and merged.get(f"{W}val", "continue") == "continue"
+        yield "" if goes_on else " ".join(self._inline.of(p).text for p in cell.iter(f"{W}p"))
+        span = None if properties is None else properties.find(f"{W}gridSpan")
+        width = "1" if span is None else span.get(f"{W}val", "1")
+        yield from [""] * (min(whole(width, 1), 100) - 1)
+
+
+def _inside(element: Element, tag: str) -> Iterator[Element]:
+    """Children of that tag, also those in content controls."""
+    for child in element:
+        if child.tag == tag:
+            yield child
+        elif child.tag in _AROUND:
+            yield from _inside(child, tag)
+
+
+PLUGIN = Plugin(kind="docx", version=2, options=Options, build=DocxParser)

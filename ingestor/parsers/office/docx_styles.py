@@ -1,0 +1,167 @@
+"""What the styles and lists of a DOCX make of a paragraph. Pure.
+
+Styles inherit from each other; a list's number is that of all paragraphs of the same list before it.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element
+
+from ingestor.parsers.shared.numbers import written
+from ingestor.parsers.shared.whole import whole
+
+W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_HEADING = re.compile(r"heading (\d)")
+_CODE = re.compile(r"code|source|preformatted|verbatim|listing|plain text|macro text")
+_QUOTE = re.compile(r"quot")
+_PLACE = re.compile(r"%(\d)")
+_LONGEST = 20  # styles that inherit from each other
+_LEVELS = 9
+
+
+def value(element: Element | None, tag: str, default: str = "") -> str:
+    """``w:val`` of the child of that name."""
+    child = None if element is None else element.find(f"{W}{tag}")
+    return default if child is None else child.get(f"{W}val", default)
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """``level``: 1 to 9 of a heading; ``list_id`` "0" takes an inherited list away."""
+
+    name: str = ""
+    level: int = 0
+    list_id: str = ""
+    list_level: int | None = None
+
+
+class Styles:
+    def __init__(self, root: Element) -> None:
+        self._found = {style.get(f"{W}styleId", ""): style for style in root.iter(f"{W}style")}
+        default = (id_ for id_, style in self._found.items() if _is_default(style))
+        self._default = next(default, "")
+        language = root.find(f"{W}docDefaults/{W}rPrDefault/{W}rPr/{W}lang")
+        self.language = language.get(f"{W}val") if language is not None else None
+        self._known: dict[str, Style] = {}
+
+    def of(self, paragraph: Element | None) -> Style:
+        """``paragraph``: its w:pPr. What it says itself goes before its style."""
+        named = self._named(value(paragraph, "pStyle") or self._default)
+        own = _said(paragraph)
+        return Style(named.name, own.level or named.level, own.list_id or named.list_id,
+                     named.list_level if own.list_level is None else own.list_level)  # fmt: skip
+
+    def _named(self, id_: str) -> Style:
+        if id_ not in self._known:
+            self._known[id_] = self._resolved(id_)
+        return self._known[id_]
+
+    def _resolved(self, id_: str) -> Style:
+        level, list_id, list_level = 0, "", None
+        for style in self._chain(id_):
+            said = _said(style.find(f"{W}pPr"))
+            by_name = _HEADING.fullmatch(value(style, "name").lower())
+            level = level or said.level or (int(by_name[1]) if by_name else 0)
+            list_id = list_id or said.list_id
+            list_level = said.list_level if list_level is None else list_level
+        found = self._found.get(id_)
+        return Style(value(found, "name").lower(), level, list_id, list_level)
+
+    def _chain(self, id_: str) -> Iterator[Element]:
+        for _ in range(_LONGEST):
+            style = self._found.get(id_)
+            if style is None:
+                return
+            yield style
+            id_ = value(style, "basedOn")
+
+
+def kind(style: Style) -> str:
+    """Of a block that is neither heading nor list."""
+    if _CODE.search(style.name):
+        return "code"
+    return "quote" if _QUOTE.search(style.name) else "paragraph"
+
+
+def _is_default(style: Element) -> bool:
+    return style.get(f"{W}type") == "paragraph" and style.get(f"{W}default") in ("1", "true")
+
+
+def _said(paragraph: Element | None) -> Style:
+    outline = value(paragraph, "outlineLvl")
+    numbering = None if paragraph is None else paragraph.find(f"{W}numPr")
+    level = value(numbering, "ilvl")
+    return Style(
+        level=int(outline) + 1 if outline.isdigit() and int(outline) < _LEVELS else 0,
+        list_id=value(numbering, "numId"),
+        list_level=int(level) if level.isdigit() and int(level) < _LEVELS else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    format: str = "bullet"
+    text: str = ""
+    start: int = 1
+
+
+class Lists:
+    """Counts as the paragraphs come."""
+
+    def __init__(self, root: Element) -> None:
+        patterns = {
+            pattern.get(f"{W}abstractNumId", ""): _levels(pattern) for pattern in root.iter(f"{W}abstractNum")
+        }
+        self._lists = {
+            found.get(f"{W}numId", ""): (value(found, "abstractNumId"), _restarts(found))
+            for found in root.iter(f"{W}num")
+        }
+        self._patterns = patterns
+        self._counts: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self._seen: set[str] = set()
+
+    def marker(self, list_id: str, level: int) -> str:
+        """What stands in front of the next paragraph of that list: "2.1", "a)"; "" is a bullet."""
+        pattern_id, restarts = self._lists.get(list_id, ("", {}))
+        levels = self._patterns.get(pattern_id, {})
+        counts = self._counts[pattern_id]
+        if list_id not in self._seen:
+            self._seen.add(list_id)
+            counts |= {at: start - 1 for at, start in restarts.items()}
+        here = levels.get(level, _Level())
+        counts[level] = counts.get(level, here.start - 1) + 1
+        for deeper in [at for at in counts if at > level]:
+            del counts[deeper]
+        if here.format in ("bullet", "none"):
+            return ""
+
+        def number(place: re.Match[str]) -> str:
+            at = int(place[1]) - 1
+            other = levels.get(at, _Level("decimal"))
+            return written(counts.get(at, other.start), other.format)
+
+        return _PLACE.sub(number, here.text).strip()
+
+
+def _levels(pattern: Element) -> dict[int, _Level]:
+    return {
+        int(level.get(f"{W}ilvl", "0")): _Level(
+            value(level, "numFmt", "decimal"), value(level, "lvlText"), _int(value(level, "start"), 1)
+        )
+        for level in pattern.iter(f"{W}lvl")
+        if level.get(f"{W}ilvl", "0").isdigit()
+    }
+
+
+def _restarts(found: Element) -> dict[int, int]:
+    return {
+        int(override.get(f"{W}ilvl", "0")): _int(value(override, "startOverride"), 1)
+        for override in found.iter(f"{W}lvlOverride")
+        if override.get(f"{W}ilvl", "0").isdigit() and override.find(f"{W}startOverride") is not None
+    }
+
+
+def _int(text: str, default: int) -> int:
+    return whole(text, default)

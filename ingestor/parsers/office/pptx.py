@@ -1,0 +1,142 @@
+"""Presentations (PPTX): a slide is a page, its title a heading; texts, tables and the speaker's notes.
+
+A slide's shapes come in the order in which they lie on each other, title first: that is how they were made,
+and nearly always how they are read.
+"""
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.office.math import M, linear
+from ingestor.parsers.office.properties import about
+from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.numbers import raised
+from ingestor.parsers.shared.package import Package
+from ingestor.ports import BadDocument
+from ingestor.registry import Options, Plugin
+
+_CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_TITLES = ("title", "ctrTitle")
+_NO_TEXT = ("dt", "ftr", "sldNum", "hdr", "sldImg")  # placeholders for dates, footers, numbers
+_LISTS = ("body", "obj", "")  # placeholders whose paragraphs are bulleted
+
+
+class PptxParser:
+    isolated = True
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when it is damaged, encrypted or a bomb."""
+        package = Package(blob.data)
+        part = package.main_part("ppt/presentation.xml")
+        composer = Composer()
+        for number, slide in enumerate(_slides(package, part)):
+            composer.page, composer.page_label = number, str(number + 1)
+            _read_slide(composer, package, slide)
+        properties = about(package)
+        return Document(
+            text=composer.text,
+            blocks=tuple(composer.blocks),
+            content_type=_CONTENT_TYPE,
+            title=properties.title or composer.title,
+            language=properties.language,
+            extra=properties.extra,
+        )
+
+
+def _slides(package: Package, part: str) -> Iterator[str]:
+    """The slides' parts in the order of the show, hidden ones too."""
+    relations = package.relations(part)
+    for entry in package.xml(part).iter(f"{_P}sldId"):
+        _, name = relations.get(entry.get(f"{_R}id", ""), ("", ""))
+        if name not in package:
+            raise BadDocument("is damaged: a slide is missing; save it again, or exclude it")
+        yield name
+
+
+def _read_slide(composer: Composer, package: Package, part: str) -> None:
+    links = {id_: url for id_, (kind, url) in package.relations(part).items() if kind == "hyperlink"}
+    shapes = list(_shapes(package.xml(part).find(f"{_P}cSld/{_P}spTree")))
+    for title in (shape for shape in shapes if _placeholder(shape) in _TITLES):
+        composer.heading(" ".join(text for _, text in _paragraphs(title, links)), 1)
+    for shape in shapes:
+        if shape.tag == f"{_P}graphicFrame":
+            for table in shape.iter(f"{_A}tbl"):
+                composer.table(_rows(table, links))
+        elif _placeholder(shape) not in _TITLES:
+            _read_text(composer, shape, links)
+    for kind, notes in package.relations(part).values():
+        if kind == "notesSlide" and notes in package:
+            _read_notes(composer, package.xml(notes))
+
+
+def _read_text(composer: Composer, shape: Element, links: dict[str, str]) -> None:
+    kind, lines = _placeholder(shape), list(_paragraphs(shape, links))
+    if kind in _LISTS and len(lines) > 1:
+        composer.add("list", "\n".join(f"{'  ' * level}- {text}" for level, text in lines))
+    elif kind not in _NO_TEXT:
+        composer.add("paragraph", "\n".join(text for _, text in lines))
+
+
+def _read_notes(composer: Composer, root: Element) -> None:
+    for shape in root.iter(f"{_P}sp"):
+        if _placeholder(shape) == "body":
+            composer.add("notes", "\n".join(text for _, text in _paragraphs(shape, {})))
+
+
+def _shapes(tree: Element | None) -> Iterator[Element]:
+    """Those with text or a table, also inside groups."""
+    for shape in () if tree is None else tree:
+        if shape.tag in (f"{_P}grpSp", f"{_MC}AlternateContent", f"{_MC}Choice"):
+            yield from _shapes(shape)
+        elif shape.tag in (f"{_P}sp", f"{_P}graphicFrame"):
+            yield shape
+
+
+def _placeholder(shape: Element) -> str | None:
+    """What the layout has this shape for; None for one of the author's own."""
+    found = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
+    return None if found is None else found.get("type", "")
+
+
+def _paragraphs(element: Element, links: dict[str, str]) -> Iterator[tuple[int, str]]:
+    """(level, text) of those that say something."""
+    for paragraph in element.iter(f"{_A}p"):
+        text = "".join(_runs(paragraph, links))
+        properties = paragraph.find(f"{_A}pPr")
+        level = "0" if properties is None else properties.get("lvl", "0")
+        if text.strip():
+            yield min(int(level), 8) if level.isdigit() else 0, " ".join(text.split())
+
+
+def _runs(paragraph: Element, links: dict[str, str]) -> Iterator[str]:
+    for run in paragraph:
+        formula = next(run.iter(f"{M}oMath"), None)
+        said = "".join(part.text or "" for part in run.iter(f"{_A}t")) if formula is None else linear(formula)
+        text = raised(said) if _is_raised(run) else said
+        link = run.find(f"{_A}rPr/{_A}hlinkClick")
+        url = "" if link is None else links.get(link.get(f"{_R}id", ""), "")
+        linked = url and text.strip() and text.strip() not in url
+        yield "\n" if run.tag == f"{_A}br" else f"[{text}]({url})" if linked else text
+
+
+def _is_raised(run: Element) -> bool:
+    """Its baseline, in thousandths of a percent of its size, lies above the text's."""
+    properties = run.find(f"{_A}rPr")
+    baseline = "0" if properties is None else properties.get("baseline", "0")
+    return baseline.isdigit() and int(baseline) > 0
+
+
+def _rows(table: Element, links: dict[str, str]) -> Iterator[list[str]]:
+    for row in table.iter(f"{_A}tr"):
+        yield [" ".join(text for _, text in _paragraphs(cell, links)) for cell in row.iter(f"{_A}tc")]
+
+
+PLUGIN = Plugin(kind="pptx", version=2, options=Options, build=PptxParser)

@@ -1,0 +1,114 @@
+"""Spreadsheets (XLSX): a sheet is a page with its name as heading, its cells are tables as they are shown.
+
+A blank row ends a table; the first row of each is its header. Formulas appear as their last result, dates as
+ISO dates. Hidden sheets are left out, and columns with nothing in them.
+"""
+
+from collections.abc import Iterator
+from xml.etree.ElementTree import Element
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.office.properties import about
+from ingestor.parsers.office.xlsx_format import Shown, shown
+from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.sheets import Row, add_sheet
+from ingestor.parsers.shared.whole import whole
+from ingestor.ports import BadDocument
+from ingestor.registry import Options, Plugin
+
+_CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+_S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+
+
+class XlsxParser:
+    isolated = True
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when it is damaged, encrypted, a bomb or far too large."""
+        package = Package(blob.data)
+        part = package.main_part("xl/workbook.xml")
+        composer = Composer()
+        for number, (name, rows) in enumerate(_sheets(package, part)):
+            add_sheet(composer, number, name, rows)
+        properties = about(package)
+        return Document(
+            text=composer.text,
+            blocks=tuple(composer.blocks),
+            content_type=_CONTENT_TYPE,
+            title=properties.title,
+            language=properties.language,
+            extra=properties.extra,
+        )
+
+
+def _sheets(package: Package, part: str) -> Iterator[tuple[str, Iterator[Row]]]:
+    workbook, relations = package.xml(part), package.relations(part)
+    named = dict(relations.values())
+    strings = list(_strings(package, named.get("sharedStrings", "")))
+    properties = workbook.find(f"{_S}workbookPr")
+    from_1904 = properties is not None and properties.get("date1904") in ("1", "true")
+    formats = shown(package.optional(named.get("styles", "")), from_1904)
+    for sheet in workbook.iter(f"{_S}sheet"):
+        kind, name = relations.get(sheet.get(f"{_R}id", ""), ("", ""))
+        if kind == "worksheet" and sheet.get("state", "visible") == "visible":
+            yield sheet.get("name", ""), _rows(package, name, strings, formats)
+
+
+def _strings(package: Package, part: str) -> Iterator[str]:
+    if part in package:
+        for item in package.stream(part, lambda above: above.tag == f"{_S}sst"):
+            yield _text(item)
+
+
+def _text(item: Element) -> str:
+    """Less what says how it is pronounced."""
+    parts = [child for child in item if child.tag != f"{_S}rPh"]
+    return "".join(text.text or "" for part in parts for text in part.iter(f"{_S}t"))
+
+
+def _rows(package: Package, part: str, strings: list[str], formats: Shown) -> Iterator[Row]:
+    number = 0
+    for row in package.stream(part, lambda above: above.tag == f"{_S}sheetData"):
+        given = row.get("r", "")
+        number = whole(given, number + 1)
+        cells = dict(_cells(row, strings, formats))
+        yield number, {column: text for column, text in cells.items() if text.strip()}
+
+
+def _cells(row: Element, strings: list[str], formats: Shown) -> Iterator[tuple[int, str]]:
+    column = -1
+    for cell in row.iter(f"{_S}c"):
+        letters = cell.get("r", "").rstrip("0123456789")
+        column = _column(letters) if letters else column + 1
+        yield column, _shown(cell, strings, formats)
+
+
+def _shown(cell: Element, strings: list[str], formats: Shown) -> str:
+    kind = cell.get("t", "n")
+    if kind == "inlineStr":
+        return "".join(_text(item) for item in cell.iter(f"{_S}is"))
+    found = cell.find(f"{_S}v")
+    text = "" if found is None or found.text is None else found.text
+    if kind == "s":
+        if not text.isdigit() or int(text) >= len(strings):
+            raise BadDocument("is damaged: a cell's text is missing; save it again, or exclude it")
+        return strings[int(text)]
+    if kind == "b":
+        return "TRUE" if text == "1" else "FALSE"
+    return formats(text, cell.get("s", "")) if kind == "n" else text
+
+
+def _column(letters: str) -> int:
+    """A is 0."""
+    number = 0
+    for letter in letters[:4].upper():
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number - 1
+
+
+PLUGIN = Plugin(kind="xlsx", version=1, options=Options, build=XlsxParser)

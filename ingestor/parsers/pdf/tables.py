@@ -1,0 +1,111 @@
+"""Tables of a PDF's page that are drawn with lines: where they are, and the boxes of their cells. Pure.
+
+A table is a net of horizontal and vertical lines that cross, with two rows and two columns or more. Where a
+line between two cells is missing they are one cell. For those with rules above and below only
+see parsers/pdf/columns.py; tables without any stay lines of text.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+_NEAR = 3.0  # points within which lines meet, or are one
+_SHORTEST = 6.0  # points; what is shorter is no line
+_MOST = 600  # lines each way; a page with more is a drawing
+
+Box = tuple[float, float, float, float]  # left, bottom, right, top
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A line along one axis: at ``at`` on the other, from ``low`` to ``high``."""
+
+    at: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """``rows``: from the top; each cell's box, None where it belongs to the one on its left."""
+
+    box: Box
+    rows: tuple[tuple[Box | None, ...], ...]
+
+
+Point = tuple[float, float]
+
+
+def edges(segments: Iterable[tuple[Point, Point]]) -> tuple[list[Edge], list[Edge]]:
+    """The horizontal and the vertical ones among the segments."""
+    across: set[Edge] = set()
+    upright: set[Edge] = set()
+    for (x, y), (to_x, to_y) in segments:
+        if abs(y - to_y) < 1 and abs(x - to_x) >= _SHORTEST:
+            across.add(Edge(round(y), round(min(x, to_x)), round(max(x, to_x))))
+        elif abs(x - to_x) < 1 and abs(y - to_y) >= _SHORTEST:
+            upright.add(Edge(round(x), round(min(y, to_y)), round(max(y, to_y))))
+    return list(across), list(upright)
+
+
+def grids(across: Sequence[Edge], upright: Sequence[Edge]) -> list[Grid]:
+    """Every table, from the top of the page down."""
+    if not across or not upright or max(len(across), len(upright)) > _MOST:
+        return []
+    found = []
+    for rows, columns in _nets(across, upright):
+        ys = _places(rows, columns)[::-1]
+        xs = _places(columns, rows)
+        if len(xs) > 2 and len(ys) > 2:
+            cells = tuple(_row(top, bottom, xs, columns) for top, bottom in pairwise(ys))
+            found.append(Grid((xs[0], ys[-1], xs[-1], ys[0]), cells))
+    return sorted(found, key=lambda grid: -grid.box[3])
+
+
+def _nets(across: Sequence[Edge], upright: Sequence[Edge]) -> list[tuple[list[Edge], list[Edge]]]:
+    """Lines that cross each other, or others that do."""
+    nets: list[tuple[list[Edge], list[Edge]]] = []
+    for row in across:
+        crossing = [column for column in upright if _cross(row, column)]
+        if not crossing:
+            continue
+        joined: tuple[list[Edge], list[Edge]] = ([row], crossing)
+        for net in [net for net in nets if any(column in net[1] for column in crossing)]:
+            nets.remove(net)
+            joined = (net[0] + joined[0], list(dict.fromkeys(net[1] + joined[1])))
+        nets.append(joined)
+    return nets
+
+
+def _cross(row: Edge, column: Edge) -> bool:
+    return (
+        row.low - _NEAR <= column.at <= row.high + _NEAR
+        and column.low - _NEAR <= row.at <= column.high + _NEAR
+    )
+
+
+def _places(lines: Sequence[Edge], others: Sequence[Edge]) -> list[float]:
+    """Where lines are, and where those that cross them end: a table may be open at its sides."""
+    ends = [min(edge.low for edge in others), max(edge.high for edge in others)]
+    return distinct([*(edge.at for edge in lines), *ends])
+
+
+def distinct(places: Iterable[float]) -> list[float]:
+    """Ascending; what is near another is the same."""
+    found: list[float] = []
+    for place in sorted(places):
+        if not found or place - found[-1] > _NEAR:
+            found.append(place)
+    return found
+
+
+def _row(top: float, bottom: float, xs: Sequence[float], columns: Sequence[Edge]) -> tuple[Box | None, ...]:
+    middle = (top + bottom) / 2
+    walls = [edge.at for edge in columns if edge.low - _NEAR <= middle <= edge.high + _NEAR]
+    inner = [any(abs(wall - x) <= _NEAR for wall in walls) for x in xs[1:-1]]
+    begins = [0, *(at for at, wall in enumerate(inner, 1) if wall)]
+    ends = [*begins[1:], len(xs) - 1]
+    cells: list[Box | None] = [None] * (len(xs) - 1)
+    for begin, end in zip(begins, ends, strict=True):
+        cells[begin] = (xs[begin], bottom, xs[end], top)
+    return tuple(cells)

@@ -1,0 +1,114 @@
+"""A word processor's text as it flows: what its paragraphs become together. Pure.
+
+Neighbouring items of a list become one block, and so do lines of code. A footnote follows the block that
+cites it. Where the document knows its pages, each block has the page of its first character.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element
+
+from ingestor.parsers.shared.compose import Composer
+
+_INDENT = 8  # levels
+
+
+@dataclass(slots=True)
+class Said:
+    """A paragraph's text; how many pages end before its first character, and how many after it; what else
+    is anchored in it (text boxes, tables)."""
+
+    parts: list[str] = field(default_factory=list)
+    pages_before: int = 0
+    pages_after: int = 0
+    frames: list[Element] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
+
+    def end_page(self) -> None:
+        if any(part.strip() for part in self.parts):
+            self.pages_after += 1
+        else:
+            self.pages_before += 1
+
+
+class Flow:
+    def __init__(self) -> None:
+        self.composer = Composer()
+        self.title: str | None = None  # set as such
+        self._kind, self._lines = "", list[str]()
+        self._notes: list[str] = []
+        self._marks = 0
+
+    def begin_page(self, page: int) -> None:
+        """The document knows its pages; this one (counted from 0) begins."""
+        self.flush()
+        self.composer.page, self.composer.page_label = page, str(page + 1)
+
+    def turn(self, pages: int) -> None:
+        """Go on by so many pages, if the document knows its pages."""
+        if pages and self.composer.page is not None:
+            self.begin_page(self.composer.page + pages)
+
+    def cite(self, note: str) -> str:
+        """The mark that stands for a footnote."""
+        self._marks += 1
+        mark = f"[^{self._marks}]"
+        self._notes.append(f"{mark}: {' '.join(note.split())}")
+        return mark
+
+    def add(self, kind: str, text: str) -> None:
+        if kind == "code":
+            self._gather(kind, text)
+            return
+        self._flush_lines()
+        self.composer.add(kind, text)
+        self._flush_notes()
+
+    def blank(self) -> None:
+        """An empty paragraph: a blank line, within code."""
+        if self._kind == "code":
+            self._lines.append("")
+
+    def heading(self, text: str, level: int, number: str = "") -> None:
+        """``number`` as it stands in front of the text, "2.1." for one."""
+        self._flush_lines()
+        self.composer.heading(f"{number} {text}" if number else text, level, number.rstrip(".):") or None)
+        self._flush_notes()
+
+    def main_title(self, text: str) -> None:
+        self.title = self.title or " ".join(text.split())
+        self.heading(text, 1)
+
+    def item(self, text: str, level: int, marker: str) -> None:
+        """Of a list; ``level`` 0 is the outermost."""
+        self._gather("list", f"{'  ' * min(level, _INDENT)}{marker} {' '.join(text.split())}")
+
+    def table(self, rows: Iterable[Sequence[str]]) -> None:
+        self._flush_lines()
+        self.composer.table(rows)
+        self._flush_notes()
+
+    def flush(self) -> None:
+        """Nothing that follows belongs to what came before."""
+        self._flush_lines()
+        self._flush_notes()
+
+    def _gather(self, kind: str, line: str) -> None:
+        if kind != self._kind:
+            self.flush()
+        self._kind = kind
+        self._lines.append(line)
+
+    def _flush_lines(self) -> None:
+        """A note cited in the paragraph that is about to be added is not yet due."""
+        lines, kind = "\n".join(self._lines), self._kind
+        self._kind, self._lines = "", []
+        self.composer.add(kind, lines)
+
+    def _flush_notes(self) -> None:
+        for note in self._notes:
+            self.composer.add("footnote", note)
+        self._notes = []

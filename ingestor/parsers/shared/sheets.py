@@ -1,0 +1,50 @@
+"""The cells of a sheet -> headings, tables and lines of text. Pure."""
+
+from collections.abc import Iterable, Iterator
+
+from ingestor.parsers.shared.compose import Composer
+from ingestor.ports import BadDocument
+
+Row = tuple[int, dict[int, str]]  # its number, and its texts by column; nothing for empty cells
+
+_CELLS = 5_000_000
+
+
+def add_sheet(composer: Composer, number: int, name: str, rows: Iterable[Row]) -> None:
+    """``number`` counts from 0 and becomes the page, the name its label; of an empty sheet nothing is said.
+
+    Raises BadDocument when it is far too large.
+    """
+    composer.page, composer.page_label = number, name
+    for at, group in enumerate(_groups(rows)):
+        if at == 0:
+            composer.heading(name, 1)
+        title, table = _parted(group)
+        composer.add("paragraph", "\n".join(text for row in title for text in row.values()))
+        columns = sorted({column for row in table for column in row})
+        composer.table([row.get(column, "") for column in columns] for row in table)
+
+
+def _groups(rows: Iterable[Row]) -> Iterator[list[dict[int, str]]]:
+    """Rows without a blank one between them."""
+    group: list[dict[int, str]] = []
+    last, cells = 0, 0
+    for number, row in rows:
+        if not row:
+            continue
+        cells += len(row)
+        if cells > _CELLS:
+            raise BadDocument(f"has more than {_CELLS:,} cells in a sheet; split it, or exclude it")
+        if group and number > last + 1:
+            yield group
+            group = []
+        group.append(row)
+        last = number
+    if group:
+        yield group
+
+
+def _parted(group: list[dict[int, str]]) -> tuple[list[dict[int, str]], list[dict[int, str]]]:
+    """Lines of one cell above a table are its title; a group of nothing else is text, unless it is long."""
+    wide = next((at for at, row in enumerate(group) if len(row) > 1), len(group))
+    return (group[:wide], group[wide:]) if wide < len(group) or len(group) < 4 else ([], group)

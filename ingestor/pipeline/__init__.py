@@ -1,0 +1,1 @@
+"""The way of one document: listed, read, chunked, compared, embedded."""

@@ -1,0 +1,275 @@
+"""Archives, mailboxes and mails in a source: what is in them becomes documents of their own.
+
+An item ``a.zip`` is listed with its members ``a.zip/!/docs/b.md`` (called ``a.zip!/docs/b.md``), below its
+key, so that whatever lists ``a.zip`` again lists them too. A container is opened only when its version is
+not the one that was listed before: what is known of it is listed as it is known. It is opened with all that
+is packed in it, in a process of its own (sandbox/pool.py). A member's version is a digest of its content, so in
+a changed archive only changed members are due. A container that can't be opened keeps the members it had,
+and says why: by a PartialScan where trying again may help, else as a quarantined document. The version of
+such a document names the limits that were in force: under others the container is opened again.
+"""
+
+import re
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from ingestor.archives.members import DEEPEST, INSIDE, Member, budget
+from ingestor.archives.spool import Unpacked
+from ingestor.archives.unpack import is_document, may_hold
+from ingestor.core.error_text import describe
+from ingestor.core.fingerprint import combine
+from ingestor.model import Blob, Item
+from ingestor.ports import BadDocument, PartialScan, Stale, Transient
+from ingestor.sandbox.pool import Defect
+
+# Marks the version of what was looked into. Raise the number when a container's members are others than
+# before, be it in name only: everything is opened again then.
+_OPENED = " opened 1"
+_REFUSED = " refused "  # and a digest of the limits
+_MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
+_KEPT = 2  # unpacked containers kept at hand
+_WASTE = 10.0  # seconds that one listing may lose to containers that can't be opened
+
+Unpack = Callable[[Blob, bool], Unpacked | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """``fetch_item`` is the connector's; ``archives``: whether archives are opened, not mails alone.
+
+    ``unpack``: what is in a blob, and None when it holds nothing (isolation.Isolation.unpack). An attribute
+    ``limits`` of it stands for the limits under which it opens.
+    """
+
+    fetch_item: Callable[[Item], Blob]
+    archives: bool
+    unpack: Unpack
+    clock: Callable[[], float] = time.monotonic
+    _at_hand: OrderedDict[tuple[str, str], Unpacked | None] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+    _listed: dict[str, Item] = field(default_factory=dict)
+    _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # key: version, why not
+    _failed: dict[str, None] = field(default_factory=dict)  # keys with a defect, the last tried last
+
+    def expand(self, items: Iterable[Item], known: Mapping[str, str]) -> Iterator[Item]:
+        """The items and their members. ``known``: version by key, as the source was listed last."""
+        before = _by_container(known)
+        unread: dict[str, str] = {}
+        seen: tuple[str, ...] = ()
+        wasted = 0.0
+        try:
+            for item in self._with_failed_last(items):
+                if wasted > _WASTE and self._is_new(item, known):
+                    unread[item.key] = "others took too long to fail; it is opened in the next scan"
+                    continue
+                begun = self.clock()
+                try:
+                    yield from self._with_members(item, before, known.get(item.key))
+                except (Transient, OSError, Defect) as error:
+                    unread[item.key] = describe(error)
+                if self._refusal(item) or item.key in self._failed:
+                    wasted += self.clock() - begun
+        except PartialScan as error:
+            seen = error.unknown
+            unread[""] = str(error)
+        if unread:
+            raise PartialScan(_said(unread), (*seen, *filter(None, unread)))
+
+    def _with_failed_last(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Containers that had a defect come last, and the one tried longest ago first: none waits for ever.
+
+        What ends a listing early is raised when they have come.
+        """
+        late: dict[str, Item] = {}
+        partial: PartialScan | None = None
+        try:
+            for item in items:
+                if item.key in self._failed:
+                    late[item.key] = item
+                else:
+                    yield item
+        except PartialScan as error:
+            partial = error
+        yield from [late[key] for key in tuple(self._failed) if key in late]
+        if partial is not None:
+            raise partial
+
+    def fetch(self, item: Item) -> Blob:
+        """As a connector does. Raises BadDocument for a container, or a member, that can't be read."""
+        key, *inside = item.key.split(INSIDE)
+        while inside and key not in self._listed:
+            key += INSIDE + inside.pop(0)  # a folder that is called "!"
+        if inside:
+            return self._fetch_member(self._listed[key], INSIDE.join(inside), item)
+        return self._fetch_container(item) if self._opens(item) else self.fetch_item(item)
+
+    def _opens(self, item: Item) -> bool:
+        return may_hold(item.key, self.archives)
+
+    def _is_new(self, item: Item, known: Mapping[str, str]) -> bool:
+        return self._opens(item) and known.get(item.key) not in (item.version + _OPENED, self._refused(item))
+
+    def _refused(self, item: Item) -> str:
+        """The version of a container that can't be opened under these limits."""
+        limits = combine(getattr(self.unpack, "limits", ""), self.archives, *budget())
+        return f"{item.version}{_REFUSED}{limits[:16]}"
+
+    def _refusal(self, item: Item) -> str | None:
+        """Why this container could not be opened; None where it could, or was not tried."""
+        version, reason = self._verdicts.get(item.key, ("", None))
+        return reason if version == item.version else None
+
+    def _with_members(
+        self, item: Item, before: Mapping[str, Mapping[str, str]], version: str | None
+    ) -> Iterator[Item]:
+        if not self._opens(item):
+            yield item
+            return
+        self._listed[item.key] = item
+        marked = replace(item, version=item.version + _OPENED)
+        refused = replace(item, version=self._refused(item))
+        opens_now = self._verdicts.get(item.key) == (item.version, None)
+        if version == marked.version or (version == refused.version and not opens_now):
+            yield from (replace(item, version=version), *_as_known(item, before))
+            return
+        try:
+            opened = self._open(item)
+        except BadDocument:
+            yield from (refused, *_as_known(item, before))
+            return
+        yield from (marked, *self._members(item, opened, before))
+
+    def _members(
+        self, holder: Item, opened: Unpacked | None, before: Mapping[str, Mapping[str, str]]
+    ) -> Iterator[Item]:
+        for member in opened.members.values() if opened else ():
+            uri = f"{holder.uri}!/{member.name.replace(INSIDE, '!/')}"
+            version = member.version + (_OPENED if self._looks_into(member) else "")
+            item = Item(holder.key + INSIDE + member.name, version, uri, member.size, member.modified)
+            yield item
+            if opened is not None and member.name in opened.broken:
+                yield from _as_known(item, before)
+
+    def _looks_into(self, member: Member) -> bool:
+        deep = member.name.count(INSIDE) + 1 >= DEEPEST
+        return not deep and member.problem is None and may_hold(member.name, self.archives)
+
+    def _fetch_container(self, item: Item) -> Blob:
+        """What is only a container is an empty document, if it is sound; a mail is its own text.
+
+        Raises Stale where it can be opened now and could not when it was listed: its members are unlisted.
+        """
+        plain = replace(item, version=_plain(item.version))
+        if not is_document(item.key):
+            opened = self._open(plain)
+            self._check_listed(item)
+            return self.fetch_item(plain) if opened is None else Blob(b"", "")
+        if reason := self._refusal(plain):
+            raise BadDocument(reason)
+        blob = self.fetch_item(plain)
+        if self._verdicts.get(plain.key, ("",))[0] != plain.version:
+            self._opened(plain, blob)
+        self._check_listed(item)
+        return blob
+
+    def _check_listed(self, item: Item) -> None:
+        if _MARK_OF_REFUSAL.search(item.version):
+            raise Stale(f"{item.uri} could not be opened when it was listed, and can be now")
+
+    def _fetch_member(self, top: Item, name: str, item: Item) -> Blob:
+        """Raises Stale when the member is not the one that was listed."""
+        try:
+            opened = self._open(top)
+        except (BadDocument, Defect) as error:
+            raise Transient(f"{item.uri} can't be read, but stays as it was: {error}") from error
+        member = opened.members.get(name) if opened else None
+        if opened is None or member is None:
+            raise self._unseen(opened, name, item)
+        if member.version != item.version.removesuffix(_OPENED):
+            raise Stale(f"{item.uri} changed since it was listed")
+        if name in opened.broken and not is_document(name):
+            raise BadDocument(opened.broken[name])
+        if member.opened and item.version.endswith(_OPENED) and not is_document(name):
+            return Blob(b"", "")
+        return Blob(opened.read(member), name.rpartition("/")[2], member.content_type)
+
+    def _unseen(self, opened: Unpacked | None, name: str, item: Item) -> Transient:
+        broken = opened.broken if opened else {}
+        why = next((broken[holder] for holder in _holders(name) if holder in broken), None)
+        if why is not None:
+            return Transient(f"{item.uri} can't be read, but stays as it was: {why}")
+        return Stale(f"{item.uri} vanished since it was listed")
+
+    def _open(self, item: Item) -> Unpacked | None:
+        """One container at a time, so that many workers don't open the same."""
+        at = item.key, item.version
+        with self._lock:
+            if at not in self._at_hand:
+                if reason := self._refusal(item):
+                    raise BadDocument(reason)
+                self._at_hand[at] = self._opened(item, self.fetch_item(item))
+                while len(self._at_hand) > _KEPT:
+                    self._at_hand.popitem(last=False)
+            self._at_hand.move_to_end(at)
+            return self._at_hand[at]
+
+    def _opened(self, item: Item, blob: Blob) -> Unpacked | None:
+        try:
+            opened = self.unpack(blob, self.archives)
+        except BadDocument as error:
+            self._verdicts[item.key] = item.version, str(error)
+            raise
+        except Defect:
+            self._failed.pop(item.key, None)
+            self._failed[item.key] = None
+            raise
+        self._failed.pop(item.key, None)
+        self._verdicts[item.key] = item.version, None
+        return opened
+
+
+def outside(key: str) -> str:
+    """The container that a key may lie in; of a folder called "!" it is the folder that holds it."""
+    return key.partition(INSIDE)[0]
+
+
+def _plain(version: str) -> str:
+    """As the connector gave it."""
+    return _MARK_OF_REFUSAL.sub("", version.removesuffix(_OPENED))
+
+
+def _holders(key: str) -> Iterator[str]:
+    """All that it may lie in, the outermost first."""
+    at = key.find(INSIDE)
+    while at >= 0:
+        yield key[:at]
+        at = key.find(INSIDE, at + 1)
+
+
+def _by_container(known: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+    """Known members, by the keys of all that they may lie in."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    for key, version in known.items():
+        for holder in _holders(key):
+            found[holder][key] = version
+    return found
+
+
+def _as_known(holder: Item, before: Mapping[str, Mapping[str, str]]) -> list[Item]:
+    """Only key and version count: that they are the known ones says that nothing changed."""
+    prefix = holder.key + INSIDE
+    return [
+        Item(key, version, f"{holder.uri}!/{key.removeprefix(prefix)}")
+        for key, version in before.get(holder.key, {}).items()
+    ]
+
+
+def _said(unread: Mapping[str, str]) -> str:
+    whole = unread.get("")
+    containers = [f"{key} can't be opened now ({why})" for key, why in unread.items() if key]
+    more = f", and {len(containers) - 1} more" if len(containers) > 1 else ""
+    said = f"{containers[0]}{more}: what is known of it stays" if containers else None
+    return "; ".join(filter(None, (whole, said)))

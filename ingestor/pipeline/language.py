@@ -1,0 +1,81 @@
+"""The language of a document's prose, where its format does not say.
+
+Judged by py3langid: naive Bayes over byte n-grams [Lui & Baldwin, "langid.py", ACL 2012], about a millisecond
+a document. An answer is given only where the model is sure. It is for metadata alone, and found after
+chunking: an edit may turn a guess, and that must not move the borders of chunks.
+
+The same text gives the same answer in every thread. The model sums float32, so processors of different kinds
+may differ in the last bits of a confidence. Where that lies so close to ``_SURE``, a document that is read
+again elsewhere costs a patch of its metadata.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from importlib.metadata import version
+from math import ceil
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from ingestor.core.fingerprint import fingerprint
+from ingestor.model import Document, Fingerprint
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+_PROSE = frozenset(("paragraph", "list", "quote", "heading", "definition", "footnote", "notes"))
+_SAMPLE = 2000  # characters that are judged ...
+_PLACES = 40  # ... taken from so many blocks, all over the document
+_LEAST = 40  # letters; fewer are not enough to be sure of
+_SURE = 0.8  # confidence; `python -m benchmarks language`: no wrong answer
+_WORD = re.compile(r"[!-~]+")  # of ASCII: other scripts may write without spaces
+_NO_WORD = re.compile(r"[0-9_@\\/<>{}=$`#|]")
+_NO_LANGUAGE = "zxx"
+_LOADING = Lock()
+
+
+def identified(document: Document) -> Document:
+    """With its language: what the format says, else what the prose is sure to be written in, else None."""
+    return (
+        document if document.language else replace(document, language=language_of("".join(_prose(document))))
+    )
+
+
+def language_of(text: str) -> str | None:
+    """ISO 639-1, of the first 2,000 characters; None where they are few, no prose, or in doubt."""
+    words = _WORD.sub(lambda word: " " if _NO_WORD.search(word[0]) else word[0], text[:_SAMPLE])
+    if sum(map(str.isalpha, words)) < _LEAST:
+        return None
+    found, confidence = _model().classify(words)
+    return str(found) if confidence >= _SURE and found != _NO_LANGUAGE else None
+
+
+@cache
+def rules() -> Fingerprint:
+    """What an answer depends on beside the text."""
+    return fingerprint([sorted(_PROSE), _SAMPLE, _PLACES, _LEAST, _SURE, version("py3langid")])
+
+
+def _prose(document: Document) -> Iterator[str]:
+    """Beginnings of paragraphs and the like, evenly spread over the document."""
+    blocks = [block for block in document.blocks if block.kind in _PROSE]
+    chosen = blocks[:: max(1, ceil(len(blocks) / _PLACES))]
+    for block in chosen:
+        yield document.text[block.start : min(block.end, block.start + _SAMPLE // len(chosen) - 1)] + "\n"
+
+
+def _model() -> "LanguageIdentifier":
+    """Never changed once it is loaded: threads may share it."""
+    with _LOADING:
+        return _loaded()
+
+
+@cache
+def _loaded() -> "LanguageIdentifier":
+    """Of languages that have a code of two letters."""
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    model.set_languages([name for name in model.labels if len(name) == 2 or name == _NO_LANGUAGE])
+    return model

@@ -1,0 +1,279 @@
+"""The way of one document, top to bottom: read, chunk, compare with what is known, embed.
+
+Runs on a worker and touches neither journal nor index: it returns what is to be written. Only chunks
+whose vector is not in the index already are embedded, and the vector cache answers for those it has seen.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+
+import numpy as np
+
+from ingestor.chunkers.options import Context
+from ingestor.core import slots as core_slots
+from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
+from ingestor.model import (
+    Chunk,
+    Chunking,
+    CollectionName,
+    Document,
+    DocumentId,
+    Fingerprint,
+    Known,
+    Metadata,
+    Record,
+    RecordId,
+    Sums,
+    Vector,
+    Vectors,
+)
+from ingestor.parsers.shared import detect
+from ingestor.pipeline import language, metadata
+from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.truncation import Beyond, endless, holding
+from ingestor.ports import BadDocument, Chunker, Collective, Embed
+from ingestor.segmentation.pooling import mix
+from ingestor.state.rows import Entry, Intent, Receipt
+from ingestor.text import table_headers
+
+log = logging.getLogger("ingestor")
+
+_FEW = 1000  # chunks that a document of any size may give
+_PIECES = 10  # distinct texts that a strategy may compare, for each chunk that it may make
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """All that turns one source's items into records (chunkers/options: context, neighbours)."""
+
+    reader: Reader
+    collection: CollectionName
+    chunker: Chunker
+    chunker_recipe: Fingerprint
+    strategy: str
+    embed: Embed
+    embedder_recipe: Fingerprint
+    count_tokens: Callable[[Sequence[str]], list[int]]
+    context: Context = "none"
+    neighbours: float = 0.0
+    beyond: Beyond = endless
+    max_records: int = 100_000  # of a document
+
+    def recipe(self, parser: str) -> str:
+        """Of documents read by that parser; "" is a document that none could read."""
+        reading = self.reader.recipe(parser)
+        return combine(detect.rules(), language.rules(), reading, self.chunker_recipe, self.embedder_recipe)
+
+    @property
+    def statistic(self) -> str | None:
+        return self.chunker.statistic if isinstance(self.chunker, Collective) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """``others``: the collection's sums without this document; ``force``: even if nothing changed."""
+
+    entry: Entry
+    others: Sums | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """All that is to be written for one document. Valid while the journal still knows ``basis``."""
+
+    entry: Entry
+    intent: Intent
+    receipt: Receipt
+    basis: tuple[Known, ...] = ()
+    records: tuple[Record, ...] = ()  # to upsert
+    patches: tuple[tuple[RecordId, Metadata], ...] = ()
+    drops: tuple[RecordId, ...] = ()
+    added: int = 0  # how many of ``records`` are new
+
+    @property
+    def empties(self) -> bool:
+        """Whether a document that has records is to have none, although nothing is wrong with it."""
+        return bool(self.basis) and not self.receipt.records and self.receipt.failure is None
+
+
+Predecessor = Callable[[CollectionName, str], Entry | None]
+
+
+def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
+    """Raises what the connector, the parser and the embedder raise (see ports)."""
+    entry = job.entry
+    assert entry.item is not None
+    item, reading = entry.item, tools.reader.read(entry.item)
+    content, recipe = reading.content, tools.recipe(reading.parser)
+    facts = combine(content, item.uri, item.size, item.modified, item.extra)
+    if not job.force and _nothing_new(entry, facts, recipe):
+        return _unchanged(entry, item.version)
+    document = reading.document()
+    chunking = _chunked(entry, document, tools, job.others)
+    owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
+    receipt = Receipt(
+        owner.row, item.version, recipe, facts, content, reading.parser,
+        statistic=tools.statistic if chunking.sums is not None else None,
+        sums=chunking.sums, interval=chunking.interval,
+    )  # fmt: skip
+    return _compose(entry, owner, receipt, document, chunking, tools)
+
+
+def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None) -> Chunking:
+    """Chunks of whose text the model reads only the beginning say so: ``truncated``."""
+    parts: dict[str, None] = {}
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        parts.update(dict.fromkeys(texts))
+        _within(len(parts) // _PIECES, entry, tools)
+        return tools.embed(texts)
+
+    chunking = tools.chunker.chunk(document, embed, others)
+    chunks = chunking.chunks
+    _within(len(chunks), entry, tools)
+    if chunking.vectors is None:
+        cut = tools.beyond(_embedded_texts(document, chunks, tools.context))
+    else:
+        cut = holding(document.text, chunks, compress(parts, tools.beyond(list(parts))))
+    if any(cut):
+        log.info("%s (%s): %d of its %d chunks are longer than the embedding model reads; smaller ones help",
+                 entry.key, entry.source, sum(cut), len(chunks))  # fmt: skip
+    return replace(chunking, chunks=tuple(map(_marked, chunks, cut)))
+
+
+def _within(chunks: int, entry: Entry, tools: Tools) -> None:
+    """Raises BadDocument where a document gives too many. A few bytes that give thousands were made to."""
+    size = entry.item.size if entry.item is not None else None
+    if size and chunks > max(_FEW, size):
+        raise BadDocument(f"gives {chunks:,} chunks or more, for only {size:,} bytes; exclude it")
+    if chunks > tools.max_records:
+        raise BadDocument(
+            f"gives {chunks:,} chunks or more, and max_records is {tools.max_records:,}: raise it and run "
+            "`ingestor retry --all`, use larger chunks, split the document, or exclude it"
+        )
+
+
+def _marked(chunk: Chunk, truncated: bool) -> Chunk:
+    return replace(chunk, extra=(*chunk.extra, ("truncated", True))) if truncated else chunk
+
+
+def withdraw(entry: Entry, receipt: Receipt) -> Prepared:
+    """The document is to have no records."""
+    slots = tuple(known.slot for known in entry.known)
+    drops = tuple(record_id(entry.document_id, slot) for slot in slots)
+    return Prepared(entry, Intent(entry.row, slots), receipt, entry.known, drops=drops)
+
+
+def record_id(document: DocumentId, slot: int) -> RecordId:
+    return RecordId(f"{document}#{slot}")
+
+
+def _nothing_new(entry: Entry, facts: str, recipe: str) -> bool:
+    sure = entry.done_version is not None and not any(known.unsure for known in entry.known)
+    return sure and entry.facts == facts and entry.done_recipe == recipe
+
+
+def _unchanged(entry: Entry, version: str) -> Prepared:
+    """Only the version moved: the receipt is renewed, the index stays untouched."""
+    assert entry.done_recipe is not None
+    assert entry.facts is not None
+    assert entry.digest is not None
+    assert entry.parser is not None
+    receipt = Receipt(
+        entry.row, version, entry.done_recipe, entry.facts, entry.digest, entry.parser, entry.known,
+        entry.statistic, entry.sums, entry.interval,
+    )  # fmt: skip
+    return Prepared(entry, Intent(entry.row, ()), receipt, entry.known)
+
+
+def _compose(
+    entry: Entry, owner: Entry, receipt: Receipt, document: Document, chunking: Chunking, tools: Tools
+) -> Prepared:
+    assert entry.item is not None
+    chunks = chunking.chunks
+    texts = _embedded_texts(document, chunks, tools.context)
+    keys = [
+        core_slots.Keys(text_digest(chunk.text), key)
+        for chunk, key in zip(chunks, _vector_keys(texts, chunking, tools), strict=True)
+    ]
+    slots = core_slots.assign(owner.known, keys)
+    ids = [record_id(owner.document_id, slot) for slot in slots]
+    metas = metadata.build(
+        language.identified(document), entry.item, owner.document_id, chunks, ids,
+        tokens=tools.count_tokens([chunk.text for chunk in chunks]),
+        content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
+    )  # fmt: skip
+    wanted = tuple(
+        Known(slot, key.text, key.vector, metadata_digest(meta))
+        for slot, key, meta in zip(slots, keys, metas, strict=True)
+    )
+    change = core_slots.delta(owner.known, wanted)
+    written = change.add + change.replace
+    vectors = _vectors(written, texts, chunking, tools)
+    records = tuple(
+        Record(ids[position], chunks[position].text, metas[position], vector)
+        for position, vector in zip(written, vectors, strict=True)
+    )
+    made = dict(
+        zip(written, vectors, strict=True) if chunking.vectors is None else enumerate(chunking.vectors)
+    )
+    touched = (*(slots[position] for position in (*written, *change.patch)), *change.drop)
+    adopted = owner.row if owner.row != entry.row else None
+    return Prepared(
+        entry,
+        Intent(entry.row, tuple(touched), adopted),
+        replace(receipt, records=_with_digests(wanted, owner.known, made)),
+        owner.known,
+        records,
+        tuple((ids[position], metas[position]) for position in change.patch),
+        tuple(record_id(owner.document_id, slot) for slot in change.drop),
+        len(change.add),
+    )
+
+
+def _with_digests(
+    wanted: Sequence[Known], before: Sequence[Known], made: Mapping[int, Vector]
+) -> tuple[Known, ...]:
+    """Each record with the digest of its vector; ``made``: the vectors at hand, by position.
+
+    A record that keeps its vector keeps the digest, too.
+    """
+    digests = {known.slot: known.vector_digest for known in before}
+    digests |= {wanted[position].slot: vector_digest(vector) for position, vector in made.items()}
+    return tuple(replace(known, vector_digest=digests[known.slot]) for known in wanted)
+
+
+def _embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
+    """The chunks' texts, under what their place in the document says of them."""
+    prefixes, headers = metadata.contexts(document, chunks, context), table_headers.headers(document, chunks)
+    return [
+        (f"{prefix}\n\n" if prefix else "") + (f"{header}\n" if header else "") + chunk.text
+        for prefix, header, chunk in zip(prefixes, headers, chunks, strict=True)
+    ]
+
+
+def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequence[str]:
+    """Digests of all that each chunk's vector is made from: equal keys, equal vectors."""
+    if chunking.vectors is not None:
+        return [combine(tools.embedder_recipe, digest(vector.tobytes())) for vector in chunking.vectors]
+    own = [combine(tools.embedder_recipe, text_digest(text)) for text in texts]
+    if not tools.neighbours:
+        return own
+    return [combine(tools.neighbours, i, *own[max(0, i - 2) : i + 3]) for i in range(len(own))]
+
+
+def _vectors(positions: Sequence[int], texts: Sequence[str], chunking: Chunking, tools: Tools) -> Vectors:
+    """One row a position. Mixing needs up to two chunks on either side, and no more."""
+    if chunking.vectors is not None:
+        return chunking.vectors[list(positions)]
+    if not positions or not tools.neighbours:
+        return tools.embed([texts[position] for position in positions])
+    near = sorted({p for at in positions for p in range(max(0, at - 2), min(len(texts), at + 3))})
+    found = tools.embed([texts[position] for position in near])
+    base = np.zeros((len(texts), found.shape[1]), np.float32)
+    base[near] = found
+    mixed: Vectors = mix(base, tools.neighbours)[list(positions)]
+    return mixed

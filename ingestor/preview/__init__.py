@@ -1,0 +1,1 @@
+"""``ingestor chunk``: how strategies would cut a file."""

@@ -1,0 +1,161 @@
+"""Pictures of what a strategy saw, as SVG text in the units of the document. Pure.
+
+Coordinates are unit numbers, so a curve and a matrix of one width line up, and a chunk is the stretch of
+units that it covers. Sizes are bounded: many units share a pixel or a point, and what is narrower than that
+is left out.
+"""
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from zlib import compress, crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from ingestor.segmentation.fixed_point import SCALE, Fixed
+
+Floats = npt.NDArray[np.float64]
+Run = tuple[int, int]  # units [first, end)
+
+PIXELS = 400  # of a matrix, at most, on either side
+POINTS = 700  # of a curve
+FEW = 80  # chunks or units; more are drawn in thinner lines
+BARS = 32  # of a histogram
+_IMAGE = 'role="img" preserveAspectRatio="none"'
+_STOPS = ((247, 247, 244), (196, 214, 226), (111, 160, 194), (48, 100, 152), (14, 30, 66))  # light to dark
+
+
+def matrix(vectors: Fixed, chunks: Sequence[Sequence[Run]]) -> str:
+    """How alike any two units are, darker for more, with the squares of the chunks drawn in."""
+    count = len(vectors)
+    each = share(count, PIXELS)
+    found, low, high = _alike(vectors, each)
+    side = len(found) * each
+    squares = "".join(
+        f"M{a} {a}H{b}V{b}H{a}z" for runs in chunks for a, b in runs if (b - a) * 2 * PIXELS >= count
+    )
+    return (
+        f'<svg class="matrix {_density(count)}" viewBox="0 0 {count} {count}" {_IMAGE}>'
+        f"<title>Similarity of any two of {count}, {low:.2f} to {high:.2f}, darker for more alike</title>"
+        f'<image width="{side}" height="{side}" preserveAspectRatio="none" href="{_png(found)}"/>'
+        f'<path class="squares" d="{squares}"/><path class="mark"/></svg>'
+    )
+
+
+def contrast(vectors: Fixed) -> tuple[float, float]:
+    """The similarities that the matrix shows as lightest and darkest."""
+    _, low, high = _alike(vectors, share(len(vectors), PIXELS))
+    return low, high
+
+
+def curve(distances: Floats, bounds: Floats | None, chunks: Sequence[Sequence[Run]]) -> str:
+    """Distances between units and the next, over bands that are the chunks, with the bound that cuts."""
+    count = len(distances) + 1
+    low, high = scale(distances, bounds)
+    each = share(len(distances), POINTS)
+    line = _line(_peaks(distances, each), each, low, high)
+    bound = "" if bounds is None else _steps(bounds, each, low, high)
+    bands = [_bands(chunks[parity::2], count) for parity in (0, 1)]
+    return (
+        f'<svg class="curve {_density(count)}" viewBox="0 0 {count} 100" {_IMAGE}>'
+        f"<title>Distances from {low:.2f} to {high:.2f}, in the order of the text</title>"
+        f'<path class="band even" d="{bands[0]}"/><path class="band odd" d="{bands[1]}"/><path class="mark"/>'
+        f'<path class="line" d="{line}"/><path class="bound" d="{bound}"/></svg>'
+    )
+
+
+def scale(distances: Floats, bounds: Floats | None) -> tuple[float, float]:
+    """What the lower and the upper edge of a curve stand for."""
+    shown = distances if bounds is None else np.concatenate([distances, bounds[np.isfinite(bounds)]])
+    low, high = float(shown.min(initial=0)), float(shown.max(initial=0))
+    return low, high if high > low else low + 1
+
+
+def histogram(sizes: Sequence[int], smallest: int, largest: int) -> str:
+    """How many chunks have how many tokens, on a logarithmic scale between those two."""
+    low, high = np.log(smallest), np.log(max(largest, smallest + 1))
+    counts, _ = np.histogram(np.log(np.array(sizes)), bins=BARS, range=(low, high))
+    most = max(int(counts.max(initial=0)), 1)
+    bars = "".join(
+        f"M{at + 0.1:g} 40v{-max(40 * number / most, 1):.4g}h.8V40z"
+        for at, number in enumerate(counts.tolist()) if number
+    )  # fmt: skip
+    return (
+        f'<svg class="sizes" viewBox="0 0 {BARS} 40" {_IMAGE}>'
+        f"<title>Sizes of the chunks, from {smallest} to {largest} tokens, on a logarithmic scale</title>"
+        f'<path d="{bars}"/></svg>'
+    )
+
+
+def share(count: int, most: int) -> int:
+    """How many of ``count`` go into one where ``most`` can be shown."""
+    return max(1, -(-count // most))
+
+
+def _density(count: int) -> str:
+    return "few" if count <= FEW else "many"
+
+
+def _alike(vectors: Fixed, each: int) -> tuple[Floats, float, float]:
+    """The mean similarity of groups of ``each`` units, from 0 to 1, and which similarities those two are."""
+    starts = np.arange(0, len(vectors), each)
+    sums = np.add.reduceat(vectors.astype(np.float64) / SCALE, starts)
+    means = sums / np.diff(np.append(starts, len(vectors)))[:, None]
+    found = means @ means.T
+    others = found[~np.eye(len(found), dtype=bool)] if len(found) > 1 else found.ravel()
+    low, high = (float(value) for value in np.percentile(others, [2, 99]))
+    return np.clip((found - low) / max(high - low, 1e-6), 0, 1), low, high
+
+
+def _png(values: Floats) -> str:
+    """An indexed PNG of values from 0 to 1, as a data URI."""
+    rows, columns = values.shape
+    pixels = np.zeros((rows, columns + 1), np.uint8)  # each row begins with its filter, none
+    pixels[:, 1:] = np.rint(values * 255)
+    positions, stops = np.linspace(0, 255, len(_STOPS)), np.array(_STOPS)
+    palette = np.stack(
+        [np.interp(np.arange(256), positions, stops[:, channel]) for channel in range(3)], axis=1
+    )
+    header = columns.to_bytes(4) + rows.to_bytes(4) + bytes([8, 3, 0, 0, 0])  # 8 bits, indexed
+    parts = (
+        (b"IHDR", header),
+        (b"PLTE", np.rint(palette).astype(np.uint8).tobytes()),
+        (b"IDAT", compress(pixels.tobytes(), 9)),
+        (b"IEND", b""),
+    )
+    data = b"\x89PNG\r\n\x1a\n" + b"".join(
+        len(body).to_bytes(4) + kind + body + crc32(kind + body).to_bytes(4) for kind, body in parts
+    )
+    return "data:image/png;base64," + b64encode(data).decode()
+
+
+def _peaks(values: Floats, each: int) -> Floats:
+    """The greatest of every ``each``."""
+    return np.maximum.reduceat(values, np.arange(0, len(values), each)) if len(values) else values
+
+
+def _line(values: Floats, each: int, low: float, high: float) -> str:
+    heights = _heights(values, low, high)
+    middle = (each + 1) / 2
+    return "M" + "L".join(f"{at * each + middle:g} {y:g}" for at, y in enumerate(heights)) if heights else ""
+
+
+def _steps(bounds: Floats, each: int, low: float, high: float) -> str:
+    """A level line from half a unit before each place to half a unit after it; equal ones are one line."""
+    path, at = "", 0
+    for y, run in groupby(_heights(bounds[::each], low, high)):
+        at += len(list(run))
+        path += f"{'V' if path else 'M0.5 '}{y:g}H{min(at * each, len(bounds)) + 0.5:g}"
+    return path
+
+
+def _heights(values: Floats, low: float, high: float) -> list[float]:
+    """From 100, the lower edge, to 0, the upper; what is not finite lies beyond."""
+    finite = np.nan_to_num(values, posinf=high + (high - low), neginf=low - (high - low))
+    found: list[float] = np.round(100 - 100 * (finite - low) / (high - low), 1).tolist()
+    return found
+
+
+def _bands(chunks: Iterable[Sequence[Run]], count: int) -> str:
+    return "".join(f"M{a} 0H{b}V100H{a}z" for runs in chunks for a, b in runs if (b - a) * POINTS >= count)

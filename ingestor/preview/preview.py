@@ -1,0 +1,205 @@
+"""How strategies would cut a file, without a source, a journal or Chroma. Reads the file, and writes nothing
+but a language model's answers into the cache, where there is one already: nothing is to be asked twice.
+
+A document is cut as if it were alone in its collection. Chunks carry the metadata that their records would
+have, less what only an index can name (ids, and what quotes them) and the recipe.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from os.path import normpath
+from pathlib import Path
+from stat import S_ISREG
+from time import perf_counter
+
+import numpy as np
+import numpy.typing as npt
+
+from ingestor.app.wiring import build, cache_path, parser
+from ingestor.chunkers.semantic.seen import Seen, seen
+from ingestor.config.check import Filtered
+from ingestor.config.models import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
+from ingestor.core.fingerprint import text_digest
+from ingestor.llm.client import Answers, Asking, Straight
+from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, RecordId, Vectors
+from ingestor.parsers.shared import detect
+from ingestor.pipeline import metadata
+from ingestor.pipeline.answers import Kept
+from ingestor.pipeline.language import identified
+from ingestor.ports import BadDocument, Chunker, Embedder
+from ingestor.registry import Group, find
+from ingestor.sandbox.pool import Isolation
+from ingestor.sandbox.process import Limits
+from ingestor.state.cache import VectorCache
+from ingestor.text.tokens import Tokens
+
+Vector = npt.NDArray[np.float32]  # shape (dimensions,)
+
+NAMED_BY_THE_INDEX = ("document_id", "doc_id", "ref_doc_id", "relationships", "recipe")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What applies to a file: as the source says that it belongs to, else the config's top level."""
+
+    embedding: Choice
+    chunking: Choice
+    parsing: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """What one strategy made of a document, and what it took by itself. ``seen`` only where asked for."""
+
+    choice: Choice
+    chunks: tuple[Chunk, ...]
+    metadata: Sequence[Metadata]
+    tokens: Sequence[int]
+    seconds: float  # embedding included, loading the model not
+    embedding: float  # seconds
+    seen: Seen | None = None
+
+    @property
+    def strategy(self) -> str:
+        return self.choice.plugin.kind
+
+
+def setting(file: Path, config: Config | None) -> Setting:
+    if config is None:
+        return Setting(_default("embedders", DEFAULT_EMBEDDER), _default("chunkers", DEFAULT_STRATEGY))
+    for source in config.sources:
+        options = source.connector.options
+        if isinstance(options, Filtered) and options.takes(_located(file)):
+            return Setting(config.embedding, source.chunking, source.parsing)
+    return Setting(config.embedding, config.chunking)
+
+
+def read(file: Path, parsing: Iterable[Choice], config: Config | None = None) -> Document:
+    """The file as the pipeline would read it, within the config's limits. Raises BadDocument, and OSError."""
+    if not S_ISREG(file.stat().st_mode):
+        raise BadDocument(f"{file} is not a file")
+    blob = Blob(file.read_bytes(), file.name)
+    try:
+        kind = detect.parser_of(blob)
+        chosen = {choice.plugin.kind: choice for choice in parsing}
+        with closing(Isolation(_limits(config))) as isolation:
+            return parser(chosen.get(kind) or _default("parsers", kind), isolation).parse(blob)
+    except BadDocument as error:
+        no_config = config is None and "raise parsing." in str(error)
+        where = " (in a config, named with --config: there is none here)" if no_config else ""
+        raise BadDocument(f"{file}: {error}{where}") from error
+
+
+def _limits(config: Config | None) -> Limits:
+    if config is None:
+        return Limits(processes=1)
+    return Limits(config.parsing.memory, config.parsing.seconds, processes=1)
+
+
+def cut(file: Path, document: Document, choice: Choice, reading: "Reading", look: bool) -> Cut:
+    """``look``: also at what the strategy saw, which is not counted in the seconds."""
+    tokens = reading.tokens
+    chunker: Chunker = choice.plugin.build(choice.options, tokens)
+    if isinstance(chunker, Asking):
+        chunker = chunker.through(reading.answers)
+    reading.begin()
+    begun = perf_counter()
+    chunks = chunker.chunk(document, reading.embed, None).chunks
+    cutting = perf_counter() - begun - reading.waited
+    embedding = reading.alone
+    counts = tokens.counts([chunk.text for chunk in chunks])
+    return Cut(
+        choice,
+        chunks,
+        _metadata(file, document, chunks, counts, choice.plugin.kind),
+        counts,
+        cutting + embedding,
+        embedding,
+        seen(document, choice.options, reading.embed, tokens) if look and chunks else None,
+    )
+
+
+@contextmanager
+def answers(config: Config | None) -> Iterator[Answers]:
+    """Through the cache that sync and the daemon keep, if there is one; else every question is asked."""
+    if config is None or not cache_path(config).exists():
+        yield Straight()
+        return
+    with closing(VectorCache(cache_path(config), config.cache_size)) as cache:
+        yield Kept(cache)
+
+
+class Reading:
+    """Embeds every text once, whoever asks, and knows what it would have taken each strategy alone.
+
+    Strategies that ask a language model do so through ``answers``.
+    """
+
+    def __init__(self, embedding: Choice, answers: Answers) -> None:
+        self.answers = answers
+        self.tokens = Tokens()
+        self.tokens.count(".")  # loads the encoding
+        self.waited = 0.0  # seconds since ``begin``
+        self._embedding = embedding
+        self._vectors: dict[str, Vector] = {}
+        self._took: dict[str, float] = {}
+        self._asked: set[str] = set()
+
+    def begin(self) -> None:
+        """For another strategy."""
+        self.waited = 0.0
+        self._asked = set()
+
+    @property
+    def alone(self) -> float:
+        """Seconds that embedding took, now or before, of all the texts asked for since ``begin``."""
+        return sum(self._took[text] for text in self._asked)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See ports.Embed."""
+        begun = perf_counter()
+        self._make([text for text in dict.fromkeys(texts) if text not in self._vectors])
+        self._asked.update(texts)
+        rows = [self._vectors[text] for text in texts]
+        self.waited += perf_counter() - begun
+        return np.array(rows, np.float32).reshape(-1, self._embedder.dimensions)
+
+    def _make(self, texts: list[str]) -> None:
+        if not texts:
+            return
+        model = self._embedder
+        begun = perf_counter()
+        self._vectors |= zip(texts, model.embed(texts), strict=True)
+        each = (perf_counter() - begun) / sum(map(len, texts))
+        self._took |= {text: each * len(text) for text in texts}
+
+    @cached_property
+    def _embedder(self) -> Embedder:
+        embedder: Embedder = build(self._embedding)
+        embedder.embed(["."])  # loads the model
+        return embedder
+
+
+def _located(file: Path) -> Path:
+    return Path(normpath(file.absolute()))
+
+
+def _default(group: Group, kind: str) -> Choice:
+    plugin = find(group, kind)
+    return Choice(plugin, plugin.options())
+
+
+def _metadata(
+    file: Path, document: Document, chunks: Sequence[Chunk], counts: Sequence[int], strategy: str
+) -> list[Metadata]:
+    about = file.stat()
+    item = Item(file.name, "", str(_located(file)), about.st_size, about.st_mtime)
+    nobody = DocumentId("")
+    rows = metadata.build(
+        identified(document), item, nobody, chunks, [RecordId("")] * len(chunks),
+        tokens=counts, content_hashes=[text_digest(chunk.text) for chunk in chunks],
+        strategy=strategy, recipe="",
+    )  # fmt: skip
+    return [{key: row[key] for key in row if key not in NAMED_BY_THE_INDEX} for row in rows]

@@ -1,0 +1,78 @@
+"""Chunks for people: in alternating colours on a terminal, as plain separated text elsewhere."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from statistics import mean
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ingestor.model import Document
+from ingestor.preview.preview import Cut
+from ingestor.preview.view import Beside, Part, beside, flowing, parts, shown
+
+COLOURS = ("cyan", "magenta")  # legible on dark and on light
+GUTTER = 24  # columns
+ROLES = {"own": "", "gap": "dim ", "before": "dim italic ", "after": "dim italic "}
+
+
+def show(document: Document, cuts: Sequence[Cut]) -> None:
+    """Every chunk of every strategy."""
+    out = _console()
+    for found in cuts:
+        if len(cuts) > 1:
+            out.print(Text(f"=== {found.strategy} ===\n", "bold"))
+        _on_terminal(out, document, found) if out.is_terminal else _plain(out, found)
+
+
+@contextmanager
+def waiting(words: str) -> Iterator[None]:
+    """A sign of life on a terminal."""
+    with Console(stderr=True).status(words):
+        yield
+
+
+def summarize(cuts: Sequence[Cut]) -> None:
+    """A line a strategy."""
+    out, width = _console(), max(len(found.strategy) for found in cuts)
+    for found in cuts:
+        out.print(Text.assemble((f"{found.strategy:{width}}", "bold"), f"  {summary(found)}"))
+
+
+def summary(found: Cut) -> str:
+    sizes = found.tokens
+    if not sizes:
+        return "no chunks: the document has no text"
+    spent = f", {found.embedding:.2f} s of it embedding" if found.embedding else ""
+    counted = f"min {min(sizes)}, mean {mean(sizes):.0f}, max {max(sizes)}"
+    return f"{len(sizes)} chunks; tokens: {counted}; {found.seconds:.2f} s{spent}"
+
+
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True)
+
+
+def _plain(out: Console, found: Cut) -> None:
+    for number, (chunk, meta) in enumerate(zip(found.chunks, found.metadata, strict=True), start=1):
+        said = beside(chunk, meta)
+        place = ", ".join(filter(None, [said.tokens, said.lines, *said.notes, " > ".join(said.headings)]))
+        out.print(Text(f"--- {number} of {len(found.chunks)}: {place}"))
+        out.print(Text(f"{shown(chunk.text)}\n"))
+
+
+def _on_terminal(out: Console, document: Document, found: Cut) -> None:
+    texts = parts(flowing(document), found.chunks)
+    for number, (chunk, meta, text) in enumerate(zip(found.chunks, found.metadata, texts, strict=True)):
+        out.print(_row(number, beside(chunk, meta), text, out.width), soft_wrap=False)
+        out.print()
+
+
+def _row(number: int, said: Beside, text: Sequence[Part], width: int) -> Table:
+    row = Table.grid(padding=(0, 2, 0, 0))
+    row.add_column(width=min(GUTTER, width // 3), no_wrap=True, overflow="ellipsis", style="dim")
+    row.add_column(overflow="fold")
+    margin = [f"{number + 1:<4}{said.tokens}", said.lines, *said.headings, *said.notes]
+    coloured = ((shown(part.text), f"{ROLES[part.role]}{COLOURS[number % 2]}") for part in text)
+    row.add_row(Text("\n".join(margin)), Text.assemble(*coloured))
+    return row

@@ -1,0 +1,109 @@
+"""Chunks as people look at them: what of one is also in its neighbour, and what is said beside it. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ingestor.core.escape import line, spelt
+from ingestor.model import Chunk, Document, Metadata
+
+Role = Literal["own", "before", "after", "gap"]  # also in the chunk before, or after; text left out between
+
+
+_SOFT = re.compile(r"(?<=[^\s\\])\n(?=\S)")  # a line end that is no hard break
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of a chunk's text. ``start``: where it is in the document, None if it is not in it."""
+
+    text: str
+    role: Role
+    start: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What stands in a chunk's margin."""
+
+    tokens: str  # "120 tokens"
+    lines: str  # "lines 3-9", or "page iv, lines 3-9"
+    headings: tuple[str, ...]  # outermost first
+    notes: tuple[str, ...]  # "level: sentences"
+
+
+def flowing(document: Document) -> str:
+    """The text with a space for each line end that Markdown takes for one; as long as the text."""
+    if document.content_type != "text/markdown":
+        return document.text
+    pieces, at = [], 0
+    for block in document.blocks:
+        if block.kind == "paragraph":
+            pieces += [
+                document.text[at : block.start],
+                _SOFT.sub(" ", document.text[block.start : block.end]),
+            ]
+            at = block.end
+    return "".join([*pieces, document.text[at:]])
+
+
+def parts(text: str, chunks: Sequence[Chunk]) -> list[list[Part]]:
+    """The parts of each chunk in order. ``text``: the document's, or one as long."""
+    around = [None, *chunks, None]
+    return [
+        list(_parts(text, chunk, before, after))
+        for before, chunk, after in zip(around, chunks, around[2:], strict=False)
+    ]
+
+
+def _parts(text: str, chunk: Chunk, before: Chunk | None, after: Chunk | None) -> Iterator[Part]:
+    if chunk.rewritten:
+        yield Part(chunk.text, "own")
+    elif chunk.spans:
+        yield from _scattered(text, chunk.spans)
+    else:
+        head = min(max(before.end, chunk.start), chunk.end) if before else chunk.start
+        tail = min(max(after.start, head), chunk.end) if after else chunk.end
+        yield from _part(text, chunk.start, head, "before")
+        yield from _part(text, head, tail, "own")
+        yield from _part(text, tail, chunk.end, "after")
+
+
+def _part(text: str, start: int, end: int, role: Role) -> Iterator[Part]:
+    if end > start:
+        yield Part(text[start:end], role, start)
+
+
+def _scattered(text: str, spans: Sequence[tuple[int, int]]) -> Iterator[Part]:
+    reached = spans[0][0]
+    for start, end in spans:
+        if text[reached:start].strip():
+            yield Part("\n⋯\n", "gap")
+        else:
+            yield from _part(text, reached, start, "own")
+        yield from _part(text, start, end, "own")
+        reached = end
+
+
+def beside(chunk: Chunk, meta: Metadata) -> Beside:
+    path = meta.get("heading_path")
+    first, last = meta.get("start_line"), meta.get("end_line")
+    page = meta.get("page_label")
+    lines = f"line {first}" if first == last else f"lines {first}-{last}"
+    count = meta.get("token_count")
+    return Beside(
+        tokens=f"{count} token{'' if count == 1 else 's'}",
+        lines=f"page {line(str(page))}, {lines}" if page is not None else lines,
+        headings=tuple(line(str(path)).split(" > ")) if path else (),
+        notes=tuple(line(f"{key}: {value}") for key, value in chunk.extra if _is_short(value)),
+    )
+
+
+def _is_short(value: object) -> bool:
+    return value is not None and len(str(value)) <= 40
+
+
+def shown(text: str) -> str:
+    """The text with line ends as a newline, and with control characters spelt out."""
+    return spelt(text.replace("\r\n", "\n").replace("\r", "\n"))

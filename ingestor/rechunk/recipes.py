@@ -1,0 +1,177 @@
+"""What the documents of a collection are made by, as JSON that the journal keeps. Pure.
+
+With it a collection can be kept in step the old way while the new way waits for approval or is being built,
+also after a restart, when the config on disk speaks of the new way alone. Secrets and tuning are not in it:
+they come from today's config.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from ingestor.config.models import Choice, Config, SourceConfig
+from ingestor.core.fingerprint import meaningful, tuned
+from ingestor.model import CollectionName, Fingerprint, SourceName
+from ingestor.registry import Group, UnknownKind, find, kinds
+
+Choices = Mapping[str, Any]  # {"detection", "embedding": {"recipe", ...}, "sources": {NAME: {...}}}
+
+
+class Lost(Exception):
+    """It can't be made that way any more: the plugin is gone, or is of another version."""
+
+
+def chosen(
+    config: Config, collection: CollectionName, embedder: Fingerprint, detection: Fingerprint
+) -> Choices:
+    """What today's config says. ``embedder``: the recipe of its embedder; ``detection``: detect.rules()."""
+    sources = [source for source in config.sources if source.collection == collection]
+    return {
+        "detection": detection,
+        "embedding": {**_stored(config.embedding), "recipe": embedder},
+        "sources": {
+            source.name: {
+                "chunking": _stored(source.chunking),
+                "parsing": {choice.plugin.kind: _stored(choice) for choice in parsing(source)},
+            }
+            for source in sources
+        },
+    }
+
+
+def parsing(source: SourceConfig) -> list[Choice]:
+    """Every installed parser, with the options that the source sets or its own defaults."""
+    chosen = {choice.plugin.kind: choice for choice in source.parsing}
+    return [chosen.get(kind) or _default(kind) for kind in kinds("parsers")]
+
+
+def asking_prices(config: Config, collection: CollectionName) -> dict[SourceName, float]:
+    """Of a million tokens of a source's text, where a language model cuts it: to be read and written once."""
+    sources = [source for source in config.sources if source.collection == collection]
+    return {source.name: _asking_price(source.chunking.options) for source in sources}
+
+
+def _asking_price(options: object) -> float:
+    """Of the dearest strategy in it."""
+    inner = [value.options for value in vars(options).values() if hasattr(value, "options")]
+    own: float = getattr(options, "prompt_price", 0.0) + getattr(options, "answer_price", 0.0)
+    return max([own, *map(_asking_price, inner)])
+
+
+def packed(choices: Choices) -> str:
+    return json.dumps(choices, sort_keys=True)
+
+
+def unpacked(text: str) -> Choices:
+    found: Choices = json.loads(text)
+    return found
+
+
+def merged(old: Choices, new: Choices) -> Choices:
+    """The old ones, with what is new beside them: sources and parsers that were not there."""
+    sources = {**new["sources"], **old["sources"]}
+    for name in old["sources"].keys() & new["sources"].keys():
+        parsing = {**new["sources"][name]["parsing"], **old["sources"][name]["parsing"]}
+        sources[name] = {**old["sources"][name], "parsing": parsing}
+    return {**old, "sources": sources}
+
+
+def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Config:
+    """The config as it would be with these choices. Raises Lost."""
+    if choices.get("detection") != detection:
+        raise Lost("formats are told apart in another way now")
+    embedding = _choice("embedders", choices["embedding"], config.embedding)
+    return replace(
+        config,
+        embedding=embedding,
+        sources=tuple(_source(source, choices["sources"].get(source.name)) for source in config.sources),
+    )
+
+
+def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceConfig:
+    if stored is None:
+        return source
+    chunking = _choice("chunkers", stored["chunking"], source.chunking)
+    today = {choice.plugin.kind: choice for choice in parsing(source)}
+    parsers = tuple(
+        _choice("parsers", stored["parsing"][kind], choice) if kind in stored["parsing"] else choice
+        for kind, choice in today.items()
+    )
+    return replace(source, chunking=chunking, parsing=parsers)
+
+
+def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
+    if stored.items() >= _stored(today).items():  # with its secrets and tuning, however deep in the options
+        return today
+    try:
+        plugin = find(group, stored["kind"])
+        tuning = tuned(today.options) if today.plugin.kind == plugin.kind else {}
+        options = plugin.options.model_validate({**tuning, **stored["options"]})
+    except (UnknownKind, ValidationError) as error:
+        raise Lost(f"{stored['kind']}: {error}") from error
+    if plugin.version != stored["version"]:
+        raise Lost(f"{plugin.kind} is of another version now")
+    return Choice(plugin, options)
+
+
+def _stored(choice: Choice) -> dict[str, Any]:
+    plugin = choice.plugin
+    return {"kind": plugin.kind, "version": plugin.version, "options": meaningful(choice.options)}
+
+
+def _default(parser: str) -> Choice:
+    plugin = find("parsers", parser)
+    return Choice(plugin, plugin.options())
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that a config says otherwise. ``source`` is "" for the embedder."""
+
+    source: str
+    key: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        where = f"{self.source}: " if self.source else ""
+        return f"{where}{self.key}: {self.before} -> {self.after}"
+
+
+def changes(old: Choices, new: Choices) -> list[Change]:
+    """What makes documents due that were settled; sources and parsers that are new or gone are not in it."""
+    same = old["embedding"]["recipe"] == new["embedding"]["recipe"]  # be it that the model's folder moved
+    found = [] if same else list(_changed("", "embedding", old["embedding"], new["embedding"]))
+    if old.get("detection") != new.get("detection"):
+        found.append(Change("", "how formats are told apart", "as before", "as this version does"))
+    for name in sorted(old["sources"].keys() & new["sources"].keys()):
+        before, after = old["sources"][name], new["sources"][name]
+        found += _changed(name, "chunking", before["chunking"], after["chunking"])
+        for kind in sorted(before["parsing"].keys() & after["parsing"].keys()):
+            found += _changed(name, f"parsing.{kind}", before["parsing"][kind], after["parsing"][kind])
+    return found
+
+
+def _changed(source: str, at: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    kind = "strategy" if at == "chunking" else "kind"
+    if old["kind"] != new["kind"]:
+        yield Change(source, f"{at}.{kind}", old["kind"], new["kind"])
+        return
+    if old["version"] != new["version"]:
+        yield Change(source, f"version of {new['kind']}", str(old["version"]), str(new["version"]))
+    for name in sorted(old["options"].keys() | new["options"].keys()):
+        before, after = old["options"].get(name), new["options"].get(name)
+        if before != after:
+            yield Change(source, f"{at}.{name}", json.dumps(before), json.dumps(after))
+    if old == {**new, "recipe": old.get("recipe")} and old.get("recipe") != new.get("recipe"):
+        yield Change(source, at, "as computed before", "as this machine computes it")
+
+
+def strategies_and_model(choices: Choices) -> tuple[tuple[str, ...], str]:
+    """By which strategies documents are chunked, sorted, and by which model they are embedded."""
+    embedding = choices["embedding"]
+    strategies = {source["chunking"]["kind"] for source in choices["sources"].values()}
+    return tuple(sorted(strategies)), str(embedding["options"].get("model") or embedding["kind"])

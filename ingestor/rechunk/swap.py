@@ -1,0 +1,306 @@
+"""From one recipe to another, so that readers never see half: what ``rechunk`` decides is done here.
+
+The journal's roles change first, Chroma's names follow, and every phase can be repeated; so a kill at any
+point is mended by simply going on. Its calls belong to the engine's thread.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from ingestor.config.models import Rechunk
+from ingestor.core.decisions import too_many
+from ingestor.engine.open_collections import Shelf
+from ingestor.model import CollectionName, SourceName
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.rechunk import policy
+from ingestor.rechunk.policy import Decision, Situation
+from ingestor.rechunk.recipes import Choices, changes, packed, unpacked
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+from ingestor.state.reports import Reports
+from ingestor.state.rows import Edition
+from ingestor.state.withdrawals import Withdrawals
+
+log = logging.getLogger("ingestor")
+
+CHARACTERS = 4  # a token, about
+Prices = Mapping[SourceName, float]  # of a million tokens, see choices.asking_prices
+NO_PRICES: Prices = {}
+MAX_LOSS = 0.5  # of a source that says nothing else
+REBUILD_EVERY = 86_400.0  # seconds at least between two rebuilds of what search misses records of
+SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An edition that is to be kept in step, and what its documents are made by."""
+
+    edition: CollectionName
+    serves: CollectionName
+    choices: Choices | None  # None: not known, so it can't be kept in step
+
+
+class Transitions:
+    """``clock`` gives POSIX seconds."""
+
+    def __init__(self, journal: Journal, shelf: Shelf, clock: Callable[[], float]) -> None:
+        self._journal, self._shelf, self._clock = journal, shelf, clock
+        self._editions = Editions(journal)
+        pending = journal.select("SELECT 1 FROM state WHERE key LIKE 'roll back:%' AND value != ''")
+        self._heard = None if pending else journal.get("asked")  # a kill can leave a word unheard
+        self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
+        self._changed = False  # returned by the next ``advance`` that succeeds
+        self._logged: dict[CollectionName, str] = {}  # trouble of replaced editions: once, not every second
+
+    def arrange(
+        self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
+    ) -> list[Standing]:
+        """Decide about one collection and note it down; returns what is to be kept in step."""
+        live, building = self._editions.live(serves), self._building(serves)
+        self._forget_leave(wanted)
+        decision = policy.decide(situation(self._journal, serves, wanted, prices), settings)
+        self._journal.set(f"waits:{serves}", decision.why and f"{decision.why}; {_listed(decision)}")
+        if building is not None and decision.act in ("follow", "build", "keep"):
+            log.info("%s: what was being built is dropped", serves)
+            self._editions.become(self._clock(), (building.name, "dropped"))
+        standing = [Standing(live.name, serves, _choices(live))]
+        if decision.act in ("follow", "keep"):
+            self._editions.choose(live.name, serves, packed(decision.choices))
+            standing = [Standing(live.name, serves, decision.choices)]
+        elif decision.act == "build":
+            rebuild = self._journal.get(f"rebuild:{serves}")
+            made = self._begun(serves, decision.choices, fresh=bool(rebuild))
+            log.info("%s: built anew beside the old one: %s", serves, rebuild or _listed(decision))
+            standing.append(Standing(made.name, serves, decision.choices))
+        else:
+            assert building is not None
+            self._editions.choose(building.name, serves, packed(decision.choices))  # perhaps with new sources
+            standing.append(Standing(building.name, serves, decision.choices))
+        if decision.act == "keep":
+            log.warning("%s: the new config is not applied: %s; %s", serves, decision.why, _listed(decision))
+        return standing
+
+    def advance(
+        self, settings: Rechunk, listed: Callable[[CollectionName], bool], busy: Container[CollectionName]
+    ) -> bool:
+        """What has become possible is done; True if what is to be kept in step is another now.
+
+        ``listed``: whether all sources of an edition were listed whole; ``busy``: editions that work is
+        under way for.
+        """
+        self._changed |= self.heed() | self._must_rebuild()
+        self._see_to_names()
+        for edition in self._editions.all():
+            if edition.role == "live" or edition.name in busy:
+                continue
+            try:
+                self._changed |= self._moved_on(edition, settings, listed)
+            except Transient as error:
+                log.debug("%s: %s; tried again", edition.name, error)
+            except (Torn, Gone) as error:
+                log.error("%s: %s; it is written anew", edition.name, error)
+                self._journal.doubt(edition.name)
+                self._shelf.discard(edition.name, torn=True)
+            except NeedsHuman as error:
+                self._delay(edition, str(error))
+            except sqlite3.Error:
+                raise
+            except Exception as error:  # noqa: BLE001 - one collection's trouble does not end the program
+                self._delay(edition, f"{type(error).__name__}: {error}; tried again")
+        changed, self._changed = self._changed, False
+        return changed
+
+    def _moved_on(
+        self, edition: Edition, settings: Rechunk, listed: Callable[[CollectionName], bool]
+    ) -> bool:
+        if edition.role == "building":
+            return listed(edition.name) and self._promote(edition)
+        if edition.role == "dropped":
+            self._shelf.discard(edition.name, torn=True)
+            self._editions.forget(edition.name)
+        elif self._clock() >= edition.since + settings.grace:
+            log.info("%s: the collection as it was before is deleted", edition.serves)
+            self._editions.become(self._clock(), (edition.name, "dropped"))
+        return False
+
+    def rebuild(self, serves: CollectionName, why: str) -> None:
+        """Have it written into another collection, which then takes its place. Nothing is embedded for it."""
+        log.warning("%s: %s; it is written into a new collection", serves, why)
+        self._journal.set(f"rebuild:{serves}", why)
+
+    def _must_rebuild(self) -> bool:
+        """Whether search misses too many records of a collection; once in a while it is then rebuilt."""
+        found = [
+            (edition.serves, reason)
+            for edition in self._editions.all()
+            if edition.role == "live"
+            if (reason := self._editions.reach(edition.name)) is not None
+            if not self._journal.get(f"rebuild:{edition.serves}") and self._may_rebuild(edition.serves)
+        ]
+        for serves, reason in found:
+            self.rebuild(serves, reason)
+        return bool(found)
+
+    def _may_rebuild(self, serves: CollectionName) -> bool:
+        """Some vectors may be out of reach in any graph: no rebuild follows the other at once."""
+        return self._clock() >= float(self._journal.get(f"rebuilt:{serves}") or 0) + REBUILD_EVERY
+
+    def roll_back(self, retired: Edition) -> None:
+        """It serves again; what took its place is kept for as long."""
+        serves = retired.serves
+        live, building = self._editions.live(serves), self._building(serves)
+        if live.choices is not None:
+            self._journal.set(f"refused:{serves}", policy.named(unpacked(live.choices)))
+        dropped = [(building.name, "dropped")] if building is not None else []
+        self._editions.become(self._clock(), (retired.name, "live"), (live.name, "retired"), *dropped)  # type: ignore[arg-type]
+        self._changed = True
+        self._shelf.roles_changed()
+        self._see_to_names()
+        self._journal.set(f"waits:{serves}", "it was rolled back")
+        log.info("%s: rolled back", serves)
+
+    def _forget_leave(self, wanted: Choices) -> None:
+        """Sources that are configured (again) stay when they leave the next time, unless told to go again."""
+        for name in wanted["sources"]:
+            if self._journal.get(f"prune:{name}"):
+                self._journal.set(f"prune:{name}", "")
+
+    def heed(self) -> bool:
+        """Do what commands asked for. Whether one left word since we last looked."""
+        word = self._journal.get("asked")
+        if word == self._heard:
+            return False
+        self._heard = word
+        for edition in self._editions.all():
+            if self._journal.get(f"roll back:{edition.serves}") == edition.name:
+                if edition.role == "retired":  # else it was done before a kill
+                    self.roll_back(edition)
+                self._journal.set(f"roll back:{edition.serves}", "")
+        return True
+
+    def _promote(self, building: Edition) -> bool:
+        """It takes the live one's place, once no reader would miss anything."""
+        live = self._editions.live(building.serves)
+        obstacle = self._editions.obstacle(building.name, live.name)
+        self._delay(building, obstacle or "")
+        if obstacle is not None:
+            return False
+        if (loss := self._loss(building, live)) is not None:
+            self._wait(building.serves, loss)
+            return False
+        self._verify(building.name)
+        log.info("%s: the new collection takes the old one's place", building.serves)
+        older = [(one.name, "dropped") for one in self._editions.of(building.serves, "retired")]
+        roles = [(live.name, "retired"), (building.name, "live"), *older]
+        self._editions.become(self._clock(), *roles)  # type: ignore[arg-type]
+        self._changed = True
+        self._journal.set(f"waits:{building.serves}", "")
+        self._delay(building, "")
+        if self._journal.get(f"rebuild:{building.serves}"):
+            self._journal.set(f"rebuilt:{building.serves}", str(self._clock()))
+            self._journal.set(f"rebuild:{building.serves}", "")
+        self._shelf.roles_changed()
+        self._see_to_names()
+        return True
+
+    def _loss(self, building: Edition, live: Edition) -> str | None:
+        """Why readers don't get it until someone says yes: much of what they have can't be read this way."""
+        made_by = _choices(building)
+        approved = self._journal.get(f"approved:{building.serves}")
+        if made_by is not None and approved == policy.named(made_by):
+            return None
+        for source, lost, of, example in self._editions.lost(building.name, live.name):
+            if (kept := Withdrawals(self._journal).kept(source)) is not None:
+                return f"source {source}: {kept}"
+            if too_many(lost, of, self.max_loss.get(source, MAX_LOSS)):
+                return f"it quarantines {lost} of {of} documents of {source}, such as {example}"
+        return None
+
+    def _wait(self, serves: CollectionName, why: str) -> None:
+        if self._journal.get(f"waits:{serves}") != why:
+            self._journal.set(f"waits:{serves}", why)
+            log.warning("%s: the new collection waits: %s", serves, why)
+
+    def _delay(self, edition: Edition, why: str) -> None:
+        """Note why a new collection cannot replace the old one yet; "" if nothing is in the way."""
+        if edition.role != "building":
+            if self._logged.get(edition.name) != why:
+                log.warning("%s: %s", edition.name, why)
+            self._logged[edition.name] = why
+        elif (self._journal.get(f"delayed:{edition.serves}") or "") != why:
+            self._journal.set(f"delayed:{edition.serves}", why)
+            if why:
+                log.warning("%s: the new collection waits: %s", edition.serves, why)
+
+    def _see_to_names(self) -> None:
+        try:
+            self._shelf.see_to_names()
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - as in advance
+            log.warning("collections bear other names than they should: %s; tried again", error)
+
+    def _verify(self, name: CollectionName) -> None:
+        """Raises Torn when it does not hold what the journal says, or does not find it."""
+        index = self._shelf.open(name)
+        found, known = index.count(), Reports(self._journal).records(name)
+        if found != known:
+            raise Torn(f"the new collection has {found} records instead of {known}")
+        for record in index.read(list(islice(index.ids(), SAMPLE)), vectors=True):
+            hits = index.query(record.vector[np.newaxis], 1)[0]
+            if not hits or hits[0].score < 0.99:
+                raise Torn(f"the new collection does not find {record.id} by its own vector")
+
+    def _begun(self, serves: CollectionName, wanted: Choices, *, fresh: bool) -> Edition:
+        """What was replaced or rolled back is brought up to date, if it is of this kind; else a new one.
+
+        ``fresh``: a new one in any case.
+        """
+        for edition in self._editions.of(serves, "retired") if not fresh else ():
+            made_by = _choices(edition)
+            if made_by is not None and not changes(made_by, wanted):
+                self._editions.become(self._clock(), (edition.name, "building"))
+                return edition
+        made = self._editions.build(serves, packed(wanted), self._clock(), self._shelf.names())
+        self._editions.note_reach(made.name, None)  # of one that had this name before
+        return made
+
+    def _building(self, serves: CollectionName) -> Edition | None:
+        return next(iter(self._editions.of(serves, "building")), None)
+
+
+def situation(journal: Journal, serves: CollectionName, wanted: Choices, prices: Prices) -> Situation:
+    """How a collection stands, for ``rechunk.decide``. Reads only."""
+    editions = Editions(journal)
+    live, building = editions.live(serves), next(iter(editions.of(serves, "building")), None)
+    old = _choices(live)
+    found = [] if old is None else changes(old, wanted)
+    touched = sorted({change.source for change in found} - {""} or wanted["sources"].keys())
+    return Situation(
+        old,
+        None if building is None else _choices(building),
+        live.embedder,
+        wanted,
+        Reports(journal).records(live.name) == 0,
+        editions.records_of(live.name, touched),
+        editions.bytes_of(live.name, touched) // CHARACTERS,
+        sum(
+            editions.bytes_of(live.name, [name]) / CHARACTERS / 1e6 * prices.get(name, 0) for name in touched
+        ),
+        journal.get(f"approved:{serves}"),
+        journal.get(f"refused:{serves}"),
+        journal.get(f"rebuild:{serves}"),
+    )
+
+
+def _choices(edition: Edition) -> Choices | None:
+    return None if edition.choices is None else unpacked(edition.choices)
+
+
+def _listed(decision: Decision) -> str:
+    return ", ".join(map(str, decision.changes)) or "another embedder"

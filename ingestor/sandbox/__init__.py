@@ -1,0 +1,1 @@
+"""Processes that read hostile bytes, and the walls around them."""

@@ -1,0 +1,163 @@
+"""What a process gives up for good before it reads hostile bytes, in layers that need no privilege.
+
+Namespaces take away the network; Landlock takes away every file but some that may be read; seccomp takes
+away most system calls. A layer that the system does not offer is named with the reason and changes nothing
+else. Only the standard library is imported: ``unshare`` needs a process of one thread, and some packages
+start threads when they are imported. See decision 0030.
+"""
+
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from ingestor.sandbox.seccomp import ARCHITECTURES, program
+
+_SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVS = 4, 22, 38  # of prctl(2)
+_FILTER = 2  # SECCOMP_MODE_FILTER
+_UTS, _IPC, _USER, _NET = 0x04000000, 0x08000000, 0x10000000, 0x40000000  # of unshare(2)
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # of Landlock, on every architecture
+_PATH_BENEATH = 1
+_WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 1, 1 << 2, 1 << 3
+_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # how many there are, by the version of Landlock
+_CAPABILITIES = 0x20080522  # version 3 of capset(2)
+_READ_SEARCH = 1 << 2  # CAP_DAC_READ_SEARCH: root may have to read an installation that belongs to a user
+_CAPSET = {"x86_64": 126, "aarch64": 91}
+
+
+def hide() -> None:
+    """No other process of this user may read this one's memory or environment, or trace it from now on.
+
+    Only a process with CAP_SYS_PTRACE still may. Does nothing where the system is not Linux.
+    """
+    with suppress(OSError):
+        _prctl(_SET_DUMPABLE, 0)
+
+
+def detach() -> str:
+    """Leave the network. Returns "", or why that is impossible. Call it while there is one thread only."""
+    others = _NET | _IPC | _UTS
+    why = ""
+    for flags in (others, _USER | others, _USER | _NET):
+        try:
+            _call("unshare", flags)
+        except OSError as error:
+            why = _reason(error)
+        else:
+            return ""
+    return why
+
+
+def restrict(readable: Iterable[str]) -> dict[str, str]:
+    """Landlock and seccomp for this process. Returns, by layer, "" or why it is missing.
+
+    ``readable``: files and folders that may be read; names of what does not exist are fine.
+    """
+    missing = dict.fromkeys(("landlock", "seccomp"), "")
+    try:
+        _drop_capabilities()
+        hide()  # the filter forbids it
+        _prctl(_SET_NO_NEW_PRIVS, 1)
+    except OSError as error:
+        return dict.fromkeys(missing, f"no_new_privs: {_reason(error)}")
+    steps: dict[str, Callable[[], None]] = {
+        "landlock": lambda: _restrict_files(readable), "seccomp": _filter_calls
+    }  # fmt: skip
+    for layer, apply in steps.items():
+        try:
+            apply()
+        except OSError as error:
+            missing[layer] = _reason(error)
+    return missing
+
+
+def described(layers: Mapping[str, str]) -> str:
+    """In words: the layers in force, then those missing, with their reasons; "" where nothing is known."""
+    held = ", ".join(name for name in layers if not layers[name])
+    lost = ", ".join(f"{name} ({why})" for name, why in layers.items() if why)
+    return "; ".join(filter(None, (held, lost and f"without {lost}")))
+
+
+def _restrict_files(readable: Iterable[str]) -> None:
+    version = _system(_CREATE_RULESET, None, 0, 1)
+    rights = (1 << max(bits for since, bits in _FILE_RIGHTS.items() if since <= version)) - 1
+    handled = struct.pack("QQQ", rights, 3, 3)  # TCP: bind, connect; scopes: abstract sockets, signals
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    ruleset = _system(_CREATE_RULESET, handled[:size], size, 0)
+    try:
+        for path in readable:
+            _allow(ruleset, path, _READ_FILE | _READ_DIR)
+        _allow(ruleset, os.devnull, _READ_FILE | _WRITE_FILE)
+        _system(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return
+    try:
+        if not os.path.isdir(path):  # noqa: PTH112 - pathlib is not imported here
+            rights &= ~_READ_DIR
+        _system(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, opened), 0)
+    finally:
+        os.close(opened)
+
+
+def _filter_calls() -> None:
+    architecture = ARCHITECTURES.get(os.uname().machine)
+    if architecture is None or struct.calcsize("P") != 8:
+        raise OSError(0, f"not known for {os.uname().machine}")
+    steps = program(architecture, os.getpid())
+    array = ctypes.create_string_buffer(steps, len(steps))
+    _prctl(_SET_SECCOMP, _FILTER, struct.pack("HP", len(steps) // 8, ctypes.addressof(array)))
+
+
+def _drop_capabilities() -> None:
+    """All that root has; after ``unshare`` others have all of their new namespace."""
+    number = _CAPSET.get(os.uname().machine)
+    if number is None:
+        return
+    kept = _READ_SEARCH if os.geteuid() == 0 else 0
+    for capabilities in (kept, 0):
+        with suppress(OSError):
+            header = struct.pack("Ii", _CAPABILITIES, 0)
+            _system(number, header, struct.pack("6I", capabilities, capabilities, 0, 0, 0, 0))
+            return
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+def _prctl(option: int, value: int, pointer: bytes | None = None) -> None:
+    _call("prctl", option, ctypes.c_ulong(value), pointer or ctypes.c_ulong(0), ctypes.c_ulong(0),
+          ctypes.c_ulong(0))  # fmt: skip
+
+
+def _system(number: int, *arguments: object) -> int:
+    wide = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    return _call("syscall", ctypes.c_long(number), *wide)
+
+
+def _call(name: str, *arguments: object) -> int:
+    """A function of libc. Raises OSError, also where there is none of that name.
+
+    Never calls anything elsewhere than on Linux: the same numbers mean other system calls there.
+    """
+    if sys.platform != "linux":
+        raise OSError(0, f"{sys.platform} does not have it")
+    try:
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    except AttributeError:
+        raise OSError(0, f"this system has no {name}") from None
+    function.restype = ctypes.c_int
+    result: int = function(*arguments)
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

@@ -1,0 +1,272 @@
+"""Parsers of binary formats, and what opens archives and mails, run in processes of their own: what hangs,
+crashes or eats memory costs one document and nothing else.
+
+A process is started when the first document needs it, reads one document at a time, and is replaced after
+some hundreds. It has limits of memory, CPU time and wall time, and gives up files, network and most system
+calls before it reads anything (sandbox/confinement.py). It ends with this process. A parser asks for it with a class
+attribute ``isolated = True`` on what its plugin builds; its module is imported here, for the plugin's sake,
+but only the child runs it.
+"""
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from queue import Empty, LifoQueue
+from threading import Event, Lock
+from typing import Any, TypeVar
+
+from ingestor.archives.members import LARGEST, MOST_BYTES, MOST_MEMBERS, Member
+from ingestor.archives.spool import Unpacked
+from ingestor.archives.unpack import holds_members
+from ingestor.engine.outcomes import Stopped
+from ingestor.model import Blob, Document
+from ingestor.ports import BadDocument
+from ingestor.registry import Options
+from ingestor.sandbox.confinement import described
+from ingestor.sandbox.process import Died, Killed, Limits, Process, TooSlow
+from ingestor.sandbox.wire import BATCH, CROWD, DESCRIPTIONS, DOCUMENT, decode
+
+log = logging.getLogger("ingestor")
+
+T = TypeVar("T")
+_Lane = LifoQueue[Process | None]
+
+_MOST_BATCHES = MOST_BYTES // BATCH + 2 * MOST_MEMBERS // CROWD + 2  # of one container
+_SMALLEST_SHARE, _FULL_SHARE = 1 / 20, 20 * 10**6  # see Isolation._seconds
+
+
+class Defect(Exception):
+    """A parser failed in a way that it does not know; a note holds its traceback."""
+
+
+class Isolation:
+    """At most ``limits.processes`` documents are parsed at once, and one container is opened beside them;
+    others wait for their turn."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._stopped = Event()
+        self._lock = Lock()
+        self._layers: dict[str, str] = {}
+        self._running: set[Process] = set()
+        self._free = _lane(limits.processes)
+        self._opening = _lane(1)  # its own, so that listings do not wait for slow documents
+
+    @property
+    def level(self) -> str:
+        """How well the processes are confined, in words; "" before the first was started."""
+        return described(self._layers)
+
+    def parse(self, kind: str, options: Options, blob: Blob) -> Document:
+        """What the parser of that kind makes of it.
+
+        Raises BadDocument, also for what exceeded a limit or crashed; Defect for any other exception of
+        the parser, Transient when no process can be started, Stopped after ``stop``.
+        """
+        request = ["parse", kind, options.model_dump_json(), blob.name, blob.content_type]
+
+        def ask(process: Process) -> dict[str, Any]:
+            process.ask(request, blob.data, self._limits.seconds)
+            return process.answer(DOCUMENT)
+
+        document = _checked(self._run(self._free, ask))["document"]
+        assert isinstance(document, dict)
+        return decode(document)
+
+    @property
+    def unpack(self) -> "Opener":
+        """Opens archives, mailboxes and mails."""
+        return Opener(self._unpacked, f"{self._limits.memory} {self._limits.seconds:g}")
+
+    def _unpacked(self, blob: Blob, archives: bool) -> Unpacked | None:
+        if not holds_members(blob):
+            return None
+        request = ["unpack", blob.name, blob.content_type, archives]
+
+        def ask(process: Process) -> tuple[Unpacked, dict[str, Any]]:
+            process.ask(request, blob.data, self._seconds(len(blob.data)))
+            unpacked = Unpacked()
+            for _ in range(_MOST_BATCHES):
+                answer = process.answer(DESCRIPTIONS)
+                if "members" not in answer:
+                    return unpacked, answer
+                told = answer["members"]
+                _add(unpacked, told, process.frame(LARGEST + BATCH))
+            raise ValueError("it has no end")
+
+        try:
+            unpacked, answer = self._run(self._opening, ask)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise BadDocument(f"what was read of it makes no sense ({error}); exclude it") from error
+        _checked(answer)
+        return unpacked
+
+    def stop(self) -> None:
+        """Who waits for a document gets Stopped, soon."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        """Ends the processes, also those that are asked just now: who waits for them gets Stopped."""
+        self.stop()
+        with self._lock:
+            running = tuple(self._running)
+        for process in running:
+            process.kill()
+        for lane in (self._free, self._opening):
+            for process in _idle(lane):
+                self._end(process)
+
+    def _end(self, process: Process) -> None:
+        process.end()
+        with self._lock:
+            self._running.discard(process)
+
+    def _seconds(self, size: int) -> float:
+        """CPU seconds for a container: what a document has for about 20 MB, a twentieth for the smallest.
+
+        A listing waits for it, and a small one that takes long was made to.
+        """
+        return math.ceil(self._limits.seconds * min(1.0, _SMALLEST_SHARE + size / _FULL_SHARE))
+
+    def _run(self, lane: _Lane, ask: Callable[[Process], T]) -> T:
+        process = lane.get()
+        kept = process
+        try:
+            if self._stopped.is_set():
+                raise Stopped
+            kept = None
+            kept, found = self._asked(process, ask)
+        finally:
+            if kept is not None and self._stopped.is_set():
+                self._end(kept)
+                kept = None
+            lane.put(kept)
+        return found
+
+    def _asked(self, process: Process | None, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
+        """A process that has read others may have died of what they left: then a fresh one is asked."""
+        try:
+            if process is not None:
+                try:
+                    return self._ask(process, ask)
+                except Died as died:
+                    if isinstance(died, TooSlow):
+                        raise
+            return self._ask(self._started(), ask)
+        except Killed as killed:
+            raise Defect(str(killed)) from None
+        except Died as died:
+            raise BadDocument(str(died)) from None
+
+    def _ask(self, process: Process, ask: Callable[[Process], T]) -> tuple[Process | None, T]:
+        """The process, if it can be asked again, and what it said."""
+        try:
+            found = ask(process)
+        except BaseException:
+            self._end(process)
+            raise
+        if not process.over:
+            return process, found
+        self._end(process)
+        return None, found
+
+    def _started(self) -> Process:
+        process = Process(self._limits, self._stopped)
+        with self._lock:
+            self._running.add(process)
+            first, self._layers = not self._layers, process.layers
+        if first:
+            weak = process.layers["landlock"] or process.layers["seccomp"]
+            log.log(
+                logging.WARNING if weak else logging.DEBUG,
+                "isolation of the processes that parse: %s", described(process.layers),
+            )  # fmt: skip
+        return process
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """``limits``: in words; what can't be opened under these may be under others."""
+
+    _open: Callable[[Blob, bool], Unpacked | None]
+    limits: str
+
+    def __call__(self, blob: Blob, archives: bool) -> Unpacked | None:
+        """What is in an archive, mailbox or mail, and in those within it; None when nothing can be.
+
+        ``archives``: whether archives within it are opened. Raises what ``Isolation.parse`` raises, and
+        OSError.
+        """
+        return self._open(blob, archives)
+
+
+class Isolated:
+    """A parser whose work is done in another process."""
+
+    def __init__(self, kind: str, options: Options, isolation: Isolation) -> None:
+        self._kind, self._options, self._isolation = kind, options, isolation
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises what Isolation.parse raises."""
+        return self._isolation.parse(self._kind, self._options, blob)
+
+
+def _lane(processes: int) -> _Lane:
+    """The process that was used last comes first."""
+    lane: _Lane = LifoQueue(processes)
+    for _ in range(processes):
+        lane.put(None)
+    return lane
+
+
+def _idle(lane: _Lane) -> Iterator[Process]:
+    """Those that nobody asks just now. Their places stay."""
+    for _ in range(lane.maxsize):
+        try:
+            process = lane.get_nowait()
+        except Empty:
+            return
+        if process is not None:
+            yield process
+
+
+def _add(unpacked: Unpacked, told: list[list[Any]], content: bytes) -> None:
+    """In order: a container that is broken comes behind what came out of it."""
+    members: list[Member] = []
+    rest = memoryview(content)
+    for row in told:
+        if len(row) != 2:
+            members.append(_member(*row))
+            continue
+        rest = _added(unpacked, members, rest)
+        unpacked.drop(str(row[0]), str(row[1]))
+        members = []
+    if _added(unpacked, members, rest):
+        raise ValueError("there is more of it than was said")
+
+
+def _added(unpacked: Unpacked, members: list[Member], content: memoryview) -> memoryview:
+    """What of the content belongs to others."""
+    size = sum(member.size for member in members if not member.problem)
+    unpacked.add(members, content[: max(size, 0)])
+    return content[max(size, 0) :]
+
+
+def _member(
+    name: Any, version: Any, size: Any, modified: Any, kind: Any, problem: Any, opened: Any
+) -> Member:
+    """Of the right types, whatever was sent."""
+    kind, problem = (None if value is None else str(value) for value in (kind, problem))
+    time = None if modified is None else float(modified)
+    return Member(str(name), str(version), int(size), time, kind, problem, bool(opened))
+
+
+def _checked(answer: dict[str, Any]) -> dict[str, Any]:
+    if "bad" in answer:
+        raise BadDocument(str(answer["bad"]))
+    if "defect" in answer:
+        defect = Defect(str(answer["defect"]))
+        defect.add_note(str(answer["trace"]))
+        raise defect
+    return answer

@@ -1,0 +1,204 @@
+"""One confined process, seen from the daemon: started, asked, watched, and ended.
+
+Whatever it says is not trusted: it has read hostile bytes.
+"""
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from threading import Event
+from typing import IO, Any
+
+from ingestor.core.error_text import describe
+from ingestor.engine.outcomes import Stopped
+from ingestor.ports import Transient
+from ingestor.sandbox.confinement import hide
+from ingestor.sandbox.wire import (
+    GREETING,
+    LARGEST,
+    OUT_OF_MEMORY,
+    PATIENCE,
+    Oversized,
+    pack,
+    receive,
+    send_watched,
+)
+
+_START = 120.0  # seconds in which a process must have started
+_PASSED = {  # variables of ours that the child sees; by whole names, for others may hold secrets
+    *("HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ", "VIRTUAL_ENV"),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of each process: bytes of memory, CPU seconds a document; and how many processes there may be."""
+
+    memory: int = 2 * 10**9
+    seconds: float = 60.0
+    processes: int = 2
+
+
+class Died(Exception):
+    """The process ended without an answer; the message says why."""
+
+
+class TooSlow(Died):
+    """So it would be the next time."""
+
+
+class Killed(Died):
+    """By somebody else: the system, where memory is short."""
+
+
+class Process:
+    """One running child. ``over``: it can't be asked again; ``layers``: see confinement.restrict."""
+
+    def __init__(self, limits: Limits, stopped: Event) -> None:
+        """Raises Transient when it does not start, Stopped."""
+        self._limits, self._stopped = limits, stopped
+        self._seconds, self._deadline = _START, time.monotonic() + _START
+        self.over = False
+        hide()  # it runs as the same user, who may otherwise read and write our memory
+        try:
+            self._start()
+        except OSError as error:
+            raise Transient(_unstartable(error)) from error
+        try:
+            self.layers: dict[str, str] = json.loads(self.frame(GREETING))
+        except Died as died:
+            why = str(died).removesuffix("; exclude it")
+            raise Transient(f"the process that reads binary formats does not start: {why}") from None
+        except BaseException:
+            self.end()
+            raise
+
+    def _start(self) -> None:
+        command = [sys.executable, "-P", "-m", "ingestor.sandbox.child"]
+        with ExitStack() as undo:
+            self._said: IO[bytes] = undo.enter_context(tempfile.TemporaryFile())
+            self._pipe, theirs = socket.socketpair()
+            undo.enter_context(self._pipe)
+            with theirs:
+                self._child = subprocess.Popen(  # noqa: S603
+                    [*command, str(self._limits.memory), *_plugin_folders()],
+                    stdin=theirs.fileno(), stdout=self._said, stderr=self._said, env=_environment(),
+                    start_new_session=True,  # a terminal's Ctrl-C is for the daemon
+                )  # fmt: skip
+            undo.pop_all()
+
+    def ask(self, request: list[Any], data: bytes, seconds: float) -> None:
+        """Begin one request of so many CPU seconds; ``frame`` gives the answers. Raises Died."""
+        if len(data) > LARGEST:
+            raise TooSlow(f"has more than {LARGEST:,} bytes; exclude it")
+        deed, *words = request
+        self._seconds, self._deadline = seconds, time.monotonic() + seconds * PATIENCE
+        try:
+            send_watched(self._pipe, self._watch, pack([deed, seconds, *words]), data)
+        except OSError:
+            raise self._ended() from None
+        except TooSlow:
+            raise Killed("the parser did not take the document; the machine may be short of memory") from None
+
+    def answer(self, most: int) -> dict[str, Any]:
+        """The next frame of JSON, of at most so many bytes. Raises Died, Stopped."""
+        found: dict[str, Any] = json.loads(self.frame(most))
+        if found.pop("last", False):
+            self.end()
+        return found
+
+    def frame(self, most: int) -> bytes:
+        """Raises Died, Stopped: soon after the deadline or the stop, whatever the child does."""
+        try:
+            return receive(self._pipe, most, self._watch)
+        except Oversized as error:
+            self.end()
+            raise Died(f"the parser said too much ({error}); exclude it") from None
+        except (EOFError, OSError):
+            raise self._ended() from None
+
+    def _watch(self) -> None:
+        if self._stopped.is_set():
+            self.end()
+            raise Stopped
+        if time.monotonic() > self._deadline:
+            self.end()
+            raise self._too_slow()
+
+    def kill(self) -> None:
+        """From any thread: who waits for it gets Stopped, if that is why."""
+        self._child.kill()
+
+    def end(self) -> None:
+        self.over = True
+        self._pipe.close()
+        self._said.close()
+        self._child.kill()
+        self._child.wait()
+
+    def _ended(self) -> Died:
+        """Why the child is no more. Raises Stopped."""
+        if self._stopped.is_set():
+            self.end()
+            raise Stopped
+        try:
+            status = self._child.wait(5)
+        except subprocess.TimeoutExpired:
+            status = -signal.SIGKILL
+        said = _last_line(self._said)
+        self.end()
+        if status in (OUT_OF_MEMORY, -signal.SIGABRT):  # native code that gets no memory aborts
+            sure = "" if status == OUT_OF_MEMORY else "crashed (SIGABRT), most likely because it "
+            most = f"{self._limits.memory / 1e9:g} GB of memory"
+            return Died(f"{sure}needed more than {most}; raise parsing.memory, or exclude it")
+        if status in (-signal.SIGXCPU, -signal.SIGALRM):
+            return self._too_slow()
+        if status == -signal.SIGKILL:
+            return Killed("the parser was killed: the machine may be short of memory")
+        what = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        return Died(f"the parser crashed ({what}{f': {said}' if said else ''}); exclude it")
+
+    def _too_slow(self) -> TooSlow:
+        return TooSlow(f"took more than {self._seconds:g} s; raise parsing.seconds, or exclude it")
+
+
+def _unstartable(error: OSError) -> str:
+    said = "the process that reads binary formats can't be started"
+    if error.errno == errno.ENOENT and error.filename is None:  # tempfile found none
+        return f"{said}: {error.strerror}; make room on their disks, or set TMPDIR to a folder to write in"
+    return f"{said}: {describe(error)}"
+
+
+@cache
+def _plugin_folders() -> list[str]:
+    """Where installed parsers lie, be it beside the search path: the child may read nothing else."""
+    tops = {"ingestor", *(entry.module.partition(".")[0] for entry in entry_points(group="ingestor.parsers"))}
+    found: list[str] = []
+    for spec in filter(None, map(find_spec, sorted(tops))):
+        found += spec.submodule_search_locations or filter(None, [spec.origin])
+    return found
+
+
+def _environment() -> dict[str, str]:
+    """What Python needs to start, and no secrets. One thread is enough to load numpy."""
+    kept = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith("LC_")}
+    return {**kept, "OPENBLAS_NUM_THREADS": "1"}
+
+
+def _last_line(file: IO[bytes]) -> str:
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - 500))
+    lines = file.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,150 @@
+"""What a confined process does: parse one document, or open one container, at a time.
+
+A request is a frame of JSON and a frame with the bytes. The answer is a frame of JSON. The members of a
+container come before it, in batches: a frame of JSON that describes them and a frame with their bytes.
+"""
+
+import math
+import os
+import resource
+import signal
+import socket
+import time
+import traceback
+from collections.abc import Iterable
+from dataclasses import astuple
+from functools import cache
+from json import loads
+from typing import Any
+
+from ingestor.archives.members import Broken, Found
+from ingestor.model import Blob, Document
+from ingestor.ports import BadDocument, Parser
+from ingestor.registry import find
+from ingestor.sandbox.wire import (
+    BATCH,
+    CROWD,
+    DOCUMENT,
+    OUT_OF_MEMORY,
+    PATIENCE,
+    encode,
+    pack,
+    send,
+    take,
+)
+
+_DOCUMENTS = 200  # and this process has done its part: what libraries leak ends with it
+_TEXT = 100_000_000  # characters
+_SAID = 10_000  # characters of a reason, or of a traceback
+
+
+def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
+    """Answer until it has parsed enough, or was asked for too much, or the parent is gone.
+
+    ``layers``: of the confinement, for the parent to know.
+    """
+    try:
+        _serve(pipe, memory, layers)
+    except EOFError:
+        pass
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+
+
+def _serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
+    stream = pipe.makefile("rb")
+    send(pipe, pack(layers))
+    parsed = 0
+    while True:
+        request, data = loads(take(stream)), take(stream)
+        deed, seconds, *words = request
+        parsed += deed == "parse"
+        _allow(seconds)
+        answer = _answer(pipe, deed, words, data)
+        signal.alarm(0)
+        last = parsed == _DOCUMENTS or _held() > memory // 4
+        packed = pack({**answer, "last": last})
+        if len(packed) > DOCUMENT:
+            bad = f"gives more than {DOCUMENT:,} bytes; exclude it, or split it"
+            packed = pack({"bad": bad, "last": last})
+        send(pipe, packed)
+        del request, data, answer, packed
+        if last:
+            return
+
+
+def _allow(seconds: float) -> None:
+    """So much CPU time from now on, and an end even when the parent is gone and this hangs."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
+    signal.alarm(math.ceil(seconds * PATIENCE) + 10)
+
+
+def _answer(pipe: socket.socket, deed: str, words: list[Any], data: bytes) -> dict[str, object]:
+    try:
+        return _parsed(words, data) if deed == "parse" else _opened(pipe, words, data)
+    except BadDocument as bad:
+        return {"bad": str(bad)[:_SAID]}
+    except RecursionError:
+        return {"bad": "is nested too deeply; exclude it"}
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+    except Exception as error:  # noqa: BLE001 - a defect of the parser: the parent says so
+        said = f"{type(error).__name__}: {error}"
+        return {"defect": said[:_SAID], "trace": traceback.format_exc()[-_SAID:]}
+
+
+def _parsed(words: list[Any], data: bytes) -> dict[str, object]:
+    kind, options, name, content_type = words
+    document: Document = _parser(kind, options).parse(Blob(data, name, content_type))
+    if len(document.text) > _TEXT:
+        raise BadDocument(f"gives more than {_TEXT:,} characters of text; exclude it, or split it")
+    return {"document": encode(document)}
+
+
+@cache
+def _parser(kind: str, options: str) -> Parser:
+    plugin = find("parsers", kind)
+    parser: Parser = plugin.build(plugin.options.model_validate_json(options))
+    return parser
+
+
+def _opened(pipe: socket.socket, words: list[Any], data: bytes) -> dict[str, object]:
+    from ingestor.archives.unpack import unpack  # most processes open nothing
+
+    name, content_type, archives = words
+    _send_all(pipe, unpack(Blob(data, name, content_type), archives))
+    return {"opened": True}
+
+
+def _send_all(pipe: socket.socket, members: Iterable[Found | Broken]) -> None:
+    batch: list[bytes] = []
+    content: list[bytes] = []
+    size = 0
+    for one in members:
+        row = pack([one.name, one.reason] if isinstance(one, Broken) else astuple(one.member))
+        if len(row) > BATCH:
+            raise BadDocument("a name in it is too long; exclude it")
+        batch.append(row)
+        content.append(b"" if isinstance(one, Broken) else one.data)
+        size += len(row) + len(content[-1])
+        if size >= BATCH or len(batch) >= CROWD:
+            _send(pipe, batch, content)
+            batch, content, size = [], [], 0
+    _send(pipe, batch, content)
+
+
+def _send(pipe: socket.socket, batch: list[bytes], content: list[bytes]) -> None:
+    send(pipe, b'{"members":[' + b",".join(batch) + b"]}", b"".join(content))
+
+
+def _held() -> int:
+    """Bytes of memory that this process holds now; 0 where the system does not tell.
+
+    Not ru_maxrss: that begins with what the parent held when it started us.
+    """
+    try:
+        with open("/proc/self/statm") as told:
+            return int(told.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0

@@ -1,0 +1,1 @@
+"""Where to cut by meaning: exact mathematics on integers. Pure."""

@@ -1,0 +1,131 @@
+"""Change points: the cuts of least scatter inside the chunks, under a penalty for every chunk. Pure.
+
+Kernel change-point detection with a linear kernel [Harchaoui & Cappé 2007; Arlot, Celisse & Harchaoui 2019],
+solved exactly by dynamic programming [as PELT does, Killick et al. 2012] under a greatest size. A unit i of
+the text has a unit vector x_i, smoothed with its neighbours', and k_i tokens. A chunk of K tokens costs its
+token-weighted scatter, sum of k_i |x_i|^2 - |sum of k_i x_i|^2 / K, plus the penalty. All in integers.
+
+The penalty decides how large chunks are. It is taken from a geometric grid; its place there is the *level*. A
+document contributes to its collection [its tokens, its chunks at level 0, at level 1, ...]: these add up in
+any order and subtract again, and no count grows from one level to the next. The collection's level is that at
+which its mean chunk is nearest to the target: a function of the set of documents alone. A document is due
+again only when the level leaves the range of levels that cut it as it is cut.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ingestor.model import Sums
+from ingestor.segmentation.cluster import Cuts, walk_back
+from ingestor.segmentation.fixed_point import (
+    SCALE_BITS,
+    Fixed,
+    Integers,
+    lagged_products,
+    running_sums,
+    squares,
+    sums_within,
+    unit,
+)
+
+LEVELS = 225
+DOUBLING = 16  # levels in which the penalty doubles
+_LOWEST = -8  # log2 of the penalty at level 0
+_ONE = 30 << (2 * SCALE_BITS)  # the penalty 1 in the units of the scatter
+_NEVER = 1 << 61
+
+
+def penalties(*numbers: float) -> Integers:
+    """In the units of the scatter. 1 is what 30 tokens scatter whose vectors sum to nothing."""
+    return np.array([round(number * _ONE) for number in numbers], dtype=np.int64)
+
+
+def grid() -> Integers:
+    """The penalties of all levels."""
+    return penalties(*(2.0 ** (_LOWEST + level / DOUBLING) for level in range(LEVELS)))
+
+
+def smoothed(units: Fixed) -> Fixed:
+    """Each vector with half of either neighbour's added, of unit length again."""
+    total = 2 * units.astype(np.int64)
+    total[1:] += units[:-1]
+    total[:-1] += units[1:]
+    return unit(total)
+
+
+def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
+    """``[i, s - 1]``: the scatter of the s units that end with unit i, as far as they may make a chunk.
+
+    They may where they have at most ``most`` tokens together, and one unit always may. Shape (n, widest).
+    """
+    widest = _widest(tokens, most)
+    mass = running_sums(tokens, widest)
+    weighted = vectors * tokens[:, None]
+    square = sums_within(squares(weighted), 2 * lagged_products(weighted, widest - 1))
+    found = running_sums(squares(vectors) * tokens, widest) - square // mass
+    found[:, 1:][mass[:, 1:] > most] = _NEVER
+    return found
+
+
+def _widest(tokens: Integers, most: int) -> int:
+    """The greatest number of neighbours with at most ``most`` tokens together; 1 at least."""
+    sums = np.concatenate([[0], np.cumsum(tokens)])
+    first = np.searchsorted(sums, sums[1:] - most)
+    return max(1, int((np.arange(1, len(sums)) - first).max(initial=1)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solutions:
+    """The best cuts for each of several penalties."""
+
+    sizes: npt.NDArray[np.int32]  # [i, p]: the size of the last chunk of the first i + 1 units
+
+    def cuts(self, which: int) -> Cuts:
+        return walk_back(self.sizes[:, which].tolist())
+
+    def counts(self) -> Integers:
+        """How many chunks each penalty makes."""
+        units, several = self.sizes.shape
+        ends, counts = np.full(several, units), np.zeros(several, np.int64)
+        while (going := np.flatnonzero(ends)).size:
+            ends[going] -= self.sizes[ends[going] - 1, going]
+            counts[going] += 1
+        return counts
+
+
+def solve(costs: Integers, penalties: Integers) -> Solutions:
+    """The cuts of least total cost; of equal ones, those with the shorter last chunk, and so on backwards."""
+    units, widest = costs.shape
+    best = np.zeros((units + 1, len(penalties)), dtype=np.int64)
+    sizes = np.zeros((units, len(penalties)), dtype=np.int32)
+    for end in range(units):
+        totals = best[end::-1][:widest] + costs[end, : end + 1, None]
+        sizes[end] = totals.argmin(axis=0) + 1
+        best[end + 1] = totals.min(axis=0) + penalties
+    return Solutions(sizes)
+
+
+def contribution(tokens: Integers, solutions: Solutions) -> Sums:
+    """What one document, solved at every level, adds to its collection's state; shape (1 + LEVELS,)."""
+    return np.concatenate([[tokens.sum()], solutions.counts()])
+
+
+def level(total: Sums, target: int) -> int:
+    """The level at which the mean chunk is nearest to ``target`` tokens, in ratio; of two the lower."""
+    tokens, *counts = total.tolist()
+    above = next((at for at, count in enumerate(counts) if tokens >= target * count), LEVELS - 1)
+    below = max(above - 1, 0)
+    # tokens / (target * count) is at least 1 above and less below: compare the one with the other's inverse.
+    return below if target**2 * counts[below] * counts[above] <= tokens**2 and above else above
+
+
+def interval(solutions: Solutions, at: int) -> tuple[int, int]:
+    """The closed range of levels around this one that give the same cuts."""
+    cuts, low, high = solutions.cuts(at), at, at
+    while low > 0 and solutions.cuts(low - 1) == cuts:
+        low -= 1
+    while high < LEVELS - 1 and solutions.cuts(high + 1) == cuts:
+        high += 1
+    return low, high

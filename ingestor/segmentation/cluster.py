@@ -1,0 +1,172 @@
+"""Cluster state: the collection's mean similarity, kept exactly, and the cuts that follow from it. Pure.
+
+The method is ClusterSemanticChunker [Smith & Troynikov, "Evaluating Chunking Strategies for Retrieval",
+Chroma technical report, 2024]: a segment of s <= L consecutive pieces earns 2 (the sum of e_i . e_j over its
+pairs, less m for each pair), m being the mean of e_i . e_j over all pairs of the collection; the segmentation
+that earns most is taken. The report leaves open how to keep it up to date as documents come and go. Here:
+
+ - *State.* A document contributes [N, sum of |e_i|^2, sum of e_i] in integers (see segmentation/fixed_point.py). They add
+   up in any order, and subtract again, so the state is a function of the set of documents alone.
+ - *Value.* m = (|S|^2 - Q) / (N (N - 1)), an exact rational, taken down to a multiple of 2^-36.
+ - *Cuts.* Rewards are integers: with A = 2 (sum of products) and B = sum of s (s - 1), a segmentation earns
+   A 2^8 - M B. Equal totals are decided by a total order: the shorter last segment, then the one before it.
+ - *Interval.* Each segmentation is a straight line in M, so the best total is their upper envelope, convex,
+   and one segmentation stays best on a closed interval of integers: Newton steps from outside find it.
+
+The same cuts hold on all of the interval: strictly inside it today's line can't touch a rival's unless
+they are the same line, and among the segmentations of one line the order does not depend on M.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import add
+
+import numpy as np
+import numpy.typing as npt
+
+from ingestor.model import Sums
+from ingestor.segmentation.fixed_point import (
+    SCALE_BITS,
+    Fixed,
+    Integers,
+    lagged_products,
+    squares,
+    sums_within,
+)
+
+MEAN_BITS = 36  # the mean is a multiple of 2^-36
+FARTHEST = 1 << (MEAN_BITS + 1)  # beyond any mean of products of unit vectors
+_SHIFT = MEAN_BITS - 2 * SCALE_BITS
+_NEVER = -(1 << 62)
+_LARGEST = 1 << 25  # n L: the totals of all segmentations then fit in 64 bits
+
+Segment = tuple[int, int]  # pieces [first, end)
+Cuts = tuple[int, ...]  # the exclusive ends of the segments, ascending; the last is the number of pieces
+
+
+def contribution(pieces: Fixed) -> Sums:
+    """What one document adds to its collection's state; shape (2 + dimensions,)."""
+    return np.concatenate([[len(pieces), squares(pieces).sum()], pieces.sum(axis=0)])
+
+
+def mean(total: Sums) -> int:
+    """The mean product of two different pieces, in units of 2^-36, rounded down; 0 if there are no two."""
+    pieces, square = int(total[0]), int(total[1])
+    if pieces < 2:
+        return 0
+    length = sum(x * x for x in total[2:].tolist())  # exceeds 64 bits in a large collection
+    value: int = ((length - square) << _SHIFT) // (pieces * (pieces - 1))
+    return max(-FARTHEST, min(FARTHEST, value))
+
+
+def segments(cuts: Cuts) -> Iterator[Segment]:
+    return zip((0, *cuts), cuts, strict=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Programme:
+    """The dynamic programme of one document: O(n L) memory, and O(n L) time for each value of the mean.
+
+    ``gains[i, s - 1]``: A of the segment of s pieces that ends with piece i. ``allowed``: which segments may
+    be chosen; one piece alone always may.
+    """
+
+    gains: Integers
+    allowed: npt.NDArray[np.bool_]
+
+    def cuts(self, value: int) -> Cuts:
+        """The best segmentation at this mean."""
+        return walk_back(self._last_sizes(value))
+
+    def interval(self, value: int, cuts: Cuts) -> tuple[int, int]:
+        """The closed range of means at which ``cuts``, those of ``value``, are the best: all of it."""
+        if not cuts:
+            return -FARTHEST, FARTHEST
+        below, above = self._outer_bounds(value, cuts)
+        return self._edge(below, value, cuts), self._edge(above, value, cuts)
+
+    def _edge(self, bound: int, value: int, cuts: Cuts) -> int:
+        """The last mean from ``value`` towards ``bound`` that has these cuts; none beyond ``bound`` does."""
+        gain, pairs = self._line(cuts)
+        while (rival := self.cuts(bound)) != cuts:
+            assert bound != value, "these are not the cuts of value"
+            rival_gain, rival_pairs = self._line(rival)
+            # The two lines cross between value and bound; beyond the crossing the rival earns more.
+            rise, run = (gain - rival_gain) << _SHIFT, pairs - rival_pairs
+            if bound > value:
+                bound = max(value, min(rise // run, bound - 1))
+            else:
+                bound = min(value, max(-(-rise // run), bound + 1))
+        return bound
+
+    def _outer_bounds(self, value: int, cuts: Cuts) -> tuple[int, int]:
+        """Where ``cuts`` meets a first few rivals, so that Newton begins close by.
+
+        The rivals: ``cuts`` from a segment's end on, before it a segment of any size, then the best before.
+        """
+        ends, sizes = np.array(cuts)[:, None], np.arange(1, self.gains.shape[1] + 1)
+        gain, pairs = self._prefix_lines(value)
+        before = np.maximum(ends - sizes, 0)
+        rise = (gain[ends] - gain[before] - self.gains[ends[:, 0] - 1]) << _SHIFT
+        run = pairs[ends] - pairs[before] - sizes * (sizes - 1)
+        possible = (sizes <= ends) & self.allowed[ends[:, 0] - 1]
+        above, below = possible & (run > 0), possible & (run < 0)
+        return (
+            int(np.max(-(rise[below] // -run[below]), initial=-FARTHEST)),
+            int(np.min(rise[above] // run[above], initial=FARTHEST)),
+        )
+
+    def _prefix_lines(self, value: int) -> tuple[Integers, Integers]:
+        """A and B of the best segmentation of the first i pieces, i = 0..n."""
+        sizes = self._last_sizes(value)
+        gains = self.gains[np.arange(len(sizes)), np.array(sizes) - 1].tolist()
+        gain, pairs = [0], [0]
+        for end, (size, last) in enumerate(zip(sizes, gains, strict=True), start=1):
+            gain.append(gain[end - size] + last)
+            pairs.append(pairs[end - size] + size * (size - 1))
+        return np.array(gain), np.array(pairs)
+
+    def _line(self, cuts: Cuts) -> tuple[int, int]:
+        """A and B of a segmentation."""
+        ends = np.array(cuts)
+        sizes = np.diff(ends, prepend=0)
+        return int(self.gains[ends - 1, sizes - 1].sum()), int((sizes * (sizes - 1)).sum())
+
+    def _last_sizes(self, value: int) -> list[int]:
+        sizes = np.arange(1, self.gains.shape[1] + 1)
+        rewards = np.where(self.allowed, (self.gains << _SHIFT) - value * (sizes * (sizes - 1)), _NEVER)
+        return last_sizes(rewards.tolist())
+
+
+def programme(pieces: Fixed, longest: int, allowed: npt.NDArray[np.bool_] | None = None) -> Programme:
+    """``longest``: L, in pieces. ``allowed``: shape (n, at least L), all if None.
+
+    Raises ValueError for n L of 2^25 and more.
+    """
+    longest = max(1, min(longest, len(pieces)))
+    if len(pieces) * longest >= _LARGEST:
+        raise ValueError(f"{len(pieces)} pieces in chunks of up to {longest} are too many to compare")
+    gains = 2 * sums_within(np.zeros(len(pieces), dtype=np.int64), lagged_products(pieces, longest - 1))
+    return Programme(gains, np.ones(gains.shape, dtype=np.bool_) if allowed is None else allowed[:, :longest])
+
+
+def last_sizes(rewards: Sequence[Sequence[int]]) -> list[int]:
+    """The size of the last segment of the best segmentation of the first 1..n pieces.
+
+    Best is the greatest total reward; of equal ones, the shorter last segment, and so on backwards.
+    ``rewards[i][s - 1]`` is that of the segment of s pieces that ends with piece i.
+    """
+    best, sizes = [0], []
+    for row in rewards:
+        totals = list(map(add, best[: -len(row) - 1 : -1], row))
+        best.append(max(totals))
+        sizes.append(totals.index(best[-1]) + 1)
+    return sizes
+
+
+def walk_back(sizes: Sequence[int]) -> Cuts:
+    ends, end = [], len(sizes)
+    while end:
+        ends.append(end)
+        end -= sizes[end - 1]
+    return tuple(reversed(ends))

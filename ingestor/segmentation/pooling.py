@@ -1,0 +1,61 @@
+"""Vectors of chunks made without a second pass through the model, and the mixing of neighbours. Pure.
+
+All of it is integer arithmetic up to one rounding, coordinate by coordinate: the same vectors bit for bit on
+any machine, whatever the number of rows. They leave as embedders' vectors do: of unit length, in float16's
+precision.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ingestor.model import Vectors
+from ingestor.segmentation.cluster import Segment
+from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, directions, fixed
+
+_SHARES = 1024  # neighbours count in multiples of 1/1024
+
+
+def pooled(
+    units: Fixed, tokens: Integers, members: Sequence[Segment], besides: Integers | None = None
+) -> Vectors:
+    """The token-weighted mean of each chunk's units, scaled to unit length; one row a chunk.
+
+    ``members``: the units of each chunk, one or more. ``besides``: weighted vectors to be added, one row a
+    chunk. Where all cancel out, a chunk takes the vector of its last unit.
+    """
+    sums = weighted_sums(units, tokens, members)
+    if besides is not None:
+        sums += besides
+    return _rounded(sums, units[[end - 1 for _, end in members]])
+
+
+def weighted_sums(units: Fixed, tokens: Integers, members: Sequence[Segment]) -> Integers:
+    """One row of ``members``: the sum of its units' vectors, each times its tokens."""
+    sums = np.empty((len(members), units.shape[1]), np.int64)
+    for row, (first, end) in enumerate(members):
+        np.matmul(tokens[first:end], units[first:end], out=sums[row])
+    return sums
+
+
+def mix(vectors: Vectors, weight: float) -> Vectors:
+    """Each vector plus ``weight`` of its neighbours' and half as much of the next ones', at unit length.
+
+    Where they cancel out a row stays as it was.
+    """
+    if not weight:
+        return vectors
+    own, share = fixed(vectors), round(weight * _SHARES)
+    total = 2 * _SHARES * own  # 28 bits hold it, and what is added
+    for distance, part in ((1, 2 * share), (2, share)):
+        total[distance:] += part * own[:-distance]
+        total[:-distance] += part * own[distance:]
+    return _rounded(total, own)
+
+
+def _rounded(rows: Fixed | Integers, otherwise: Fixed) -> Vectors:
+    rounded = np.empty(rows.shape, np.float32)
+    for part in blocks(len(rows)):
+        found = np.where(rows[part].any(axis=1, keepdims=True), rows[part], otherwise[part])
+        rounded[part] = directions(found).astype(np.float16)
+    return rounded

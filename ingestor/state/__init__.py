@@ -1,0 +1,1 @@
+"""Files of our own: the journal, the cache, the lock."""

@@ -1,0 +1,299 @@
+"""A disposable SQLite file of what is costly to get again: vectors, parsed documents, models' answers.
+
+Nothing here is the truth. A damaged or foreign file is thrown away and begun anew; a full disk or a locked
+file makes it forgetful, not an error. Any thread may call any method, and several processes may share the
+file. A vector comes back bit for bit: kept as float16 where that loses nothing (as with the built-in
+embedders), else as float32. A row whose checksum is wrong counts as missing (see state/cache_rows.py).
+"""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from time import time
+from typing import TypeVar
+
+from ingestor.model import Digest, Fingerprint, Vectors
+from ingestor.state.cache_rows import (
+    ANSWERS,
+    DOCUMENTS,
+    NONE_YET,
+    TABLES,
+    VECTORS,
+    Content,
+    Key,
+    Table,
+    Vector,
+    checksum,
+    packed,
+    sound_before,
+    unpacked,
+    vector_key,
+)
+
+T = TypeVar("T")
+_Aged = tuple[int, Content]  # the day of last use, and what was kept
+
+_log = logging.getLogger(__name__)
+_MARK = (0x16E57C4E, 1)  # application_id, and the version of the schema
+_MEMORY = 64 * 2**20  # bytes, where no file can be had
+_READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
+_LONG_AGO = -1  # a day
+_ROWS = {"documents": 20, "vectors": 500, "answers": 500}  # forgotten at a time
+_SCHEMA = (
+    """CREATE TABLE vectors (
+        embedder BLOB NOT NULL, digest BLOB NOT NULL, used INTEGER NOT NULL, width INTEGER NOT NULL,
+        checksum INTEGER NOT NULL, vector BLOB NOT NULL, PRIMARY KEY (embedder, digest))""",
+    "CREATE INDEX vectors_by_use ON vectors (used)",
+    "CREATE TABLE answers (key TEXT PRIMARY KEY, used INTEGER NOT NULL, text TEXT NOT NULL)",
+    "CREATE INDEX answers_by_use ON answers (used)",
+    f"PRAGMA application_id = {_MARK[0]}",
+    f"PRAGMA user_version = {_MARK[1]}",
+)
+_DOCUMENTS = (  # came later than the rest, and without them a file is as good
+    """CREATE TABLE IF NOT EXISTS documents (
+        item BLOB PRIMARY KEY, used INTEGER NOT NULL, stamp TEXT NOT NULL, data BLOB NOT NULL)""",
+    "CREATE INDEX IF NOT EXISTS documents_by_use ON documents (used)",
+)
+_HAS_CHECKSUM = "SELECT 1 FROM pragma_table_info(?) WHERE name = 'checksum'"
+_ADD_CHECKSUM = f"ALTER TABLE {{table}} ADD COLUMN checksum INTEGER NOT NULL DEFAULT {NONE_YET}"
+_OLDEST = "SELECT min(used) FROM {table}"
+_FORGET = "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER BY used LIMIT ?)"
+
+
+class VectorCache:
+    """``max_bytes`` bounds the file; the least recently used go first, by the day of their last use."""
+
+    def __init__(self, path: Path, max_bytes: int, clock: Callable[[], float] = time) -> None:
+        self._path, self._max_bytes, self._clock = path, max_bytes, clock
+        self._lock = Lock()
+        self._said: set[str] = set()
+        self._db = self._open(_connect)
+        if self._shrink():
+            self._attempt(_give_back, None)
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def get(self, embedder: Fingerprint, digests: Sequence[Digest]) -> dict[Digest, Vector]:
+        """Cached vectors by digest; missing digests are absent."""
+        keys = {vector_key(embedder, digest): digest for digest in digests}
+        return {keys[key]: unpacked(content) for key, content in self._get(VECTORS, list(keys)).items()}
+
+    def put(self, embedder: Fingerprint, digests: Sequence[Digest], vectors: Vectors) -> None:
+        pairs = zip(digests, vectors, strict=True)
+        self._put(VECTORS, [(vector_key(embedder, digest), packed(vector)) for digest, vector in pairs])
+
+    def get_answer(self, key: str) -> str | None:
+        found = self._get(ANSWERS, [(key,)])
+        return found[(key,)][0] if found else None
+
+    def put_answer(self, key: str, text: str) -> None:
+        self._put(ANSWERS, [((key,), (text,))])
+
+    def get_document(self, item: Digest) -> tuple[str, bytes] | None:
+        """What ``put_document`` was given last."""
+        for stamp, data in self._get(DOCUMENTS, [(bytes.fromhex(item),)]).values():
+            return stamp, data
+        return None
+
+    def put_document(self, item: Digest, stamp: str, data: bytes) -> None:
+        """``stamp``: of the state that it is of; one state an item is kept."""
+        self._put(DOCUMENTS, [((bytes.fromhex(item),), (stamp, data))])
+
+    def drop_document(self, item: Digest) -> None:
+        if self._attempt(lambda db: _has_document(db, item), False, _READ):
+            self._touch(DOCUMENTS.drop, [(bytes.fromhex(item),)])
+
+    def _get(self, table: Table, keys: Sequence[Key]) -> dict[Key, Content]:
+        """The content of rows that are there and sound."""
+        nothing: dict[Key, _Aged] = {}
+        found = self._attempt(lambda db: _found(db, table, keys), nothing, _READ)
+        stale = [(key, content) for key, (used, content) in found.items() if used < self._today]
+        self._touch(table.touch, [(self._today, checksum(key, content), *key) for key, content in stale])
+        return {key: content for key, (_, content) in found.items()}
+
+    def _put(self, table: Table, rows: Iterable[tuple[Key, Content]]) -> None:
+        whole = [(*key, *content, self._today, checksum(key, content)) for key, content in rows]
+        self._attempt(lambda db: db.executemany(table.put, whole), None)
+        self._shrink()
+
+    def move_documents(self, moves: Sequence[tuple[Digest, Digest]]) -> None:
+        """From one item to another. Written again, since a checksum covers its row's key."""
+        for old, new in moves:
+            if (kept := self.get_document(old)) is not None:
+                self.put_document(new, *kept)
+                self.drop_document(old)
+
+    @property
+    def _today(self) -> int:
+        return int(self._clock() // 86_400)
+
+    def _touch(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        if rows:
+            self._attempt(lambda db: db.executemany(statement, rows), None)
+
+    def _shrink(self) -> bool:
+        """Whether it was too large. A tenth is freed at once, so that it is not too large again at once."""
+        goal = self._max_bytes * 9 // 10
+        too_large = self._attempt(_size, 0, _READ) > self._max_bytes
+        while too_large and self._attempt(lambda db: _size(db) > goal and _forget(db), False):
+            pass
+        return too_large
+
+    def _attempt(self, work: Callable[[sqlite3.Connection], T], otherwise: T, begin: str = _WRITE) -> T:
+        """In one transaction; ``otherwise`` where the file does not let it."""
+        with self._lock:
+            try:
+                with _transaction(self._db, begin):
+                    return work(self._db)
+            except sqlite3.OperationalError as error:
+                self._say(f"the cache {self._path} can't be used now: {error}")
+            except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+                if not _damaged(error):
+                    raise
+                self._say(f"the cache {self._path} is damaged: {error}")
+                self._db.close()
+                self._db = self._open(_renewed)
+            return otherwise
+
+    def _open(self, connect: Callable[[Path], sqlite3.Connection]) -> sqlite3.Connection:
+        try:
+            return connect(self._path)
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            self._say(f"the cache {self._path} can't be opened: {error}")
+            if _damaged(error) and connect is not _renewed:
+                return self._open(_renewed)
+        self._say("cached vectors are kept in memory only, until the next start")
+        self._max_bytes = min(self._max_bytes, _MEMORY)
+        return _connect(":memory:")
+
+    def _say(self, message: str) -> None:
+        if message not in self._said:
+            self._said.add(message)
+            _log.warning(message)
+
+
+class _Foreign(sqlite3.DatabaseError):
+    """A sound SQLite file, but not ours, or of another version."""
+
+
+def _connect(path: Path | str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        with _transaction(db, _WRITE):
+            _prepare(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _renewed(path: Path) -> sqlite3.Connection:
+    _log.warning("the cache %s is thrown away and begun anew", path)
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return _connect(path)
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+        for statement in _SCHEMA:
+            db.execute(statement)
+    elif (_number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")) != _MARK:
+        raise _Foreign("it is not a cache of this version")
+    for statement in _DOCUMENTS:
+        db.execute(statement)
+    for table in (ANSWERS, DOCUMENTS):
+        if not db.execute(_HAS_CHECKSUM, (table.name,)).fetchone():
+            db.execute(_ADD_CHECKSUM.format(table=table.name))
+    try:
+        for table in TABLES:
+            db.execute(table.outline)
+    except sqlite3.OperationalError as error:
+        raise _Foreign(str(error)) from error
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
+    db.execute(begin)
+    try:
+        yield
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _damaged(error: Exception) -> bool:
+    """UnicodeDecodeError is what Python makes of an error message that quotes a damaged page."""
+    name = getattr(error, "sqlite_errorname", "")
+    told = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    return told or isinstance(error, _Foreign | UnicodeDecodeError)
+
+
+def _size(db: sqlite3.Connection) -> int:
+    """Bytes in use."""
+    pages = _number(db, "PRAGMA page_count") - _number(db, "PRAGMA freelist_count")
+    return pages * _number(db, "PRAGMA page_size")
+
+
+def _number(db: sqlite3.Connection, query: str) -> int:
+    return int(db.execute(query).fetchone()[0])
+
+
+def _forget(db: sqlite3.Connection) -> bool:
+    """Drop some of what was used longest ago, answers, which cost money, last. False: none is left."""
+    oldest = [
+        (table == "answers", used, table)
+        for table in _ROWS
+        for (used,) in db.execute(_OLDEST.format(table=table))
+        if used is not None
+    ]
+    for _, _, table in sorted(oldest)[:1]:
+        db.execute(_FORGET.format(table=table), (_ROWS[table],))
+    return bool(oldest)
+
+
+def _give_back(db: sqlite3.Connection) -> None:
+    """Cut the free pages off the file; one execution frees one page."""
+    for _ in range(_number(db, "PRAGMA freelist_count")):
+        db.execute("PRAGMA incremental_vacuum")
+
+
+def _has_document(db: sqlite3.Connection, item: Digest) -> bool:
+    return db.execute("SELECT 1 FROM documents WHERE item = ?", (bytes.fromhex(item),)).fetchone() is not None
+
+
+def _found(db: sqlite3.Connection, table: Table, keys: Iterable[Key]) -> dict[Key, _Aged]:
+    """Those that are there and sound."""
+    query = table.find
+    rows = ((key, db.execute(query, key).fetchone()) for key in keys)
+    return {key: aged for key, row in rows if row and (aged := _aged(db, table, key, *row))}
+
+
+def _aged(
+    db: sqlite3.Connection, table: Table, key: Key, row: int, used: object, found: object, *content: object
+) -> _Aged | None:
+    """None where the row is damaged: a damaged page that SQLite did not notice can hold anything.
+
+    A row of an earlier version is taken to be old, so that its use renews its checksum.
+    """
+    if not isinstance(used, int):
+        return None
+    if found == checksum(key, content):
+        return used, content
+    if sound_before(found, content) and _owns(db, table, row, key):
+        return _LONG_AGO, content
+    return None
+
+
+def _owns(db: sqlite3.Connection, table: Table, row: int, key: Key) -> bool:
+    """Whether it stands in the row itself that it is of this key."""
+    return bool(db.execute(table.own_key, (row,)).fetchone() == key)

@@ -1,0 +1,141 @@
+"""The journal's table of editions: which collections of Chroma serve readers under one name, in turn.
+
+Roles change here first, each time in one transaction; Chroma's names follow (see engine/collection_names.py), so that a crash
+between the two is mended by looking at the roles.
+"""
+
+from collections.abc import Collection, Sequence
+
+from ingestor.model import CollectionName, SourceName
+from ingestor.state.journal import Journal
+from ingestor.state.rows import Edition, Role
+
+_COLUMNS = "name, serves, role, choices, since, uuid, embedder"
+
+
+class Editions:
+    """Every method is one transaction."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def all(self) -> list[Edition]:
+        found = self._journal.select(f"SELECT {_COLUMNS} FROM collections ORDER BY name")
+        return [Edition(*row) for row in found]
+
+    def of(self, serves: CollectionName, *roles: Role) -> list[Edition]:
+        return [
+            edition
+            for edition in self.all()
+            if edition.serves == serves and (not roles or edition.role in roles)
+        ]
+
+    def named(self, name: CollectionName) -> Edition:
+        return next((edition for edition in self.all() if edition.name == name), Edition(name, name))
+
+    def live(self, serves: CollectionName) -> Edition:
+        """The one that readers see, or the first to be."""
+        return next(iter(self.of(serves, "live")), Edition(serves, serves))
+
+    def build(
+        self, serves: CollectionName, choices: str, now: float, others: Collection[str] = ()
+    ) -> Edition:
+        """Begin another one beside it, under a name that is not among those of ``others``."""
+        taken = {edition.name for edition in self.all()} | set(others)
+        number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
+        made = Edition(CollectionName(f"{serves}--{number}"), serves, "building", choices, now)
+        with self._journal.transaction() as db:
+            db.execute(
+                "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)",
+                (made.name, made.serves, made.role, made.choices, made.since),
+            )
+        return made
+
+    def choose(self, name: CollectionName, serves: CollectionName, choices: str) -> None:
+        """What its documents are made by from now on."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO collections (name, serves, choices) VALUES (?, ?, ?)
+                   ON CONFLICT DO UPDATE SET choices = excluded.choices""",
+                (name, serves, choices),
+            )
+
+    def become(self, now: float, *roles: tuple[CollectionName, Role]) -> None:
+        """Change roles, all at once."""
+        with self._journal.transaction() as db:
+            db.executemany(
+                "UPDATE collections SET role = ?, since = ? WHERE name = ?",
+                [(role, now, name) for name, role in roles],
+            )
+
+    def forget(self, name: CollectionName) -> None:
+        """It is deleted in Chroma: nothing is left to know of it."""
+        with self._journal.transaction() as db:
+            mine = "(SELECT id FROM documents WHERE collection = ?)"
+            db.execute(f"DELETE FROM records WHERE document IN {mine}", (name,))
+            for table in ("documents", "statistics"):
+                db.execute(f"DELETE FROM {table} WHERE collection = ?", (name,))
+            db.execute("DELETE FROM collections WHERE name = ?", (name,))
+
+    def note_reach(self, name: CollectionName, reason: str | None) -> None:
+        """Why a search misses too many of its records; None: it does not."""
+        if (self._journal.get(f"reach:{name}") or None) != reason:
+            self._journal.set(f"reach:{name}", reason or "")
+
+    def reach(self, name: CollectionName) -> str | None:
+        return self._journal.get(f"reach:{name}") or None
+
+    def obstacle(self, building: CollectionName, live: CollectionName) -> str | None:
+        """Why readers would miss something, or see something old, if the one took the other's place now.
+
+        None: nothing is in the way; "": it is only unfinished. A document that failed five times is in the
+        way only if readers have records of it.
+        """
+        due = """
+            SELECT new.key, new.attempts, new.reason FROM documents AS new
+            WHERE +new.collection = ? AND NOT new.quarantined AND new.wanted_version IS NOT NULL
+                AND (new.done_version IS NOT new.wanted_version OR new.done_recipe IS NOT new.wanted_recipe)
+                AND (new.attempts < 5 OR EXISTS (
+                    SELECT 1 FROM documents AS old JOIN records ON records.document = old.id
+                    WHERE old.collection = ? AND old.source = new.source AND old.key = new.key))
+            ORDER BY new.attempts LIMIT 1"""
+        missing = """
+            SELECT old.source FROM documents AS old
+            WHERE old.collection = ? AND old.wanted_version IS NOT NULL AND NOT EXISTS (
+                    SELECT 1 FROM documents AS new WHERE new.source = old.source AND new.key = old.key
+                        AND new.collection = ? AND new.wanted_version IS NOT NULL) LIMIT 1"""
+        select = self._journal.select
+        for key, attempts, reason in select(due, (building, live)):
+            return f"{key}: {reason}; it is tried again" if attempts else ""
+        for (source,) in select(missing, (live, building)):
+            return f"it lacks documents of {source}; if that source left the config, run: ingestor apply"
+        return None
+
+    def lost(self, building: CollectionName, live: CollectionName) -> list[tuple[SourceName, int, int, str]]:
+        """By source: documents of ``live`` that ``building`` cannot have, of how many, and why one."""
+        had = "EXISTS (SELECT 1 FROM records WHERE records.document = old.id)"
+        lost = f"""
+            SELECT new.source, COUNT(*), MIN(new.key || ': ' || new.reason)
+            FROM documents AS new JOIN documents AS old
+                ON old.collection = ? AND old.source = new.source AND old.key = new.key AND {had}
+            WHERE new.collection = ? AND new.quarantined AND new.wanted_version IS NOT NULL
+            GROUP BY new.source"""
+        of = f"SELECT COUNT(*) FROM documents AS old WHERE collection = ? AND source = ? AND {had}"
+        select = self._journal.select
+        return [
+            (source, count, int(select(of, (live, source))[0][0]), example or "")
+            for source, count, example in select(lost, (live, building))
+        ]
+
+    def records_of(self, name: CollectionName, sources: Sequence[str]) -> int:
+        """How many records those sources have in it."""
+        marks = ", ".join("?" * len(sources))
+        query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
+                    WHERE collection = ? AND source IN ({marks})"""
+        return int(self._journal.select(query, (name, *sources))[0][0])
+
+    def bytes_of(self, name: CollectionName, sources: Sequence[str]) -> int:
+        """How large the documents of those sources are."""
+        marks = ", ".join("?" * len(sources))
+        query = f"SELECT SUM(size) FROM documents WHERE collection = ? AND source IN ({marks})"
+        return int(self._journal.select(query, (name, *sources))[0][0] or 0)

@@ -1,0 +1,77 @@
+"""What the journal knows of a document's records: the statements behind intending, settling and removing.
+
+Every function belongs in a transaction of the journal's.
+"""
+
+import sqlite3
+
+from ingestor.core.decisions import Failure
+from ingestor.model import Known, Sums
+from ingestor.state.rows import Receipt, pack, unpack
+
+
+def known_of(db: sqlite3.Connection, document: int) -> tuple[Known, ...]:
+    query = """SELECT slot, text_key, vector_key, meta_key, unsure, vector_digest FROM records
+               WHERE document = ? ORDER BY slot"""
+    return tuple(
+        Known(row[0], row[1], row[2], row[3], bool(row[4]), row[5]) for row in db.execute(query, (document,))
+    )
+
+
+def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
+    """The new document is the vanished one under another name: one row, the old id, the new wishes."""
+    columns = "source, key, wanted_version, uri, size, modified, extra, attempts, retry_at, quarantined"
+    wishes = db.execute(f"SELECT {columns} FROM documents WHERE id = ?", (row,)).fetchone()
+    if wishes is None:  # adopted already: its batch failed after the intents, and is written one by one
+        return
+    db.execute("DELETE FROM documents WHERE id = ?", (row,))
+    assigned = ", ".join(f"{column.strip()} = ?" for column in columns.split(","))
+    db.execute(f"UPDATE documents SET {assigned} WHERE id = ?", (*wishes, predecessor))
+
+
+def write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None:
+    add_sums(db, receipt.row, receipt.statistic, receipt.sums)
+    lo, hi = receipt.interval or (None, None)
+    failure = receipt.failure or Failure("", 0, 0, quarantined=False)
+    db.execute(
+        """UPDATE documents SET done_version = ?, done_recipe = ?, wanted_recipe = ?, facts = ?, digest = ?,
+               parser = ?, lo = ?, hi = ?, attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
+           WHERE id = ?""",
+        (receipt.version, receipt.recipe, wanted_recipe, receipt.facts, receipt.digest, receipt.parser,
+         lo, hi, failure.attempts, failure.retry_at, failure.reason or None, failure.detail,
+         failure.quarantined, receipt.row),
+    )  # fmt: skip
+    db.execute("DELETE FROM records WHERE document = ?", (receipt.row,))
+    db.executemany(
+        """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure, vector_digest)
+           VALUES (?, ?, ?, ?, ?, 0, ?)""",
+        (
+            (receipt.row, k.slot, k.text_key, k.vector_key, k.meta_key, k.vector_digest)
+            for k in receipt.records
+        ),
+    )
+
+
+def add_sums(db: sqlite3.Connection, row: int, statistic: str | None, sums: Sums | None) -> None:
+    """Replace the document's contribution to its collection's statistic; integers, so order is nothing."""
+    found = db.execute("SELECT collection, statistic, sums FROM documents WHERE id = ?", (row,)).fetchone()
+    if found is None:
+        return
+    collection, old_statistic, old_sums = found
+    if old_sums is not None:
+        _accumulate(db, collection, old_statistic, -unpack(old_sums), -1)
+    if statistic is not None and sums is not None:
+        _accumulate(db, collection, statistic, sums, 1)
+    packed = None if sums is None else pack(sums)
+    db.execute("UPDATE documents SET statistic = ?, sums = ? WHERE id = ?", (statistic, packed, row))
+
+
+def _accumulate(db: sqlite3.Connection, collection: str, statistic: str, sums: Sums, documents: int) -> None:
+    query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ?"
+    found = db.execute(query, (collection, statistic)).fetchone()
+    total = sums if found is None else unpack(found[0]) + sums
+    db.execute(
+        """INSERT INTO statistics (collection, statistic, documents, sums) VALUES (?, ?, ?, ?)
+           ON CONFLICT DO UPDATE SET documents = documents + excluded.documents, sums = excluded.sums""",
+        (collection, statistic, documents, pack(total)),
+    )

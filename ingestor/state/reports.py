@@ -1,0 +1,97 @@
+"""What people and readers are told of the journal: counts and failures."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from ingestor.model import CollectionName
+from ingestor.state.journal import Journal
+from ingestor.state.rows import IN_FORCE, LIVE, STATE, UNSETTLED, UNSUPPORTED
+
+_ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # of a name, as in photo.png
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A document. ``state``: settled, due, waiting (for another try), quarantined or unsupported."""
+
+    source: str
+    document: str
+    document_id: str
+    collection: str
+    records: int
+    settled: bool
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Documents of one source and one ending of names that no parser reads; ``reason`` is that of one."""
+
+    source: str
+    kind: str  # as in .png
+    documents: int
+    reason: str
+
+
+def _shown(state: str) -> str:
+    """What is gone from its source is due to go."""
+    return "due" if state == "gone" else state
+
+
+class Reports:
+    """Each method is one query."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def counts(self) -> list[tuple[str, str, str, int]]:
+        """(source, collection, state, documents), with the states of rows.STATE."""
+        query = f"""SELECT source, collection, {STATE} AS state, COUNT(*) FROM documents
+                    WHERE {IN_FORCE} GROUP BY source, collection, state"""
+        return self._journal.select(query)
+
+    def documents(self, source: str | None = None) -> list[Listed]:
+        """Of one source, or of all, as readers see them."""
+        query = f"""SELECT source, key, document_id, collection,
+                        (SELECT COUNT(*) FROM records WHERE document = id), {STATE}
+                    FROM documents WHERE {LIVE} AND source = COALESCE(?, source) ORDER BY source, key"""
+        return [
+            Listed(name, key, id_, collection, records, state == "settled", _shown(state))
+            for name, key, id_, collection, records, state in self._journal.select(query, (source,))
+        ]
+
+    def skipped(self) -> list[Skipped]:
+        """What no parser reads, by source and kind, those that are most first."""
+        query = f"""SELECT source, key, reason FROM documents WHERE {LIVE} AND {UNSUPPORTED}
+                    AND wanted_version IS NOT NULL"""
+        counts, reasons = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
+        for source, key, reason in self._journal.select(query):
+            ending = _ENDING.search(key.lower())
+            kind = source, ending[0] if ending is not None else "without an ending"
+            counts[kind] += 1
+            reasons.setdefault(kind, reason)
+        return [Skipped(*kind, number, reasons[kind]) for kind, number in counts.most_common()]
+
+    def failures(self) -> list[tuple[str, str, str, int, float, bool, str | None]]:
+        """(source, key, reason, attempts, retry_at, quarantined, detail) of what failed."""
+        query = f"""SELECT source, key, reason, attempts, retry_at, quarantined, detail FROM documents
+                    WHERE reason IS NOT NULL AND NOT {UNSUPPORTED} AND {LIVE} ORDER BY source, key"""
+        return [(*row[:5], bool(row[5]), row[6]) for row in self._journal.select(query)]
+
+    def due(self) -> int:
+        """Number of documents that are not settled, without quarantined ones."""
+        query = f"""SELECT (SELECT COUNT(*) FROM documents
+                            WHERE {UNSETTLED} AND wanted_version IS NOT NULL AND {IN_FORCE})
+                         + (SELECT COUNT(*) FROM documents WHERE wanted_version IS NULL AND {IN_FORCE})"""
+        return int(self._journal.select(query)[0][0])
+
+    def records(self, collection: CollectionName) -> int:
+        query = "SELECT COUNT(*) FROM records JOIN documents ON id = document WHERE collection = ?"
+        return int(self._journal.select(query, (collection,))[0][0])
+
+    def sure(self, collection: CollectionName) -> int:
+        """Those of the records that are known to be in Chroma."""
+        query = """SELECT COUNT(*) FROM records JOIN documents ON id = document
+                   WHERE collection = ? AND NOT unsure"""
+        return int(self._journal.select(query, (collection,))[0][0])

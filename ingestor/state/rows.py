@@ -1,0 +1,180 @@
+"""The journal's rows as frozen values, and how they are packed into columns. Pure."""
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ingestor.core.decisions import Failure
+from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName, Sums
+
+Feed = tuple[SourceName, CollectionName]  # the documents of one source in one edition of a collection
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One document's row. ``item`` is None when its source no longer has it."""
+
+    row: int
+    document_id: DocumentId
+    source: SourceName
+    collection: CollectionName
+    key: str
+    item: Item | None
+    done_version: str | None
+    done_recipe: str | None
+    facts: str | None  # digest of content and item metadata that the receipt speaks of
+    digest: str | None
+    parser: str | None
+    attempts: int
+    known: tuple[Known, ...] = ()
+    statistic: str | None = None
+    sums: Sums | None = None
+    interval: tuple[int, int] | None = None
+
+    @property
+    def feed(self) -> Feed:
+        return self.source, self.collection
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intent:
+    """Slots about to be touched in one document's name; ``predecessor`` is the row it takes over."""
+
+    row: int
+    slots: tuple[int, ...]
+    predecessor: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Receipt:
+    """What one document is in the index now. ``failure`` set: it is quarantined and has no records."""
+
+    row: int
+    version: str
+    recipe: str
+    facts: str
+    digest: str
+    parser: str
+    records: tuple[Known, ...] = ()
+    statistic: str | None = None
+    sums: Sums | None = None
+    interval: tuple[int, int] | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """``held``: why nothing of this source is touched; ``trouble``: why its last listing did not see all.
+
+    ``accepted``: someone said that the loss for which it is held is real. ``paused``: since when someone
+    wants nothing done for it, POSIX seconds. ``documents``: how many its last accepted whole listing left it.
+    """
+
+    last_scan: float | None = None
+    identity: str | None = None
+    held: str | None = None
+    accepted: bool = False
+    trouble: str | None = None
+    paused: float | None = None
+    documents: int | None = None
+    loss: bool = False  # whether it is held for a loss of documents
+
+    @property
+    def ready(self) -> bool:
+        """Whether its documents may be touched."""
+        return self.held is None and self.paused is None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRow:
+    """``extra_keys``: every metadata key beside the standard ones that was ever written there."""
+
+    uuid: str | None = None
+    embedder: str | None = None
+    extra_keys: frozenset[str] = frozenset()
+
+
+Role = Literal["live", "building", "retired", "dropped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """One collection in Chroma out of those that serve readers under one name, in turn.
+
+    ``live`` bears that name now; ``building`` is made to take its place; ``retired`` did before, and is
+    kept for a while; ``dropped`` is to be deleted.
+    """
+
+    name: CollectionName  # what the journal calls it
+    serves: CollectionName  # what readers ask for
+    role: Role = "live"
+    choices: str | None = None  # JSON: what its documents are made by (see rechunk/recipes.py)
+    since: float = 0.0  # POSIX seconds: when it took on this role
+    uuid: str | None = None
+    embedder: str | None = None
+
+    @property
+    def shown(self) -> CollectionName:
+        """Its name in Chroma."""
+        if self.role == "live":
+            return self.serves
+        return CollectionName(f"{self.name}--1") if self.name == self.serves else self.name
+
+
+_NAMES = (
+    *("row", "document_id", "source", "collection", "key", "done_version", "done_recipe", "facts"),
+    *("digest", "parser", "attempts", "wanted_version", "uri", "size", "modified", "extra"),
+    *("statistic", "sums", "lo", "hi"),
+)
+COLUMNS = "id AS " + ", ".join(_NAMES)
+
+# Conditions on ``documents``: in an edition that is kept up to date; in one that readers see; not done.
+IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'building'))"
+LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
+UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
+
+NO_PARSER = "-"  # stands for the parser of a document that no installed parser reads
+UNSUPPORTED = f"(quarantined AND parser IS '{NO_PARSER}')"
+
+# How a document stands, in one word: all that tells people of documents uses this, and nothing else.
+STATE = f"""CASE WHEN wanted_version IS NULL THEN 'gone'
+                WHEN {UNSUPPORTED} THEN 'unsupported'
+                WHEN quarantined THEN 'quarantined'
+                WHEN NOT {UNSETTLED} THEN 'settled'
+                WHEN attempts > 0 THEN 'waiting' ELSE 'due' END"""
+
+
+def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
+    """``row``: the values of COLUMNS."""
+    values = dict(zip(_NAMES, row, strict=True))
+    version, uri, size, modified, extra = (values.pop(name) for name in _NAMES[11:16])
+    sums, lo, hi = (values.pop(name) for name in _NAMES[17:])
+    pairs = tuple((name, value) for name, value in json.loads(extra))
+    return Entry(
+        **values,
+        item=None if version is None else Item(values["key"], version, uri, size, modified, pairs),
+        known=known,
+        sums=None if sums is None else unpack(sums),
+        interval=None if lo is None else (lo, hi),
+    )
+
+
+def item_columns(item: Item) -> tuple[object, ...]:
+    """key, wanted_version, uri, size, modified, extra."""
+    return item.key, item.version, item.uri, item.size, item.modified, json.dumps(item.extra)
+
+
+def pack(sums: Sums) -> bytes:
+    """As small as the numbers allow; the first byte says how."""
+    narrow = sums.astype(np.int32)
+    plain = b"4" + narrow.tobytes() if np.array_equal(narrow, sums) else b"8" + sums.tobytes()
+    small = b"z" + zlib.compress(plain, 1)
+    return small if 2 * len(small) < len(plain) else plain
+
+
+def unpack(packed: bytes) -> Sums:
+    plain = zlib.decompress(packed[1:]) if packed[:1] == b"z" else packed
+    return np.frombuffer(plain[1:], np.int32 if plain[:1] == b"4" else np.int64).astype(np.int64)

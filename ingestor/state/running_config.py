@@ -1,0 +1,100 @@
+"""The config that a program runs with, kept in its state folder for the commands that look.
+
+A config file may have an error while a daemon goes on with what it read before. What is kept is the text of
+the file, with its references to secrets and none of the secrets. Whether anybody runs with it is told by the
+lock of the state folder alone. Where that folder is, a file with an error may not say: every word of the file
+that names a folder is tried, and one counts only if what is kept there says that it came from this very file
+and goes with that very folder.
+"""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from os.path import normpath
+from pathlib import Path
+
+from ingestor.config.file import checked, load, read
+from ingestor.config.models import Config, ConfigError, Settings
+from ingestor.ports import NeedsHuman
+from ingestor.state.lock import held
+
+NAME = "config-in-force.json"
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """``error``: what is wrong with the file, where ``config`` is what runs and not what the file says.
+
+    ``since``: when it was taken over, POSIX seconds.
+    """
+
+    config: Config
+    error: str | None = None
+    since: float | None = None
+
+
+def keep(config: Config, now: float) -> None:
+    """Note what runs from now on. The file is for its owner only. A full disk is no reason to stop."""
+    fresh = config.state / f"{NAME}.{os.getpid()}"
+    value = {"file": str(config.origin.file), "text": config.origin.text, "since": now}
+    with suppress(OSError):
+        fresh.unlink(missing_ok=True)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as stream:
+            json.dump(value, stream)
+        fresh.replace(config.state / NAME)
+
+
+def in_force(path: Path, env: Mapping[str, str]) -> InForce:
+    """The config in that file, or that of the program that runs where the file has an error.
+
+    Raises ConfigError where the file has an error and nothing runs.
+    """
+    try:
+        return InForce(load(path, env))
+    except ConfigError as error:
+        found = _running(path, env)
+        if found is None:
+            raise
+        return InForce(found[0], str(error), found[1])
+
+
+def _running(path: Path, env: Mapping[str, str]) -> tuple[Config, float] | None:
+    for word in dict.fromkeys(_words(path, env)):
+        with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError, ConfigError, NeedsHuman):
+            folder = Path(normpath(path.absolute().parent / Path(word).expanduser()))
+            kept = _kept(folder / NAME)
+            if kept["file"] != str(path.absolute()):
+                continue
+            config = checked(path, kept["text"], env)
+            if config.state == folder and held(folder / "lock"):
+                return config, float(kept["since"])
+    return None
+
+
+def _kept(file: Path) -> dict[str, str]:
+    """Raises OSError where it is not there, or could have been written by another user."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(descriptor) as stream:
+        found = os.fstat(descriptor)
+        if found.st_uid not in (0, os.geteuid()) and os.geteuid() != 0:
+            raise PermissionError(f"{file} is another user's")
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionError(f"{file} could be anybody's")
+        value: dict[str, str] = json.load(stream)
+        return value
+
+
+def _words(path: Path, env: Mapping[str, str]) -> Iterator[str]:
+    """All that could name the state folder in the file, and the default."""
+    with suppress(ConfigError):
+        for row in read(path).splitlines():
+            value = row.partition(":")[2].partition(" #")[0].strip(" \t'\"")
+            for word in (value, *re.split(r"[\s,{}\[\]'\"]+", row)):
+                yield _VARIABLE.sub(lambda name: env.get(name[1], ""), word)
+    yield str(Settings.model_fields["state"].default)

@@ -1,0 +1,83 @@
+"""The journal's table of sources: how each stands, and what a person said of it."""
+
+from ingestor.model import SourceName
+from ingestor.state.journal import Journal
+from ingestor.state.rows import SourceRow
+
+
+class SourceRows:
+    """Every method is one transaction."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def scanned(
+        self, source: SourceName, at: float, identity: str, documents: int, trouble: str | None = None
+    ) -> None:
+        """A whole listing was taken over: any hold on the source is lifted.
+
+        ``documents``: how many the source has now; ``trouble``: what the listing missed.
+        """
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, last_scan, identity, documents, trouble) VALUES (?, ?, ?, ?, ?)
+                   ON CONFLICT DO UPDATE SET last_scan = excluded.last_scan, identity = excluded.identity,
+                       documents = excluded.documents, trouble = excluded.trouble,
+                       held = NULL, loss = 0, accepted = 0""",
+                (source, at, identity, documents, trouble),
+            )
+
+    def identify(self, source: SourceName, identity: str) -> None:
+        """What its root was when it was listed for the first time."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, identity) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET identity = excluded.identity""",
+                (source, identity),
+            )
+
+    def troubled(self, source: SourceName, trouble: str) -> None:
+        """It could not be listed."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, trouble) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET trouble = excluded.trouble""",
+                (source, trouble),
+            )
+
+    def hold(self, source: SourceName, reason: str, *, loss: bool = False) -> None:
+        """Touch nothing of this source until the reason is gone. ``loss``: someone may accept it."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, held, loss) VALUES (?, ?, ?)
+                   ON CONFLICT DO UPDATE SET held = excluded.held, loss = excluded.loss""",
+                (source, reason, loss),
+            )
+
+    def accept(self, source: SourceName) -> bool:
+        """Someone says that the loss is real: believe the next listing. False if it is not held for one."""
+        with self._journal.transaction() as db:
+            query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
+            return db.execute(query, (source,)).rowcount > 0
+
+    def pause(self, source: SourceName, since: float) -> None:
+        """Someone wants nothing done for it until ``resume``."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO sources (name, paused) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET paused = COALESCE(paused, excluded.paused)""",
+                (source, since),
+            )
+
+    def resume(self, source: SourceName) -> bool:
+        """False if it was not paused."""
+        with self._journal.transaction() as db:
+            query = "UPDATE sources SET paused = NULL WHERE name = ? AND paused IS NOT NULL"
+            return db.execute(query, (source,)).rowcount > 0
+
+    def of(self, source: SourceName) -> SourceRow:
+        query = """SELECT last_scan, identity, held, accepted, trouble, paused, documents, loss FROM sources
+                   WHERE name = ?"""
+        found = self._journal.select(query, (source,))
+        rows = (SourceRow(a, b, c, bool(d), e, f, g, bool(h)) for a, b, c, d, e, f, g, h in found)
+        return next(rows, SourceRow())

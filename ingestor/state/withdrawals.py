@@ -1,0 +1,119 @@
+"""The journal's table of withdrawals: how many documents left the index because they cannot be read any more.
+
+The count of a source begins anew when nothing of it is due. While a count is too high for ``max_loss`` the
+records of further unreadable documents are kept, until a person accepts the loss.
+"""
+
+import logging
+from collections.abc import Sequence
+
+from ingestor.core import decisions
+from ingestor.core.decisions import Failure
+from ingestor.model import CollectionName, SourceName
+from ingestor.state.journal import Journal
+from ingestor.state.rows import Entry, Feed
+
+log = logging.getLogger("ingestor")
+
+
+class Withdrawals:
+    """Every method is one transaction."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def count(self, source: SourceName) -> int:
+        """Documents withdrawn since the source was last in step."""
+        query = "SELECT documents FROM withdrawals WHERE source = ?"
+        return int(next((row[0] for row in self._journal.select(query, (source,))), 0))
+
+    def accepted(self, source: SourceName) -> bool:
+        """Whether a person said that its documents cannot be read and may go."""
+        query = "SELECT 1 FROM withdrawals WHERE source = ? AND accepted"
+        return bool(self._journal.select(query, (source,)))
+
+    def kept(self, source: SourceName) -> str | None:
+        """Why records of unreadable documents are kept, or None."""
+        query = "SELECT kept FROM withdrawals WHERE source = ?"
+        return next((row[0] for row in self._journal.select(query, (source,))), None)
+
+    def indexed(self, source: SourceName, collection: CollectionName) -> int:
+        """Documents of the source that have records."""
+        query = """SELECT COUNT(*) FROM documents WHERE source = ? AND collection = ?
+                   AND EXISTS (SELECT 1 FROM records WHERE document = id)"""
+        return int(self._journal.select(query, (source, collection))[0][0])
+
+    def add(self, source: SourceName) -> None:
+        """One more document is withdrawn."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO withdrawals (source, documents) VALUES (?, 1)
+                   ON CONFLICT DO UPDATE SET documents = documents + 1""",
+                (source,),
+            )
+
+    def keep(self, source: SourceName, reason: str) -> None:
+        """Records of unreadable documents are kept, for this reason."""
+        with self._journal.transaction() as db:
+            db.execute(
+                """INSERT INTO withdrawals (source, kept) VALUES (?, ?)
+                   ON CONFLICT DO UPDATE SET kept = excluded.kept""",
+                (source, reason),
+            )
+
+    def accept(self, source: SourceName) -> bool:
+        """Withdraw them after all, at once. False if none are kept."""
+        with self._journal.transaction() as db:
+            query = "UPDATE withdrawals SET accepted = 1, kept = NULL WHERE source = ? AND kept IS NOT NULL"
+            if not db.execute(query, (source,)).rowcount:
+                return False
+            db.execute(
+                "UPDATE documents SET retry_at = 0 WHERE source = ? AND attempts > 0 AND NOT quarantined",
+                (source,),
+            )
+        return True
+
+    def settle(self, sources: Sequence[SourceName]) -> None:
+        """Nothing of these sources is due now: begin their counts anew, and forget what was accepted.
+
+        Where records are kept, the count stays until no document waits for another try.
+        """
+        if not self._journal.select("SELECT 1 FROM withdrawals LIMIT 1"):
+            return
+        with self._journal.transaction() as db:
+            db.executemany(
+                """DELETE FROM withdrawals WHERE source = ? AND (accepted OR kept IS NULL OR NOT EXISTS (
+                       SELECT 1 FROM documents WHERE documents.source = withdrawals.source
+                           AND attempts > 0 AND NOT quarantined))""",
+                [(source,) for source in sources],
+            )
+
+
+class WithdrawalGuard:
+    """Counts withdrawals, and stops them where a person must be asked first."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._table = Withdrawals(journal)
+        self._indexed: dict[Feed, int] = {}  # documents in the index before the first withdrawal
+
+    def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
+        """Whether the records of this document may go; if so, it counts as withdrawn."""
+        if not entry.known or self._table.accepted(entry.source):
+            return True
+        withdrawn = self._table.count(entry.source)
+        if entry.feed not in self._indexed:
+            self._indexed[entry.feed] = self._table.indexed(*entry.feed) + withdrawn
+        kept = decisions.withdrawal(failure, withdrawn, self._indexed[entry.feed], max_loss)
+        if kept is None:
+            self._table.add(entry.source)
+            return True
+        if self._table.kept(entry.source) is None:
+            reason = f"{kept}; their records are kept; if that is right, run: ingestor accept {entry.source}"
+            log.error("source %s: %s", entry.source, reason)
+            self._table.keep(entry.source, reason)
+        return False
+
+    def settle(self, sources: Sequence[SourceName]) -> None:
+        """Nothing of these sources is due now: begin to count anew."""
+        self._table.settle(sources)
+        self._indexed.clear()

@@ -1,0 +1,1 @@
+"""Spans of a text: sentences, sections, tokens, limits. Pure."""

@@ -1,0 +1,169 @@
+"""Limits in tokens for any list of spans. Pure.
+
+``maximum`` always holds, for the text of every span as it is counted by itself: a longer span is cut,
+after a sentence or else at whitespace where the second half of what fits has one. ``minimum`` is a best
+effort: a smaller span joins the next one, else the one before it, unless both exceed the maximum.
+
+A count is that of the very text (token counts do not add up: a text may have more or fewer tokens than its
+parts have together). A code point has at most four tokens, so a maximum of four or more can be kept.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from ingestor.text.spans import Span, boundary, break_before, trim, trimmed, union
+from ingestor.text.token_borders import certain, torn
+
+if TYPE_CHECKING:
+    from ingestor.text.tokens import Tokens
+
+_Sized = tuple[Span, int]
+
+SMALLEST = 4  # tokens that one code point can have
+
+
+def limit(
+    text: str, spans: Iterable[Span], tokens: "Tokens", minimum: int | None, maximum: int | None
+) -> list[Span]:
+    """The spans, trimmed, with the limits held. They are ordered; one within the one before is left out."""
+    kept = _beyond(trimmed(text, spans))
+    if maximum is not None:
+        kept = _cut(text, kept, tokens, maximum)
+    if minimum is not None:
+        kept = _joined(text, kept, tokens, minimum, maximum)
+    if minimum is not None and maximum is not None:
+        kept = _cut(text, kept, tokens, maximum)  # joining trusts sums of counts where they are small
+    return kept
+
+
+def count(text: str, span: Span, tokens: "Tokens") -> int:
+    """Tokens of the span's text."""
+    return tokens.count(text[span[0] : span[1]])
+
+
+def windows(
+    text: str, span: Span, tokens: "Tokens", size: int, overlap: int = 0, *, soft: bool = False
+) -> Iterator[Span]:
+    """Trimmed windows of at most ``size`` tokens, each repeating ``overlap`` tokens of the one before.
+
+    ``soft`` windows rather end at whitespace. A window shrinks where the tokens at its edges count
+    for more than they did inside the text, and where it would tear a user-perceived character.
+    """
+    span = trim(text, span)
+    ruler = Ruler(text, span, tokens)
+    start, covered = span[0], span[0]
+    while start < span[1]:
+        end = ruler.fit(start, size, soft)
+        if end <= covered:  # the overlap left no room for anything new
+            start = covered
+            continue
+        window = trim(text, (start, end))
+        if window[0] < window[1]:
+            yield window
+        covered = end
+        start = max(ruler.back(end, overlap), start + 1) if end < span[1] else end
+
+
+class Ruler:
+    """The token edges of a span, measured once."""
+
+    def __init__(self, text: str, span: Span, tokens: "Tokens") -> None:
+        start, self.end = span
+        measured = text[start : self.end]
+        self.edges: Sequence[int] = (start + tokens.offsets(measured)).tolist()
+        self.text, self.tokens = text, tokens
+        self._torn = torn(measured)
+
+    def index(self, at: int) -> int:
+        """How many tokens begin before ``at``."""
+        return bisect_left(self.edges, at)
+
+    def size(self, span: Span) -> int:
+        """Tokens of a part, as they are counted inside the whole."""
+        return self.index(span[1]) - self.index(span[0])
+
+    def at(self, index: int) -> int:
+        """Where the token of that index begins; the end, beyond the last."""
+        return self.edges[index] if index < len(self.edges) else self.end
+
+    def fit(self, start: int, size: int, soft: bool) -> int:
+        """The furthest good end for a window of ``size`` tokens from ``start``."""
+        end = self._edge(self.index(start) + size, start, soft)
+        while end > start + 1 and (excess := self._count(start, end) - size) > 0:
+            end = self._edge(self.index(end) - excess, start, soft)
+        return end
+
+    def back(self, end: int, overlap: int) -> int:
+        """Where a window begins that repeats ``overlap`` tokens before ``end``."""
+        if not overlap:
+            return end
+        edge = self.at(max(self.index(end) - overlap, 0))
+        return boundary(self.text, edge, edge - 8)
+
+    def _count(self, start: int, end: int) -> int:
+        """Tokens of the window's own text; only those at its edges may differ from what was measured."""
+        text, tokens = self.text, self.tokens
+        start, end = trim(text, (start, end))
+        middle = None if self._torn else certain(text, (start, end))
+        if middle is None:
+            return count(text, (start, end), tokens)
+        first, last = middle
+        tail = count(text, (last, end), tokens) if last < end else 0
+        return count(text, (start, first), tokens) + self.size(middle) + tail
+
+    def _edge(self, index: int, start: int, soft: bool) -> int:
+        """Above ``start``: the token edge of that index, moved back to a good place to cut."""
+        if index >= len(self.edges):
+            return self.end
+        edge = max(self.at(max(index, 0)), start + 1)
+        if soft and (place := break_before(self.text, edge, (start + edge) // 2)):
+            return place
+        return boundary(self.text, edge, start)
+
+
+def _beyond(spans: list[Span]) -> list[Span]:
+    """Those that reach further than all before them."""
+    reached = accumulate((end for _, end in spans), max, initial=-1)
+    return [span for span, before in zip(spans, reached, strict=False) if span[1] > before]
+
+
+def _cut(text: str, spans: list[Span], tokens: "Tokens", maximum: int) -> list[Span]:
+    """Spans that overlap may be cut into parts that do not follow each other, or lie in one another."""
+    counts = tokens.counts([text[start:end] for start, end in spans])
+    kept: list[Span] = []
+    for span, size in zip(spans, counts, strict=True):
+        kept.extend([span] if size <= maximum else windows(text, span, tokens, maximum, soft=True))
+    return _beyond(sorted(kept))
+
+
+def _joined(text: str, spans: list[Span], tokens: "Tokens", minimum: int, maximum: int | None) -> list[Span]:
+    kept: list[_Sized] = []
+    for now in zip(spans, tokens.counts([text[start:end] for start, end in spans]), strict=True):
+        if kept and kept[-1][1] < minimum:
+            both = _fitting(text, kept[-1], now, tokens, minimum, maximum)
+            if both:
+                kept[-1] = both
+                continue
+            _join_back(text, kept, tokens, minimum, maximum)
+        kept.append(now)
+    if kept and kept[-1][1] < minimum:
+        _join_back(text, kept, tokens, minimum, maximum)
+    return [span for span, _ in kept]
+
+
+def _join_back(text: str, kept: list[_Sized], tokens: "Tokens", minimum: int, maximum: int | None) -> None:
+    if len(kept) > 1 and (both := _fitting(text, kept[-2], kept[-1], tokens, minimum, maximum)):
+        kept[-2:] = [both]
+
+
+def _fitting(
+    text: str, first: _Sized, second: _Sized, tokens: "Tokens", minimum: int, maximum: int | None
+) -> _Sized | None:
+    """The two as one, with its size, if that keeps the maximum."""
+    both = union(first[0], second[0])
+    size = first[1] + second[1] + max(second[0][0] - first[0][1], 0)  # seldom less than the count
+    if size >= minimum:
+        size = count(text, both, tokens)
+    return (both, size) if maximum is None or size <= maximum else None

@@ -1,0 +1,116 @@
+"""Short pieces of a text, that a chunker compares: whole lines and sentences where they fit. Pure, linear.
+
+A text is split at blank lines, ends of lines, ends of sentences, wraps of lines, clauses and words, in that
+order: what is too large at the next finer one; neighbours that are small are packed together up to the size.
+A long line that no mark closes, and that no item of a list follows, was wrapped by an editor: it does not end
+there. [The recursive splitter of Chroma's technical report, 2024, made to respect sentences and clauses.]
+
+*Resynchronisation.* Greedy packing carries its state along: shorten one line, and every pack after it may
+shift. So a pack also ends where the few characters before say so (a content-defined cut, as backup programs
+make), about every 256 tokens: an edit changes the pieces up to the next such place at most. Nothing else
+reaches beyond the paragraph, line or sentence that is being split.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+import numpy as np
+
+from ingestor.text.limits import limit
+from ingestor.text.sentences import sentences
+from ingestor.text.spans import Span, is_boundary, split
+
+if TYPE_CHECKING:
+    from ingestor.text.tokens import Tokens
+
+_WRAPPED = 45  # code points; a shorter line was not wrapped
+_STOPS = r"[.!?…:;。！？]"
+_CLOSED = rf"""(?<={_STOPS})|(?<={_STOPS}["'”’)\]\s])|(?<=\s\s)|(?<![^\n]{{{_WRAPPED}}})"""
+_LISTED = r"[-*+•]\s|\d{1,3}[.)]\s|[#|>]"
+_ENDS = (  # of parts, from coarse to fine; what is matched belongs to the part before it. None: of sentences
+    re.compile(r"\n[^\S\n]*\n\s*"),
+    re.compile(rf"(?:{_CLOSED})\n\s*|\n\s*+(?={_LISTED})"),
+    None,
+    re.compile(r"\n\s*"),
+    re.compile(r"[,;:]\s+|[，、；：،؛]\s*"),
+    re.compile(r"\s+"),
+)
+_FINEST = len(_ENDS)
+_APART = 256  # tokens between content-defined ends of packs, on average
+_DECIDING = 32  # code points before the end of a pack
+_MIXERS = np.array([0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F], np.uint32)  # large odd numbers
+_MARK = np.uint32(1 << 28)  # a sixteenth of all values
+
+
+def pieces(
+    text: str, tokens: "Tokens", size: int, breaks: Iterable[int] = (), language: str | None = None
+) -> list[Span]:
+    """Trimmed, ordered pieces of at most ``size`` tokens that leave out nothing but whitespace.
+
+    No piece reaches across one of the ascending ``breaks``. ``language``: as in text/sentences.py.
+    """
+
+    def divided(span: Span, level: int) -> Iterator[Span]:
+        parts = split(span, _cuts(text, span, level, language))
+        sized = zip(parts, _sizes(text, parts, tokens), strict=True)
+        for small, run in groupby(sized, lambda part: part[1] <= size):
+            if small:
+                yield from _packed(text, run, size)
+                continue
+            for part, _ in run:
+                yield from divided(part, level + 1) if level < _FINEST else [part]
+
+    found = (
+        piece for span in split((0, len(text)), breaks) if span[1] > span[0] for piece in divided(span, 0)
+    )
+    return limit(text, found, tokens, None, size)
+
+
+def _cuts(text: str, span: Span, level: int, language: str | None) -> Iterator[int]:
+    """Where the parts of one level begin."""
+    if level == _FINEST:
+        return _marks(text, span)
+    if ends := _ENDS[level]:
+        return (match.end() for match in ends.finditer(text, *span))
+    return (start for start, _ in sentences(text, span, language))
+
+
+def _marks(text: str, span: Span) -> Iterator[int]:
+    """Places in a text without spaces, about every 16 code points, that only the 4 before each decide."""
+    codes = np.frombuffer(text[span[0] : span[1]].encode("utf-32-le", "surrogatepass"), np.uint32)
+    width = len(_MIXERS)
+    if len(codes) <= width:
+        return
+    mixed = sum(codes[at : len(codes) - width + at + 1] * mixer for at, mixer in enumerate(_MIXERS))
+    marked = mixed < _MARK
+    marked[1:] &= mixed[1:] != mixed[:-1]  # none in a monotonous stretch
+    yield from (at for at in (np.flatnonzero(marked) + span[0] + width).tolist() if is_boundary(text, at))
+
+
+def _sizes(text: str, parts: Sequence[Span], tokens: "Tokens") -> list[int]:
+    """Tokens of each part with the whitespace before it, which is how they are counted in a longer text."""
+    ends = [start + len(text[start:end].rstrip()) for start, end in parts]
+    return tokens.counts([text[a:b] for a, b in zip([parts[0][0], *ends], ends, strict=False)])
+
+
+def _packed(text: str, parts: Iterable[tuple[Span, int]], size: int) -> Iterator[Span]:
+    pack, total = (0, 0), 0
+    for (start, end), count in parts:
+        if total and total + count > size:
+            yield pack
+            total = 0
+        pack, total = (pack[0] if total else start, end), total + count
+        if _ends_here(text, end, count):
+            yield pack
+            total = 0
+    if total:
+        yield pack
+
+
+def _ends_here(text: str, at: int, count: int) -> bool:
+    """Whether a pack whose last part has ``count`` tokens ends for the sake of resynchronisation."""
+    before = text[max(at - _DECIDING, 0) : at].encode("utf-8", "surrogatepass")
+    return crc32(before) % _APART < count

@@ -1,0 +1,96 @@
+"""Where the sections of a document begin. Pure.
+
+Headings are those that the parser found; in LaTeX and reStructuredText read as plain text, those that a
+light look at the source finds: sectioning commands, and titles with a line of punctuation under them.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ingestor.model import Document
+from ingestor.text.sentences import paragraphs
+from ingestor.text.spans import Span, owner, split, trimmed
+
+_LATEX = frozenset({"text/x-tex", "text/x-latex", "application/x-tex", "application/x-latex"})
+_REST = frozenset({"text/x-rst", "text/prs.fallenstein.rst", "text/restructuredtext"})
+_COMMANDS = ("part", "chapter", "section", "subsection", "subsubsection", "paragraph", "subparagraph")
+_COMMAND = re.compile(rf"^[^\S\n]*\\({'|'.join(_COMMANDS)})\*?[^\S\n]*[\[{{](?:.*\}}|.*)", re.M)
+_RULE = re.compile(r"^([!-/:-@\[-`{-~])\1++[^\S\n]*$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading's own span, and its level: a smaller one is further out."""
+
+    start: int
+    end: int
+    level: int
+
+
+def headings(document: Document) -> list[Heading]:
+    """In order. Levels are as the format has them; reStructuredText's by first appearance."""
+    blocks = [block for block in document.blocks if block.kind == "heading"]
+    if blocks:
+        return [Heading(block.start, block.end, block.level) for block in blocks]
+    if document.content_type in _LATEX:
+        found = _COMMAND.finditer(document.text)
+        return [Heading(match.start(), match.end(), _COMMANDS.index(match[1]) + 1) for match in found]
+    return list(_underlined(document.text)) if document.content_type in _REST else []
+
+
+def sections(document: Document, depth: int) -> list[Span]:
+    """The whole text, cut at every heading down to that level; a section without a body joins the next.
+
+    Levels are counted among those that occur: ``depth`` 1 is the outermost that the document uses.
+    """
+    text, found = document.text, headings(document)
+    deepest = sorted({heading.level for heading in found})[:depth]
+    cuts = [heading.start for heading in found if heading.level in deepest]
+    return trimmed(text, _with_bodies(split((0, len(text)), cuts), _bodies(text, found)))
+
+
+def units(document: Document) -> list[Span]:
+    """What sections consist of: blocks (paragraphs where there are none), each up to the next one."""
+    text = document.text
+    starts = {block.start for block in document.blocks} or {start for start, _ in paragraphs(text)}
+    starts |= {heading.start for heading in headings(document)}
+    return trimmed(text, split((0, len(text)), sorted(starts)))
+
+
+def _with_bodies(parts: list[Span], bodies: Sequence[int]) -> Iterator[Span]:
+    """Parts that hold one of the ascending ``bodies``; others are put in front of the next part."""
+    begin = parts[0][0]
+    for start, end in parts:
+        if owner(bodies, end - 1) > owner(bodies, start - 1) or end == parts[-1][1]:
+            yield begin, end
+            begin = end
+
+
+def _bodies(text: str, found: Sequence[Heading]) -> list[int]:
+    """Where there is text between one heading and the next, or before the first."""
+    gaps = zip(
+        [0, *(heading.end for heading in found)],
+        [*(heading.start for heading in found), len(text)],
+        strict=True,
+    )
+    return [start for start, _ in trimmed(text, gaps)]
+
+
+def _underlined(text: str) -> Iterator[Heading]:
+    """Titles of reStructuredText: a line with a rule under it as long, or with equal rules around it."""
+    styles: dict[tuple[str, bool], int] = {}
+    for rule in _RULE.finditer(text):
+        start = _line_start(text, rule.start())
+        title = text[start : rule.start()].rstrip()
+        if not title or len(title) > len(rule[0].rstrip()) or _RULE.match(title):
+            continue
+        above = _line_start(text, start)
+        overlined = text[above:start].rstrip() == rule[0].rstrip()
+        level = styles.setdefault((rule[1], overlined), len(styles) + 1)
+        yield Heading(above if overlined else start, rule.end(), level)
+
+
+def _line_start(text: str, end: int) -> int:
+    """Where the line begins that the line break before ``end`` closes; ``end`` at the text's start."""
+    return text.rfind("\n", 0, max(end - 1, 0)) + 1 if end else 0

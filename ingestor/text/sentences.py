@@ -1,0 +1,78 @@
+"""Sentences and paragraphs as exact spans. Pure, linear, deterministic.
+
+A paragraph ends at a blank line. A heading line, a list item and a table row begin a sentence of their own.
+Nothing outside a paragraph decides where its sentences end, so an edit changes the sentences of its own
+paragraph only. Within it ``sentencex`` decides (MIT; rule based, many languages); it reads a long
+paragraph through a window, because its time grows with the square of the text where it is not ASCII.
+"""
+
+import re
+from collections.abc import Iterator
+
+from sentencex import get_sentence_boundaries
+
+from ingestor.text.spans import Span, split, trimmed
+
+_WINDOW = 2048  # code points
+_BLANK = re.compile(r"(?>\r\n?|\n)[^\S\r\n]*+[\r\n]\s*+")  # possessive, hence linear
+_MARK = r"[^\S\n]*(?:(?P<whole>#{1,6}[^\S\n].*\n?|\|.*\n?)|[-*+•][^\S\n]|\d{1,3}[.)][^\S\n])"
+_MARKED = re.compile(_MARK)
+_MARKED_LINE = re.compile(f"^{_MARK}", re.M)
+_CLOSING = re.compile(r"[*_~]++(?=\s)")
+_END = re.compile(r"""(?<![.!?…])[.!?…]++["')\]»”’]*+(?=\s++["'(\[«“‘]?[^\s\Wa-z])|[。！？｡]++[」』）”’]*+""")
+
+
+def paragraphs(text: str, span: Span | None = None) -> list[Span]:
+    """The stretches between blank lines, trimmed; of the whole text or of a part of it."""
+    start, end = span or (0, len(text))
+    cuts = (match.end() for match in _BLANK.finditer(text, start, end))
+    return trimmed(text, split((start, end), cuts))
+
+
+def sentences(text: str, span: Span | None = None, language: str | None = None) -> list[Span]:
+    """The sentences, trimmed; ``language`` is a BCP 47 tag (None: English rules)."""
+    code = (language or "en").partition("-")[0].lower()
+    return [
+        sentence
+        for paragraph in paragraphs(text, span)
+        for line in split(paragraph, _line_cuts(text, paragraph))
+        for sentence in trimmed(text, split(line, _sentence_starts(text, line, code)))
+    ]
+
+
+def _line_cuts(text: str, span: Span) -> Iterator[int]:
+    for match in _MARKED_LINE.finditer(text, *span):
+        yield match.start()
+        if match["whole"]:
+            yield match.end()
+
+
+def _sentence_starts(text: str, span: Span, language: str) -> Iterator[int]:
+    """Ascending, none inside the mark of a list item, a heading or a row of a table.
+
+    One that is longer than the window goes on until it is seen to end.
+    """
+    at, end = span
+    mark = _MARKED.match(text, at, end)
+    at = mark.end() if mark else at
+    while at < end:
+        starts = _starts(text[at : min(at + _WINDOW, end)], language)
+        yield from (at + start for start in starts)
+        if at + _WINDOW >= end:
+            return
+        at += starts[-1] if starts else _WINDOW  # the last one may have been cut by the window
+
+
+def _starts(text: str, language: str) -> list[int]:
+    """Where the second and later sentences of a short text begin."""
+    try:
+        found = [boundary["start_index"] for boundary in get_sentence_boundaries(language, text)]
+        return [_after_markup(text, at) for at in found[1:]]
+    except UnicodeEncodeError:  # a lone surrogate, which sentencex can't read
+        return [match.end() for match in _END.finditer(text) if match.end() < len(text)]
+
+
+def _after_markup(text: str, at: int) -> int:
+    """What closes emphasis right after a full stop belongs to the sentence before it."""
+    match = _CLOSING.match(text, at)
+    return match.end() if match and not text[at - 1].isspace() else at

@@ -1,0 +1,46 @@
+"""The header of a table, for chunks that begin further down in it. Pure.
+
+A row of a long table says little without its column names. A chunk's text stays the bare span; what is
+embedded has the header in front.
+"""
+
+import re
+from collections.abc import Sequence
+
+from ingestor.model import Block, Chunk, Document
+from ingestor.text.spans import owner
+
+_LONGEST = 400  # characters of a header; a longer one would drown the rows
+_LINES = 5  # in which a header ends
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
+_RULE = re.compile(r"[\s|+:]*[-=][\s|+:=-]*")  # between a header and its rows, or above a header
+
+
+def headers(document: Document, chunks: Sequence[Chunk]) -> list[str]:
+    """What belongs in front of each chunk's text; "" where it does not begin in a table, below its header."""
+    tables = [block for block in document.blocks if block.kind == "table"]
+    starts = [table.start for table in tables]
+    places = [owner(starts, chunk.start) for chunk in chunks]
+    return [
+        _above(document.text, tables[place], chunk) if place >= 0 else ""
+        for place, chunk in zip(places, chunks, strict=True)
+    ]
+
+
+def _above(text: str, table: Block, chunk: Chunk) -> str:
+    if chunk.start >= table.end or chunk.spans or chunk.rewritten:
+        return ""
+    end = _header_end(text, table)
+    header = text[table.start : end].rstrip()
+    return header if chunk.start >= end and len(header) <= _LONGEST else ""
+
+
+def _header_end(text: str, table: Block) -> int:
+    """After the first line, or after the rule that closes the first lines."""
+    first = at = _LINE.match(text, table.start, table.end).end()  # type: ignore[union-attr]
+    for _ in range(_LINES):
+        end = _LINE.match(text, at, table.end).end()  # type: ignore[union-attr]
+        if end > at and _RULE.fullmatch(text, at, end):
+            return end
+        at = end
+    return first

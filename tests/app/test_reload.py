@@ -1,0 +1,93 @@
+"""When a changed config file is read, and when not yet."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ingestor.app.reload import SETTLE, Reloader, stamp
+from ingestor.config.file import load
+
+CONFIG = """
+state: ./state
+embedding: {kind: hashing, dimensions: 64}
+sources:
+  - {name: docs, kind: folder, path: ./docs, collection: docs}
+"""
+MORE = CONFIG + "  - {name: notes, kind: folder, path: ./notes, collection: notes}\n"
+
+
+@dataclass
+class Asked:
+    reload: bool = False
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr("ingestor.app.reload.monotonic", lambda: now[0])
+    return now
+
+
+def sources(reloader: Reloader) -> int | None:
+    config = reloader.changed()
+    return None if config is None else len(config.sources)
+
+
+def reloader_of(path: Path, asked: Asked) -> Reloader:
+    path.write_text(CONFIG)
+    return Reloader(path, {}, asked, load(path, {}), stamp(path))
+
+
+def test_what_is_saved_while_the_program_starts_is_taken_over(tmp_path: Path, time: list[float]) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(CONFIG)
+    seen, config = stamp(path), load(path, {})
+    path.write_text(MORE)
+    reloader = Reloader(path, {}, Asked(), config, seen)
+    assert sources(reloader) is None
+    time[0] += SETTLE
+    assert sources(reloader) == 2
+    assert sources(reloader) is None, "once"
+
+
+def test_a_file_that_is_being_written_is_not_read(tmp_path: Path, time: list[float]) -> None:
+    path, asked = tmp_path / "config.yaml", Asked()
+    path.write_text(MORE)
+    reloader = Reloader(path, {}, asked, load(path, {}), stamp(path))
+    path.write_text(CONFIG)  # all but the last line: a valid config with a source less
+    assert sources(reloader) is None
+    time[0] += SETTLE / 2
+    path.unlink()
+    assert sources(reloader) is None
+    time[0] += SETTLE / 2
+    path.write_text(MORE + "workers: 3\n")
+    assert sources(reloader) is None
+    time[0] += SETTLE
+    assert sources(reloader) == 2
+
+
+def test_who_asks_is_answered_at_once(tmp_path: Path, time: list[float]) -> None:
+    path, asked = tmp_path / "config.yaml", Asked()
+    reloader = reloader_of(path, asked)
+    path.write_text(MORE)
+    asked.reload = True
+    assert sources(reloader) == 2
+    time[0] += SETTLE
+    assert sources(reloader) is None
+
+
+def test_a_link_that_is_pointed_elsewhere_is_a_change(tmp_path: Path, time: list[float]) -> None:
+    """So are configs of Kubernetes replaced: a link to a folder of them is swapped."""
+    for name, text in (("one", CONFIG), ("two", MORE)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(text)
+    (tmp_path / "data").symlink_to("one")
+    path = tmp_path / "config.yaml"
+    path.symlink_to("data/config.yaml")
+    reloader = Reloader(path, {}, Asked(), load(path, {}), stamp(path))
+    (tmp_path / "fresh").symlink_to("two")
+    (tmp_path / "fresh").replace(tmp_path / "data")
+    assert sources(reloader) is None
+    time[0] += SETTLE
+    assert sources(reloader) == 2

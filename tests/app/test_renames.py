@@ -1,0 +1,181 @@
+"""Which sources have only another name: a table, and what the journal keeps under the old one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ingestor.app.handover import hand_over, keep_answers
+from ingestor.app.renames import Place, find_renames, in_choices, origin
+from ingestor.config.models import Choice, SourceConfig
+from ingestor.connectors.folder.connector import PLUGIN as FOLDER
+from ingestor.core.decisions import Changes
+from ingestor.engine.loop import _Begun
+from ingestor.engine.outcomes import Outcome
+from ingestor.engine.protocol import valid
+from ingestor.model import CollectionName, Digest, Document, Fingerprint, Item, SourceName
+from ingestor.pipeline.prepare import Prepared
+from ingestor.pipeline.reading import Parsed
+from ingestor.ports import BadDocument
+from ingestor.rechunk import policy
+from ingestor.rechunk.recipes import packed, unpacked
+from ingestor.state.cache import VectorCache
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+from ingestor.state.parse_cache import Parses
+from ingestor.state.reports import Reports
+from ingestor.state.rows import Intent, Receipt
+from ingestor.state.sources import SourceRows
+from ingestor.state.withdrawals import Withdrawals
+from tests.simulation.world import World
+
+C = CollectionName("docs")
+
+
+def source(name: str, path: str, collection: str = "docs") -> SourceConfig:
+    connector = Choice(FOLDER, FOLDER.options(path=Path(path)))
+    return SourceConfig(SourceName(name), CollectionName(collection), connector, connector, (), 300.0, 0.5)
+
+
+def place(path: str | None, *collections: str) -> Place:
+    names = frozenset(map(CollectionName, collections or ("docs",)))
+    return Place(None if path is None else origin(source("", path)), names)
+
+
+@pytest.mark.parametrize(
+    ("config", "noted", "renames"),
+    [
+        ([source("a", "/x")], {"a": place("/x")}, {}),
+        ([source("b", "/x")], {"a": place("/x")}, {"a": "b"}),
+        ([source("b", "/y")], {"a": place("/x")}, {}),  # other options: a new source
+        ([source("b", "/x", "other")], {"a": place("/x")}, {}),  # another collection
+        ([source("b", "/x", "other")], {"a": place("/x", "docs", "other")}, {"a": "b"}),
+        ([source("b", "/x")], {"a": place(None)}, {}),  # of an older version: not noted yet
+        ([source("a", "/y")], {"a": place("/x")}, {}),  # its folder moved
+        ([source("a", "/x"), source("b", "/x")], {"a": place("/x")}, {}),  # a second one
+        ([source("b", "/x")], {"a": place("/x"), "b": place("/x")}, {}),  # b had documents of its own
+        ([source("b", "/x")], {"a": place("/x"), "b": place(None)}, {}),
+        ([source("b", "/x"), source("c", "/x")], {"a": place("/x")}, {"a": "b"}),
+        ([source("b", "/x")], {"new": place("/x"), "old": place("/x")}, {"new": "b"}),  # listed last
+        ([source("a", "/y"), source("b", "/x")], {"a": place("/x"), "b": place("/y")}, {"a": "b", "b": "a"}),
+        ([source("b", "/x"), source("c", "/y")], {"a": place("/x"), "b": place("/y")}, {"a": "b", "b": "c"}),
+        ([source("b", "/x"), source("c", "/z")], {"a": place("/x"), "b": place("/y")}, {}),
+        ([source("a", "/y"), source("b", "/x")], {"a": place("/x")}, {"a": "b"}),
+    ],
+)
+def test_a_source_at_a_known_place_has_another_name(
+    config: list[SourceConfig], noted: dict[SourceName, Place], renames: dict[str, str]
+) -> None:
+    assert find_renames(config, noted) == renames
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path / "journal.sqlite3")
+    yield journal
+    journal.close()
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[VectorCache]:
+    cache = VectorCache(tmp_path / "cache.sqlite3", 10**7)
+    yield cache
+    cache.close()
+
+
+A, B = SourceName("a"), SourceName("b")
+
+
+def choices(*names: str) -> dict[str, object]:
+    return {"embedding": {"kind": "e"}, "sources": {name: {"chunking": name} for name in names}}
+
+
+def observe(journal: Journal, name: SourceName, *keys: str) -> None:
+    journal.observe(name, C, Changes(tuple(Item(key, "1", f"/{key}") for key in keys)), 0.0)
+
+
+def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache: VectorCache) -> None:
+    observe(journal, A, "1", "2")
+    ids = {entry.key: entry.document_id for entry in journal.of_source(A)}
+    SourceRows(journal).scanned(A, 7.0, "disk", 2)
+    SourceRows(journal).hold(A, "too many", loss=True)
+    SourceRows(journal).pause(B, 5.0)  # said under the new name, before it was taken over
+    Editions(journal).choose(C, C, packed(choices("a", "other")))
+    journal.set("prune:a", "1")
+    Withdrawals(journal).add(A)
+    parses = Parses(cache)
+    parsed = Parsed(Digest("00"), "text", Fingerprint("r"), Document("words"))
+    parses.keep(A, "1", "stamp", parsed)
+
+    hand_over(journal, {A: B}, parses)
+    assert journal.sources() == [B]
+    assert {entry.key: entry.document_id for entry in journal.of_source(B)} == ids
+    row = SourceRows(journal).of(B)
+    assert (row.last_scan, row.identity, row.held, row.documents, row.paused) == (
+        7.0,
+        "disk",
+        "too many",
+        2,
+        5.0,
+    )
+    assert SourceRows(journal).of(A).last_scan is None
+    live = Editions(journal).live(C).choices
+    assert live is not None
+    assert unpacked(live)["sources"] == {"b": {"chunking": "a"}, "other": {"chunking": "other"}}
+    assert journal.get("prune:a") is None
+    assert (Withdrawals(journal).count(A), Withdrawals(journal).count(B)) == (0, 1)
+    assert parses.find(B, "1", "stamp") == parsed
+    assert parses.find(A, "1", "stamp") is None
+
+
+def test_two_sources_change_names_with_each_other(journal: Journal, cache: VectorCache) -> None:
+    observe(journal, A, "same", "1")
+    observe(journal, B, "same", "2")
+    before = {name: {e.document_id for e in journal.of_source(name)} for name in (A, B)}
+    Editions(journal).choose(C, C, packed(choices("a", "b")))
+    hand_over(journal, {A: B, B: A}, Parses(cache))
+    assert {name: {e.document_id for e in journal.of_source(name)} for name in (B, A)} == {
+        B: before[A], A: before[B],
+    }  # fmt: skip
+    live = Editions(journal).live(C).choices
+    assert live is not None
+    assert unpacked(live)["sources"] == {"a": {"chunking": "b"}, "b": {"chunking": "a"}}
+
+
+def test_a_recipe_that_was_rolled_back_stays_refused(journal: Journal) -> None:
+    wanted = choices("b")
+    journal.set("refused:docs", policy.named(choices_of_old := in_choices(wanted, {B: A})))
+    journal.set("approved:docs", "something else")
+    assert choices_of_old["sources"] == {"a": {"chunking": "b"}}
+    keep_answers(journal, C, wanted, {A: B})
+    assert journal.get("refused:docs") == policy.named(wanted)
+    assert journal.get("approved:docs") == "something else"
+    keep_answers(journal, C, wanted, {A: B})  # after a kill
+    assert journal.get("refused:docs") == policy.named(wanted)
+
+
+def test_what_was_prepared_under_the_old_name_is_not_written(journal: Journal, cache: VectorCache) -> None:
+    """Its recipe may be another one under the new name."""
+    observe(journal, A, "1")
+    [entry] = journal.of_source(A)
+    receipt = Receipt(entry.row, "1", "old recipe", "f", "d", "text")
+    prepared = Prepared(entry, Intent(entry.row, ()), receipt)
+    assert valid(journal, prepared)
+    hand_over(journal, {A: B}, Parses(cache))
+    assert not valid(journal, prepared)
+
+
+def test_what_failed_under_the_old_name_is_tried_under_the_new_one(
+    tmp_path: Path, cache: VectorCache
+) -> None:
+    world = World(tmp_path, seed=1)
+    world.files.write("1.txt", "words")
+    world.settle()
+    [entry] = world.journal.of_source(SourceName("files"))
+    world.engine.in_flight[entry.row] = entry
+    hand_over(world.journal, {SourceName("files"): B}, Parses(cache))
+    begun = _Begun(entry, "recipe")
+    world.engine._prepared(begun, Outcome(begun, error=BadDocument("not text")))
+    assert world.engine.in_flight == {}
+    assert Reports(world.journal).failures() == []
+    world.journal.close()

@@ -1,0 +1,194 @@
+"""Chroma as the daemon and the one-shot commands have it, where it fails: full disks, silence, death."""
+
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ingestor.chroma import backend as chroma_backend
+from ingestor.chroma import folder as chroma_folder
+from ingestor.chroma import server as chroma_server
+from ingestor.chroma.backend import Collections
+from ingestor.chroma.client import Full, Unanswered
+from ingestor.chroma.server import ChromaServer
+from ingestor.config.models import Supervised
+from ingestor.engine.open_collections import Model
+from ingestor.model import Fingerprint, Record
+from ingestor.ports import NeedsHuman, Torn, Transient
+from tests.chroma.laws import DIMENSIONS, many, vector
+from tests.serving import free_port
+from tests.small_disk import fill, small_disk
+
+MODEL = Model(Fingerprint("embedder"), None, lambda: DIMENSIONS)
+_serial = count()
+
+
+@contextmanager
+def chroma(folder: Path) -> Iterator[Collections]:
+    config = Supervised(path=folder / "chroma", port=free_port())
+    with Collections(config, "ours", log_path=folder.parent / "chroma.log", serve=True) as backend:
+        yield backend
+
+
+def opened(backend: Collections):
+    return backend.open("docs", MODEL)[0]
+
+
+def fat(records: int = 400) -> list[Record]:
+    """About as large as real ones are."""
+    return [
+        Record(
+            f"{next(_serial)}#0",
+            f"text {n} " * 40,
+            {f"k{i}": f"value {i} of {n}" for i in range(25)},
+            vector(n),
+        )
+        for n in range(records)
+    ]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", 60) as folder:
+        yield folder
+
+
+def written(backend: Collections, records: list[Record]) -> Exception | None:
+    """What came of it; trouble is told as the writer tells it."""
+    try:
+        opened(backend).upsert(records)
+    except Transient as error:
+        backend.trouble("docs", error)
+        return error
+    return None
+
+
+def test_nothing_is_added_to_a_disk_that_is_nearly_full(disk: Path) -> None:
+    with chroma(disk) as backend:
+        assert written(backend, fat(10)) is None
+        ballast = fill(disk, leave=40_000_000)
+        held = written(backend, fat(10))
+        assert "less than 50 MB left" in str(held)
+        assert str(disk) in str(held)
+        assert "less than 50 MB left" in str(backend.probe("docs"))
+        index = opened(backend)
+        assert index.count() == 10
+        index.drop([index.sample(0, 1)[0].id])
+        assert index.count() == 9
+        ballast.unlink()
+        assert written(backend, fat(10)) is None
+        assert backend.probe("docs") is None
+
+
+def test_chroma_is_well_again_when_a_full_disk_has_space(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let alone, it would answer nobody after a few writes that found the disk full."""
+    with chroma(disk) as backend:
+        for _ in range(2):
+            assert written(backend, fat()) is None
+        ballast = fill(disk, leave=2_000_000)
+        monkeypatch.setattr(chroma_folder, "ROOM", 0)
+        seen = [written(backend, fat()) for _ in range(12)]
+        assert sum(isinstance(error, Full) for error in seen) >= 4
+        assert not any(isinstance(error, Unanswered) for error in seen)
+        ballast.unlink()
+        assert written(backend, fat()) is None
+        assert backend.probe("docs") is None
+
+
+def test_a_server_that_leaves_requests_unanswered_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with chroma(tmp_path) as backend:
+        opened(backend).upsert(many(20))
+        first = backend._server.pid
+        backend.trouble("docs", Unanswered("it took its time, once"))
+        assert backend._server.pid == first
+        monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
+        monkeypatch.setattr(chroma_backend, "LAST_WORD", 0.5)
+        monkeypatch.setattr(backend._server, "_stop_patience", 0.2)
+        os.kill(first, signal.SIGSTOP)
+        backend.trouble("docs", Unanswered("nor did it ever again"))
+        assert backend._server.pid != first
+        assert opened(backend).count() == 20
+
+
+def test_a_server_that_can_not_start_is_tried_again_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ingestor")
+    monkeypatch.setattr(chroma_backend, "LOOK_EVERY", 0.0)
+    with chroma(tmp_path) as backend:
+        opened(backend).upsert(many(20))
+        backend._server.stop()
+        with monkeypatch.context() as patched:
+            for error in (NeedsHuman("the port is taken"), OSError("no space")):
+                patched.setattr(backend._server, "start", lambda error=error: _fail(error))
+                for _ in range(3):
+                    backend.tick()
+        assert [record.message.split(": ")[-1] for record in caplog.records] == [
+            *("it was not started", "the port is taken", "no space"),
+        ]
+        backend.tick()
+        assert caplog.records[-1].message == "Chroma is up again"
+        assert opened(backend).count() == 20
+
+
+def _fail(error: Exception) -> None:
+    raise error
+
+
+def die(backend: Collections, number: int) -> None:
+    """The server ends by that signal while it has a request for the collection."""
+    backend._server._process.send_signal(number)
+    backend._server._process.wait()
+    backend.trouble("docs", Transient("it went away"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_sound_collection_is_never_taken_for_torn(tmp_path: Path, number: int) -> None:
+    """Killed by others it is not even suspected; and a suspected one is asked first."""
+    with chroma(tmp_path) as backend:
+        opened(backend).upsert(many(20))
+        for _ in range(chroma_backend.DEATHS + 1):
+            die(backend, number)
+            assert opened(backend).count() == 20
+
+
+def test_a_collection_that_crashes_the_server_whenever_it_is_asked_is_torn(tmp_path: Path) -> None:
+    with chroma(tmp_path) as backend:
+        opened(backend).upsert(many(1200))
+        backend._server.stop()
+        vectors = max((tmp_path / "chroma").glob("*/data_level0.bin"), key=lambda file: file.stat().st_size)
+        vectors.write_bytes(b"\xa5" * 64 + vectors.read_bytes()[64:])
+        backend._server.start()
+        for _ in range(chroma_backend.DEATHS):
+            with pytest.raises(Transient):
+                opened(backend).query(many(1)[0].vector[np.newaxis], 1)
+            backend.trouble("docs", Transient("it went away"))
+        with pytest.raises(Torn, match="crashed 4 times over collection 'docs', and again when asked"):
+            opened(backend)
+        backend.delete("docs")
+        assert opened(backend).count() == 0
+
+
+def test_a_server_that_is_killed_while_it_starts_is_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn, left = ChromaServer._spawn, [1, 2]
+
+    def killed(server: ChromaServer) -> None:
+        spawn(server)
+        if left:
+            left.pop()
+            server._process.kill()
+
+    monkeypatch.setattr(ChromaServer, "_spawn", killed)
+    with chroma(tmp_path) as backend:
+        assert opened(backend).count() == 0
+    assert not left

@@ -1,0 +1,56 @@
+"""Renaming collections of a real Chroma, over HTTP and in this process."""
+
+import pytest
+
+from ingestor.chroma.client import Client, embedded
+from ingestor.chroma.collections import (
+    list_names,
+    open_collection,
+    oust_collection,
+    rename_collection,
+)
+from tests.chroma.laws import DIMENSIONS, many
+from tests.serving import client_of, server
+
+
+@pytest.fixture(scope="module", params=["served", "embedded"])
+def client(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "embedded":
+        with embedded(folder) as found:
+            yield found
+        return
+    with server(folder) as running, client_of(running) as found:
+        yield found
+
+
+def make(client: Client, name: str):
+    return open_collection(client, name, model=None, dimensions=DIMENSIONS, owner="ours")
+
+
+def test_a_handle_reads_on_after_a_rename_and_the_name_is_free(client: Client) -> None:
+    index = make(client, "first")
+    index.upsert(many(3))
+    assert rename_collection(client, index.uuid, "first--1")
+    assert list_names(client)[index.uuid] == "first--1"
+    assert index.count() == 3
+    again = make(client, "first")
+    assert (again.uuid != index.uuid, again.count()) == (True, 0)
+
+
+def test_a_taken_name_is_not_taken_over(client: Client) -> None:
+    one, other = make(client, "one"), make(client, "other")
+    assert not rename_collection(client, one.uuid, "other")
+    assert {list_names(client)[one.uuid], list_names(client)[other.uuid]} == {"one", "other"}
+    assert rename_collection(client, one.uuid, "one")  # its own
+
+
+def test_an_empty_impostor_goes_and_one_with_records_is_put_aside(client: Client) -> None:
+    client.api.create_collection("impostor")
+    assert "empty" in oust_collection(client, "impostor")
+    assert "impostor" not in list_names(client).values()
+    full = make(client, "impostor")
+    full.upsert(many(2))
+    aside = oust_collection(client, "impostor").removeprefix("kept, as ")
+    assert list_names(client)[full.uuid] == aside
+    assert full.count() == 2

@@ -1,0 +1,59 @@
+"""Chroma's folder as its killed predecessors leave it."""
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from ingestor.chroma import folder, processes
+from ingestor.chroma.folder import DATABASE, claim
+from ingestor.ports import NeedsHuman
+
+KILLED_WHILE_WRITING = """
+import os, signal, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA cache_size = 1")
+db.execute("BEGIN")
+db.executemany("INSERT INTO segments VALUES (?)", [("x" * 1000 + str(n),) for n in range(2000)])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_transaction_that_a_kill_cut_off_is_rolled_back(tmp_path: Path) -> None:
+    known, orphan = str(uuid4()), str(uuid4())
+    for name in (known, orphan):
+        (tmp_path / name).mkdir()
+    with sqlite3.connect(tmp_path / DATABASE) as db:
+        db.execute("CREATE TABLE segments (id TEXT)")
+        db.execute("INSERT INTO segments VALUES (?)", (known,))
+    db.close()
+    command = [sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path / DATABASE)]
+    subprocess.run(command, check=False)
+    assert (tmp_path / f"{DATABASE}-journal").stat().st_size > 0, (
+        "nothing was cut off: the test shows nothing"
+    )
+    claim(tmp_path).release()
+    assert (tmp_path / known).is_dir()
+    assert not (tmp_path / orphan).exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "waits"), [("", True), ("python -P chroma/child.py run", True), ("python notebook.py", False)]
+)
+def test_what_is_ending_is_waited_for_and_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, waits: bool
+) -> None:
+    """A process that ends has lost its command line already, and its files not yet."""
+    answers = iter([[1], [1], [1], []] if waits else [[1]])
+    monkeypatch.setattr(processes, "writers_of", lambda file: next(answers))
+    monkeypatch.setattr(processes, "command", lambda pid: command)
+    monkeypatch.setattr(folder.time, "sleep", lambda seconds: None)
+    if waits:
+        claim(tmp_path).release()
+        assert next(answers, None) is None
+    else:
+        with pytest.raises(NeedsHuman, match=r"is in use by process 1 .*notebook"):
+            claim(tmp_path)

@@ -1,0 +1,300 @@
+"""The supervised server, with real servers, real strangers on its port and real kills."""
+
+import http.client
+import os
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import pytest
+
+from ingestor.chroma import processes
+from ingestor.chroma import server as chroma_server
+from ingestor.chroma.client import embedded
+from ingestor.chroma.collections import delete_collection, open_collection
+from ingestor.chroma.folder import claim, sweep
+from ingestor.ports import NeedsHuman, Transient
+from ingestor.state.lock import held, noted
+from tests.chroma.laws import DIMENSIONS, many
+from tests.serving import HOST, client_of, free_port, server
+
+
+def opened(client, name="docs"):
+    return open_collection(client, name, model=None, dimensions=DIMENSIONS, owner="ours")
+
+
+def answers(port):
+    connection = http.client.HTTPConnection(HOST, port, timeout=5)
+    try:
+        connection.request("GET", "/api/v2/heartbeat")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def await_reason(running):
+    """A killed process closes its sockets some time before its parent can hear of its end."""
+    until = time.monotonic() + 30
+    while (reason := running.poll()) is None and time.monotonic() < until:
+        time.sleep(0.02)
+    return reason
+
+
+def await_end(pid):
+    """Of a process that is nobody's child here."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until and Path(f"/proc/{pid}").exists():
+        time.sleep(0.02)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_its_life(tmp_path):
+    running = server(tmp_path)
+    assert running.poll() is not None
+    running.start()
+    assert running.poll() is None
+    assert answers(running.port)
+    assert held(tmp_path / "db" / "ingestor.lock")
+    assert processes.listener(running.port) == running.pid
+    assert os.getpgid(running.pid) == running.pid  # a Ctrl-C in the terminal is not for it
+    pid = running.pid
+    for _ in range(2):
+        running.stop()
+    assert not answers(running.port)
+    assert not Path(f"/proc/{pid}").exists()
+    assert not held(tmp_path / "db" / "ingestor.lock")
+
+
+def test_what_it_wrote_outlives_it(tmp_path):
+    running = server(tmp_path)
+    with running, client_of(running) as client:
+        opened(client).upsert(many(20))
+    with running, client_of(running) as client:
+        assert opened(client).count() == 20
+
+
+def test_it_says_little(tmp_path):
+    with server(tmp_path) as running, client_of(running) as client:
+        before = running.log_path.stat().st_size
+        for _ in range(20):
+            opened(client).upsert(many(5))
+        assert running.log_path.stat().st_size == before
+
+
+def test_a_killed_server_is_noticed_and_started_again(tmp_path):
+    with server(tmp_path) as running, client_of(running) as client:
+        opened(client).upsert(many(20))
+        os.kill(running.pid, signal.SIGKILL)
+        with pytest.raises(Transient):
+            opened(client).count()
+        assert await_reason(running) == "it ended by SIGKILL"
+        running.restart()
+        assert running.poll() is None
+        assert opened(client).count() == 20
+        assert held(tmp_path / "db" / "ingestor.lock")
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_folder_that_goes_is_noticed_and_made_anew(tmp_path, moved):
+    with server(tmp_path) as running:
+        if moved:
+            (tmp_path / "db").rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(tmp_path / "db")
+        assert "was removed, moved or replaced" in running.poll()
+        running.restart()
+        assert running.poll() is None
+        assert noted(tmp_path / "db" / "ingestor.lock") == [str(os.getpid()), HOST, str(running.port)]
+    assert noted(tmp_path / "db" / "ingestor.lock") == [str(os.getpid())]
+
+
+def test_a_hanging_server_is_noticed_and_started_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
+    monkeypatch.setattr(chroma_server, "_LAST_BREATH", 0.01)
+    with server(tmp_path, hanging_after=0.3, stop_patience=0.2) as running:
+        first = running.pid
+        os.kill(first, signal.SIGSTOP)
+        assert running.poll() is None  # it may only be busy
+        time.sleep(0.3)
+        assert "has not answered" in running.poll()
+        monkeypatch.undo()
+        running.restart()
+        assert running.pid != first
+        assert running.poll() is None
+
+
+def test_it_ends_with_its_daemon(tmp_path):
+    port = free_port()
+    code = (
+        "import sys, time; from pathlib import Path; from tests.serving import server\n"
+        "running = server(Path(sys.argv[1]), int(sys.argv[2])); running.start()\n"
+        "print(running.pid, flush=True); time.sleep(60)"
+    )
+    daemon = subprocess.Popen([sys.executable, "-c", code, tmp_path, str(port)], stdout=subprocess.PIPE)
+    child = int(daemon.stdout.readline())
+    assert answers(port)
+    daemon.kill()
+    daemon.wait()
+    daemon.stdout.close()
+    with server(tmp_path, port) as running:  # at once, as a service manager would
+        await_end(child)
+        assert running.poll() is None
+
+
+# --- the port -----------------------------------------------------------------------------------------------
+
+
+def test_a_chroma_of_someone_else_on_the_port(tmp_path):
+    with server(tmp_path / "theirs") as theirs:
+        ours = server(tmp_path / "ours", theirs.port)
+        with pytest.raises(
+            NeedsHuman, match=rf"port {theirs.port} is taken by process {theirs.pid} .*chroma"
+        ):
+            ours.start()
+        assert theirs.poll() is None
+        assert not held(tmp_path / "ours" / "db" / "ingestor.lock")
+
+
+def test_a_stranger_who_takes_the_port_in_between(tmp_path, monkeypatch):
+    """Chroma itself finds the port taken, and ends with status 0."""
+    monkeypatch.setattr(chroma_server.ChromaServer, "_check_port", lambda self: None)
+    with socket.create_server((HOST, 0)) as stranger:
+        ours = server(tmp_path, stranger.getsockname()[1])
+        with pytest.raises(Transient, match="ended with status 0"):
+            ours.start()
+
+
+def test_a_stranger_who_answers_is_not_mistaken_for_ours(tmp_path, monkeypatch):
+    """The child neither ends nor listens, while another Chroma answers every heartbeat."""
+    idle = tmp_path / "idle.py"
+    idle.write_text("import time; time.sleep(60)")
+    with server(tmp_path / "theirs") as theirs:
+        monkeypatch.setattr(chroma_server.ChromaServer, "_check_port", lambda self: None)
+        monkeypatch.setattr(chroma_server, "_CHILD", idle)
+        monkeypatch.setattr(chroma_server, "_START_PATIENCE", 0.5)
+        ours = server(tmp_path / "ours", theirs.port)
+        with pytest.raises(Transient, match="did not start"):
+            ours.start()
+        assert ours.pid is None
+        assert theirs.poll() is None
+
+
+def test_a_port_that_anything_else_listens_on(tmp_path):
+    with socket.create_server((HOST, 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(
+            NeedsHuman, match=rf"port {port} is taken by process {os.getpid()} .*chroma\.port"
+        ):
+            server(tmp_path, port).start()
+
+
+def test_an_address_that_is_not_ours(tmp_path):
+    running = chroma_server.ChromaServer(tmp_path / "db", "192.0.2.1", free_port(), tmp_path / "log")
+    with pytest.raises(NeedsHuman, match=r"192\.0\.2\.1"):
+        running.start()
+
+
+# --- the folder ---------------------------------------------------------------------------------------------
+
+
+def test_a_second_ingestor_on_the_folder(tmp_path):
+    with server(tmp_path) as first:
+        with pytest.raises(NeedsHuman, match=f"process {os.getpid()}"):
+            server(tmp_path).start()
+        with pytest.raises(NeedsHuman, match=f"process {os.getpid()}"):
+            embedded(tmp_path / "db")
+        assert first.poll() is None
+
+
+def test_a_server_that_someone_started_by_hand_on_the_folder(tmp_path):
+    port = free_port()
+    chroma = Path(sys.executable).with_name("chroma")
+    by_hand = subprocess.Popen(
+        [chroma, "run", "--path", tmp_path / "db", "--port", str(port)], stdout=subprocess.DEVNULL
+    )
+    try:
+        until = time.monotonic() + 60
+        while not answers(port) and time.monotonic() < until:
+            time.sleep(0.05)
+        with pytest.raises(NeedsHuman, match=f"in use by process {by_hand.pid}"):
+            server(tmp_path).start()
+        with pytest.raises(NeedsHuman, match=f"in use by process {by_hand.pid}"):
+            embedded(tmp_path / "db")
+        assert by_hand.poll() is None
+    finally:
+        by_hand.terminate()
+        by_hand.wait()
+    with server(tmp_path) as running:
+        assert running.poll() is None
+
+
+def test_a_folder_that_can_not_be_made(tmp_path):
+    (tmp_path / "db").write_text("a file")
+    with pytest.raises(NeedsHuman, match="db"):
+        server(tmp_path).start()
+
+
+def test_what_deleted_collections_leave_behind_is_swept(tmp_path):
+    running, vectors = server(tmp_path), {}
+    with running, client_of(running) as client:
+        for name in ("kept", "deleted"):
+            index = opened(client, name)
+            index.upsert(many(1200))
+            vectors[name] = index.query(many(1)[0].vector[np.newaxis], 1)
+        folders = _segments(tmp_path / "db")
+        delete_collection(client, "deleted", owner="ours")
+    assert len(folders) == 2
+    assert _segments(tmp_path / "db") == folders  # as Chroma leaves it
+    with running, client_of(running) as client:
+        assert len(_segments(tmp_path / "db")) == 1
+        assert opened(client, "kept").query(many(1)[0].vector[np.newaxis], 1) == vectors["kept"]
+        assert opened(client, "kept").count() == 1200
+
+
+def test_sweeping_spares_what_it_does_not_know(tmp_path):
+    folders = [tmp_path / str(uuid4()), tmp_path / "mine", tmp_path / str(uuid4()).upper()]
+    for folder in folders:
+        folder.mkdir()
+    assert sweep(tmp_path) == []  # no database: nothing is known
+    database = sqlite3.connect(tmp_path / "chroma.sqlite3")
+    database.execute("CREATE TABLE segments (id TEXT)")
+    database.commit()
+    assert sweep(tmp_path) == folders[:1]
+    database.close()
+    assert all(folder.exists() for folder in folders[1:])
+
+
+def test_a_broken_database_is_reported_and_nothing_is_swept(tmp_path):
+    folder = tmp_path / str(uuid4())
+    folder.mkdir()
+    (tmp_path / "chroma.sqlite3").write_bytes(b"no database " * 1000)
+    with pytest.raises(NeedsHuman, match=r"can't read .*chroma\.sqlite3"):
+        claim(tmp_path)
+    assert folder.exists()
+    assert not held(tmp_path / "ingestor.lock")
+
+
+def _segments(path):
+    return sorted(file.parent.name for file in path.glob("*/header.bin"))
+
+
+def test_pages_of_other_sites_may_not_read_its_answers(tmp_path):
+    """No header lets a browser give an answer to a script of another site, or send what must be allowed."""
+    with server(tmp_path) as running:
+        connection = http.client.HTTPConnection(HOST, running.port, timeout=5)
+        origin = {"Origin": "http://elsewhere.example", "Access-Control-Request-Method": "DELETE"}
+        for method in ("GET", "OPTIONS"):
+            connection.request(method, "/api/v2/heartbeat", headers=origin)
+            answer = connection.getresponse()
+            answer.read()
+            assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+        connection.close()

@@ -1,0 +1,300 @@
+"""``ingestor chunk``, driven as a person would, and as a program would."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ingestor.app.queries import BadRequest
+from ingestor.cli.chunk_command import chunk
+from ingestor.config.models import ConfigError
+from ingestor.ports import BadDocument
+from ingestor.registry import kinds
+from ingestor.sandbox.pool import Isolation
+from ingestor.sandbox.process import Limits
+
+INGESTOR = Path(sys.executable).with_name("ingestor")
+TEXTS = Path(__file__).parents[1] / "chunkers/golden/texts"
+CONFIG = {
+    "embedding": {"kind": "hashing", "dimensions": 64},
+    "chunking": {"strategy": "fixed", "size": 70},
+    "sources": [
+        {"name": "a", "kind": "folder", "path": "./docs", "exclude": ["*.txt"], "collection": "docs"},
+        {
+            "name": "b",
+            "kind": "folder",
+            "path": "./notes",
+            "collection": "docs",
+            "chunking": {"strategy": "sentence", "max_sentences": 2, "overlap": 1},
+        },
+    ],
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with documents and no config, where one is at work."""
+    for folder in ("docs", "notes"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "soil.md").write_bytes((TEXTS / "hydroponics.md").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def called(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([INGESTOR, "chunk", *words], capture_output=True, text=True, timeout=200)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_json_through_the_program_without_a_config(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(place.rglob("*"))
+    words = ("docs/soil.md", "--strategy", "fixed", "--option", "size=50", "--option", "overlap=10")
+    both = json.loads(called(*words, "--json", "--compare", "paragraph").stdout)
+    assert sorted(place.rglob("*")) == before
+    assert [each["strategy"] for each in both] == ["fixed", "paragraph"]
+    alone = both[0]
+    assert set(alone) == {"strategy", "chunks"}
+    chunk(Path("docs/soil.md"), "fixed", ["size=50", "overlap=10"], [], as_json=True)
+    assert said(capsys) == alone, "one strategy is no list"
+    text = (TEXTS / "hydroponics.md").read_text("utf-8")
+    for number, each in enumerate(alone["chunks"]):
+        assert set(each) == {"start", "end", "text", "metadata"}
+        assert text[each["start"] : each["end"]] == each["text"]
+        assert each["metadata"]["chunk_index"] == number
+        assert each["metadata"]["token_count"] <= 50
+        assert each["metadata"]["title"] == "Growing without soil"
+        assert not each["metadata"].keys() & {"document_id", "relationships", "recipe"}
+    assert alone["chunks"][1]["start"] < alone["chunks"][0]["end"], "no overlap"
+
+
+def test_a_mistake_is_told_in_a_line(place: Path) -> None:
+    done = called("docs/soil.md", "--strategy", "fixed", "--option", "size=0", code=2)
+    assert done.stderr == "--strategy fixed: size: must be at least 4, not 0\n"
+
+
+def test_chunks_that_are_not_contiguous_have_spans(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+    chunk(place / "docs/soil.md", strategy="kmeans", option=["clusters=3"], compare=[], as_json=True)
+    text = (TEXTS / "hydroponics.md").read_text("utf-8")
+    for each in said(capsys)["chunks"]:
+        assert "\n".join(text[start:end] for start, end in each["spans"]) == each["text"]
+
+
+def test_the_limits_of_the_config_hold_and_without_one_people_hear_where_to_raise_them(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Limits] = []
+
+    def isolation(limits: Limits) -> Isolation:
+        found.append(limits)
+        return Isolation(limits)
+
+    def refuse(*given: object) -> None:
+        raise BadDocument("took more than 60 s; raise parsing.seconds, or exclude it")
+
+    monkeypatch.setattr("ingestor.preview.preview.Isolation", isolation)
+    monkeypatch.setattr("ingestor.preview.preview.parser", refuse)
+    with pytest.raises(
+        BadDocument, match=r"raise parsing\.seconds, or exclude it \(in a config, named with --con"
+    ):
+        chunk(Path("docs/soil.md"))
+    config = {**CONFIG, "parsing": {"memory": "300MB", "seconds": 7}}
+    (place / "config.yaml").write_text(yaml.safe_dump(config))
+    with pytest.raises(BadDocument, match=r"or exclude it$"):
+        chunk(Path("docs/soil.md"))
+    assert found[1] == Limits(300_000_000, 7, processes=1)
+
+
+@pytest.mark.parametrize(
+    ("file", "strategy", "option", "expected"),
+    [
+        ("docs/soil.md", None, [], ("fixed", 70)),
+        ("docs/soil.md", None, ["size=30"], ("fixed", 30)),
+        ("docs/soil.md", "fixed", [], ("fixed", 200)),  # named: it begins with its own defaults
+        ("notes/soil.md", None, [], ("sentence", None)),
+        ("notes/../docs/soil.md", None, [], ("fixed", 70)),
+        ("docs/../notes/soil.md", "fixed", ["size=30"], ("fixed", 30)),
+        ("elsewhere.md", None, [], ("fixed", 70)),
+    ],
+)
+def test_what_the_config_says_of_a_file_is_the_default(
+    place: Path, capsys: pytest.CaptureFixture[str],
+    file: str, strategy: str | None, option: list[str], expected: tuple[str, int | None],
+) -> None:  # fmt: skip
+    (place / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+    (place / "elsewhere.md").write_bytes((TEXTS / "hydroponics.md").read_bytes())
+    chunk(Path(file), strategy=strategy, option=option, compare=[], as_json=True)
+    found = said(capsys)
+    largest = max(each["metadata"]["token_count"] for each in found["chunks"])
+    kind, size = expected
+    assert found["strategy"] == kind
+    assert size is None or size - 8 < largest <= size
+
+
+MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"strategy": "fixd"}, ConfigError, "unknown strategy 'fixd'; did you mean 'fixed'? installed: auto, "),
+    (
+        {"strategy": "recursive", "option": ["sise=3"]},
+        ConfigError,
+        "unknown key 'sise'; did you mean 'size'? allowed: ",
+    ),
+    ({"option": ["size"]}, BadRequest, "'size' is not KEY=VALUE, as in size=100"),
+    ({"option": ["=3"]}, BadRequest, "'=3' is not KEY=VALUE"),
+    (
+        {"strategy": "recursive", "option": ["size=big"]},
+        ConfigError,
+        "size: must be a whole number, not 'big'",
+    ),
+    (
+        {"strategy": "recursive", "option": ["size=true"]},
+        ConfigError,
+        "size: must be a number, not true or false",
+    ),
+    (
+        {"strategy": "recursive", "option": ["size=20", "overlap=30"]},
+        ConfigError,
+        "overlap (30) must be smaller than size (20)",
+    ),
+    ({"strategy": "recursive", "option": ["separators=[a"]}, ConfigError, "separators: not valid YAML: "),
+    (
+        {"strategy": "recursive", "option": ["context=${NOT_SET_HERE}"]},
+        ConfigError,
+        "environment variable NOT_SET_HERE is not set",
+    ),
+    ({"compare": ["fixed,nope"]}, ConfigError, "--compare nope: unknown strategy 'nope'"),
+    ({"compare": ["fixed:size=0"]}, ConfigError, "--compare fixed: size: must be at least 4, not 0"),
+    ({"compare": ["fixed:size"]}, BadRequest, "--compare fixed: 'size' is not KEY=VALUE"),
+    ({"config": Path("none.yaml")}, ConfigError, "none.yaml: there is no such file"),
+    ({"html": Path("docs/soil.md")}, BadRequest, "--html would overwrite the file itself"),
+    ({"file": Path("docs/none.md")}, BadRequest, "there is no file 'docs/none.md'"),
+    ({"file": Path("docs")}, BadDocument, "docs is not a file"),
+    ({"file": Path("binary")}, BadDocument, "binary: "),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "message"), MISTAKES)
+def test_mistakes(place: Path, words: dict[str, Any], error: type[Exception], message: str) -> None:
+    (place / "binary").write_bytes(b"\x7fELF\x00\x01\x02\x03" * 9)
+    given = {"file": Path("docs/soil.md"), "strategy": None, "option": [], "compare": []} | words
+    with pytest.raises(error, match=re.escape(message)):
+        chunk(**given)
+
+
+def test_values_are_yaml(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    levels = (
+        "levels=[{name: all, unit: section, max_tokens: 500}, {name: few, unit: sentence, max_tokens: 30}]"
+    )
+    given = [levels, "max_tokens=null", "neighbours=0.25", "context=headings"]
+    chunk(Path("docs/soil.md"), strategy="hierarchical", option=given, compare=[], as_json=True)
+    found = [each["metadata"] for each in said(capsys)["chunks"]]
+    assert {(each["parent_level"], each["level"]) for each in found} == {("all", "few")}
+    assert max(each["token_count"] for each in found) <= 30
+
+
+def test_plain_text_where_nobody_looks(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chunk(Path("docs/soil.md"), strategy="fixed", option=["size=60"], compare=["paragraph"])
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert "=== fixed ===" in out
+    assert "=== paragraph ===" in out
+    assert re.search(r"^--- 2 of \d+: \d+ tokens, lines 7-13, Growing without soil$", out, re.MULTILINE)
+    *_, first, second = out.splitlines()
+    assert re.fullmatch(r"fixed +\d+ chunks; tokens: min \d+, mean \d+, max \d+; \d+\.\d\d s", first)
+    assert second.startswith("paragraph  ")
+
+
+def on_a_terminal(words: Sequence[str]) -> str:
+    """What a command writes to a terminal of 100 columns."""
+    ours, its = pty.openpty()
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
+    env.pop("NO_COLOR", None)
+    with subprocess.Popen([INGESTOR, *words], stdout=its, stderr=subprocess.DEVNULL, env=env) as process:
+        os.close(its)
+        written = b""
+        while part := _read(ours):
+            written += part
+    os.close(ours)
+    assert process.returncode == 0
+    return written.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # Linux says so when the other end is closed
+        return b""
+
+
+def test_alternating_colours_on_a_terminal(place: Path) -> None:
+    options = ("--option", "size=100", "--option", "overlap=20")
+    shown = on_a_terminal(["chunk", "docs/soil.md", "--strategy", "fixed", *options])
+    numbered = re.findall(r"\x1b\[2m(\d+) +(\d+) tokens", shown)
+    assert [int(number) for number, _ in numbered] == list(range(1, 10))
+    assert "\x1b[2mlines 1-15" in shown, "the margin is dim"
+    cards = re.split(r"(?=\x1b\[2m\d+ +\d+ tokens)", shown)[1:]
+    for number, card in enumerate(cards):
+        own, other = ("36", "35") if number % 2 == 0 else ("35", "36")
+        assert f"\x1b[{own}m" in card, "no colour"
+        assert f"\x1b[{other}m" not in card
+    assert "\x1b[2;3;36m" in cards[0], "what is repeated is set apart"
+
+
+def test_marks_of_direction_turn_nothing_around(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "odd.txt").write_text("\u202efdp.exe\u2066 and \u200f\u061c")
+    chunk(place / "odd.txt", strategy="fixed", option=[], compare=[], html=place / "page.html")
+    shown = capsys.readouterr().out + (place / "page.html").read_text()
+    assert shown.count("\\u202efdp.exe\\u2066 and \\u200f\\u061c") >= 1
+    assert not set("\u202e\u2066\u200f\u061c") & set(shown)
+
+
+def test_control_characters_steer_no_terminal(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "odd.txt").write_bytes(b"red \x1b[31m and\r\nback\x07")
+    chunk(place / "odd.txt", strategy="fixed", option=[], compare=[])
+    out = capsys.readouterr().out
+    assert "red \\u001b[31m and\nback\\u0007" in out
+
+
+def test_an_empty_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "empty.md").write_bytes(b"")
+    chunk(place / "empty.md", strategy=None, option=[], compare=["changepoint"], html=place / "out.html")
+    out = capsys.readouterr().out
+    assert out.count("no chunks: the document has no text") == 2
+    assert "No chunks: the document has no text." in (place / "out.html").read_text("utf-8")
+
+
+ASKING = {"llm", "proposition"}  # need an endpoint
+
+
+@pytest.mark.parametrize("strategy", [kind for kind in kinds("chunkers") if kind not in ASKING])
+@pytest.mark.parametrize("name", ["hydroponics.md", "pump.py", "scripts.txt"])
+def test_every_strategy_on_every_kind_of_file(
+    place: Path, capsys: pytest.CaptureFixture[str], strategy: str, name: str
+) -> None:
+    (place / "config.yaml").write_text(yaml.safe_dump(CONFIG))
+    chunk(TEXTS / name, strategy=strategy, option=[], compare=[], as_json=True, html=place / "out.html")
+    found = said(capsys)
+    page = (place / "out.html").read_text("utf-8")
+    assert found["strategy"] == strategy
+    assert found["chunks"]
+    assert page.count("<li ") == len(found["chunks"])
+
+
+def test_no_line_of_the_list_of_commands_is_cut_off_at_80_columns() -> None:
+    env = {**os.environ, "COLUMNS": "80"}
+    done = subprocess.run([INGESTOR, "--help"], capture_output=True, text=True, timeout=60, env=env)
+    commands = done.stdout.partition("Commands:")[2]
+    assert "chunk " in commands
+    assert "..." not in commands

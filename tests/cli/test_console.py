@@ -1,0 +1,138 @@
+"""Answers as people see them, in a file; tests/e2e has them on a terminal."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ingestor.app.estimate import Estimate
+from ingestor.app.plan import Plan
+from ingestor.app.verification import Verification
+from ingestor.cli.console import counted, duration, print_table, show_documents, show_plan, show_verify
+from ingestor.cli.invocation import DEFAULT_CONFIG
+from ingestor.state.reports import Listed
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> str:
+    """With ``ingestor`` for the program, however it was called."""
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+@pytest.fixture(autouse=True)
+def _called_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["ingestor"])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (42.4, "42 s"),
+        (90, "2 min"),
+        (3600, "60 min"),
+        (7200, "2.0 h"),
+        (86400 * 3, "3 days"),
+    ],
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_counts() -> None:
+    assert [counted(n, "text") for n in (0, 1, 2, 1234)] == ["0 texts", "1 text", "2 texts", "1,234 texts"]
+
+
+def test_a_table_aligns_by_columns_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("name", "records", "last"), [("文書", "7", "long ago"), ("a\nb", "1,234", "now")])
+    assert said(capsys).splitlines() == [
+        "name   records   last",
+        "文書         7   long ago",
+        "a\\nb     1,234   now",
+    ]
+
+
+def test_a_table_cuts_nothing_off(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    print_table(("document",), [("x" * 300,)])
+    assert said(capsys) == f"document\n{'x' * 300}\n"
+
+
+def estimate(plan: Plan, rate: float | None = None) -> Estimate:
+    return Estimate(plan, rate, plan.tokens / rate if rate else None)
+
+
+def test_a_plan_that_has_work(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = Counter(added=2, moved=1, unchanged=1200)
+    records = Counter(added=7, patched=3)
+    plan = Plan(counts, records, 7, 90_000, exact=False, cuts_known=False, sources={"docs": counts})
+    plan.problems.append(("a.bin", "not text"))
+    show_plan(estimate(plan, 1000.0), False, Path("my.yaml"))
+    assert said(capsys).splitlines() == [
+        "source   added   changed   moved   removed   unchanged",
+        "docs         2         0       1         0       1,200",
+        "",
+        "records    about 7 added, 3 patched; an estimate, for the cuts depend on what is not embedded yet",
+        "to embed   about 7 texts, 90,000 tokens",
+        "time       about 2 min, at this machine's 1,000 tokens/s",
+        "a.bin: not text",
+        "",
+        "Nothing was touched. To do it: ingestor sync --config my.yaml",
+    ]
+
+
+def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = Counter(unchanged=3)
+    show_plan(estimate(Plan(counts, sources={"docs": counts})), False, DEFAULT_CONFIG)
+    assert said(capsys).splitlines()[-1] == "Nothing to do."
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (Verification(checked=1), ["1 record checked", "Everything is as it should be."]),
+        (
+            Verification(checked=2, repaired=True),
+            ["2 records checked", "Everything is as it should be again."],
+        ),
+        (
+            Verification(checked=5000, missing=2, wrong_metadata=1, examples=["docs: missing: a#1"]),
+            [
+                "5,000 records checked",
+                "what is off      records",
+                "missing                2",
+                "wrong metadata         1",
+                "  docs: missing: a#1",
+                "To mend it: ingestor verify --repair",
+            ],
+        ),
+        (
+            Verification(unsettled=1, unseen={"docs": "not there"}),
+            [
+                "0 records checked",
+                "source docs: not there",
+                "1 document not in step with the sources; to mend that: ingestor sync",
+            ],
+        ),
+        (
+            Verification(broken={"docs": "torn"}),
+            ["0 records checked", "collection docs: torn", "To mend it: ingestor verify --repair"],
+        ),
+    ],
+)
+def test_a_verification(report: Verification, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    show_verify(report, False, DEFAULT_CONFIG)
+    assert said(capsys).splitlines() == words
+
+
+def test_a_listing_for_programs_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        Listed("docs", "a b.md", "id1", "c", 12, True, "settled"),
+        Listed("n", "x\ny", "id2", "c", 0, False, "due"),
+    ]
+    show_documents(rows, False)
+    assert said(capsys).splitlines() == ["docs      12  a b.md", "n          0  x\\ny"]

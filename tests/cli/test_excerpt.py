@@ -1,0 +1,95 @@
+"""What a person sees of a text that was found."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from ingestor.cli.excerpt import LINES, excerpt, show_hits
+from ingestor.model import Hit, RecordId
+
+PROSE = "The library opens at nine on weekdays, and at ten on the days when the market is held."
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("one two", 40, ["one two"]),
+        ("", 40, []),
+        ("\x1b[2Ja\u202eb\u2069", 60, ["\\u001b[2Ja\\u202eb\\u2069"]),
+        ("what an editor\nwrapped is\njoined", 40, ["what an editor wrapped is joined"]),
+        ("one\n\ntwo\n  \nthree", 40, ["one", "two", "three"]),
+        ("# Title\nText below.", 40, ["# Title", "Text below."]),
+        ("before\n- one\n- two\n  goes on\n1. three", 40, ["before", "- one", "- two goes on", "1. three"]),
+        ("| a | b |\n|---|---|\n| 1 | 2 |", 40, ["| a | b |", "|---|---|", "| 1 | 2 |"]),
+        ("run:\n\n    make run\n    make test", 40, ["run:", "    make run", "    make test"]),
+        ("> said\n> so", 40, ["> said", "> so"]),
+        ("year 1990.\nfour", 40, ["year 1990. four"]),
+        (
+            PROSE,
+            30,
+            ["The library opens at nine on", "weekdays, and at ten on the", "days when the market is held."],
+        ),
+        ("水耕栽培" * 6, 20, ["水耕栽培水耕栽培水耕", "栽培水耕栽培水耕栽培", "水耕栽培"]),
+        ("red \x1b[31m and \r return", 60, ["red \\u001b[31m and \\u000d return"]),
+        ("[bold]kept[/]", 40, ["[bold]kept[/]"]),
+    ],
+)
+def test_lines(text: str, width: int, shown: list[str]) -> None:
+    assert excerpt(text, width) == shown
+
+
+def test_what_is_left_out_is_left_out_at_a_word() -> None:
+    shown = excerpt(f"{PROSE} " * 20, 40)
+    assert len(shown) == LINES
+    kept = " ".join(shown).removesuffix(" …")
+    assert kept != " ".join(shown)
+    assert f"{PROSE} " * 20 == f"{kept} " + (f"{PROSE} " * 20)[len(kept) + 1 :]
+
+
+@given(st.text(max_size=400), st.integers(20, 100))
+def test_it_fits_and_controls_nothing(text: str, width: int) -> None:
+    shown = excerpt(text, width)
+    assert len(shown) <= LINES
+    assert all(cell_len(row) <= width for row in shown)
+    assert not any(ord(mark) < 32 or 127 <= ord(mark) < 160 for row in shown for mark in row)
+
+
+HIT = Hit(
+    RecordId("d#1"),
+    0.5678,
+    "Four weeks.",
+    {"start_line": 3, "end_line": 5, "heading_path": "Questions > How long\nmay I?"},
+)
+
+
+def with_source(source: str) -> Hit:
+    return Hit(HIT.id, HIT.score, HIT.text, {**HIT.metadata, "source": source})
+
+
+def test_a_hit_says_score_place_heading_and_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    near, far = with_source(f"{tmp_path}/docs/faq.md"), with_source("https://example.org/faq")
+    show_hits([near, far], as_json=False)
+    assert capsys.readouterr().out.splitlines() == [
+        "0.568  docs/faq.md:3-5",
+        "       Questions > How long\\nmay I?",
+        "       Four weeks.",
+        "",
+        "0.568  https://example.org/faq:3-5",
+        "       Questions > How long\\nmay I?",
+        "       Four weeks.",
+        "",
+    ]
+
+
+def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
+    show_hits([HIT], as_json=True)
+    assert json.loads(capsys.readouterr().out) == [
+        {"id": "d#1", "score": 0.5678, "document": "Four weeks.", "metadata": dict(HIT.metadata)}
+    ]

@@ -1,0 +1,20 @@
+import pytest
+
+from ingestor.cli.goodbye import _best
+
+
+@pytest.mark.parametrize(
+    ("titles", "question"),
+    [
+        ([], None),
+        (["", "7."], "7."),
+        (["x" * 61], None),
+        (["Salt", "Bread, in numbers"], "Bread, in numbers"),
+        (["A rather long heading of a section", "3. Is it open?"], "Is it open?"),
+        (["How long?", "How long may I keep a book?", "2.1 Why?"], "How long may I keep a book?"),
+        (["b?", "a?"], "a?"),
+        (["It came without bits. Is that so?", "Is it open?"], "Is it open?"),
+    ],
+)
+def test_the_question_to_try(titles: list[str], question: str | None) -> None:
+    assert _best(titles) == question

@@ -1,0 +1,87 @@
+"""How far the work is: one stretch of it at a time."""
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from ingestor.cli.progress import Bar, Lines, Meter, Stretch
+from ingestor.state.run_status import Listing, Live
+
+
+def live(at: float, waiting: int, done: int, texts: int) -> Live:
+    return Live(at=at, waiting=waiting, tally={"added": done, "records_added": 99}, texts=texts)
+
+
+def test_a_stretch_begins_when_there_is_work_and_ends_when_there_is_none() -> None:
+    seen: list[Stretch] = []
+    meter = Meter(seen.append)
+    for reading in (
+        live(100, 4, 0, 0),
+        live(110, 1, 3, 50),
+        live(112, 0, 4, 60),
+        live(9000, 2, 4, 60),  # hours later
+        live(9004, 0, 6, 70),
+    ):
+        meter(reading)
+    assert seen == [
+        Stretch(0, 4, 0, 0.0),
+        Stretch(3, 1, 50, 10.0),
+        Stretch(4, 0, 60, 12.0),
+        Stretch(0, 2, 0, 0.0),
+        Stretch(2, 0, 10, 4.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("texts", "seconds", "words"),
+    [
+        (0, 0.0, "0 texts embedded"),
+        (0, 9.0, "0 texts embedded"),
+        (30, 0.5, "30 texts embedded"),
+        (2500, 10.0, "2,500 texts embedded, 250.0/s"),
+    ],
+)
+def test_a_rate_is_told_once_there_is_one(texts: int, seconds: float, words: str) -> None:
+    assert Stretch(0, 1, texts, seconds).embedded == words
+
+
+def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    for second in range(8):
+        lines(Stretch(second, 8 - second, 0, float(second)))
+    lines(Stretch(8, 0, 0, 8.0))
+    lines(Stretch(0, 0, 0, 0.0))  # nothing to do is nothing to say
+    lines(Stretch(0, 1, 0, 0.0))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [line.partition(" documents")[0] for line in err.splitlines()] == [
+        "0 of 8", "5 of 8", "8 of 8", "0 of 1",
+    ]  # fmt: skip
+
+
+def test_the_bar_is_there_only_while_there_is_work() -> None:
+    screen = io.StringIO()
+    bar = Progress(console=Console(file=screen, force_terminal=True, width=80), auto_refresh=False)
+    shown = Bar(bar)
+    states = []
+    for waiting in (3, 0, 2, 1, 0):
+        shown(Stretch(1, waiting, 0, 1.0))
+        states.append((bar.live.is_started, bar.tasks[0].total))
+    assert states == [(True, 4), (False, None), (True, 3), (True, 2), (False, None)]
+
+
+def test_a_listing_that_takes_long_is_told_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("ingestor.cli.progress.monotonic", lambda: now[0])
+    meter = Meter(Lines())
+    for second in range(13):
+        now[0] += 1
+        meter(Live(at=100.0 + second, listing={"docs": Listing(100.0, 7 * second, f"{second}.txt")}))
+    assert capsys.readouterr().err.splitlines() == [
+        "docs is being listed for 5.0 s: 35 documents found, the last one 5.txt",
+        "docs is being listed for 10 s: 70 documents found, the last one 10.txt",
+    ]

@@ -1,0 +1,108 @@
+"""docs/config.md and the sample configs say what the program checks."""
+
+import re
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+from ingestor.config import models as config_models
+from ingestor.config.file import load
+from ingestor.config.models import Embedded, Remote, Settings, SourceSettings, Supervised
+from ingestor.registry import find
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/config.md"
+TEMPLATE = ROOT / "ingestor/templates/config.yaml"
+SOURCE = "sources: [{name: notes, kind: folder, path: notes, collection: docs}]\n"
+
+
+def tables() -> ModuleType:
+    spec = spec_from_file_location("config_tables", ROOT / "docs/config_tables.py")
+    assert spec and spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_are_up_to_date() -> None:
+    text = PAGE.read_text("utf-8")
+    assert tables().page(text) == text, "run: .venv/bin/python docs/config_tables.py"
+
+
+def test_a_table_out_of_date_is_noticed() -> None:
+    text = PAGE.read_text("utf-8")
+    assert "| `workers` | `16` |" in text
+    assert tables().page(text.replace("| `workers` | `16` |", "| `workers` | `3` |")) == text
+
+
+def test_every_section_of_the_config_has_its_table() -> None:
+    models = {
+        name
+        for name, value in vars(config_models).items()
+        if isinstance(value, type) and "model_fields" in dir(value)
+    }
+    shown = set(re.findall(r"<!-- table (\w+) -->", PAGE.read_text("utf-8")))
+    assert shown == models - {"Options"} | {"connectors", "parsers", "chunkers", "embedders", "shared"}
+
+
+@pytest.mark.parametrize(
+    "model", [Settings, SourceSettings, Supervised, Remote, find("connectors", "folder").options]
+)
+def test_every_key_says_what_it_means(model: type[config_models.Options]) -> None:
+    assert [name for name, field in model.model_fields.items() if not field.description] == []
+
+
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_examples_can_be_used(example: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    example = example.replace("file:/run/secrets/chroma", "${T:-t0ken}")
+    if example.startswith("parsing:"):
+        example = SOURCE.replace("}]", f", {example.strip()}}}]")
+    file.write_text(example if "sources:" in example else example + SOURCE)
+    assert load(file, {}).sources
+
+
+@pytest.mark.parametrize("file", [ROOT / "config.yaml", TEMPLATE])
+def test_the_samples_run_as_they_are(file: Path) -> None:
+    found = load(file, {})
+    assert found.state == file.parent / ".ingestor"
+    assert found.chroma == Supervised(path=file.parent / "chroma", port=8000)
+    (source,) = found.sources
+    assert (source.collection, found.warnings) == ("docs", ())
+    assert source.connector.plugin.kind == "folder"
+    assert getattr(source.connector.options, "path") == file.parent / "documents"  # noqa: B009 (any connector's)
+
+
+def test_the_template_shows_every_key_of_the_top_level() -> None:
+    text = TEMPLATE.read_text("utf-8")
+    assert [key for key in Settings.model_fields if not re.search(rf"^(# )?{key}:", text, re.MULTILINE)] == []
+
+
+TEMPLATE_LINES = TEMPLATE.read_text("utf-8").splitlines()
+COMMENTED = [at for at, line in enumerate(TEMPLATE_LINES) if re.match(r" *# \w+: ", line)]
+
+
+@pytest.mark.parametrize("at", COMMENTED)
+def test_what_the_template_has_commented_out_can_be_used(at: int, tmp_path: Path) -> None:
+    line = TEMPLATE_LINES[at].replace("# ", "", 1)
+    lines = [*TEMPLATE_LINES[:at], line, *TEMPLATE_LINES[at + 1 :]]
+    file = tmp_path / "config.yaml"
+    file.write_text("\n".join(lines))
+    assert load(file, {}).sources
+    assert yaml.safe_load(file.read_text()) != yaml.safe_load(TEMPLATE.read_text("utf-8"))
+
+
+def test_the_other_forms_of_chroma_in_the_template_can_be_used(tmp_path: Path) -> None:
+    forms = re.findall(r"^  #   (\{.*\})$", TEMPLATE.read_text("utf-8"), re.MULTILINE)
+    file = tmp_path / "config.yaml"
+    kinds = []
+    for form in forms:
+        file.write_text(f"chroma: {form}\n{SOURCE}")
+        kinds.append(type(load(file, {"CHROMA_TOKEN": "t0ken"}).chroma))
+    assert kinds == [Remote, Embedded]

@@ -1,0 +1,580 @@
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from ingestor.connectors.folder.connector import Folder, FolderOptions
+from ingestor.model import Item
+from ingestor.ports import (
+    BadDocument,
+    Connector,
+    NeedsHuman,
+    PartialScan,
+    Scoped,
+    Stale,
+    Transient,
+    Watchable,
+)
+from ingestor.registry import find
+from tests.connectors.folders import FolderWorld, run_as_nobody
+from tests.connectors.laws import ConnectorLaws, fetched, listed
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> FolderWorld:
+    root = tmp_path / "root"
+    root.mkdir()
+    return FolderWorld(root)
+
+
+def selected(world: FolderWorld, **options: object) -> set[str]:
+    return FolderWorld(world.root, **options).keys()
+
+
+class TestTheLaws(ConnectorLaws):
+    pass
+
+
+class TestTheLawsThroughALinkToTheFolder(ConnectorLaws):
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> FolderWorld:
+        (tmp_path / "real").mkdir()
+        (tmp_path / "link").symlink_to("real")
+        world = FolderWorld(tmp_path / "link")
+        world.fail = (tmp_path / "link").unlink  # type: ignore[method-assign]
+        return world
+
+
+def test_it_is_found_by_its_kind_and_has_every_ability(world: FolderWorld) -> None:
+    plugin = find("connectors", "folder")
+    connector: Connector = plugin.build(plugin.options.model_validate({"path": world.root}))
+    assert isinstance(connector, Watchable)
+    assert isinstance(connector, Scoped)
+    assert list(connector.scan()) == []
+
+
+# -- options
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"path": ""}, "must name a folder"),
+        ({"path": "x", "include": [" "]}, "must not be empty"),
+        ({"path": "x", "ignore_files": ["a/.gitignore"]}, "file name without a path"),
+        ({"path": "x", "symlinks": "always"}, "'skip', 'inside' or 'follow'"),
+        ({"path": "x", "watch": "sometimes"}, "'auto', 'events', 'poll' or 'off'"),
+        ({"path": "x", "poll": 0}, "greater than 0"),
+        ({"path": "x", "max_size": "many"}, "expected a size"),
+        ({"path": "x", "exlude": []}, "Extra inputs"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, object], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        FolderOptions.model_validate(options)
+
+
+def test_options_as_people_write_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    options = FolderOptions.model_validate(
+        {"path": "~/notes", "max_size": "2MB", "watch": False, "settle": "500ms", "poll": "1m"}
+    )
+    assert options.path == Path("/home/me/notes")
+    assert (options.max_size, options.watch, options.settle, options.poll) == (2_000_000, "off", 0.5, 60.0)
+
+
+# -- selection
+
+
+def plant(world: FolderWorld, *keys: str) -> None:
+    for key in keys:
+        world.put(key, b"x")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "a.md a.txt docs/b.md docs/sub/c.md docs/sub/d.txt"),
+        ({"include": ["*.md"]}, "a.md docs/b.md docs/sub/c.md"),
+        ({"include": ["**/*.md"]}, "a.md docs/b.md docs/sub/c.md"),
+        ({"include": ["docs/*.md"]}, "docs/b.md"),
+        ({"include": ["docs"]}, "docs/b.md docs/sub/c.md docs/sub/d.txt"),
+        ({"include": ["docs/", "!*.txt"]}, "docs/b.md docs/sub/c.md"),
+        ({"include": ["*.txt", "docs/sub/"]}, "a.txt docs/sub/c.md docs/sub/d.txt"),
+        ({"include": []}, ""),
+        ({"exclude": ["*.md"]}, "a.txt docs/sub/d.txt"),
+        ({"exclude": ["docs/sub/"]}, "a.md a.txt docs/b.md"),
+        ({"exclude": ["**/sub/**"]}, "a.md a.txt docs/b.md"),
+        ({"exclude": ["*", "!*/", "!*.txt"]}, "a.txt docs/sub/d.txt"),
+        ({"include": ["*.md"], "exclude": ["a.*"]}, "docs/b.md docs/sub/c.md"),
+    ],
+)
+def test_include_and_exclude(world: FolderWorld, options: dict[str, object], expected: str) -> None:
+    plant(world, "a.md", "a.txt", "docs/b.md", "docs/sub/c.md", "docs/sub/d.txt")
+    assert selected(world, **options) == set(expected.split())
+
+
+def test_hidden_files_are_left_out_unless_asked_for(world: FolderWorld) -> None:
+    plant(world, "a.md", ".b.md", ".c/d.md", ".git/config.md", "e/.git")
+    assert selected(world) == {"a.md"}
+    assert selected(world, hidden=True) == {"a.md", ".b.md", ".c/d.md"}
+    assert selected(world, exclude=["!.c"]) == {"a.md", ".c/d.md"}
+
+
+LEFT_BY_PROGRAMS = """
+a.md~ .a.md.swp .a.md.swo a.swp .#a.md #a.md# ~$a.docx .~lock.a.odt# a.md.tmp a.md___jb_tmp___
+a.pdf.part a.pdf.crdownload .goutputstream-X1 .DS_Store Thumbs.db .nfs000001
+"""
+
+
+@pytest.mark.parametrize("name", LEFT_BY_PROGRAMS.split())
+def test_what_programs_leave_while_they_work_is_no_document(world: FolderWorld, name: str) -> None:
+    plant(world, "a.md", name)
+    assert selected(world, hidden=True) == {"a.md"}
+    assert selected(world, hidden=True, exclude=[f"!{name}"]) == {"a.md", name}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({".gitignore": "*.log\n/top\n"}, "a.md sub/a.md sub/top keep/a.md"),
+        ({".gitignore": "*.md\n!keep/*.md\n"}, "a.log top sub/a.log sub/top keep/a.md"),
+        ({".gitignore": "sub/\n", "sub/.gitignore": "!a.md\n"}, "a.md a.log top keep/a.md"),
+        ({"sub/.gitignore": "*.log\n"}, "a.md a.log top sub/a.md sub/top keep/a.md"),
+        (
+            {".gitignore": "*.log\n", "sub/.gitignore": "!*.log\n"},
+            "a.md top sub/a.md sub/a.log sub/top keep/a.md",
+        ),
+        ({".gitignore": "*\n!*/\n!*.md\n"}, "a.md sub/a.md keep/a.md"),
+        ({".ingestorignore": "sub\ntop\n"}, "a.md a.log keep/a.md"),
+        ({".gitignore": "top\n*.log\n", ".ingestorignore": "!/top\n"}, "a.md top sub/a.md keep/a.md"),
+        ({".gitignore": "[broken\n\\\n"}, "a.md a.log top sub/a.md sub/a.log sub/top keep/a.md"),
+    ],
+)
+def test_ignore_files(world: FolderWorld, files: dict[str, str], expected: str) -> None:
+    plant(world, "a.md", "a.log", "top", "sub/a.md", "sub/a.log", "sub/top", "keep/a.md")
+    for key, text in files.items():
+        world.put(key, text.encode())
+    assert world.keys() == set(expected.split())
+    assert selected(world, ignore_files=[]) >= {"a.md", "a.log", "sub/a.md", "sub/top"}
+    everything = world.keys()
+    for under in ("sub", "sub/a.log", "keep"):
+        assert world.keys(under) == {key for key in everything if f"{key}/".startswith(f"{under}/")}
+
+
+def test_exclude_has_the_last_word_over_ignore_files(world: FolderWorld) -> None:
+    plant(world, "a.md", "b.md")
+    world.put(".gitignore", b"*.md\n")
+    assert selected(world, exclude=["!a.md"]) == {"a.md"}
+
+
+def test_an_ignore_file_may_hold_bytes_that_are_no_text(world: FolderWorld) -> None:
+    root = os.fsencode(world.root)
+    for name in (b"caf\xe9.md", b"a.md"):
+        Path(os.fsdecode(root + b"/" + name)).touch()
+    world.put(".gitignore", b"caf\xe9*\n")
+    assert world.keys() == {"a.md"}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"#" * 300_000, "the ignore file .gitignore has more than 262,144 bytes"),
+        (b"x\n" * 5_001, "the ignore file .gitignore has more than 5,000 lines"),
+        (b"x" * 1_001, "the ignore file .gitignore line 1 has more than 1,000 characters"),
+    ],
+)
+def test_what_lies_beside_an_ignore_file_that_is_too_large_is_unknown(
+    world: FolderWorld, content: bytes, reason: str
+) -> None:
+    plant(world, "a.md", "sub/b.md")
+    world.put("sub/.gitignore", content)
+    seen: list[Item] = []
+    with pytest.raises(PartialScan, match=reason) as raised:
+        seen.extend(Folder(FolderOptions(path=world.root)).scan())
+    assert raised.value.unknown == ("sub",)
+
+
+def test_a_huge_ignore_file_is_not_read(world: FolderWorld) -> None:
+    plant(world, "a.md")
+    with (world.root / ".gitignore").open("wb") as file:
+        file.truncate(10**12)
+    with pytest.raises(PartialScan, match="more than 262,144 bytes"):
+        list(Folder(FolderOptions(path=world.root)).scan())
+
+
+def test_ignore_files_below_each_other_have_a_limit_together(world: FolderWorld) -> None:
+    for depth in range(1, 5):
+        world.put("/".join(["d"] * depth) + "/.gitignore", b"x\n" * 3_000)
+    plant(world, "d/d/d/a.md", "d/d/d/d/b.md")
+    with pytest.raises(PartialScan, match="have more than 10,000 patterns") as raised:
+        list(Folder(FolderOptions(path=world.root)).scan())
+    assert raised.value.unknown == ("d/d/d/d",)
+
+
+def test_a_link_to_an_ignore_file_is_not_followed(
+    world: FolderWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "patterns").write_text("*.md\n")
+    plant(world, "a.md")
+    (world.root / ".gitignore").symlink_to(tmp_path / "patterns")
+    assert selected(world) == {"a.md"}
+    assert f"{world.root}/.gitignore is a link" in caplog.text
+
+
+# -- symbolic links
+
+
+def linked(tmp_path: Path, world: FolderWorld) -> None:
+    plant(world, "docs/a.md", "docs/sub/b.md")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("secret")
+    for name, target in {
+        "file.md": "docs/a.md",
+        "absolute.md": f"{world.root}/docs/a.md",
+        "chain.md": "file.md",
+        "folder": "docs/sub",
+        "out.md": "../outside/secret.md",
+        "out": str(outside),
+        "broken.md": "nowhere.md",
+        "self.md": "self.md",
+        "loop": ".",
+        "docs/sub/up": "../..",
+        "docs/sub/sideways": "../../folder",
+        "climb.md": "../root/docs/a.md",
+    }.items():
+        (world.root / name).symlink_to(target)
+
+
+REAL = {"docs/a.md", "docs/sub/b.md"}
+INSIDE = REAL | {"file.md", "absolute.md", "chain.md", "climb.md", "folder/b.md"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("skip", REAL), ("inside", INSIDE), ("follow", INSIDE | {"out.md", "out/secret.md"})],
+)
+def test_symbolic_links(tmp_path: Path, world: FolderWorld, policy: str, expected: set[str]) -> None:
+    linked(tmp_path, world)
+    linking = FolderWorld(world.root, symlinks=policy)
+    items = listed(linking.connector)
+    assert items.keys() == expected
+    for key, item in items.items():
+        assert fetched(linking.connector, item).data == (world.root / key).read_bytes()
+        assert linking.keys(key) == {key}
+
+
+def test_what_is_left_out_is_said_once(
+    tmp_path: Path, world: FolderWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    linked(tmp_path, world)
+    os.mkfifo(world.root / "fifo.md")
+    with caplog.at_level(logging.INFO):
+        world.keys()
+        world.keys()
+    assert sorted(record.getMessage().rsplit("/", 1)[1] for record in caplog.records) == [
+        "broken.md",
+        "fifo.md",
+        "out",
+        "out.md",
+        "self.md",
+    ]
+
+
+def test_links_to_each_other_do_not_multiply(world: FolderWorld) -> None:
+    packages = [f"p{n}" for n in range(12)]
+    for package in packages:
+        plant(world, f"{package}/a.md")
+        for other in packages:
+            (world.root / package / f"to-{other}").symlink_to(f"../{other}")
+    assert len(world.keys()) == 12 + 12 * 11
+
+
+def test_a_folder_of_links_into_a_hidden_one_as_kubernetes_mounts_it(world: FolderWorld) -> None:
+    plant(world, "..2026_11_21/a.md")
+    (world.root / "..data").symlink_to("..2026_11_21")
+    (world.root / "a.md").symlink_to("..data/a.md")
+    assert world.keys() == {"a.md"}
+
+
+@pytest.mark.parametrize("policy", ["skip", "inside"])
+@pytest.mark.parametrize("swapped", ["docs", "docs/a.md"])
+def test_a_link_swapped_in_after_the_listing_leads_nowhere(
+    tmp_path: Path, world: FolderWorld, policy: str, swapped: str
+) -> None:
+    plant(world, "docs/a.md")
+    item = listed(world.connector)["docs/a.md"]
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/a.md").write_text("secret")
+    (world.root / swapped).rename(tmp_path / "aside")
+    (world.root / swapped).symlink_to(tmp_path / "outside" / ("" if swapped == "docs" else "a.md"))
+    with pytest.raises(Stale):
+        FolderWorld(world.root, symlinks=policy).connector.fetch(item)
+
+
+# -- odd names and odd files
+
+
+@pytest.mark.parametrize(
+    "raw", [b"two\nlines.md", b"caf\xe9.md", b"\xff\xfe/\xe9\n.md", b"a\\\xe9", rb"\xE9", b" "]
+)
+def test_names_that_are_not_plain_text(world: FolderWorld, raw: bytes) -> None:
+    path = Path(os.fsdecode(os.fsencode(world.root) + b"/" + raw))
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"here")
+    [item] = world.connector.scan()
+    for text in (item.key, item.uri):
+        text.encode("utf-8")
+    assert fetched(world.connector, item).data == b"here"
+    assert list(world.connector.scan_under(item.key)) == [item]
+
+
+def test_only_regular_files_are_documents(world: FolderWorld) -> None:
+    plant(world, "a.md")
+    os.mkfifo(world.root / "fifo.md")
+    with socket.socket(socket.AF_UNIX) as listener:
+        here = Path.cwd()
+        os.chdir(world.root)  # a socket's path must be short
+        listener.bind("socket.md")
+        os.chdir(here)
+        (world.root / "device.md").symlink_to("/dev/zero")
+        (world.root / "to-fifo.md").symlink_to("fifo.md")
+        assert selected(world, symlinks="follow") == {"a.md"}
+
+
+def test_a_fifo_that_took_the_place_of_a_file_does_not_block(world: FolderWorld) -> None:
+    plant(world, "a.md")
+    [item] = world.connector.scan()
+    world.delete("a.md")
+    os.mkfifo(world.root / "a.md")
+    with pytest.raises(Stale):
+        world.connector.fetch(item)
+
+
+def test_a_very_deep_folder(world: FolderWorld) -> None:
+    here, depth = Path.cwd(), 200
+    os.chdir(world.root)
+    for _ in range(depth):  # 200 * 60 characters: no single path may be that long
+        Path("d" * 60).mkdir()
+        os.chdir("d" * 60)
+    Path("a.md").write_text("deep")
+    os.chdir(here)
+    [item] = world.connector.scan()
+    assert fetched(world.connector, item).data == b"deep"
+
+
+def test_a_file_over_the_limit_is_listed_and_refused_unread(world: FolderWorld) -> None:
+    with (world.root / "big.md").open("wb") as stream:
+        stream.truncate(10**12)
+    [item] = world.connector.scan()
+    with pytest.raises(BadDocument, match=r"big\.md has 1,000,000,000,000 bytes; max_size is 50,000,000"):
+        world.connector.fetch(item)
+
+
+# -- versions and reading
+
+
+def test_every_way_to_touch_a_file_gives_another_version(world: FolderWorld) -> None:
+    plant(world, "a.md")
+    path = world.root / "a.md"
+    times = path.stat()
+    seen = {listed(world.connector)["a.md"].version}
+
+    def same_size_with_its_old_times() -> None:
+        path.write_bytes(b"y")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def replaced() -> None:
+        (world.root / "b.tmp").write_bytes(b"y")
+        (world.root / "b.tmp").rename(path)
+
+    changes: list[Callable[[], object]] = [path.touch, lambda: path.chmod(0o600)]
+    for change in (*changes, same_size_with_its_old_times, replaced):
+        time.sleep(0.02)
+        change()
+        version = listed(world.connector)["a.md"].version
+        assert version not in seen
+        seen.add(version)
+
+
+def test_a_rename_keeps_all_but_the_change_time(world: FolderWorld) -> None:
+    plant(world, "a.md")
+    before = listed(world.connector)["a.md"]
+    world.move("a.md", "b.md")
+    after = listed(world.connector)["b.md"]
+    assert after.version.split(".")[:4] == before.version.split(".")[:4]
+    assert (after.size, after.modified) == (before.size, before.modified)
+
+
+def test_a_file_written_to_just_now_is_not_read_yet(world: FolderWorld) -> None:
+    plant(world, "a.md")
+    [item] = world.connector.scan()
+    with pytest.raises(Transient, match="written to only just now"):
+        world.connector.fetch(item)
+    assert fetched(world.connector, item).data == b"x"
+
+
+def test_a_file_that_grows_while_it_is_read_is_refused(
+    world: FolderWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put("a.md", b"x" * 1000)
+    [item] = world.connector.scan()
+    fetched(world.connector, item)
+    open_stream = open
+
+    def growing(file: object, mode: str = "r", **kwargs: object) -> object:
+        with open_stream(world.root / "a.md", "ab") as writer:
+            writer.write(b"more")
+        return open_stream(file, mode, **kwargs)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("ingestor.connectors.folder.connector.open", growing, raising=False)
+    with pytest.raises(Stale, match="changed while it was read"):
+        world.connector.fetch(item)
+
+
+def test_what_a_steady_writer_writes_is_never_read_half(world: FolderWorld) -> None:
+    """Each state of the file repeats one letter; a mixture would be a torn read."""
+    world.put("a.md", b"a" * 200_000)
+    stop = threading.Event()
+
+    def write() -> None:
+        for letter in 100 * b"bcdefghij":
+            with (world.root / "a.md").open("r+b") as stream:
+                for _ in range(20):
+                    stream.write(bytes([letter]) * 10_000)
+            if stop.wait(0.15):
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    whole = refused = 0
+    deadline = time.monotonic() + 10
+    while (whole < 5 or not refused) and time.monotonic() < deadline:
+        [item] = world.connector.scan()
+        try:
+            data = world.connector.fetch(item).data
+        except Transient:
+            refused += 1
+            continue
+        whole += 1
+        assert data == data[:1] * 200_000
+    stop.set()
+    writer.join()
+    assert whole and refused
+
+
+# -- what can't be seen is unknown
+
+
+def test_a_missing_folder_asks_for_help(world: FolderWorld) -> None:
+    [item] = [Item("a.md", "1", "a.md")]
+    world.fail()
+    for attempt in (world.keys, world.connector.identity, lambda: world.connector.fetch(item)):
+        with pytest.raises(NeedsHuman, match=r"root is missing: create or mount it, or correct `path`"):
+            attempt()
+
+
+def test_a_file_in_place_of_the_folder_asks_for_help(world: FolderWorld) -> None:
+    plant(world, "a.md")
+    with pytest.raises(NeedsHuman, match="not a folder"):
+        list(Folder(FolderOptions(path=world.root / "a.md")).scan())
+
+
+def test_a_folder_that_is_deleted_while_it_is_listed_does_not_list_as_empty(world: FolderWorld) -> None:
+    plant(world, "sub/a.md", "b.md")
+    scan = world.connector.scan()
+    next(scan)
+    world.fail()
+    with pytest.raises(NeedsHuman):
+        list(scan)
+
+
+def test_a_folder_that_is_replaced_while_it_is_listed_is_listed_again(world: FolderWorld) -> None:
+    plant(world, "sub/a.md", "b.md")
+    scan = world.connector.scan()
+    next(scan)
+    world.root.rename(world.root.with_name("aside"))
+    world.root.mkdir()
+    with pytest.raises(Transient, match="replaced while it was listed"):
+        list(scan)
+
+
+def test_a_part_that_fails_is_unknown_and_the_rest_is_listed(
+    world: FolderWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(world, "a/x.md", "b/x.md", "b/c/y.md", "d.md")
+    scandir, failing = os.scandir, (world.root / "b").stat().st_ino
+
+    def scan_or_fail(descriptor: int) -> object:
+        if os.fstat(descriptor).st_ino == failing:
+            raise OSError(5, "Input/output error")
+        return scandir(descriptor)
+
+    monkeypatch.setattr("os.scandir", scan_or_fail)
+    seen: list[Item] = []
+    with pytest.raises(PartialScan, match=r"root/b \(Input/output error\)") as caught:
+        seen.extend(world.connector.scan())
+    assert caught.value.unknown == ("b",)
+    assert {item.key for item in seen} == {"a/x.md", "d.md"}
+
+
+def _open_to_all(folder: Path) -> None:
+    for path in (folder, *folder.parents):
+        if path.stat().st_uid == os.geteuid() and len(path.parts) > 2:
+            path.chmod(0o755)
+
+
+def test_what_this_user_may_not_read(world: FolderWorld) -> None:
+    plant(world, "a.md", "secret.md", "shut/b.md", "names/c.md", "rules/d.md", "rules/.gitignore", "e/f.md")
+    _open_to_all(world.root)
+    (world.root / "to-shut.md").symlink_to("shut/b.md")
+    for name, mode in {"secret.md": 0o000, "shut": 0o000, "names": 0o444, "rules/.gitignore": 0o000}.items():
+        (world.root / name).chmod(mode)
+    said = json.loads(
+        run_as_nobody(
+            """
+            folder, seen = Folder(FolderOptions(path=sys.argv[1])), {}
+            try:
+                for item in folder.scan():
+                    seen[item.key] = item
+            except PartialScan as error:
+                unknown = error.unknown
+            try:
+                folder.fetch(seen["secret.md"])
+            except Exception as error:
+                why = [type(error).__name__, str(error)]
+            print(json.dumps({"seen": sorted(seen), "unknown": unknown, "why": why}))
+            """,
+            str(world.root),
+        )
+    )
+    assert said["seen"] == ["a.md", "e/f.md", "secret.md"]
+    assert said["unknown"] == ["names", "rules", "shut", "to-shut.md"]
+    assert said["why"] == [
+        "Transient",
+        f"{world.root}/secret.md can't be read: allow this user to, or exclude it",
+    ]
+
+
+def test_a_folder_this_user_may_not_read_asks_for_help(world: FolderWorld) -> None:
+    _open_to_all(world.root)
+    world.root.chmod(0o000)
+    said = run_as_nobody(
+        """
+        try:
+            list(Folder(FolderOptions(path=sys.argv[1])).scan())
+        except Exception as error:
+            print(type(error).__name__, error)
+        """,
+        str(world.root),
+    )
+    assert said.startswith(f"NeedsHuman the folder {world.root} can't be read")
+    world.root.chmod(0o755)

@@ -1,0 +1,116 @@
+import contextlib
+import os
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ingestor.connectors.folder.inotify import Inotify
+from tests.connectors.folders import FolderWorld
+from tests.connectors.turmoil import turmoil
+
+if sys.platform != "linux":
+    pytest.skip("inotify is Linux's", allow_module_level=True)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> FolderWorld:
+    root = tmp_path / "root"
+    root.mkdir()
+    return FolderWorld(root)
+
+
+@pytest.fixture
+def inotify(world: FolderWorld) -> Iterator[Inotify]:
+    world.put("docs/deep/a.md", b"x")
+    with closing(Inotify(world.connector._enter)) as inotify:
+        yield inotify
+
+
+def watches() -> int:
+    """As the kernel counts them, over all of this process's descriptors."""
+    count = 0
+    for descriptor in Path("/proc/self/fdinfo").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one that iterates
+            count += descriptor.read_text().count("inotify wd:")
+    return count
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_it_tells_the_path_and_whether_it_is_a_directory(world: FolderWorld, inotify: Inotify) -> None:
+    assert list(inotify.read()) == []
+    world.put("docs/deep/b.md", b"x")
+    (world.root / "new").mkdir()
+    assert set(inotify.read()) == {("docs/deep/b.md", False), ("new", True)}
+    assert list(inotify.read()) == []
+
+
+def test_reading_a_file_is_no_change(world: FolderWorld, inotify: Inotify) -> None:
+    (world.root / "docs/deep/a.md").read_bytes()
+    list(world.connector.scan())
+    assert list(inotify.read()) == []
+
+
+def test_what_is_not_scanned_is_not_watched(world: FolderWorld) -> None:
+    for key in ("a/x.md", ".git/objects/x", "node_modules/b/c/x.md", "sub/target/x", "sub/kept/x.md"):
+        world.put(key, b"x")
+    world.put(".gitignore", b"node_modules/\n")
+    world.put("sub/.gitignore", b"target\n")
+    before = watches()
+    with closing(Inotify(world.connector._enter)) as inotify:
+        assert watches() - before == 4  # the root, a, sub, sub/kept
+        world.put("sub/target/y", b"x")
+        assert list(inotify.read()) == []
+        world.put("sub/.gitignore", b"")
+        list(inotify.read())
+
+
+def test_a_directory_that_two_paths_lead_to_is_told_by_both(world: FolderWorld) -> None:
+    world.put("docs/a.md", b"x")
+    (world.root / "link").symlink_to("docs")
+    with closing(Inotify(world.connector._enter)) as inotify:
+        world.put("docs/b.md", b"x")
+        assert set(inotify.read()) == {("docs/b.md", False), ("link/b.md", False)}
+
+
+def test_when_the_queue_runs_over_everything_has_changed(world: FolderWorld, inotify: Inotify) -> None:
+    queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    if queue > 100_000:
+        pytest.skip(f"the queue holds {queue} events here")
+    for number in range(queue + 100):
+        (world.root / f"{number % 2}.md").touch()
+    told = list(inotify.read())
+    assert ("", True) not in told[:queue]
+    assert told[-1] == ("", True)
+    world.put("a.md", b"x")
+    assert set(inotify.read()) == {("", True)}
+
+
+def test_nothing_that_can_be_watched_is_an_error(tmp_path: Path) -> None:
+    before = descriptors()
+    with pytest.raises(OSError):
+        Inotify(lambda path, entered: None)
+    assert descriptors() == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_turmoil_just_the_directories_there_are_are_watched(world: FolderWorld, seed: int) -> None:
+    chance, before = random.Random(seed), watches()
+    with closing(Inotify(world.connector._enter)) as inotify:
+        for _ in range(10):
+            turmoil(world, chance, chance.randrange(60))
+            list(inotify.read())
+            directories = [folder for folder, _, _ in os.walk(world.root)]
+            assert watches() - before == len(inotify._watches) == len(directories)
+        for folder in directories:
+            Path(folder, "probe.md").touch()
+        probes = {
+            f"{Path(folder).relative_to(world.root)}/probe.md".removeprefix("./") for folder in directories
+        }
+        assert {path for path, _ in inotify.read()} == probes

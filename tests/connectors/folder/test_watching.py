@@ -1,0 +1,302 @@
+import contextlib
+import dataclasses
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ingestor.connectors.folder import watching as folder_watching
+from ingestor.connectors.folder.inotify import Entered
+from ingestor.connectors.folder.watching import Changes
+from ingestor.model import Item
+from ingestor.ports import Transient
+from tests.connectors.folders import FolderWorld, run_python, runs
+from tests.connectors.laws import PATIENCE, Hints, covers, listed, watching
+from tests.connectors.turmoil import turmoil
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> FolderWorld:
+    root = tmp_path / "root"
+    root.mkdir()
+    return FolderWorld(root, poll=60)
+
+
+def storm(world: FolderWorld, files: int) -> list[str]:
+    """Atomic saves, as fast as they go."""
+    keys = [f"d{number % 7}/f{number}.md" for number in range(files)]
+    for number in range(7):
+        (world.root / f"d{number}").mkdir(exist_ok=True)
+    for key in keys:
+        world.put(f"{key}.tmp", b"new")
+        world.move(f"{key}.tmp", key)
+    return keys
+
+
+# -- what changes is hinted at
+
+
+@pytest.mark.parametrize(
+    ("change", "keys"),
+    [
+        (lambda root: (root / "new/deep").mkdir(parents=True), ["new/deep"]),
+        (lambda root: (root / "docs").rename(root / "texts"), ["docs/a.md", "texts/a.md"]),
+        (lambda root: (root / "docs").rename(root.parent / "gone"), ["docs/a.md"]),
+        (lambda root: (root.parent / "other").rename(root / "came"), ["came/x/b.md"]),
+        (lambda root: (root / "docs/a.md").chmod(0o600), ["docs/a.md"]),
+        (lambda root: (root / "docs").chmod(0o700), ["docs/a.md"]),
+        (lambda root: os.utime(root / "docs/a.md"), ["docs/a.md"]),
+        (lambda root: (root / "link").symlink_to("docs"), ["link/a.md"]),
+        (lambda root: (root / "docs/.gitignore").write_text("*"), ["docs/a.md"]),
+        (lambda root: (root / ".gitignore").write_text("*"), ["docs/a.md"]),
+        (lambda root: (root / "caf\udce9.md").touch(), [r"caf\xE9.md"]),
+    ],
+)
+def test_changes_are_hinted_at(world: FolderWorld, change: Callable[[Path], object], keys: list[str]) -> None:
+    world.put("docs/a.md", b"x")
+    world.put("../other/x/b.md", b"x")
+    with watching(world.connector) as hints:
+        change(world.root)
+        hints.await_cover(*keys)
+
+
+def test_what_is_created_within_a_new_folder_is_hinted_at_later_too(world: FolderWorld) -> None:
+    with watching(world.connector) as hints:
+        world.put("new/deep/a.md", b"x")
+        hints.await_cover("new/deep/a.md")
+        hints.forget()
+        world.put("new/deep/a.md", b"again")
+        hints.await_cover("new/deep/a.md")
+        hints.forget()
+        world.move("new", "old")
+        hints.await_cover("new/deep/a.md", "old/deep/a.md")
+        hints.forget()
+        world.put("old/deep/a.md", b"again")
+        hints.await_cover("old/deep/a.md")
+
+
+def test_one_edit_is_one_narrow_hint_and_what_cant_matter_is_none(world: FolderWorld) -> None:
+    for number in range(20):
+        world.put(f"docs/{number}.md", b"x")
+    with watching(world.connector) as hints:
+        world.put(".git/index", b"x")
+        world.put("docs/3.md.tmp", b"x")
+        world.put("docs/.3.md.swp", b"x")
+        list(world.connector.scan())
+        world.put("docs/3.md", b"edited")
+        hints.await_any()
+        assert hints.unders() == ["docs/3.md"]
+
+
+def test_a_storm_of_atomic_saves_is_covered(world: FolderWorld) -> None:
+    with watching(world.connector) as hints:
+        keys = storm(world, 5000)
+        hints.await_cover(*keys)
+        hints.forget()
+        world.put("d3/f3.md", b"after the storm")
+        hints.await_cover("d3/f3.md")
+
+
+@pytest.mark.parametrize("steps", [300, pytest.param(30_000, marks=pytest.mark.slow)])
+def test_following_the_hints_alone_one_knows_what_is_there(world: FolderWorld, steps: int) -> None:
+    """Files and directories are written, saved atomically, renamed, moved out and in and deleted at speed."""
+    known: dict[str, Item] = {}
+    stop = threading.Event()
+
+    def follow() -> None:
+        for hint in world.connector.watch(stop):
+            for key in [key for key in known if covers(hint.under, key)]:
+                del known[key]
+            with contextlib.suppress(Transient):  # listed while it changed: another hint follows
+                known.update((item.key, item) for item in world.connector.scan_under(hint.under))
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    try:
+        turmoil(world, random.Random(steps), steps)
+        deadline = time.monotonic() + 4 * PATIENCE
+        while known != (there := listed(world.connector)) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert known == there
+        assert len(there) > 10
+    finally:
+        stop.set()
+        follower.join()
+
+
+# -- when events can't be trusted
+
+
+def test_a_folder_that_vanishes_and_comes_back(world: FolderWorld, caplog: pytest.LogCaptureFixture) -> None:
+    world.put("a.md", b"x")
+    with watching(world.connector) as hints, caplog.at_level(logging.WARNING):
+        world.root.rename(world.root.with_name("aside"))
+        hints.await_cover("a.md")
+        hints.forget()
+        world.root.with_name("aside").rename(world.root)
+        hints.await_cover("a.md")
+        hints.forget()
+        world.put("a.md", b"again")
+        hints.await_cover("a.md")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"polling {world.root} every 60 s: No such file or directory"
+    ]
+
+
+def test_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    world = FolderWorld(tmp_path / "later", poll=60)
+    with watching(world.connector) as hints:
+        world.put("a.md", b"x")
+        hints.await_cover("a.md")
+        hints.forget()
+        world.put("a.md", b"again")
+        hints.await_cover("a.md")
+
+
+def test_a_folder_that_is_replaced(world: FolderWorld) -> None:
+    with watching(world.connector) as hints:
+        world.root.rename(world.root.with_name("aside"))
+        world.root.mkdir()
+        hints.await_any()
+        hints.forget()
+        world.put("a.md", b"x")
+        hints.await_cover("a.md")
+
+
+@pytest.mark.parametrize("options", [{"watch": "poll"}, {"watch": "auto"}])
+def test_polling(world: FolderWorld, options: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_watching, "is_remote", lambda path: True)
+    polling = FolderWorld(world.root, poll=0.3, **options)
+    with watching(polling.connector) as hints:
+        for _ in range(2):
+            hints.await_any()
+            assert hints.unders() == [""]
+            hints.forget()
+
+
+def test_events_are_trusted_on_a_remote_file_system_if_told_to(
+    world: FolderWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_watching, "is_remote", lambda path: True)
+    with watching(FolderWorld(world.root, poll=60, watch="events").connector) as hints:
+        world.put("a.md", b"x")
+        hints.await_any()
+        assert hints.unders() == ["a.md"]
+
+
+def test_switched_off(world: FolderWorld) -> None:
+    with watching(FolderWorld(world.root, poll=0.1, watch="off").connector) as hints:
+        world.put("a.md", b"x")
+        time.sleep(0.5)
+        assert hints.unders() == []
+
+
+_FEW_WATCHES = """
+import sys
+from pathlib import Path
+from connectors import _watching
+from tests.connectors.folders import FolderWorld
+from tests.connectors.laws import watching
+_watching.TICK = _watching.RESTART = 0.05
+Path("/proc/sys/user/max_inotify_watches").write_text("5")
+world = FolderWorld(Path(sys.argv[1]), poll=0.2)
+with watching(world.connector) as hints:
+    for number in range(17, 20):
+        world.put(f"d{number}/a.md", b"edited")
+        hints.await_cover(f"d{number}/a.md")
+        hints.forget()
+    Path("/proc/sys/user/max_inotify_watches").write_text("5000")
+    hints.await_any()
+print("all seen")
+"""
+
+
+def test_more_directories_than_the_kernel_grants_watches(world: FolderWorld) -> None:
+    if not runs("unshare", "-Ur"):
+        pytest.skip("may not limit watches here")
+    for number in range(20):
+        world.put(f"d{number}/a.md", b"x")
+    assert run_python(_FEW_WATCHES, str(world.root), wrapper=("unshare", "-Ur")) == "all seen\n"
+
+
+def test_it_ends_at_once_when_closed_or_told_to_stop(world: FolderWorld) -> None:
+    before = set(threading.enumerate())
+    generator = world.connector.watch(threading.Event())
+    with contextlib.closing(generator):  # type: ignore[type-var]
+        next(generator)
+        assert set(threading.enumerate()) == before, "it watches in the thread that asks"
+    assert set(threading.enumerate()) == before
+    hints = Hints(world.connector)
+    hints.await_any()
+    hints.close()
+    assert set(threading.enumerate()) == before
+
+
+def test_it_ends_while_it_goes_through_a_large_folder(world: FolderWorld) -> None:
+    stop, entered = threading.Event(), []
+    for number in range(50):
+        (world.root / f"d{number}").mkdir()
+
+    def enter(path: str, each: Entered) -> None:
+        def each_until(below: str, descriptor: int) -> None:
+            entered.append(below)
+            if len(entered) == 10:
+                stop.set()
+            each(below, descriptor)
+
+        world.connector._enter(path, each_until)
+
+    folder = dataclasses.replace(world.connector._watched(), enter=enter)
+    assert list(folder_watching.observed(folder, stop)) == []
+    assert len(entered) == 10
+
+
+# -- collecting, without a file system
+
+
+def test_changes_wait_until_they_settle_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    changes = Changes(settle=2.0)
+    assert changes.take() == set()
+    changes.add("a")
+    now += 1.9
+    assert changes.take() == set()
+    changes.add("b")
+    now += 1.9
+    assert changes.take() == set()
+    now += 0.1
+    assert changes.take() == {"a", "b"}
+    assert changes.take() == set()
+    start = now
+    while not (taken := changes.take()):
+        changes.add("busy")
+        now += 1.0
+    assert taken == {"busy"}
+    assert now - start == folder_watching.LONGEST
+
+
+_MANY = [str(number) for number in range(folder_watching.MANY)]
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        (["a", "b", "a"], {"a", "b"}),
+        (["d", "d/x", "e/y"], {"d", "e/y"}),
+        (["a", "", "b"], {"a", ""}),
+        (_MANY, set(_MANY)),
+        ([*_MANY, "one more"], {""}),
+        ([*_MANY, "one more", "a"], {""}),
+    ],
+)
+def test_what_is_collected(keys: list[str], expected: set[str]) -> None:
+    changes = Changes(settle=0.0)
+    for key in keys:
+        changes.add(key)
+    assert changes.take() == expected

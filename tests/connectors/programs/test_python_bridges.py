@@ -1,0 +1,109 @@
+"""Loaders of LangChain and readers of LlamaIndex, as they are; these run where the packages are installed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingestor.connectors.programs import langchain, llamahub, python
+from ingestor.connectors.programs.loading import Loading
+from ingestor.ports import NeedsHuman, Transient
+from tests.connectors.laws import listed
+
+pytestmark = pytest.mark.slow
+
+
+def loader(name: str, **options: Any) -> Loading:
+    pytest.importorskip("langchain_community")
+    return langchain.build(langchain.LangchainOptions.model_validate({"loader": name, **options}))
+
+
+def reader(name: str, **options: Any) -> Loading:
+    pytest.importorskip("llama_index.core")
+    return llamahub.build(llamahub.LlamahubOptions.model_validate({"reader": name, **options}))
+
+
+def test_a_loader_of_langchain(tmp_path: Path) -> None:
+    table = tmp_path / "people.csv"
+    table.write_text("name,town\nAda,London\nEmmy,Erlangen\n")
+    connector = loader("CSVLoader", arguments={"file_path": str(table)})
+    first = listed(connector)
+    assert first.keys() == {str(table), f"{table}#2"}
+    assert dict(first[f"{table}#2"].extra) == {"row": 1, "source": str(table)}
+    blob = connector.fetch(first[f"{table}#2"])
+    assert (blob.data, blob.name) == (b"name: Emmy\ntown: Erlangen", "text.txt")
+    table.write_text("name,town\nAda,Turin\nEmmy,Erlangen\n")
+    second = listed(connector)
+    assert [first[key] == second[key] for key in first] == [False, True]
+    table.unlink()
+    with pytest.raises(Transient, match="Error loading"):
+        list(connector.scan())
+
+
+def test_the_same_loader_by_its_dotted_name(tmp_path: Path) -> None:
+    pytest.importorskip("langchain_community")
+    table = tmp_path / "people.csv"
+    table.write_text("name\nAda\n")
+    call = "langchain_community.document_loaders:CSVLoader"
+    options = {"call": call, "arguments": {"file_path": str(table)}, "ending": ".txt"}
+    by_call = python.build(python.PythonOptions.model_validate(options))
+    assert listed(by_call) == listed(loader("CSVLoader", arguments={"file_path": str(table)}))
+
+
+def test_a_reader_of_llama_index_itself(tmp_path: Path) -> None:
+    for name in ("a.md", "b.md"):
+        (tmp_path / name).write_text(f"# {name}\n")
+    connector = reader("SimpleDirectoryReader", arguments={"input_dir": str(tmp_path)})
+    first = listed(connector)
+    assert first.keys() == {str(tmp_path / "a.md"), str(tmp_path / "b.md")}
+    assert connector.fetch(first[str(tmp_path / "a.md")]).data.strip() == b"# a.md"
+    (tmp_path / "b.md").unlink()
+    assert listed(connector) == {key: item for key, item in first.items() if key.endswith("a.md")}
+
+
+def test_a_reader_from_its_own_package(tmp_path: Path) -> None:
+    pytest.importorskip("llama_index.readers.obsidian")
+    (tmp_path / "river.md").write_text("A river. See [[house]].")
+    (tmp_path / "house.md").write_text("A house.")
+    connector = reader("ObsidianReader", arguments={"input_dir": str(tmp_path)}, key=["note_name"])
+    items = listed(connector)
+    assert items.keys() == {"river", "house"}
+    assert dict(items["river"].extra)["file_name"] == "river.md"
+    assert b"A river" in connector.fetch(items["river"]).data
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("CSVLaoder", {}, "is not there; did you mean CSVLoader"),
+        (
+            "CSVLoader",
+            {"arguments": {"file_path": "x", "colour": "red"}},
+            "'colour'.* may hold: file_path",
+        ),
+        ("CSVLoader", {}, "missing a required argument: 'file_path'"),
+        ("langchain_nowhere:Loader", {}, "pip install langchain-nowhere"),
+    ],
+)
+def test_a_loader_that_needs_a_person(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(NeedsHuman, match=message):
+        list(loader(name, **options).scan())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("NotionPageReader", {}, "pip install llama-index-readers-notion"),  # known by name, not installed
+        ("llama_index.readers.slack:SlackReader", {}, "pip install llama-index-readers-slack"),
+        ("NoSuchReader", {}, "no installed reader of LlamaIndex is called NoSuchReader: install its package"),
+        ("SimpleDirectoryReader", {"arguments": {"folder": "x"}}, "'folder'; .* may hold: input_dir, "),
+        (
+            "StringIterableReader",
+            {"load": {"texts": ["a"]}},
+            r"no key .*its metadata has nothing",
+        ),
+    ],
+)
+def test_a_reader_that_needs_a_person(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(NeedsHuman, match=message):
+        list(reader(name, **options).scan())

@@ -1,0 +1,224 @@
+import ftplib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from ingestor.connectors.remote import file_info, files
+from ingestor.connectors.remote.files import Files, FilesOptions
+from ingestor.model import Item
+from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
+from tests.connectors.laws import ConnectorLaws, listed
+from tests.connectors.stores import StoreWorld, ZipWorld, in_memory
+
+
+class TestLaws(ConnectorLaws):
+    @pytest.fixture
+    def world(self) -> StoreWorld:
+        return in_memory()
+
+
+class TestLawsInAnArchive(ConnectorLaws):
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> ZipWorld:
+        return ZipWorld(tmp_path)
+
+
+@pytest.fixture
+def world() -> StoreWorld:
+    return in_memory()
+
+
+class Broken:
+    """Another file system's answers, but for what a test breaks: a path and the error it gives."""
+
+    def __init__(self, world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.errors: dict[str, Exception] = {}
+        self.calls: list[str] = []
+        system = world.system
+        ls, cat = system.ls, system.cat_file
+
+        def asked(path: str) -> None:
+            self.calls.append(path)
+            for part, error in self.errors.items():
+                if path.endswith(part):
+                    raise error
+
+        monkeypatch.setattr(system, "ls", lambda path, **more: (asked(path), ls(path, **more))[1])
+        monkeypatch.setattr(system, "cat_file", lambda path, **more: (asked(path), cat(path, **more))[1])
+        monkeypatch.setattr(files, "opened", lambda *given: (system, world.root))
+
+
+@pytest.fixture
+def broken(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> Broken:
+    return Broken(world, monkeypatch)
+
+
+def _gather(scan: Iterator[Item], found: list[str]) -> None:
+    for item in scan:
+        found.append(item.key)  # noqa: PERF401 - what came before it broke off counts
+
+
+def test_patterns_and_addresses(world: StoreWorld) -> None:
+    for key in ("docs/a.md", "docs/b.txt", "drafts/c.md", ".hidden/d.md", "e.md~"):
+        world.put(key, b"x")
+    assert listed(world.connector).keys() == {"docs/a.md", "docs/b.txt", "drafts/c.md"}
+    source = {**world.source, "include": ["*.md"], "exclude": ["drafts/"], "url": world.url + "/"}
+    items = listed(Files(FilesOptions.model_validate(source)))
+    assert {item.uri for item in items.values()} == {f"{world.url}/docs/a.md"}
+
+
+def test_too_large_a_file_is_not_read(world: StoreWorld, broken: Broken) -> None:
+    world.put("a.md", b"x" * 2000)
+    connector = Files(FilesOptions.model_validate({**world.source, "max_size": 1000}))
+    item = listed(connector)["a.md"]
+    broken.calls.clear()
+    with pytest.raises(BadDocument, match="2,000 bytes; max_size is 1,000"):
+        connector.fetch(item)
+    assert broken.calls == []
+
+
+@pytest.mark.parametrize("error", [PermissionError("no"), FileNotFoundError("no")])
+def test_a_part_that_cant_be_listed_is_unknown(world: StoreWorld, broken: Broken, error: Exception) -> None:
+    for key in ("a.md", "closed/b.md", "open/c.md"):
+        world.put(key, b"x")
+    broken.errors["closed"] = error
+    found: list[str] = []
+    with pytest.raises(PartialScan, match="what is known of it stays") as caught:
+        _gather(world.connector.scan(), found)
+    assert caught.value.unknown == ("closed",)
+    assert sorted(found) == ["a.md", "open/c.md"]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (PermissionError("no"), NeedsHuman),
+        (FileNotFoundError("no"), NeedsHuman),
+        (ImportError("no"), NeedsHuman),
+        (type("NoCredentialsError", (Exception,), {})("no"), NeedsHuman),
+        (type("Answer", (Exception,), {"status": 401})("no"), NeedsHuman),
+        (type("Answer", (Exception,), {"status": 503})("busy"), Transient),
+        (OSError("cut"), Transient),
+        (TimeoutError("slow"), Transient),
+        (ftplib.error_temp("421 too many"), Transient),
+        (EOFError(), Transient),
+    ],
+)
+def test_an_address_that_cant_be_listed(
+    world: StoreWorld, broken: Broken, error: Exception, kind: type[Exception]
+) -> None:
+    broken.errors[world.root] = error
+    with pytest.raises(kind):
+        list(world.connector.scan())
+    broken.errors.clear()
+    assert listed(world.connector) == {}
+
+
+def test_a_connection_that_ended_while_it_was_kept_is_made_anew(world: StoreWorld, broken: Broken) -> None:
+    """Servers end those that nothing comes over, and a listing comes every few minutes."""
+    world.put("a.md", b"x")
+    assert listed(world.connector)
+    opened = files.opened
+    ended = OSError("Socket is closed")
+    broken.errors[world.root] = ended
+
+    def reopened(*given: object) -> object:
+        broken.errors.clear()
+        return opened("", {})
+
+    files.opened = reopened  # type: ignore[assignment]
+    try:
+        assert listed(world.connector).keys() == {"a.md"}
+    finally:
+        files.opened = opened
+
+
+def test_fewer_bytes_than_there_are_are_no_document(
+    world: StoreWorld, broken: Broken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put("a.md", b"whole")
+    item = listed(world.connector)["a.md"]
+    monkeypatch.setattr(world.system, "cat_file", lambda path: b"who")
+    with pytest.raises(Transient, match="broke off after 3 bytes"):
+        world.connector.fetch(item)
+
+
+def test_a_cut_in_the_middle_ends_the_scan(world: StoreWorld, broken: Broken) -> None:
+    for key in ("a.md", "one/b.md", "two/c.md"):
+        world.put(key, b"x")
+    broken.errors["one"] = ConnectionResetError("cut")
+    with pytest.raises(Transient, match="can't be read just now") as caught:
+        list(world.connector.scan())
+    assert not isinstance(caught.value, PartialScan)
+
+
+@pytest.mark.parametrize("error", [PermissionError("no"), ConnectionResetError("cut")])
+def test_one_file_that_cant_be_read_holds_up_nothing_else(
+    world: StoreWorld, broken: Broken, error: Exception
+) -> None:
+    world.put("a.md", b"x")
+    item = listed(world.connector)["a.md"]
+    broken.errors["a.md"] = error
+    with pytest.raises(Transient) as caught:
+        world.connector.fetch(item)
+    assert not isinstance(caught.value, Stale)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("s3fs", "paramiko"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(NeedsHuman, match="-m pip install s3fs"):
+        list(Files(FilesOptions(url="s3://bucket/x")).scan())
+    with pytest.raises(NeedsHuman, match="-m pip install paramiko"):
+        list(Files(FilesOptions(url="sftp://host/x")).scan())
+
+
+def test_a_change_within_the_same_second_is_not_missed(tmp_path: Path) -> None:
+    """Where there is no ETag and time is in whole seconds, what is so new is looked at again."""
+    info = {"name": "a.md", "size": 3, "type": "file", "mtime": float(int(time.time()))}
+    connector = Files(FilesOptions(url=f"memory://{tmp_path.name}"))
+    first, second = connector._item("a.md", info), connector._item("a.md", info)
+    assert first.version != second.version
+    assert first.version.partition(" seen ")[0] == file_info.version(info)
+    old = {**info, "mtime": info["mtime"] - 60.0}
+    assert connector._item("a.md", old) == connector._item("a.md", old)
+
+
+@pytest.mark.parametrize(
+    ("info", "version", "modified"),
+    [
+        ({"size": 3}, None, None),
+        ({"size": 3, "ETag": '"x"'}, '3 "x" ', None),
+        (
+            {"size": 3, "ETag": '"x"', "LastModified": "2023-11-14T22:13:20.75Z"},
+            '3 "x" 1700000000',
+            1700000000.75,
+        ),
+        ({"size": 3, "Last-Modified": "Tue, 14 Nov 2023 22:13:20 GMT"}, "3 1700000000.0", 1700000000.0),
+        ({"size": "3", "modify": "20231114221320"}, "3 1700000000.0", 1700000000.0),
+        ({"size": 3, "mtime": 1.5}, "3 1.5", 1.5),
+        ({"size": None, "mtime": "nonsense"}, None, None),
+        ({"size": 0, "CRC": 0}, "0 0 ", None),
+    ],
+)
+def test_what_servers_say(info: dict[str, object], version: str | None, modified: float | None) -> None:
+    assert (file_info.version(info), file_info.modified(info)) == (version, modified)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("bucket/x", "must be a URL"),
+        ("s3://", "must be a URL"),
+        ("nonsense://x", "no file system is known for nonsense://"),
+        ("sftp://me:secret@host/x", "put it into `secrets`"),
+        ("zip://*.md::s3://bucket/x.zip", "must be a URL"),
+    ],
+)
+def test_addresses_that_make_no_sense(url: str, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        FilesOptions(url=url)

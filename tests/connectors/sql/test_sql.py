@@ -1,0 +1,380 @@
+"""Against SQLite. These run where sqlalchemy is installed, but for those of the options."""
+
+import sys
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic import ValidationError
+
+from ingestor.connectors.sql.connector import _BY_NAME, PLUGIN, Sql, SqlOptions
+from ingestor.connectors.sql.mark import LIMIT, Mark, changed, marked
+from ingestor.ports import BadDocument, NeedsHuman, Scoped, Stale, Transient, Watchable
+from tests.connectors.databases import DatabaseWorld, watched
+from tests.connectors.laws import ConnectorLaws, covers, listed, watching
+
+PLAIN = {"url": "sqlite:////x.db", "query": "SELECT * FROM x", "key": "id", "text": "{body}"}
+
+
+@pytest.fixture
+def database() -> None:
+    pytest.importorskip("sqlalchemy")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+class TestLaws(ConnectorLaws):
+    @pytest.fixture(
+        params=[{"version": "version"}, {"version": None}, {"cursor": "version", "poll": "50ms"}],
+        ids=["version", "whole rows", "cursor"],
+    )
+    def world(self, tmp_path: Path, request: pytest.FixtureRequest) -> DatabaseWorld:
+        return DatabaseWorld(tmp_path, **request.param)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_text_is_read_of_what_is_fetched_alone(tmp_path: Path) -> None:
+    world = DatabaseWorld(tmp_path)
+    world.put("a.md", b"one")
+    listed(world.connector)
+    statements = watched(world.connector.database.engine())
+    item = listed(world.connector)["a.md"]
+    assert statements == [
+        "SELECT \"Key\", version, author FROM (SELECT * FROM documents WHERE author != ':nobody' ) documents"
+    ]
+    world.connector.fetch(item)
+    assert statements[1].startswith("SELECT *") and statements[1].endswith('WHERE "Key" = ?')
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_what_a_record_shows_is_part_of_the_version(tmp_path: Path) -> None:
+    world = DatabaseWorld(tmp_path, uri="https://example.org/{number}")
+    world.put("a.md", b"one")
+    before = listed(world.connector)["a.md"]
+    assert (before.extra, before.uri) == ((("author", "Ada"),), "https://example.org/1")
+    world.do("UPDATE documents SET author = 'Eve'")
+    after = listed(world.connector)["a.md"]
+    assert after.version != before.version
+    assert after.extra == (("author", "Eve"),)
+    with pytest.raises(Stale):
+        world.connector.fetch(before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_templates_and_whole_numbers_as_keys(tmp_path: Path) -> None:
+    options = {"key": "number", "file_name": "{key}.md", "text": "# {Key}\n\n{body}{at}\n"}
+    world = DatabaseWorld(tmp_path, **options)
+    for key in ("one", "two"):
+        world.put(key, b"words")
+    items = listed(world.connector)
+    assert items.keys() == {"1", "2"}
+    blob = world.connector.fetch(items["2"])
+    assert (blob.data, blob.name) == (b"# two\n\nwords\n", "2.md")
+
+
+@pytest.mark.parametrize(("cursor", "watchable"), [(None, False), ("at", True)])
+def test_only_with_a_cursor_it_can_be_watched(cursor: str | None, watchable: bool) -> None:
+    connector = PLUGIN.build(SqlOptions.model_validate({**PLAIN, "cursor": cursor}))
+    assert isinstance(connector, Scoped)
+    assert isinstance(connector, Watchable) == watchable
+
+
+CROWD = [(str(number), 7) for number in range(LIMIT)]
+OF_TWO = Mark(7, frozenset({"a", "b"}))
+
+
+@pytest.mark.parametrize(
+    ("before", "rows", "mark", "keys"),
+    [
+        (Mark(), [], Mark(), set()),
+        (Mark(), [("a", 7), ("b", 7), ("c", 6)], OF_TWO, {"a", "b", "c"}),
+        (OF_TWO, [("a", 7), ("b", 7)], OF_TWO, set()),
+        (OF_TWO, [("c", 7), ("a", 7), ("b", 7)], Mark(7, frozenset("abc")), {"c"}),
+        (OF_TWO, [("a", 8), ("b", 7)], Mark(8, frozenset("a")), {"a"}),
+        (OF_TWO, [("c", 9), ("a", 8)], Mark(9, frozenset("c")), {"a", "b", "c"}),
+        (OF_TWO, CROWD, Mark(7, crowded=True), {""}),
+        (OF_TWO, [("z", 8), *CROWD[1:]], Mark(8, frozenset("z")), {""}),
+        (Mark(7, crowded=True), [("a", 8)], Mark(8, frozenset("a")), {"a"}),
+    ],
+)
+def test_how_far_it_was_read(
+    before: Mark, rows: list[tuple[str, object]], mark: Mark, keys: set[str]
+) -> None:
+    assert (marked(rows), changed(before, rows)) == (mark, keys)
+
+
+def polled(tmp_path: Path, **more: object) -> DatabaseWorld:
+    return DatabaseWorld(tmp_path, **{"cursor": "version", "poll": "20ms", **more})
+
+
+def put_many(world: DatabaseWorld, count: int, version: int) -> None:
+    counted = "WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?)"
+    columns = 'INSERT INTO documents ("Key", body, version, author)'
+    world.do(f"{columns} {counted} SELECT 'many' || n, 'x', ?, 'Ada' FROM n", count, version)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_poll_reads_what_was_written_alone(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    for name in "abcdefgh":
+        world.put(name, b"one")
+    listed(world.connector)
+    newest, read = world.connector._sql.newest, []
+    with watching(world.connector) as hints:
+        mark = marked(newest("version", Mark()))
+        world.put("b", b"two")
+        world.put("i", b"one")
+        hints.await_cover("b", "i")
+        hints.forget()
+        read = newest("version", mark)
+        statements = watched(world.connector.database.engine())
+        world.put("a", b"two")
+        hints.await_cover("a")
+        assert hints.unders() == ["a"]
+    assert read == [("i", 10), ("b", 9), ("h", 8)]
+    assert set(statements) == {
+        "SELECT \"Key\", version FROM (SELECT * FROM documents WHERE author != ':nobody' ) documents "
+        "WHERE version >= ? ORDER BY version DESC LIMIT ? OFFSET ?"
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_rows_written_with_the_same_value_are_hinted_at_once_each(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    world.put("a", b"one")
+    with watching(world.connector) as hints:
+        for name in ("b", "c", "d"):
+            world._version = 0  # so that all have 1
+            world.put(name, b"one")
+            hints.await_cover(name)
+        world.put("e", b"one")
+        hints.await_cover("e")
+        assert hints.unders() == ["b", "c", "d", "e"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_rows_without_a_value_are_left_to_listings(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    world.put("a", b"one")
+    world.do("UPDATE documents SET version = NULL")
+    with watching(world.connector) as hints:
+        put_many(world, 3, 5)
+        hints.await_cover("many1", "many2", "many3")
+        world.do("UPDATE documents SET version = NULL WHERE number = 2")
+        world.put("b", b"one")
+        world.do("UPDATE documents SET version = 6 WHERE \"Key\" = 'b'")
+        hints.await_cover("b")
+        assert not any(covers(under, "a") for under in hints.unders())
+    assert listed(world.connector).keys() == {"a", "b", "many1", "many2", "many3"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_table_emptied_and_filled_again_with_a_column_that_starts_anew(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    put_many(world, 5, 900)
+    with watching(world.connector) as hints:
+        world.do("DELETE FROM documents")
+        hints.await_cover("")
+        hints.forget()
+        world.put("a", b"one")
+        hints.await_cover("a")
+        assert hints.unders() == ["a"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_the_newest_row_is_missed_when_it_goes(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    world.put("a", b"one")
+    world.put("b", b"one")
+    with watching(world.connector) as hints:
+        world.delete("b")
+        hints.await_cover("b")
+        world.put("a", b"two")
+        hints.await_cover("a")
+        assert hints.unders() == ["b", "a"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_many_rows_written_at_once_have_all_listed_once(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    with watching(world.connector) as hints:
+        put_many(world, LIMIT + 1, 7)
+        hints.await_cover("")
+        assert hints.unders() == [""]
+        hints.forget()
+        world.do("UPDATE documents SET version = 8 WHERE number = 1")
+        hints.await_cover("many1")
+        assert hints.unders() == ["many1"]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_two_may_watch_at_once(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    with watching(world.connector) as one, watching(world.connector) as other:
+        world.put("a", b"one")
+        one.await_cover("a")
+        other.await_cover("a")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_watch_goes_on_when_the_table_comes_back(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    world.do("ALTER TABLE documents RENAME TO away")
+    with watching(world.connector) as hints:
+        world.do("ALTER TABLE away RENAME TO documents")
+        hints.await_cover("")
+        hints.forget()
+        world.put("a", b"one")
+        hints.await_cover("a")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize("key", ["number", "Key"])
+def test_a_part_that_is_one_row(tmp_path: Path, key: str) -> None:
+    world = polled(tmp_path, key=key)
+    for name in ("1", "2", "2_", "2%", "[2]", "1/\\x", "1/y%", "1/y%/z", "A"):
+        world.put(name, b"one")
+    whole = listed(world.connector)
+    for under in (*whole, "1/y", "a", "01", " 1", "x", "1/x"):
+        part = {item.key: item for item in world.connector.scan_under(under)}
+        assert part == {name: item for name, item in whole.items() if covers(under, name)}, under
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_part_before_anything_was_listed(tmp_path: Path) -> None:
+    world = polled(tmp_path)
+    for name in ("a", "a/b", "b"):
+        world.put(name, b"one")
+    assert {item.key for item in world.connector.scan_under("a")} == {"a", "a/b"}
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (datetime(2023, 11, 14, 22, 13, 20), 1_700_000_000.0),
+        (datetime(2023, 11, 14, 23, 13, 20, tzinfo=timezone(timedelta(hours=1))), 1_700_000_000.0),
+        (7, None),
+        ("2023-11-14 22:13:20", None),
+        (None, None),
+    ],
+)
+def test_a_time_as_version_is_when_it_was_modified(value: object, seconds: float | None) -> None:
+    connector = Sql(SqlOptions.model_validate({**PLAIN, "version": "changed"}))
+    assert connector._item({"id": 3, "changed": value}).modified == seconds
+
+
+@pytest.mark.parametrize("key", [3, "three", UUID(int=3)])
+def test_a_key_comes_back_as_it_was(key: object) -> None:
+    item = Sql(SqlOptions.model_validate(PLAIN))._item({"id": key, "body": "x"})
+    assert _BY_NAME[item.version.split()[0]](item.key) == key
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"query": "SELECT * FROM nowhere"}, "no such table"),
+        ({"query": "SELECT 1 +"}, "check `url`, `password` and `query`"),
+        ({"version": "nowhere"}, "no such column"),
+        ({"cursor": "nowhere"}, "no such column"),
+        ({"key": "author"}, "in two rows"),
+        ({"version": None, "key": "KEY"}, "gives no column 'KEY'"),
+        ({"key": "at"}, "a key is a whole number, text or a UUID"),
+        ({"version": None, "metadata": ["nothing"]}, "gives no column 'nothing'"),
+        ({"url": "nonsense://x"}, "can't be asked"),
+        ({"url": "postgresql+pg8000://h/x"}, "-m pip install pg8000"),
+    ],
+)
+def test_what_needs_a_person(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    world = DatabaseWorld(tmp_path, **options)
+    world.put("a.md", b"one")
+    world.put("b.md", b"two")
+    with pytest.raises(NeedsHuman, match=message):
+        listed(world.connector)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+@pytest.mark.parametrize("template", ["text", "file_name"])
+def test_a_template_that_names_no_column_needs_a_person(tmp_path: Path, template: str) -> None:
+    """With a version column only what is fetched shows it."""
+    world = DatabaseWorld(tmp_path, **{template: "{nothing}"})
+    world.put("a.md", b"one")
+    item = listed(world.connector)["a.md"]
+    with pytest.raises(NeedsHuman, match="gives no column 'nothing'"):
+        world.connector.fetch(item)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_query_may_end_with_a_comment(tmp_path: Path) -> None:
+    world = DatabaseWorld(tmp_path, query="SELECT * FROM documents -- all of them")
+    world.put("a.md", b"one")
+    item = listed(world.connector)["a.md"]
+    assert world.connector.fetch(item).data == b"one"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_database_that_is_busy_is_asked_later(tmp_path: Path) -> None:
+    import sqlite3
+
+    world = DatabaseWorld(tmp_path, url=f"sqlite:///{tmp_path}/documents.db?timeout=0.1")
+    world.put("a.md", b"one")
+    blocking = sqlite3.connect(world.file, isolation_level=None)
+    blocking.execute("BEGIN EXCLUSIVE")
+    try:
+        with pytest.raises(Transient, match="can't be asked just now"):
+            listed(world.connector)
+    finally:
+        blocking.close()
+    assert listed(world.connector).keys() == {"a.md"}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_too_large_a_document(tmp_path: Path) -> None:
+    world = DatabaseWorld(tmp_path, max_size=10)
+    world.put("a.md", b"x" * 11)
+    with pytest.raises(BadDocument, match="11 bytes; max_size is 10"):
+        world.connector.fetch(listed(world.connector)["a.md"])
+
+
+def test_sqlalchemy_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("sqlalchemy", "sqlalchemy.exc"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(NeedsHuman, match="-m pip install sqlalchemy"):
+        list(Sql(SqlOptions.model_validate(PLAIN)).scan())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"url": "/x.db"}, "must be a SQLAlchemy URL"),
+        ({"url": "postgresql://me:secret@host/x"}, "put it into `password`"),
+        ({"url": "postgresql://me:sec/ret@host/x"}, "put it into `password`"),
+        ({"url": "postgresql://host/x?user=me&password=secret"}, "put it into `password`"),
+        ({"url": "mssql+pyodbc:///?odbc_connect=UID%3Dme%3BPWD%3Dsecret"}, "put it into `password`"),
+        ({"query": "DELETE FROM x"}, "must be a SELECT"),
+        ({"text": "no column"}, "must name a column in braces"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        SqlOptions.model_validate({**PLAIN, **options})

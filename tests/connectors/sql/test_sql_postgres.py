@@ -1,0 +1,249 @@
+"""Against PostgreSQL: these run where its server, sqlalchemy and psycopg are installed."""
+
+import decimal
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ingestor.connectors.sql.connector import PLUGIN, Sql, SqlOptions
+from ingestor.ports import NeedsHuman, Stale, Transient
+from tests.connectors.databases import PostgresWorld, watched
+from tests.connectors.laws import ConnectorLaws, fetched, listed, watching
+from tests.connectors.proxy import Proxy, before
+from tests.connectors.servers import HOST, PASSWORD, Running, postgres_server
+
+pytest.importorskip("sqlalchemy")
+pytest.importorskip("psycopg")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def proxy(server: Running) -> Iterator[Proxy]:
+    with before(server.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture(
+    params=[{"version": "version"}, {"version": None}, {"cursor": "version", "poll": "50ms"}],
+    ids=["version", "whole rows", "cursor"],
+)
+def world(server: Running, proxy: Proxy, request: pytest.FixtureRequest) -> PostgresWorld:
+    world = PostgresWorld(server.folder, server.port, proxy, **request.param)
+    listed(world.connector)  # its connection stands, and with it the proxy's threads, which no watch leaves
+    return world
+
+
+@pytest.fixture
+def versioned(server: Running, proxy: Proxy) -> PostgresWorld:
+    return PostgresWorld(server.folder, server.port, proxy)
+
+
+class TestLaws(ConnectorLaws):
+    pass
+
+
+TYPES = {
+    "number": ("BIGINT", "42"),
+    "changed": ("TIMESTAMPTZ", "'2023-11-14 23:13:20.5+01'"),
+    "price": ("NUMERIC(10, 2)", "19.90"),
+    "picture": ("BYTEA", "'\\x00ff'"),
+    "facts": ("JSONB", """'{"a": [1, null]}'"""),
+    "day": ("DATE", "'2024-02-29'"),
+    "flag": ("BOOLEAN", "true"),
+    "tags": ("TEXT[]", "'{x,y}'"),
+    "nothing": ("TEXT", "NULL"),
+    "id": ("UUID", "'6ba7b810-9dad-11d1-80b4-00c04fd430c8'"),
+}
+
+
+def _typed(world: PostgresWorld, **more: Any) -> Sql:
+    columns = ", ".join(f"{name} {kind}" for name, (kind, _) in TYPES.items())
+    values = ", ".join(value for _, value in TYPES.values())
+    world.do(f"CREATE TABLE typed_{world.table} ({columns}); GRANT SELECT ON typed_{world.table} TO reader")
+    world.do(f"INSERT INTO typed_{world.table} VALUES ({values})")
+    text = " | ".join(
+        f"{{{name}}}" for name in ("price", "facts", "day", "flag", "tags", "nothing", "changed")
+    )
+    options = {"query": f"SELECT * FROM typed_{world.table}", "key": "id", "version": "changed", "text": text}
+    return Sql(SqlOptions.model_validate({**world.source, "file_name": "{key}.md", **options, **more}))
+
+
+@pytest.mark.parametrize("version", ["changed", None])
+def test_types_of_columns(versioned: PostgresWorld, version: str | None) -> None:
+    shown = [name for name in TYPES if name != "picture"]
+    connector = _typed(versioned, metadata=shown, version=version)
+    [item] = listed(connector).values()
+    assert item == listed(connector)[item.key]
+    assert item.key == TYPES["id"][1].strip("'")
+    assert item.modified == (1_700_000_000.5 if version else None)
+    extra = dict(item.extra)
+    assert extra["changed"].startswith("2023-11-14T")  # type: ignore[union-attr]
+    assert decimal.Decimal(str(extra["price"])) == decimal.Decimal("19.90")
+    assert (extra["number"], extra["flag"], extra["nothing"], extra["day"]) == (42, True, None, "2024-02-29")
+    price, facts, day, flag, tags, nothing, _ = fetched(connector, item).data.decode().split(" | ")
+    assert (price, day, flag, nothing) == ("19.90", "2024-02-29", "True", "")
+    assert json.loads(facts.replace("'", '"').replace("None", "null")) == {"a": [1, None]}
+    assert "x" in tags
+
+
+def test_bytes_come_as_they_are(versioned: PostgresWorld) -> None:
+    connector = _typed(versioned, text="{picture}", file_name="{key}.png")
+    [item] = listed(connector).values()
+    assert connector.fetch(item).data == b"\x00\xff"
+
+
+@pytest.mark.parametrize("key", ["number", "id", "Key"])
+def test_keys_of_every_kind_are_found_again(versioned: PostgresWorld, key: str) -> None:
+    versioned.put("a%/_\\b", b"one")
+    connector = versioned.connector if key == "Key" else _typed(versioned, key=key)
+    [item] = listed(connector).values()
+    assert connector.fetch(item).data
+
+
+def test_rows_that_changed_at_the_same_time_are_all_seen(versioned: PostgresWorld) -> None:
+    versioned.do(f"INSERT INTO {versioned.table} SELECT n::text, 'x', 7 FROM generate_series(1, 50) n")
+    before = listed(versioned.connector)
+    versioned.do(f"""UPDATE {versioned.table} SET version = 8 WHERE "Key" IN ('1', '2', '3')""")
+    after = listed(versioned.connector)
+    assert {key for key in after if after[key] != before[key]} == {"1", "2", "3"}
+
+
+@pytest.mark.parametrize("change", ["""DELETE FROM {} WHERE "Key" = '2500'""", "UPDATE {} SET version = 9"])
+def test_a_listing_shows_one_moment(versioned: PostgresWorld, change: str) -> None:
+    """More rows than are taken at once, some of which change after the first came."""
+    versioned.do(f"INSERT INTO {versioned.table} SELECT n::text, 'x', 7 FROM generate_series(1, 3000) n")
+    before = listed(versioned.connector)
+    scan = versioned.connector.scan()
+    first = next(scan)
+    versioned.do(change.format(versioned.table))
+    assert {item.key: item for item in (first, *scan)} == before
+    assert listed(versioned.connector) != before
+
+
+def test_a_row_that_changed_since_it_was_listed_is_stale(versioned: PostgresWorld) -> None:
+    versioned.put("a.md", b"one")
+    item = listed(versioned.connector)["a.md"]
+    versioned.put("a.md", b"two")
+    with pytest.raises(Stale):
+        versioned.connector.fetch(item)
+
+
+def test_the_server_is_killed_and_comes_back(versioned: PostgresWorld, server: Running) -> None:
+    versioned.do(f"INSERT INTO {versioned.table} SELECT n::text, repeat('x', 999)::bytea, 7 FROM "
+                 "generate_series(1, 20000) n")  # fmt: skip
+    before = listed(versioned.connector)
+    scan = versioned.connector.scan()
+    next(scan)
+    server.kill()
+    with pytest.raises(Transient, match="just now"):
+        list(scan)
+    with pytest.raises(Transient, match="just now"):
+        versioned.connector.fetch(before["1"])
+    server.start()
+    assert listed(versioned.connector) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("TIMESTAMPTZ", ("2024-10-27 02:30:00.000001+02", "2024-10-27 02:30:00.000001+01")),
+        ("TIMESTAMP", ("2024-01-01", "2024-01-01 00:00:00.000001")),
+        ("NUMERIC", ("9.5", "10.25")),
+        ("BIGINT", ("9", "10000000000")),
+        ("TEXT", ("a:b", "a:c")),
+        ("BYTEA", ("\\x00ff", "\\x0100")),
+        ("UUID", ("0190a000-0000-7000-8000-000000000000", "0190a000-0000-7000-8000-000000000001")),
+    ],
+)
+def test_columns_of_every_kind_can_grow(versioned: PostgresWorld, kind: str, values: tuple[str, str]) -> None:
+    """The times are of the hour that a clock shows twice."""
+    table = f"growing_{versioned.table}"
+    versioned.do(f"CREATE TABLE {table} (id BIGINT, at {kind}); GRANT SELECT ON {table} TO reader")
+    versioned.do("ALTER ROLE reader SET timezone TO 'Europe/Berlin'")
+    given = {**versioned.source, "query": f"SELECT * FROM {table}", "key": "id", "version": "at"}
+    given |= {"cursor": "at", "poll": "50ms", "text": "{at}"}
+    connector = PLUGIN.build(SqlOptions.model_validate(given))
+    versioned.do(f"INSERT INTO {table} VALUES (1, %s::{kind}), (2, NULL)", values[0])
+    assert listed(connector).keys() == {"1", "2"}
+    with watching(connector) as hints:
+        versioned.do(f"INSERT INTO {table} VALUES (3, %s::{kind})", values[1])
+        hints.await_cover("3")
+        versioned.do(f"INSERT INTO {table} VALUES (4, %s::{kind})", values[1])
+        hints.await_cover("4")
+        assert hints.unders() == ["3", "4"]
+    assert [item.key for item in connector.scan_under("4")] == ["4"]
+
+
+def test_a_watch_outlives_the_server(versioned: PostgresWorld, server: Running) -> None:
+    url = f"postgresql+psycopg://reader@{HOST}:{server.port}/postgres"
+    given = {**versioned.source, "url": url, "cursor": "version", "poll": "50ms"}
+    connector = PLUGIN.build(SqlOptions.model_validate(given))
+    versioned.put("a.md", b"one")
+    listed(connector)
+    with watching(connector) as hints:
+        server.kill()
+        with pytest.raises(Transient):
+            listed(connector)
+        server.start()
+        versioned.put("b.md", b"two")
+        hints.await_cover("b.md")
+        assert hints.unders() == ["b.md"]
+
+
+def test_one_row_is_found_by_the_index(versioned: PostgresWorld) -> None:
+    versioned.do(f"INSERT INTO {versioned.table} SELECT n::text, 'x', n FROM generate_series(1, 9) n")
+    connector = versioned.connector
+    listed(connector)
+    statements = watched(connector.database.engine())
+    assert [item.key for item in connector.scan_under("5")] == ["5"]
+    versioned.put("5/1", b"one")
+    assert "LIKE" not in statements[0]
+    listed(connector)
+    assert {item.key for item in connector.scan_under("5")} == {"5", "5/1"}
+    assert "LIKE" in statements[2]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("ALTER ROLE reader NOLOGIN", "not permitted to log in"),
+        ("REVOKE SELECT ON {} FROM reader", "permission denied"),
+        ("ALTER TABLE {} DROP COLUMN body", "does not exist"),
+    ],
+)
+def test_what_needs_a_person(versioned: PostgresWorld, change: str, message: str) -> None:
+    versioned.put("a.md", b"one")
+    assert listed(versioned.connector)
+    versioned.do(change.format(versioned.table))
+    versioned.proxy.drop()
+    with pytest.raises(NeedsHuman, match=message) as caught:
+        listed(versioned.connector)
+    assert PASSWORD not in str(caught.value)
+
+
+def test_a_server_that_never_answers_is_given_up(
+    versioned: PostgresWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ingestor.connectors.sql.database._SECONDS", 2)
+    versioned.proxy.silent = True
+    failures: list[Exception] = []
+
+    def scan() -> None:
+        try:
+            list(versioned.connector.scan())
+        except Transient as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=scan, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert failures

@@ -1,0 +1,383 @@
+"""The feed connector against a real server on this machine."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from ingestor.connectors.http.headers import time_of
+from ingestor.connectors.web.feed import Feed, FeedOptions
+from ingestor.connectors.web.feed_entries import Entry, NoFeed, entries
+from ingestor.model import Item
+from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
+from tests.connectors.laws import ConnectorLaws, listed
+from tests.connectors.sites import FeedWorld, Reply, Site, atom_of, outside, site
+
+
+class TestLaws(ConnectorLaws):
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> Iterator[FeedWorld]:
+        with site() as server:
+            yield FeedWorld(server, tmp_path)
+
+
+@pytest.fixture
+def server() -> Iterator[Site]:
+    with site() as server:
+        yield server
+
+
+def feed(server: Site, state: Path, **options: object) -> Feed:
+    given = {"url": server.url("/feed"), "allow_private": ["127.0.0.1"], "delay": 0, "state": state}
+    return Feed(FeedOptions.model_validate({**given, **options}), outside())
+
+
+def tell(server: Site, *names: str, text: str = "A harbour.") -> None:
+    found = "".join(
+        f"<entry><id>tag:{name}</id><title>{name}</title><link href='/{name}.html'/><author><name>Ada</name>"
+        f"</author><updated>2026-03-01T10:00:00Z</updated><summary>{text}</summary></entry>"
+        for name in names
+    )
+    server.say("/feed", atom_of(found), Content_Type="application/atom+xml")
+
+
+def broken_off(connector: Feed) -> tuple[dict[str, Item], PartialScan]:
+    items: dict[str, Item] = {}
+    try:
+        for item in connector.scan():
+            items[item.key] = item
+    except PartialScan as error:
+        return items, error
+    raise AssertionError("it was read whole")
+
+
+# -- what stays and what goes
+
+
+def test_entries_that_leave_the_feed_stay(server: Site, tmp_path: Path) -> None:
+    tell(server, "a", "b")
+    first = listed(feed(server, tmp_path))
+    tell(server, "b", "c")
+    items = listed(feed(server, tmp_path))
+    assert items.keys() == {"tag:a", "tag:b", "tag:c"}
+    assert {key: items[key] for key in first} == first
+    assert b"A harbour." in feed(server, tmp_path).fetch(items["tag:a"]).data
+
+
+def test_entries_that_leave_the_feed_go_where_that_is_wanted(server: Site, tmp_path: Path) -> None:
+    connector = feed(server, tmp_path, keep=False)
+    tell(server, "a", "b")
+    listed(connector)
+    tell(server, "b", "c")
+    assert listed(connector).keys() == {"tag:b", "tag:c"}
+
+
+def test_a_feed_that_is_cut_off_takes_nothing_away(server: Site, tmp_path: Path) -> None:
+    connector = feed(server, tmp_path, keep=False)
+    tell(server, "a", "b", "c")
+    first = listed(connector)
+    whole = server.replies["/feed"].body
+    server.replies["/feed"] = Reply(whole[: whole.index(b"tag:c")])
+    assert listed(connector) == first
+
+
+def test_a_changed_option_looks_at_everything_again(server: Site, tmp_path: Path) -> None:
+    tell(server, "a", "b")
+    listed(feed(server, tmp_path))
+    tell(server, "b")
+    listed(feed(server, tmp_path))
+    assert listed(feed(server, tmp_path, keep=False)).keys() == {"tag:b"}
+
+
+# -- what is asked
+
+
+def test_a_feed_that_did_not_change_is_not_sent(server: Site, tmp_path: Path) -> None:
+    tell(server, "a", "b")
+    server.html("/a.html")
+    server.html("/b.html")
+    first = listed(feed(server, tmp_path, full_article=True))
+    assert sorted(server.paths()) == ["/a.html", "/b.html", "/feed"]
+    sent, restarted = server.bodies, feed(server, tmp_path, full_article=True)
+    assert listed(restarted) == first
+    for item in first.values():
+        restarted.fetch(item)
+    assert (server.paths(), server.bodies) == (["/feed"], sent)
+
+
+def test_articles_of_changed_entries_alone_are_read(server: Site, tmp_path: Path) -> None:
+    connector = feed(server, tmp_path, full_article=True)
+    server.html("/a.html")
+    server.html("/b.html")
+    tell(server, "a")
+    first = listed(connector)
+    tell(server, "a", "b")
+    server.paths()
+    assert listed(connector)["tag:a"] == first["tag:a"]
+    assert server.paths() == ["/feed", "/b.html"]
+    tell(server, "a", "b", text="A lantern.")
+    assert listed(connector)["tag:a"].version != first["tag:a"].version
+
+
+def test_a_feed_that_moved_is_still_known(server: Site, tmp_path: Path) -> None:
+    tell(server, "a")
+    server.replies["/new"] = server.replies.pop("/feed")
+    server.redirect("/feed", "/new", 301)
+    first, sent = listed(feed(server, tmp_path)), server.bodies
+    assert listed(feed(server, tmp_path)) == first
+    assert server.bodies == sent
+
+
+# -- articles
+
+
+def test_an_article_and_what_the_feed_has_of_it(server: Site, tmp_path: Path) -> None:
+    tell(server, "a")
+    server.html("/a.html", text="The whole story.")
+    item = listed(feed(server, tmp_path / "1"))["tag:a"]
+    assert (item.uri, item.modified) == (server.url("/a.html"), 1772359200.0)
+    assert dict(item.extra) == {"author": "Ada"}
+    blob = feed(server, tmp_path / "1").fetch(item)
+    assert (blob.name, blob.content_type) == ("a.html", "text/html")
+    assert b"<h1>a</h1>\n<p>A harbour.</p>" in blob.data
+
+    whole = feed(server, tmp_path / "2", full_article=True)
+    item = listed(whole)["tag:a"]
+    assert (item.uri, item.modified, dict(item.extra)) == (
+        server.url("/a.html"),
+        1772359200.0,
+        {"author": "Ada"},
+    )
+    assert b"The whole story." in whole.fetch(item).data
+
+
+@pytest.mark.parametrize("why", ["gone", "forbidden", "robots", "noindex", "inside", "endless", "an image"])
+def test_where_there_is_no_article_the_feeds_text_is_the_document(
+    server: Site, tmp_path: Path, why: str
+) -> None:
+    tell(server, "a")
+    server.html("/a.html", head='<meta name="robots" content="noindex">' if why == "noindex" else "")
+    if why == "gone":
+        del server.replies["/a.html"]
+    elif why == "forbidden":
+        server.say("/a.html", b"", 403)
+    elif why == "robots":
+        server.say("/robots.txt", "User-agent: *\nDisallow: /a")
+    elif why == "inside":
+        server.redirect("/a.html", "http://169.254.169.254/")
+    elif why == "endless":
+        server.redirect("/a.html", "/a.html")
+    elif why == "an image":
+        server.say("/a.html", b"\x89PNG", Content_Type="image/png")
+    connector = feed(server, tmp_path, full_article=True)
+    assert b"A harbour." in connector.fetch(listed(connector)["tag:a"]).data
+
+
+def test_an_article_that_can_not_be_read_now_is_read_later(server: Site, tmp_path: Path) -> None:
+    connector = feed(server, tmp_path, full_article=True)
+    tell(server, "a", "b")
+    server.html("/b.html")
+    server.say("/a.html", b"sorry", 500)
+    items, error = broken_off(connector)
+    assert (items.keys(), error.unknown) == ({"tag:b"}, ("tag:a",))
+    server.html("/a.html")
+    assert listed(connector).keys() == {"tag:a", "tag:b"}, "though the feed did not change"
+
+
+def test_an_article_that_is_too_large(server: Site, tmp_path: Path) -> None:
+    tell(server, "a")
+    server.say("/a.html", b"x" * 5000, Content_Type="text/html")
+    connector = feed(server, tmp_path, full_article=True, max_size=1000)
+    with pytest.raises(BadDocument, match="more than 1,000 bytes"):
+        connector.fetch(listed(connector)["tag:a"])
+
+
+def test_an_article_that_leads_inside_gets_nothing(tmp_path: Path) -> None:
+    with site("127.0.0.2") as server, site("127.0.0.1", server.port) as victim:
+        tell(server, "a", "b")
+        server.redirect("/a.html", victim.url("/"))
+        server.html("/b.html")
+        found = server.replies["/feed"].body.replace(b"/b.html", victim.url("/").encode())
+        server.replies["/feed"] = Reply(found)
+        connector = feed(server, tmp_path, full_article=True, allow_private=["127.0.0.2"])
+        assert len(listed(connector)) == 2
+        assert victim.connections == 0
+
+
+# -- the feed itself
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "message"),
+    [
+        (Reply(status=401), NeedsHuman, "check `headers`"),
+        (Reply(status=404), NeedsHuman, "correct `url`"),
+        (Reply(status=500), Transient, "HTTP 500"),
+        (Reply(status=503, headers={"Retry-After": "900"}), Transient, "for 900 s"),
+        (Reply(b"<html><body>We are back soon.</body></html>"), Transient, "is no feed"),
+        (Reply(b""), Transient, "is no feed"),
+        (Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n<rss"), Transient, "can't be read"),
+    ],
+)
+def test_a_feed_that_can_not_be_read(
+    server: Site, tmp_path: Path, reply: Reply, kind: type[Exception], message: str
+) -> None:
+    tell(server, "a")
+    connector = feed(server, tmp_path)
+    listed(connector)
+    server.replies["/feed"] = reply
+    with pytest.raises(kind, match=message):
+        listed(connector)
+    tell(server, "a", "b")
+    assert len(listed(feed(server, tmp_path))) == 2
+
+
+@pytest.mark.parametrize("data", [b"<html><body>Hello</body></html>", b"", b'{"name": "x"}'])
+def test_what_never_was_a_feed_needs_a_human(server: Site, tmp_path: Path, data: bytes) -> None:
+    server.replies["/feed"] = Reply(data)
+    with pytest.raises(NeedsHuman, match=r"is no feed: .*; correct `url`"):
+        listed(feed(server, tmp_path))
+
+
+def test_what_is_kept_no_more_is_stale(server: Site, tmp_path: Path) -> None:
+    tell(server, "a")
+    connector = feed(server, tmp_path)
+    item = listed(connector)["tag:a"]
+    tell(server, "a", text="Other.")
+    listed(connector)
+    with pytest.raises(Stale):
+        connector.fetch(item)
+
+
+# -- formats
+
+RSS = b"""<?xml version="1.0" encoding="iso-8859-1"?><rss version="2.0"
+ xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:dc="http://purl.org/dc/elements/1.1/"><channel>
+<item><title>Caf\xe9 &amp; more</title><link>/a?x=1&amp;y=2</link><guid isPermaLink="false">77</guid>
+<pubDate>Sun, 01 Mar 2026 10:00:00 GMT</pubDate><dc:creator>Ada</dc:creator><description>Short.</description>
+<content:encoded><![CDATA[<p>The long text.</p><script>alert(1)</script>]]></content:encoded></item>
+<item><title>Only a link</title><link>https://x.test/b</link></item>
+<item><title>Twice</title><guid isPermaLink="false">77</guid></item>
+<item></item></channel></rss>"""
+RDF = b"""<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/">
+<channel rdf:about="x"/><item rdf:about="https://x.test/c"><title>C</title><link>https://x.test/c</link>
+<description>Text.</description></item></rdf:RDF>"""
+JSON = {
+    "version": "https://jsonfeed.org/version/1.1",
+    "authors": [{"name": "Ada"}],
+    "items": [
+        {"id": 5, "url": "/a", "content_html": "<p>A</p>", "date_published": "2026-03-01T11:00:00+01:00"},
+        {"id": "6", "title": "B", "content_text": "1 < 2", "authors": [{"name": "Eve"}]},
+        {"url": "https://x.test/c", "date_modified": "soon"},
+        "nonsense",
+        {},
+    ],
+}
+WHEN = 1772359200.0
+
+
+def test_rss() -> None:
+    first, second = entries(RSS, "application/rss+xml", "https://x.test/feed").entries
+    assert (first.key, first.link, first.title) == ("77", "https://x.test/a?x=1&y=2", "Café & more")
+    assert (first.author, first.changed) == ("Ada", WHEN)
+    assert "The long text." in first.html
+    assert "script" not in first.html
+    assert (second.key, second.link) == ("https://x.test/b", "https://x.test/b")
+
+
+def test_rss_of_the_first_kind() -> None:
+    [entry] = entries(RDF, None, "https://x.test/feed").entries
+    assert (entry.key, entry.title, entry.html) == ("https://x.test/c", "C", "Text.")
+
+
+def test_json_feed() -> None:
+    found = entries(json.dumps(JSON).encode(), "application/feed+json", "https://x.test/feed").entries
+    assert found == (
+        Entry("5", "https://x.test/a", "", "<p>A</p>", "Ada", WHEN),
+        Entry("6", None, "B", "<p>1 &lt; 2</p>", "Eve", None),
+        Entry("https://x.test/c", "https://x.test/c", "", "", "Ada", None),
+    )
+
+
+WITHOUT_IDS = b"""<rss version="2.0"><channel>
+<item><title>One</title><link>/changes</link><pubDate>0000-00-00</pubDate></item>
+<item><title>Two</title><link>/changes</link><pubDate>Wed, 30 Nov -0001 00:00:00 +0000</pubDate></item>
+<item><title>Same</title><description>first</description></item>
+<item><title>Same</title><description>second</description></item>
+<item><title>Alone</title></item>
+<item><description>Nothing but text.</description></item>
+<item><title>Three</title><link>/3</link></item></channel></rss>"""
+
+
+def test_entries_without_an_id_are_told_apart_by_all_they_have() -> None:
+    found = entries(WITHOUT_IDS, None, "https://x.test/feed").entries
+    assert [entry.title for entry in found] == ["One", "Two", "Same", "Same", "Alone", "", "Three"]
+    keys = [entry.key for entry in found]
+    assert len(set(keys)) == len(keys)
+    assert (keys[4], keys[6]) == ("Alone", "https://x.test/3")
+    assert all(entry.changed is None for entry in found)
+    moved = WITHOUT_IDS.replace(b"0000-00-00", b"Sun, 01 Mar 2026 10:00:00 GMT")
+    assert [entry.key for entry in entries(moved, None, "https://x.test/feed").entries] == keys
+
+
+def test_a_time_without_a_zone_is_the_same_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    feed = {"items": [{"id": 1, "date_published": "2026-03-01T10:00:00"}]}
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        [entry] = entries(json.dumps(feed).encode(), None, "https://x.test/feed").entries
+        assert entry.changed == time_of("Sun, 01 Mar 2026 10:00:00") == WHEN
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_feed_that_was_cut_off_says_so() -> None:
+    found = entries(RSS[:-100], None, "https://x.test/feed")
+    assert found.entries[0].key == "77"
+    assert not found.whole
+    assert entries(RSS, None, "https://x.test/feed").whole
+
+
+def test_entities_are_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("s3cret")
+    declared = f'<!DOCTYPE r [<!ENTITY x SYSTEM "file://{tmp_path}/secret">]>'
+    data = (
+        f'{declared}<rss version="2.0"><channel><item><title>&x;</title><guid>1</guid></item></channel></rss>'
+    )
+    [entry] = entries(data.encode(), None, "https://x.test/feed").entries
+    assert "s3cret" not in repr(entry)
+
+
+def test_a_page_of_an_entry_is_escaped() -> None:
+    page = Entry("1", None, "<b> & co", "<p>x</p>", 'Ada "L"', None).page().decode()
+    assert "<title>&lt;b&gt; &amp; co</title>" in page
+    assert 'content="Ada &quot;L&quot;"' in page
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda inner: st.lists(inner, max_size=3),
+    )
+)
+def test_any_json_is_read_or_refused(value: object) -> None:
+    shapes = (
+        {"items": value},
+        {"items": [{"id": value, "url": value, "authors": value, "date_published": value}]},
+    )
+    for shape in shapes:
+        with suppress(NoFeed):
+            entries(json.dumps(shape).encode(), None, "https://x.test/feed")
+
+
+@pytest.mark.parametrize("url", ["feed://x.test/", "https://me:pw@x.test/feed", "x.test/feed"])
+def test_addresses_that_make_no_sense(url: str) -> None:
+    with pytest.raises(ValidationError):
+        FeedOptions(url=url)

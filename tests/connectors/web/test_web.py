@@ -1,0 +1,601 @@
+"""The web connector against a real server on this machine."""
+
+import gzip
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from pydantic import ValidationError
+
+from ingestor.connectors.web.connector import Web, WebOptions
+from ingestor.model import Item
+from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
+from tests.connectors.laws import ConnectorLaws, listed
+from tests.connectors.sites import LONG_AGO, Clock, Reply, Site, SiteWorld, outside, site, sitemap_of
+
+
+class TestLaws(ConnectorLaws):
+    @pytest.fixture(params=["sitemap", "links"])
+    def world(self, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SiteWorld]:
+        with site() as server:
+            yield SiteWorld(server, tmp_path, request.param)
+
+
+@pytest.fixture
+def server() -> Iterator[Site]:
+    with site() as server:
+        yield server
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def web(server: Site, cache: Path, *starts: str, clock: Clock | None = None, **options: object) -> Web:
+    start = [server.url(path) for path in starts or ("/",)]
+    given = {"start": start, "follow": "links", "allow_private": ["127.0.0.1"], "delay": 0, "cache": cache}
+    return Web(WebOptions.model_validate({**given, **options}), outside(clock))
+
+
+def keys(server: Site, connector: Web) -> list[str]:
+    return [key.removeprefix(server.url("")) for key in listed(connector)]
+
+
+def broken_off(connector: Web) -> tuple[dict[str, Item], PartialScan]:
+    items: dict[str, Item] = {}
+    try:
+        for item in connector.scan():
+            items[item.key] = item
+    except PartialScan as error:
+        return items, error
+    raise AssertionError("it was read whole")
+
+
+# -- what is asked, and how often
+
+
+@pytest.mark.parametrize("follow", ["none", "sitemap", "links"])
+def test_what_did_not_change_is_asked_for_once_and_not_sent(server: Site, cache: Path, follow: str) -> None:
+    server.html("/", "/a.html", "/b.html")
+    server.html("/a.html", "/")
+    server.html("/b.html")
+    server.say("/map.xml", sitemap_of("/", "/a.html", "/b.html"), Content_Type="text/xml")
+    starts = {"none": ["/", "/a.html", "/b.html"], "sitemap": ["/map.xml"], "links": ["/"]}[follow]
+    connector = web(server, cache, *starts, follow=follow)
+    first = listed(connector)
+    assert len(first) == 3
+    read = {item.key: connector.fetch(item).data for item in first.values()}
+    asked = server.paths()
+    assert sorted(asked) == sorted(set(asked)), "nothing is asked for twice, and reading asks for nothing"
+    sent = server.bodies
+    restarted = web(server, cache, *starts, follow=follow)
+    assert listed(restarted) == first
+    assert {item.key: restarted.fetch(item).data for item in first.values()} == read
+    assert server.paths() == asked, "after a restart one request each"
+    assert server.bodies == sent
+
+
+def test_by_the_time_of_change_alone(server: Site, cache: Path) -> None:
+    server.replies["/"] = Reply(
+        b"<p>one</p>", headers={"Last-Modified": LONG_AGO, "Content-Type": "text/html"}, etag=False
+    )
+    connector = web(server, cache)
+    first = listed(connector)
+    assert first[server.url("/")].modified == 1738368000.0
+    assert listed(connector) == first
+    assert server.asked[-1][1]["if-modified-since"] == LONG_AGO
+
+
+def test_without_anything_to_tell_versions_apart_the_content_does(server: Site, cache: Path) -> None:
+    server.replies["/"] = Reply(b"<p>one</p>", headers={"Content-Type": "text/html"}, etag=False)
+    connector = web(server, cache)
+    first = listed(connector)
+    assert listed(connector) == first
+    server.replies["/"] = Reply(b"<p>two</p>", headers={"Content-Type": "text/html"}, etag=False)
+    assert listed(connector) != first
+
+
+def test_another_etag_of_the_same_content_is_no_change(server: Site, cache: Path) -> None:
+    for etag in ('"one"', '"two"'):
+        server.say("/", b"<p>x</p>", Content_Type="text/html", ETag=etag)
+        items = listed(web(server, cache))
+    server.say("/", b"<p>x</p>", Content_Type="text/html", ETag='"three"')
+    assert listed(web(server, cache)) == items
+
+
+def test_a_lost_cache_costs_one_reading(server: Site, cache: Path) -> None:
+    server.html("/", "/a.html")
+    server.html("/a.html")
+    first = listed(web(server, cache))
+    for file in cache.iterdir():
+        file.unlink()
+    again = web(server, cache)
+    item = first[server.url("/a.html")]
+    with pytest.raises(Stale):
+        again.fetch(item)
+    assert listed(again) == first
+    assert again.fetch(item).data
+
+
+@pytest.mark.parametrize("damage", [b"not a database, though as long as one" * 300, b""])
+def test_a_damaged_cache_is_made_anew(server: Site, cache: Path, damage: bytes) -> None:
+    server.html("/", "/a.html")
+    server.html("/a.html")
+    first = listed(web(server, cache))
+    [file] = cache.glob("*.sqlite")
+    for beside in cache.glob("*.sqlite-*"):
+        beside.unlink()
+    file.write_bytes(damage)
+    try:
+        again = listed(web(server, cache))
+    except Transient:
+        again = listed(web(server, cache))
+    assert again == first
+
+
+SCANS = """
+import sys
+from ingestor.connectors.web.connector import Web, WebOptions
+print(len(list(Web(WebOptions.model_validate_json(sys.argv[1])).scan())))
+"""
+
+
+def test_what_was_read_before_a_kill_is_not_sent_again(server: Site, cache: Path) -> None:
+    names = [f"/{number}.html" for number in range(10)]
+    server.html("/", *names)
+    for name in names:
+        server.html(name)
+    connector = web(server, cache)
+    reached, go_on = Event(), Event()
+
+    def hang(path: str) -> Reply:
+        reached.set()
+        go_on.wait(30)
+        return Reply(status=500)
+
+    held = server.replies.pop("/6.html")
+    server.fallback = lambda path: hang(path) if path == "/6.html" else None
+    program = [sys.executable, "-c", SCANS, connector._options.model_dump_json()]
+    with subprocess.Popen(program, cwd=Path(__file__).parents[3]) as scanning:
+        assert reached.wait(60)
+        scanning.kill()
+    go_on.set()
+    server.replies["/6.html"], sent = held, server.bodies
+    items = listed(connector)
+    assert len(items) == 11
+    assert server.bodies - sent == 4, "those from the one that was not answered on"
+    assert items == listed(web(server, cache.with_name("fresh")))
+
+
+def test_a_cache_that_can_not_be_written(server: Site, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NeedsHuman, match="choose another folder with `cache`"):
+        listed(web(server, tmp_path / "file/x"))
+
+
+# -- what is a document
+
+
+def test_links_are_followed_within_bounds(server: Site, cache: Path) -> None:
+    server.html(
+        "/docs/", "a.html#part", "../blog/", "b/?page=1", "secret/x.html", "http://other.test/", "a.png"
+    )
+    server.html("/docs/a.html", "/docs/", "deep.html")
+    server.html("/docs/b/?page=1", "print.html?x=1")
+    server.html("/docs/deep.html", "deeper.html")
+    server.html("/docs/deeper.html")
+    connector = web(server, cache, "/docs/", exclude=["secret/", "print*"], depth=2)
+    assert keys(server, connector) == ["/docs/", "/docs/a.html", "/docs/b/?page=1", "/docs/deep.html"]
+    assert server.paths() == ["/docs/", "/docs/a.html", "/docs/b/?page=1", "/docs/deep.html"]
+
+
+def test_pages_lead_to_what_is_included(server: Site, cache: Path) -> None:
+    server.html("/", "/more.html")
+    server.html("/more.html", "/a.pdf", "/b.txt")
+    server.say("/a.pdf", b"%PDF-1.4", Content_Type="application/pdf")
+    server.say("/b.txt", b"text", Content_Type="text/plain")
+    assert keys(server, web(server, cache, include=["*.pdf"])) == ["/a.pdf"]
+
+
+def test_a_list_is_just_that(server: Site, cache: Path) -> None:
+    server.html("/a.html", "/c.html")
+    server.html("/b.html", head='<link rel="canonical" href="/c.html">')
+    assert keys(server, web(server, cache, "/a.html", "/b.html", "/gone.html", follow="none")) == [
+        "/a.html",
+        "/b.html",
+    ]
+    assert server.paths() == ["/a.html", "/b.html", "/gone.html"]
+
+
+def test_a_sitemap_is_found_and_its_parts_are_read(server: Site, cache: Path) -> None:
+    parts = "".join(f"<sitemap><loc>{path}</loc></sitemap>" for path in ("/one.xml.gz", "/two.txt"))
+    server.say("/robots.txt", "Sitemap: /maps/index.xml")
+    server.say("/maps/index.xml", f"<sitemapindex>{parts}</sitemapindex>")
+    server.say("/one.xml.gz", gzip.compress(sitemap_of("/docs/a.html", "/other/b.html").encode()))
+    server.say("/two.txt", f"{server.url('/docs/c.html')}\nhttp://other.test/\n")
+    for path in ("/docs/a.html", "/docs/c.html", "/other/b.html"):
+        server.html(path, "/docs/unlisted.html")
+    assert keys(server, web(server, cache, "/docs/", follow="sitemap")) == ["/docs/a.html", "/docs/c.html"]
+    server.replies["/sitemap.xml"] = server.replies["/one.xml.gz"]
+    del server.replies["/robots.txt"]
+    assert keys(server, web(server, cache, "/", follow="sitemap")) == ["/docs/a.html", "/other/b.html"]
+
+
+def test_redirects_lead_to_the_document(server: Site, cache: Path) -> None:
+    server.html("/", "/old.html", "/away.html", "/loop")
+    server.redirect("/old.html", "/new.html", 301)
+    server.redirect("/away.html", "http://other.test/")
+    server.redirect("/loop", "/loop2")
+    server.redirect("/loop2", "/loop")
+    server.html("/new.html")
+    assert keys(server, web(server, cache)) == ["/", "/new.html"]
+
+
+def test_pages_that_are_one(server: Site, cache: Path) -> None:
+    server.html("/", "/a.html?from=menu", "/a.html?from=footer", "/b.html")
+    for query in ("?from=menu", "?from=footer", ""):
+        server.html(f"/a.html{query}", head='<link rel="canonical" href="/a.html">')
+    server.html("/b.html", head='<link rel="canonical" href="http://other.test/b.html">')
+    assert keys(server, web(server, cache)) == ["/", "/a.html", "/b.html"]
+
+
+def test_what_a_site_asks_of_robots(server: Site, cache: Path) -> None:
+    server.say("/robots.txt", "User-agent: *\nDisallow: /private/\nCrawl-delay: 2\n")
+    server.html("/", "/private/a.html", "/unlisted.html", "/header.txt", "/end.html")
+    server.html("/unlisted.html", "/found.html", head='<meta name="robots" content="noindex">')
+    server.html("/end.html", "/hidden.html", head='<meta name="ingestor" content="nofollow">')
+    server.say("/header.txt", b"x", Content_Type="text/plain", X_Robots_Tag="noindex")
+    server.html("/found.html")
+    server.html("/hidden.html")
+    server.html("/private/a.html")
+    clock = Clock()
+    assert keys(server, web(server, cache, clock=clock)) == ["/", "/end.html", "/found.html"]
+    assert "/private/a.html" not in server.paths()
+    assert clock.slept
+    assert all(1.5 < seconds <= 2 for seconds in clock.slept)
+    everything = [
+        "/",
+        "/end.html",
+        "/found.html",
+        "/header.txt",
+        "/hidden.html",
+        "/private/a.html",
+        "/unlisted.html",
+    ]
+    assert keys(server, web(server, cache, robots=False)) == everything
+
+
+def test_what_robots_may_no_longer_read_goes(server: Site, cache: Path) -> None:
+    server.html("/", "/a.html")
+    server.html("/a.html")
+    connector = web(server, cache)
+    assert keys(server, connector) == ["/", "/a.html"]
+    server.say("/robots.txt", "User-agent: *\nDisallow: /a")
+    assert keys(server, connector) == ["/"]
+
+
+def test_types_names_and_charsets(server: Site, cache: Path) -> None:
+    server.html("/", "/manual", "/image", "/latin", "/plain")
+    server.say("/manual", b"%PDF-1.4", Content_Type="application/pdf")
+    server.say("/image", b"\x89PNG", Content_Type="image/png")
+    server.say("/latin", b"<p>caf\xe9</p>", Content_Type="text/html; charset=utf-8")
+    server.say("/plain", b"# Title", Content_Type="text/markdown")
+    connector = web(server, cache)
+    blobs = {key: connector.fetch(item) for key, item in listed(connector).items()}
+    assert {blob.name: blob.content_type for blob in blobs.values()} == {
+        "index.html": "text/html; charset=utf-8",
+        "manual.pdf": "application/pdf",
+        "latin.html": "text/html",
+        "plain.md": "text/markdown",
+    }
+
+
+def test_what_is_too_large_is_said(server: Site, cache: Path) -> None:
+    server.html("/", "/large.txt", "/bomb.txt")
+    server.say("/large.txt", b"x" * 60_000, Content_Type="text/plain")
+    server.say(
+        "/bomb.txt", gzip.compress(b"x" * 10_000_000), Content_Type="text/plain", Content_Encoding="gzip"
+    )
+    connector = web(server, cache, max_size=50_000)
+    items = listed(connector)
+    for path in ("/large.txt", "/bomb.txt"):
+        with pytest.raises(BadDocument, match="more than 50,000 bytes"):
+            connector.fetch(items[server.url(path)])
+    assert listed(connector) == items
+
+
+# -- traps
+
+
+def calendar(path: str) -> Reply | None:
+    """A month has a link to the next, and so on for ever."""
+    month = int(path.rpartition("=")[2] or 0) if "month=" in path else 0
+    page = f'<a href="/calendar?month={month + 1}">next</a> {month}'
+    return Reply(page.encode(), headers={"Content-Type": "text/html"})
+
+
+def test_a_calendar_without_end(server: Site, cache: Path) -> None:
+    server.fallback = lambda path: calendar(path) if path.startswith("/calendar") else None
+    server.html("/", "/calendar")
+    assert len(listed(web(server, cache))) == 1 + 20, "as deep as links are followed"
+    assert len(listed(web(server, cache, depth=1000))) == 2 + 100, "so many queries of one path"
+
+
+def test_folders_within_each_other(server: Site, cache: Path) -> None:
+    page = Reply(b'<a href="down/">x</a>', headers={"Content-Type": "text/html"})
+    server.fallback = lambda path: None if path == "/robots.txt" else page
+    assert keys(server, web(server, cache, depth=1000)) == ["/", "/down/", "/down/down/", "/down/down/down/"]
+
+
+def test_no_more_than_max_pages(server: Site, cache: Path, caplog: pytest.LogCaptureFixture) -> None:
+    server.html("/", *(f"/{number}.html" for number in range(50)))
+    for number in range(50):
+        server.html(f"/{number}.html")
+    assert len(listed(web(server, cache, max_pages=10))) == 10
+    assert len(server.paths()) == 10
+    assert "more than 10 pages" in caplog.text
+    caplog.clear()
+    assert len(listed(web(server, cache, max_pages=51))) == 51
+    assert not caplog.text
+
+
+# -- what can't be read
+
+
+def test_what_may_hang_on_an_unread_page_stays(server: Site, cache: Path) -> None:
+    server.html("/", "/a.html", "/b.html")
+    server.html("/a.html", "/under-a.html")
+    server.html("/b.html", "/gone.html")
+    for path in ("/under-a.html", "/gone.html"):
+        server.html(path)
+    connector = web(server, cache)
+    first = listed(connector)
+    server.say("/a.html", b"sorry", 500)
+    server.html("/", "/a.html")  # b and what is under it are linked no more; perhaps a.html does now
+    del server.replies["/gone.html"]
+    items, error = broken_off(connector)
+    assert "/a.html answers HTTP 500" in str(error)
+    assert [key.removeprefix(server.url("")) for key in items] == ["/", "/a.html", "/b.html", "/under-a.html"]
+    assert items[server.url("/a.html")] == first[server.url("/a.html")]
+    assert error.unknown == (server.url("/a.html"),), "what is certainly gone may go"
+    server.html("/a.html", "/under-a.html")
+    assert keys(server, connector) == ["/", "/a.html", "/under-a.html"]
+
+
+def test_while_nothing_was_read_whole_nothing_goes(server: Site, cache: Path) -> None:
+    server.html("/", "/a.html", "/b.html")
+    server.html("/b.html")
+    server.say("/a.html", b"sorry", 500)
+    _, error = broken_off(web(server, cache))
+    assert error.unknown == ("",)
+
+
+def rebuilt(server: Site, chance: random.Random) -> set[str]:
+    """Other pages with other links; those that are there."""
+    names = [f"/{number}.html" for number in range(9)]
+    there = ["/", *(name for name in names if chance.random() < 0.8)]
+    server.replies.clear()
+    for name in there:
+        server.html(name, *chance.sample(names, 2))
+    return {server.url(name) for name in there}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_fails_nothing_goes_that_is_there_and_linked(server: Site, cache: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    connector = web(server, cache)
+    rebuilt(server, chance)
+    known = set(listed(connector))
+    for step in range(4):
+        rebuilt(server, chance)
+        sound = dict(server.replies)
+        linked = set(listed(web(server, cache.with_name(f"fresh {step}"))))
+        for name in chance.sample(sorted(set(sound) - {"/"}), 2):
+            server.say(name, b"sorry", 500)
+        try:
+            items, unknown = listed(connector), None
+        except PartialScan:
+            items, error = broken_off(connector)
+            unknown = error.unknown
+        lost = known & linked - set(items)
+        assert not lost or (unknown is not None and lost <= set(unknown))
+        server.replies = sound
+        assert set(listed(connector)) == linked, "as from scratch, once all can be read"
+        known = linked
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nx"),
+        Reply(status=503),
+        Reply(status=418),
+        Reply(status=403),
+    ],
+)
+def test_what_was_read_once_and_is_refused_now_stays(server: Site, cache: Path, reply: Reply) -> None:
+    server.html("/", "/a.html")
+    server.html("/a.html")
+    connector = web(server, cache)
+    first = listed(connector)
+    server.replies["/a.html"] = reply
+    items, error = broken_off(connector)
+    assert items == first
+    assert error.unknown == (server.url("/a.html"),)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 405, 451])
+def test_what_was_never_let_out_is_not_missed(server: Site, cache: Path, status: int) -> None:
+    server.html("/", "/members/")
+    server.say("/members/", b"no", status)
+    assert keys(server, web(server, cache)) == ["/"]
+
+
+@pytest.mark.parametrize("status", [404, 410])
+def test_what_is_gone_goes(server: Site, cache: Path, status: int) -> None:
+    server.html("/", "/a.html")
+    server.html("/a.html")
+    connector = web(server, cache)
+    assert keys(server, connector) == ["/", "/a.html"]
+    server.say("/a.html", b"gone", status)
+    assert keys(server, connector) == ["/"]
+
+
+def test_a_site_that_fails_again_and_again_is_left_alone(server: Site, cache: Path) -> None:
+    server.html("/", *(f"/{number}.html" for number in range(40)))
+    for number in range(40):
+        server.html(f"/{number}.html")
+    connector = web(server, cache)
+    first = listed(connector)
+    server.paths()
+    for number in range(40):
+        server.say(f"/{number}.html", b"", 500)
+    items, _ = broken_off(connector)
+    assert items == first
+    assert len(server.paths()) == 6
+
+
+@pytest.mark.parametrize("follow", ["none", "sitemap", "links"])
+@pytest.mark.parametrize(
+    ("status", "kind", "message"),
+    [(401, NeedsHuman, "right `headers` or `user`"), (403, NeedsHuman, "HTTP 403"),
+     (404, NeedsHuman, "correct `start`"), (500, Transient, "HTTP 500"),
+     (429, Transient, "not to be asked for 300 s")],
+)  # fmt: skip
+def test_a_start_that_can_not_be_read(
+    server: Site, cache: Path, follow: str, status: int, kind: type[Exception], message: str
+) -> None:
+    server.say("/map.xml", b"", status, Retry_After="300")
+    connector = web(server, cache, "/map.xml", follow=follow)
+    if (follow, status) == ("none", 404):
+        assert listed(connector) == {}
+        return
+    with pytest.raises(kind, match=message) as caught:
+        listed(connector)
+    assert not isinstance(caught.value, PartialScan)
+
+
+def test_one_of_several_starts(server: Site, cache: Path) -> None:
+    server.html("/a.html")
+    server.html("/b.html")
+    connector = web(server, cache, "/a.html", "/b.html", follow="none")
+    first = listed(connector)
+    server.say("/b.html", b"", 403)
+    items, error = broken_off(connector)
+    assert items == first
+    assert error.unknown == (server.url("/b.html"),)
+
+
+def test_a_start_that_leads_away(server: Site, cache: Path) -> None:
+    server.redirect("/docs/", "/new/")
+    with pytest.raises(NeedsHuman, match="put it into `start` or `within`"):
+        listed(web(server, cache, "/docs/"))
+    server.html("/new/")
+    assert keys(server, web(server, cache, "/docs/", within=[server.url("/")])) == ["/new/"]
+    assert keys(server, web(server, cache, "/docs/", follow="none")) == ["/new/"]
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_while_robots_txt_can_not_be_read_the_site_is_left_alone(
+    server: Site, cache: Path, status: int
+) -> None:
+    server.html("/")
+    server.say("/robots.txt", b"", status)
+    with pytest.raises(Transient, match=r"robots\.txt"):
+        listed(web(server, cache))
+    assert server.paths() == []
+
+
+def test_a_start_that_robots_may_not_read(server: Site, cache: Path) -> None:
+    server.html("/")
+    server.say("/robots.txt", "User-agent: *\nDisallow: /")
+    with pytest.raises(NeedsHuman, match="if the site is yours, `robots: false`"):
+        listed(web(server, cache))
+
+
+def test_a_sitemap_that_names_pages_of_another_host_alone_needs_a_person(server: Site, cache: Path) -> None:
+    """As after a move to www: not as if all pages were gone."""
+    there = "http://www.site.test/a.html"
+    server.say("/sitemap.xml", sitemap_of(there))
+    with pytest.raises(NeedsHuman, match=f"{there}.*`within`"):
+        listed(web(server, cache, follow="sitemap"))
+    server.html("/a.html")
+    server.say("/sitemap.xml", sitemap_of(there, "/a.html"))
+    assert keys(server, web(server, cache, follow="sitemap")) == ["/a.html"]
+    server.say("/sitemap.xml", sitemap_of())
+    assert keys(server, web(server, cache, follow="sitemap")) == []
+
+
+def test_a_sitemap_that_is_cut_off(server: Site, cache: Path) -> None:
+    server.say("/sitemap.xml", sitemap_of("/a.html", "/b.html"))
+    for path in ("/a.html", "/b.html"):
+        server.html(path)
+    connector = web(server, cache, follow="sitemap")
+    assert len(listed(connector)) == 2
+    server.say("/sitemap.xml", sitemap_of("/a.html", "/b.html")[:-60])
+    with pytest.raises(Transient, match="no sitemap"):
+        listed(connector)
+
+
+# -- whom it asks
+
+
+@pytest.mark.parametrize("start", ["/", "/x.xml"])
+@pytest.mark.parametrize("follow", ["none", "links", "sitemap"])
+def test_a_site_that_is_not_public_needs_to_be_allowed(
+    server: Site, cache: Path, follow: str, start: str
+) -> None:
+    connector = web(server, cache, start, follow=follow, allow_private=[])
+    with pytest.raises(NeedsHuman, match=r"127\.0\.0\.1 is not a public address.*`allow_private`"):
+        listed(connector)
+    assert server.connections == 0
+
+
+@pytest.mark.parametrize("follow", ["none", "links", "sitemap"])
+def test_a_site_that_leads_inside_gets_nothing(cache: Path, follow: str) -> None:
+    with site("127.0.0.2") as server, site("127.0.0.1", server.port) as victim:
+        place = {"none": "/", "links": "/a/", "sitemap": "/sitemap.xml"}[follow]
+        server.redirect(place, victim.url("/"))
+        options = {"allow_private": ["127.0.0.2"], "within": [server.url("/"), victim.url("/")]}
+        with pytest.raises(NeedsHuman, match="not a public address"):
+            listed(web(server, cache, place, follow=follow, **options))
+        assert victim.connections == 0
+
+
+def test_secrets_are_sent_and_not_told(server: Site, cache: Path) -> None:
+    server.html("/")
+    connector = web(server, cache, headers={"Authorization": "Bearer s3cret"})
+    items = listed(connector)
+    assert server.asked[-1][1]["authorization"] == "Bearer s3cret"
+    kept = b"".join(path.read_bytes() for path in cache.iterdir())
+    assert b"s3cret" not in kept + repr((items, connector._options)).encode()
+
+
+# -- options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"start": []}, "at least 1 item"),
+        ({"start": ["ftp://x.test/"]}, "must be an address such as"),
+        ({"start": ["/path"]}, "must be an address such as"),
+        ({"start": ["https://me:secret@x.test/"]}, "must hold no user or password"),
+        ({"start": ["https://x.test/", "https://X.test"]}, "names an address twice"),
+        ({"within": ["https://x.test/a"]}, "must end with a slash"),
+        ({"follow": "everything"}, "Input should be 'none', 'sitemap' or 'links'"),
+        ({"allow_private": ["10.0.0.0/4"]}, "neither a host's name nor a network"),
+        ({"user": "ada"}, "belong together"),
+        ({"headers": {"A b": "x"}}, "can't be sent as a header"),
+        ({"headers": {"A": "x\r\nB: y"}}, "can't be sent as a header"),
+        ({"contact": "me (home)"}, "must be a URL or mail address"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        WebOptions.model_validate({"start": ["https://x.test/"], **options})

@@ -1,0 +1,400 @@
+"""The client alone: whom it asks, what it tells whom, when it gives up. Real servers, names of our own."""
+
+import gzip
+import socket
+import ssl
+import subprocess
+import threading
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ingestor.connectors.http.address import allowed
+from ingestor.connectors.http.client import Client, Terms
+from ingestor.connectors.http.headers import Validators
+from ingestor.connectors.http.network import Outside, Refused
+from ingestor.ports import Transient
+from tests.connectors.sites import Clock, Reply, Site, outside, site
+
+HERE = allowed(["127.0.0.2"])  # where the site is that may be asked; 127.0.0.1 may not
+
+
+@pytest.fixture
+def server() -> Iterator[Site]:
+    with site("127.0.0.2") as server:
+        yield server
+
+
+@pytest.fixture
+def victim(server: Site) -> Iterator[Site]:
+    """On an address that must not be asked, at a port that may be."""
+    with site("127.0.0.1", server.port) as server:
+        server.say("/", b"inside")
+        yield server
+
+
+def client_of(
+    server: Site, clock: Clock | None = None, *, names: Outside | None = None, **terms: object
+) -> Client:
+    given = {"origins": frozenset([server.url("")]), "allowed": HERE, **terms}
+    return Client(Terms(**given), names or outside(clock), {})  # type: ignore[arg-type]
+
+
+# -- whom it asks
+
+
+REACHING = ["127.0.0.1", "2130706433", "0x7f.1", "017700000001", "127.1", "inside.test"]
+OTHERS = [
+    "localhost",
+    "0",
+    "[::1]",
+    "[::ffff:127.0.0.1]",
+    "[::ffff:7f00:1]",
+    "[::]",
+    "both.test",
+    "mapped.test",
+]
+
+
+@pytest.mark.parametrize("host", REACHING + OTHERS)
+@pytest.mark.parametrize("how", ["asked", "redirected"])
+def test_what_is_not_public_gets_nothing(server: Site, victim: Site, host: str, how: str) -> None:
+    names = outside(
+        inside_test=["127.0.0.1"], both_test=["127.0.0.2 127.0.0.1"], mapped_test=["::ffff:127.0.0.1"]
+    )
+    server.redirect("/", f"http://{host}:{server.port}/")
+    with client_of(server, names=names) as client:
+        url = server.url("/") if how == "redirected" else f"http://{host}:{server.port}/"
+        with pytest.raises(Refused, match="is not a public address"):
+            client.follow(url)
+    assert (victim.connections, len(server.asked)) == (0, int(how == "redirected"))
+
+
+@pytest.mark.parametrize("host", REACHING)
+def test_what_is_not_public_can_be_allowed(server: Site, victim: Site, host: str) -> None:
+    """Which shows, too, that the refused ones would have got there."""
+    with client_of(
+        server, names=outside(inside_test=["127.0.0.1"]), allowed=allowed(["127.0.0.0/8"])
+    ) as client:
+        assert client.get(f"http://{host}:{server.port}/").data == b"inside"
+    assert victim.connections == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://169.254.169.254/latest/meta-data/", "http://[fd00:ec2::254]/", "http://10.0.0.1/", "http://192.168.1.1/",
+     "http://100.64.0.1/", "http://[fe80::1]/", "http://[64:ff9b::a9fe:a9fe]/", "http://[2002:7f00:1::]/",
+     "http://metadata.test/"],
+)  # fmt: skip
+def test_addresses_that_nobody_should_ask_for(server: Site, url: str) -> None:
+    connected: list[str] = []
+    with client_of(server, names=outside(metadata_test=["169.254.169.254"])) as client:
+        client._backend._system.connect_tcp = lambda host, *more: connected.append(host)  # type: ignore[assignment,return-value,method-assign]
+        with pytest.raises(
+            Refused, match=r"is not a public address: if it is meant, name it in `allow_private`"
+        ):
+            client.get(url)
+    assert connected == []
+
+
+@pytest.mark.parametrize("port", [22, 25, 6379, 8080])
+def test_other_ports_are_not_asked(server: Site, port: int) -> None:
+    with client_of(server) as client, pytest.raises(Refused, match="port"):
+        client.get(f"http://127.0.0.2:{port}/")
+
+
+def test_the_address_that_was_judged_is_the_one_that_is_asked(server: Site, victim: Site) -> None:
+    """The name says something else from the second time on, and the system knows no such name at all."""
+    asked: list[str] = []
+    answers = iter(["127.0.0.2", "127.0.0.1", "127.0.0.1"])
+
+    def resolve(host: str, port: int) -> list[str]:
+        asked.append(host)
+        return [next(answers)]
+
+    server.say("/", b"outside", Connection="close")
+    with client_of(server, names=replace(outside(), resolve=resolve)) as client:
+        url = f"http://rebinding.test:{server.port}/"
+        assert client.get(url).data == b"outside"
+        assert asked == ["rebinding.test"], "a connection looks a name up once"
+        with pytest.raises(Refused, match=r"rebinding\.test \(it resolves to 127\.0\.0\.1\)"):
+            client.get(url)
+    assert victim.connections == 0
+    assert server.asked[0][1]["host"] == f"rebinding.test:{server.port}"
+
+
+def test_a_connection_is_not_used_for_another_name(server: Site) -> None:
+    names = outside(one_test=["127.0.0.2"], two_test=["127.0.0.2"])
+    server.say("/", b"here")
+    with client_of(server, names=names) as client:
+        for host in ("one.test", "two.test", "one.test"):
+            client.get(f"http://{host}:{server.port}/")
+    assert server.connections == 2
+
+
+def test_no_proxy_of_the_environment_is_asked(
+    server: Site, victim: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, victim.url())
+    server.say("/", b"here")
+    with client_of(server) as client:
+        assert client.get(server.url("/")).data == b"here"
+    assert victim.connections == 0
+
+
+def test_a_name_without_an_address(server: Site) -> None:
+    def resolve(host: str, port: int) -> list[str]:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    with client_of(server, names=Outside(resolve)) as client, pytest.raises(Transient, match="not known"):
+        client.get("http://nowhere.test/")
+
+
+def test_a_name_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
+    never = threading.Event()
+
+    def resolve(host: str, port: int) -> list[str]:
+        never.wait()
+        return ["127.0.0.2"]
+
+    terms = Terms(frozenset(), timeout=0.2)
+    try:
+        with Client(terms, Outside(resolve), {}) as client, pytest.raises(Transient, match="in time"):
+            client.get("http://slow.test/")
+    finally:
+        never.set()
+
+
+# -- certificates
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of the site.test, signed by itself."""
+    folder = tmp_path_factory.mktemp("certificate")
+    name = ["-subj", "/CN=site.test", "-addext", "subjectAltName=DNS:site.test"]
+    key = ["-newkey", "rsa:2048", "-nodes", "-keyout", str(folder / "key.pem")]
+    command = ["openssl", "req", "-x509", *key, "-out", str(folder / "cert.pem"), "-days", "2", *name]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder
+
+
+@pytest.mark.parametrize(("name", "trusted"), [("site.test", True), ("other.test", False)])
+def test_certificates_are_checked_against_the_name(certificate: Path, name: str, trusted: bool) -> None:
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    seen: list[str | None] = []
+    serving.sni_callback = lambda connection, asked, context: seen.append(asked)
+    trusting = ssl.create_default_context(cafile=str(certificate / "cert.pem"))
+    with site("127.0.0.2", tls=serving) as server:
+        server.say("/", b"safe")
+        names = replace(outside(**{name.replace(".", "_"): ["127.0.0.2"]}), ssl_context=trusting)
+        url = f"https://{name}:{server.port}/"
+        with client_of(server, names=names, origins=frozenset([url.rstrip("/")])) as client:
+            if trusted:
+                assert client.get(url).data == b"safe"
+            else:
+                with pytest.raises(Transient, match="certificate"):
+                    client.get(url)
+        assert seen == [name]
+
+
+# -- secrets
+
+
+def test_secrets_go_to_their_origin_alone(server: Site, victim: Site) -> None:
+    secrets = (("Authorization", "Bearer s3cret"),)
+    server.redirect("/", victim.url("/"))
+    server.say("/a", b"mine")
+    with client_of(server, allowed=allowed(["127.0.0.0/8"]), secrets=secrets) as client:
+        client.get(server.url("/a"))
+        assert client.follow(server.url("/")).data == b"inside"
+    assert [headers.get("authorization") for _, headers in server.asked] == ["Bearer s3cret"] * 2
+    assert "authorization" not in victim.asked[0][1]
+
+
+@pytest.mark.parametrize("secrets", [(), (("Cookie", "s3cret"),)])
+def test_with_secrets_nothing_leads_from_https_to_http(
+    server: Site, secrets: tuple[tuple[str, str], ...]
+) -> None:
+    with client_of(server, secrets=secrets) as client:
+        headers = {"location": "http://site.test/"}
+        if secrets:
+            with pytest.raises(Refused, match="not encrypted"):
+                client._location("https://site.test/", headers)
+        else:
+            assert client._location("https://site.test/", headers) == "http://site.test/"
+
+
+def test_cookies_are_not_kept(server: Site) -> None:
+    server.say("/", b"here", Set_Cookie="session=1; Path=/")
+    with client_of(server) as client:
+        client.get(server.url("/"))
+        client.get(server.url("/"))
+    assert not any("cookie" in headers for _, headers in server.asked)
+
+
+def test_it_says_who_asks(server: Site) -> None:
+    with client_of(server, contact="https://example.org/bot") as client:
+        client.get(server.url("/"))
+    assert server.asked[0][1]["user-agent"].startswith("ingestor/")
+    assert server.asked[0][1]["user-agent"].endswith(" (+https://example.org/bot)")
+
+
+# -- what it is told
+
+
+def test_what_did_not_change_is_not_sent(server: Site) -> None:
+    server.say("/", b"here")
+    server.replies["/old"] = Reply(
+        b"old", headers={"Last-Modified": "Sat, 01 Feb 2025 10:00:00 GMT"}, etag=False
+    )
+    with client_of(server) as client:
+        etag = client.get(server.url("/")).headers["etag"]
+        assert client.get(server.url("/"), Validators(etag)).status == 304
+        assert client.get(server.url("/old"), Validators(None, "Sat, 01 Feb 2025 10:00:00 GMT")).status == 304
+    assert server.connections == 1, "answers without a body leave the connection open"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "packed"),
+    [
+        ("gzip", gzip.compress(b"text" * 100, mtime=0)),
+        ("gzip", gzip.compress(b"text" * 50, mtime=0) + gzip.compress(b"text" * 50, mtime=0) + b"\0" * 8),
+        ("deflate", zlib.compress(b"text" * 100)),
+        ("deflate", zlib.compress(b"text" * 100)[2:-4]),
+        ("identity", b"text" * 100),
+    ],
+)
+def test_what_is_packed_is_unpacked(server: Site, encoding: str, packed: bytes) -> None:
+    server.say("/", packed, Content_Encoding=encoding)
+    with client_of(server) as client:
+        assert client.get(server.url("/")).data == b"text" * 100
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(b"x" * 2_000_000),
+        Reply(gzip.compress(b"x" * 300_000_000, 1), headers={"Content-Encoding": "gzip"}),
+        Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"),
+        Reply(
+            raw=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+            + b"fffff\r\n"
+            + b"x" * 0xFFFFF
+            + b"\r\n"
+        ),
+    ],
+    ids=["large", "bomb", "said to be large", "chunked"],
+)
+def test_what_is_too_large_is_said_and_not_read(server: Site, reply: Reply) -> None:
+    server.replies["/"] = reply
+    with client_of(server, max_size=1_000_000) as client:
+        answer = client.get(server.url("/"))
+    assert answer.data == b""
+    assert "more than 1,000,000 bytes" in (answer.problem or "")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nnot so much",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n"
+        + gzip.compress(b"x" * 9000)[:20],
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 4\r\n\r\nabcd",
+        b"not HTTP at all\r\n\r\n",
+        b"",
+    ],
+    ids=["short", "chunks", "cut gzip", "no gzip", "brotli", "no http", "nothing"],
+)
+def test_what_is_cut_off_or_broken_is_tried_later(server: Site, raw: bytes) -> None:
+    server.replies["/"] = Reply(raw=raw)
+    with client_of(server) as client, pytest.raises(Transient, match="can't be read just now"):
+        client.get(server.url("/"))
+
+
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_who_drips_is_left_at_the_deadline(start: bytes) -> None:
+    """Each byte comes soon, the last one never does."""
+    import threading
+
+    listening = socket.create_server(("127.0.0.2", 0))
+    stop = threading.Event()
+
+    def drip() -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.sendall(start)
+            while not stop.wait(0.02):
+                try:
+                    connection.sendall(b"x")
+                except OSError:
+                    return
+
+    thread = threading.Thread(target=drip, daemon=True)
+    thread.start()
+    port = listening.getsockname()[1]
+    terms = Terms(frozenset([f"http://127.0.0.2:{port}"]), allowed=HERE, timeout=0.4)
+    try:
+        with Client(terms, Outside(), {}) as client, pytest.raises(Transient, match=r"too long|timed out"):
+            client.get(f"http://127.0.0.2:{port}/")
+    finally:
+        stop.set()
+        thread.join(5)
+        listening.close()
+
+
+def test_redirects_end(server: Site) -> None:
+    server.redirect("/a", "/b")
+    server.redirect("/b", "/a")
+    server.redirect("/one", "/two")
+    server.say("/two", b"here")
+    with client_of(server) as client:
+        assert client.follow(server.url("/one")).url == server.url("/two")
+        with pytest.raises(Refused, match="redirects without end"):
+            client.follow(server.url("/a"))
+    assert len(server.asked) == 2 + 11
+
+
+# -- patience
+
+
+def test_who_is_busy_is_waited_for_as_long_as_it_says(server: Site) -> None:
+    replies = iter([Reply(status=429, headers={"Retry-After": "7"}), Reply(b"here")])
+    server.fallback = lambda path: next(replies)
+    clock = Clock()
+    with client_of(server, clock) as client:
+        assert client.get(server.url("/")).data == b"here"
+    assert clock.slept == [7.0]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_who_is_busy_for_long_is_not_asked_until_then(server: Site, status: int) -> None:
+    clock, busy = Clock(), dict[str, float]()
+    server.say("/", b"", status, Retry_After="3600")
+    terms = Terms(frozenset([server.url("")]), allowed=HERE)
+    for _ in range(3):
+        with Client(terms, outside(clock), busy) as client, pytest.raises(Transient, match="not to be asked"):
+            client.get(server.url("/"))
+    assert len(server.asked) == 1
+    clock.sleep(3601)
+    server.say("/", b"here")
+    with Client(terms, outside(clock), busy) as client:
+        assert client.get(server.url("/")).data == b"here"
+
+
+def test_requests_to_a_host_keep_their_distance(server: Site) -> None:
+    clock = Clock()
+    server.say("/", b"here")
+    with client_of(server, clock, delay=2.0) as client:
+        for _ in range(3):
+            client.get(server.url("/"))
+        client.delays[f"127.0.0.2:{server.port}"] = 10.0
+        client.get(server.url("/"))
+    assert [round(seconds) for seconds in clock.slept] == [2, 2, 10]

@@ -1,0 +1,85 @@
+"""Names follow roles, whatever was renamed before, and whoever took a name meanwhile."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from ingestor.engine.collection_names import straighten
+from ingestor.model import CollectionName
+from ingestor.ports import Transient
+from ingestor.state.rows import Edition, Role
+
+C = CollectionName("docs")
+
+
+@dataclass
+class Register:
+    """``squatters``: how often a client takes a name again as soon as it is free."""
+
+    by_uuid: dict[str, str]
+    squatters: int = 0
+    ousted: list[str] = field(default_factory=list)
+
+    def names(self) -> dict[str, str]:
+        return dict(self.by_uuid)
+
+    def rename(self, uuid: str, name: str) -> bool:
+        if self.squatters and name == C:
+            self.squatters -= 1
+            self.by_uuid[f"squatter {self.squatters}"] = name
+        if name in self.by_uuid.values():
+            return False
+        self.by_uuid[uuid] = name
+        return True
+
+    def oust(self, name: str) -> str:
+        uuid = next(uuid for uuid, there in self.by_uuid.items() if there == name)
+        del self.by_uuid[uuid]
+        self.ousted.append(uuid)
+        return "deleted"
+
+
+def edition(name: str, role: Role, uuid: str | None) -> Edition:
+    return Edition(CollectionName(name), C, role, uuid=uuid)
+
+
+SWAPPED = [edition("docs", "retired", "old"), edition("docs--2", "live", "new")]
+AS_WISHED = {"old": "docs--1", "new": "docs"}
+
+
+@pytest.mark.parametrize(
+    ("before", "renamed"),
+    [
+        ({"old": "docs", "new": "docs--2"}, 2),
+        ({"old": "docs--1", "new": "docs--2"}, 1),  # it died between the two
+        (AS_WISHED, 0),
+    ],
+)
+def test_a_swap_is_taken_up_where_it_was_left(before: dict[str, str], renamed: int) -> None:
+    register = Register(dict(before))
+    assert straighten(register, SWAPPED) == renamed
+    assert register.by_uuid == AS_WISHED
+
+
+def test_a_rollback_is_the_same_the_other_way_round() -> None:
+    register = Register(dict(AS_WISHED))
+    straighten(register, [edition("docs", "live", "old"), edition("docs--2", "retired", "new")])
+    assert register.by_uuid == {"old": "docs", "new": "docs--2"}
+
+
+def test_what_took_the_name_in_the_gap_is_ousted() -> None:
+    register = Register({"old": "docs", "new": "docs--2"}, squatters=2)
+    straighten(register, SWAPPED)
+    assert register.by_uuid == AS_WISHED
+    assert len(register.ousted) == 2
+
+
+def test_someone_who_never_stops_is_named() -> None:
+    with pytest.raises(Transient, match="again and again"):
+        straighten(Register({"old": "docs", "new": "docs--2"}, squatters=99), SWAPPED)
+
+
+def test_what_is_not_there_is_left_alone() -> None:
+    register = Register({"someone's": "docs"})
+    assert straighten(register, [edition("docs", "live", None), edition("docs--2", "building", "gone")]) == 0
+    assert register.by_uuid == {"someone's": "docs"}

@@ -1,0 +1,178 @@
+"""One stream of batches for all askers: a text that the model can't take, and answers that are no use."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from threading import Event
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ingestor.core.fingerprint import text_digest
+from ingestor.engine.outcomes import Stopped
+from ingestor.engine.vector_check import BadVectors, checked
+from ingestor.engine.workers import Embedding
+from ingestor.model import Fingerprint, Vectors
+from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.state.cache import VectorCache
+from tests.plain_embedder import vector
+
+RECIPE = Fingerprint("11" * 16)
+PLUG = "plug"  # its batch is held up until all other askers are there
+ASKERS = [f"text {n}" for n in range(16)]
+POISON = "poison"
+
+
+class Model:
+    """``answer`` sees every batch and gives its vectors, or raises. Counts the batches."""
+
+    dimensions, window = 16, 2**31 - 1
+
+    def __init__(self, answer: Callable[[Sequence[str]], Any]) -> None:
+        self.answer, self.batches = answer, list[list[str]]()
+        self.held, self.go = Event(), Event()
+        self.stop: Callable[[], None] = lambda: None
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        if PLUG in texts:
+            self.held.set()
+            assert self.go.wait(30)
+            return good(texts)
+        self.batches.append(list(texts))
+        return self.answer(texts)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+
+def good(texts: Sequence[str]) -> Vectors:
+    return np.array([vector(text, "plain") for text in texts], np.float32)
+
+
+def picky(error: Exception) -> Callable[[Sequence[str]], Vectors]:
+    def answer(texts: Sequence[str]) -> Vectors:
+        if POISON in texts:
+            raise error
+        return good(texts)
+
+    return answer
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[VectorCache]:
+    with closing(VectorCache(tmp_path / "cache.sqlite3", 10**8)) as cache:
+        yield cache
+
+
+def together(model: Model, cache: VectorCache, askers: Sequence[str]) -> dict[str, Any]:
+    """What each asker of one text got, or the error; all of them are in one batch."""
+    embedding = Embedding(model, RECIPE, cache, model.count)
+    with ThreadPoolExecutor(len(askers) + 1) as threads, closing(embedding):
+        model.stop = embedding.stop
+        first = threads.submit(embedding, [PLUG])
+        assert model.held.wait(30)
+        asked = {text: threads.submit(embedding, [text]) for text in askers}
+        until = monotonic() + 30
+        while embedding._wishes.qsize() < len(askers) and monotonic() < until:
+            sleep(0.001)
+        model.go.set()
+        first.result(30)
+        return {text: outcome(future) for text, future in asked.items()}
+
+
+def outcome(future: "Future[Vectors]") -> Any:
+    error = future.exception(30)
+    return error if error is not None else future.result()[0].tolist()
+
+
+def kept(cache: VectorCache, askers: Sequence[str]) -> set[str]:
+    found = cache.get(RECIPE, [text_digest(text) for text in askers])
+    assert all(np.array_equal(found[d], good([t])[0]) for t in askers if (d := text_digest(t)) in found)
+    return {text for text in askers if text_digest(text) in found}
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), BadDocument("no"), RuntimeError("out of memory")])
+def test_a_text_that_the_model_can_not_take_fails_its_own_asker_alone(
+    cache: VectorCache, error: Exception
+) -> None:
+    model = Model(picky(error))
+    got = together(model, cache, [*ASKERS, POISON])
+    assert got.pop(POISON) is error
+    assert got == {text: good([text])[0].tolist() for text in ASKERS}
+    assert kept(cache, [*ASKERS, POISON]) == set(ASKERS)
+    assert len(model.batches) == 1 + 1 + len(ASKERS) + 1  # together, a word, each alone
+
+
+@pytest.mark.parametrize(
+    ("error", "batches"), [(Transient("away"), 1), (NeedsHuman("no licence"), 1), (OSError("refused"), 2)]
+)
+def test_an_embedder_that_is_down_fails_all_at_once(
+    cache: VectorCache, error: Exception, batches: int
+) -> None:
+    def down(texts: Sequence[str]) -> Vectors:
+        raise error
+
+    model = Model(down)
+    got = together(model, cache, ASKERS)
+    assert set(got.values()) == {error}
+    assert len(model.batches) == batches
+    assert kept(cache, ASKERS) == set()
+
+
+SPOILT: dict[str, Callable[[Vectors], Any]] = {
+    "a row too few": lambda vectors: vectors[1:],
+    "a row too many": lambda vectors: np.concatenate([vectors, vectors[:1]]),
+    "a dimension too few": lambda vectors: vectors[:, 1:],
+    "nan": lambda vectors: np.where(vectors == vectors.max(), np.nan, vectors),
+    "infinite": lambda vectors: np.where(vectors == vectors.max(), np.inf, vectors),
+    "too large for float32": lambda vectors: vectors.astype(np.float64) * 1e300,
+    "zero": np.zeros_like,
+    "too long": lambda vectors: vectors * 1.02,
+    "one list": lambda vectors: vectors[0].tolist(),
+    "no numbers": lambda vectors: ["vector"] * len(vectors),
+    "nothing": lambda vectors: None,
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT.keys())
+def test_an_answer_that_is_no_use_is_told_and_neither_kept_nor_given(
+    cache: VectorCache, spoil: Callable[[Vectors], Any]
+) -> None:
+    model = Model(lambda texts: spoil(good(texts)) if POISON in texts else good(texts))
+    got = together(model, cache, [*ASKERS, POISON])
+    assert isinstance(got[POISON], BadVectors), got[POISON]
+    assert str(got.pop(POISON)).startswith("the embedder gave ")
+    assert got == {text: good([text])[0].tolist() for text in ASKERS}
+    assert kept(cache, [*ASKERS, POISON]) == set(ASKERS)
+
+
+def test_lists_and_other_precisions_are_as_good() -> None:
+    texts = ["a", "b"]
+    for answer in (good(texts).tolist(), good(texts).astype(np.float64), list(good(texts))):
+        assert np.array_equal(checked(answer, texts, 16), good(texts))
+    assert checked(good(texts).astype(np.float16), texts, 16).dtype == np.float32
+
+
+def test_memory_that_an_embedder_uses_again_does_no_harm() -> None:
+    memory = good(["a"])
+    given = checked(memory, ["a"], 16)
+    memory[:] = good(["b"])
+    assert np.array_equal(given, good(["a"]))
+
+
+def test_a_stop_ends_the_asking_one_by_one(cache: VectorCache) -> None:
+    def stopping(texts: Sequence[str]) -> Vectors:
+        if len(texts) > 1:
+            raise ValueError("one of them")
+        if texts[0] in ASKERS:
+            model.stop()
+        return good(texts)
+
+    model = Model(stopping)
+    got = together(model, cache, ASKERS)
+    answered = [answer for answer in got.values() if not isinstance(answer, Stopped)]
+    assert answered == [good([text])[0].tolist() for text in kept(cache, ASKERS)]
+    assert len(answered) == 1

@@ -1,0 +1,260 @@
+"""What a hint has listed: a real journal and sources that tell which part of them was asked for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ingestor.core.decisions import Changes
+from ingestor.engine.outcomes import Outcome
+from ingestor.engine.scanner import Scanner
+from ingestor.model import Blob, CollectionName, Hint, Item, SourceName
+from ingestor.pipeline.listing import Source
+from ingestor.state.journal import Journal
+from ingestor.state.sources import SourceRows
+from tests.simulation.ports import Inline
+
+
+@dataclass
+class Whole:
+    asked: list[str] = field(default_factory=list)
+
+    def scan(self) -> Iterator[Item]:
+        self.asked.append("")
+        return iter(())
+
+    def fetch(self, item: Item) -> Blob:
+        raise NotImplementedError
+
+
+class InParts(Whole):
+    def scan_under(self, under: str) -> Iterator[Item]:
+        self.asked.append(under)
+        return iter(())
+
+
+@dataclass
+class World:
+    """Sources by (name, collection); what each was asked for since all were listed."""
+
+    journal: Journal
+    sources: dict[tuple[str, str], Whole]
+
+    def __post_init__(self) -> None:
+        self.pool = Inline()
+        self.scanner = Scanner(self.journal, self.pool, lambda: 1e9, lambda: 0.5, lambda collection: None)
+        tools = cast(Any, None)
+        self.scanner.configure(
+            [Source(SourceName(n), CollectionName(c), s, tools) for (n, c), s in self.sources.items()],
+            watch=False,
+        )
+        self.step()
+        for source in self.sources.values():
+            source.asked.clear()
+
+    def step(self) -> None:
+        self.scanner.start()
+        while outcome := self.pool.next(0):
+            self.scanner.scanned(cast(Any, outcome.tag), outcome)
+
+    def hint(self, *outcomes: Outcome) -> dict[tuple[str, str], list[str]]:
+        for outcome in outcomes:
+            self.scanner.hinted(cast(Any, outcome.tag), outcome)
+        self.step()
+        return {feed: source.asked for feed, source in self.sources.items() if source.asked}
+
+
+PUSH, WIKI, NEXT, MAIL = ("push", "docs"), ("wiki", "docs"), ("wiki", "docs--2"), ("mail", "post")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    journal = Journal(tmp_path / "journal.sqlite3")
+    yield World(journal, {PUSH: InParts(), WIKI: InParts(), NEXT: InParts(), MAIL: Whole()})
+    journal.close()
+
+
+def hint(under: str = "", source: str | None = None) -> Outcome:
+    return Outcome(PUSH, Hint(under, None if source is None else SourceName(source)))
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ([hint("a/b")], {PUSH: ["a/b"]}),
+        ([hint()], {PUSH: [""]}),
+        ([hint("a/b", "wiki")], {WIKI: ["a/b"], NEXT: ["a/b"]}),
+        ([hint("", "wiki")], {WIKI: [""], NEXT: [""]}),
+        ([hint("a/b", "mail")], {MAIL: [""]}),
+        ([hint("a/b", "wiki"), hint("a", "wiki"), hint("c")], {PUSH: ["c"], WIKI: ["a"], NEXT: ["a"]}),
+        ([Outcome(PUSH, error=OSError("gone"))], {PUSH: [""]}),
+        ([Outcome(("old", "docs"), Hint("", SourceName("wiki")))], {}),
+    ],
+)
+def test_a_hint_has_the_source_listed_that_it_speaks_of(world: World, given: Any, asked: Any) -> None:
+    assert world.hint(*given) == asked
+
+
+def test_a_hint_of_an_unknown_source_is_said(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    assert world.hint(hint("a", "wikki")) == {}
+    assert "source push says to look again at 'wikki', but no source is called so" in caplog.text
+
+
+class Tree:
+    """A source of folders: keys that can go, on a file system that can be another one."""
+
+    def __init__(self, *keys: str) -> None:
+        self.keys, self.root = set(keys), "disk"
+
+    def scan(self) -> Iterator[Item]:
+        return self.scan_under("")
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        return (Item(key, "1", f"/{key}") for key in sorted(self.keys) if not under or key.startswith(under))
+
+    def fetch(self, item: Item) -> Blob:
+        raise NotImplementedError
+
+    def identity(self) -> str:
+        return self.root
+
+    def lose(self, under: str) -> None:
+        self.keys = {key for key in self.keys if not key.startswith(under)}
+
+
+TREE = (SourceName("tree"), CollectionName("docs"))
+
+
+@dataclass
+class Listed:
+    """One source after its first whole listing. ``look`` lists what hints name, or all where a time came."""
+
+    journal: Journal
+    tree: Tree
+
+    def __post_init__(self) -> None:
+        self.now = 1e9
+        self.rows = SourceRows(self.journal)
+        self.restart()
+
+    def restart(self, max_loss: float = 0.5) -> None:
+        self.pool = Inline()
+        self.scanner = Scanner(
+            self.journal, self.pool, lambda: self.now, lambda: 0.5, lambda collection: None
+        )
+        self.scanner.configure([Source(*TREE, self.tree, cast(Any, None), max_loss=max_loss)], watch=False)
+        self.look()
+
+    def look(self, *hints: str, after: float = 0.0) -> str | None:
+        """Why the source is held afterwards, or None."""
+        self.now += after
+        for under in hints:
+            self.scanner.hinted(TREE, Outcome(TREE, Hint(under)))
+        self.scanner.start()
+        while outcome := self.pool.next(0):
+            self.scanner.scanned(cast(Any, outcome.tag), outcome)
+            self.scanner.start()
+        return self.rows.of(TREE[0]).held
+
+    def left(self) -> int:
+        return len(self.journal.wanted_versions(*TREE))
+
+
+@pytest.fixture
+def listed(tmp_path: Path) -> Iterator[Listed]:
+    """Folders of 20, 10, 5, 3 and 2 documents."""
+    journal = Journal(tmp_path / "journal.sqlite3")
+    folders = zip("abcde", (20, 10, 5, 3, 2), strict=True)
+    yield Listed(journal, Tree(*(f"{name}/{n}" for name, count in folders for n in range(count))))
+    journal.close()
+
+
+def test_what_goes_folder_by_folder_is_asked_about_as_if_it_went_at_once(listed: Listed) -> None:
+    listed.tree.lose("a/")
+    assert listed.look("a") is None  # half of 40
+    listed.tree.lose("b/")
+    assert (listed.look("b") or "").startswith("30 of 40 documents vanished since it was last listed whole")
+    assert listed.left() == 20  # the second folder is known still
+    listed.tree.lose("e/")
+    assert (listed.look("e") or "").startswith("32 of 40")  # all is listed now, to see whether it is back
+    assert listed.rows.accept(TREE[0])
+    assert listed.look() is None
+    assert listed.left() == 8
+    listed.tree.lose("c/1")
+    assert listed.look("c") is None  # counted anew from what was accepted
+
+
+def test_documents_that_come_back_lift_the_hold_at_once(listed: Listed) -> None:
+    before = set(listed.tree.keys)
+    for folder in "ab":
+        listed.tree.lose(f"{folder}/")
+        held = listed.look(folder)
+    assert held
+    listed.tree.keys = before
+    assert listed.look("b") is None
+    assert listed.left() == 40
+
+
+def test_a_slow_loss_is_not_asked_about_for_ever(listed: Listed) -> None:
+    for folder in "abc":
+        listed.tree.lose(f"{folder}/")
+        assert listed.look(folder) is None
+        assert listed.look(after=400) is None  # a whole listing: what it left is what counts from now on
+    assert listed.left() == 5
+
+
+def test_losses_of_partial_listings_are_remembered_over_a_restart(listed: Listed) -> None:
+    listed.tree.lose("a/")
+    listed.look("a")
+    listed.tree.lose("b/")
+    listed.restart()
+    assert (listed.look() or "").startswith("30 of 40")
+
+
+def test_documents_that_appeared_since_are_set_off(listed: Listed) -> None:
+    listed.tree.keys |= {f"new/{n}" for n in range(30)}
+    assert listed.look("new") is None
+    for folder in "ab":
+        listed.tree.lose(f"{folder}/")
+        assert listed.look(folder) is None
+
+
+@pytest.mark.parametrize("max_loss", [0.5, 1.0])
+def test_another_file_system_is_asked_about_though_it_has_as_many_files(
+    listed: Listed, max_loss: float
+) -> None:
+    listed.restart(max_loss)
+    listed.tree.root = "other disk"
+    listed.tree.keys = {f"x/{n}" for n in range(50)}
+    expected = "40 of 40 documents vanished, and another file system is mounted there"
+    assert (listed.look("x") or "").startswith(expected)  # a hint of a part is answered by a whole listing
+    assert (listed.look("x") or "").startswith(expected)
+    assert listed.left() == 40
+    listed.rows.accept(TREE[0])
+    assert listed.look() is None
+    assert listed.left() == 50
+    listed.tree.lose("x/1")
+    assert listed.look("x") is None
+
+
+def test_a_disk_that_has_all_the_files_may_take_the_place_of_another(listed: Listed) -> None:
+    listed.tree.root = "other disk"
+    listed.tree.keys.add("f/new")
+    assert listed.look("f") is None
+    listed.tree.lose("e/1")
+    assert listed.look("e") is None  # it is known by now
+    assert listed.left() == 40
+
+
+def test_a_second_edition_that_is_being_listed_lost_nothing(listed: Listed) -> None:
+    """What the source had is counted in the edition that readers see."""
+    building = CollectionName("docs--2")
+    sources = [Source(TREE[0], name, listed.tree, cast(Any, None), leads=name == TREE[1])
+               for name in (TREE[1], building)]  # fmt: skip
+    listed.journal.observe(TREE[0], building, Changes(tuple(listed.tree.scan_under("e"))), 0.0)
+    listed.scanner.configure(sources, watch=False)
+    listed.tree.lose("e/1")
+    assert listed.look() is None
+    assert len(listed.journal.wanted_versions(TREE[0], building)) == 39

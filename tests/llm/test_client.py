@@ -1,0 +1,258 @@
+"""One question and all that can become of it: over HTTP, with a server that misbehaves on purpose."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ingestor.llm.client import Answer, Endpoint, LanguageModel, Question
+from ingestor.ports import NeedsHuman, Transient
+from tests.endpoint import KEY, Reply, Script, in_turn, refused, said, serving
+from tests.serving import free_port
+
+MESSAGES = (("system", "Be brief."), ("user", "What is the capital of Peru?"))
+
+
+class Noted:
+    """Asks everything, keeps nothing, and does not wait."""
+
+    def __init__(self) -> None:
+        self.questions: list[Question] = []
+        self.answers: list[Answer] = []
+        self.waits: list[float] = []
+
+    def answer(self, question: Question, ask: Callable[[], Answer]) -> str:
+        self.questions.append(question)
+        self.answers.append(ask())
+        return self.answers[-1].text
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+def options(base_url: str, **more: Any) -> Endpoint:
+    return Endpoint.model_validate({"base_url": base_url, "model": "tiny", "api_key": KEY, **more})
+
+
+def asked(script: Script, **more: Any) -> tuple[str | None, Any, Noted]:
+    with serving(script) as endpoint:
+        noted = Noted()
+        return LanguageModel(options(endpoint.base_url, **more), noted)(MESSAGES), endpoint, noted
+
+
+def test_a_question_and_its_answer() -> None:
+    answer, endpoint, noted = asked(in_turn([said("Lima.")]))
+    assert answer == "Lima."
+    assert noted.answers == [Answer("Lima.", 10, 2)]
+    assert endpoint.paths == ["/v1/chat/completions"]
+    assert endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
+    assert endpoint.bodies == [
+        {
+            "model": "tiny",
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "What is the capital of Peru?"},
+            ],
+            "temperature": 0,
+            "seed": 0,
+            "max_tokens": 1000,
+        }
+    ]
+
+
+def test_parameters_are_added_and_null_leaves_one_out() -> None:
+    more = {"temperature": None, "max_tokens": None, "max_completion_tokens": 5, "top_p": 0.5}
+    _, endpoint, _ = asked(in_turn([said("Lima.")]), parameters=more)
+    sent = {name: value for name, value in endpoint.bodies[0].items() if name not in ("model", "messages")}
+    assert sent == {"seed": 0, "max_completion_tokens": 5, "top_p": 0.5}
+
+
+def test_without_a_key_none_is_sent() -> None:
+    _, endpoint, _ = asked(in_turn([said("Lima.")]), api_key=None)
+    assert "authorization" not in endpoint.headers[0]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        said(None),  # a refusal in a field of its own
+        said("Li", finish_reason="length"),
+        said("Li", finish_reason="content_filter"),
+        refused(400, "The prompt was filtered", code="content_filter"),
+        refused(400, "too long", code="context_length_exceeded"),
+    ],
+)
+def test_what_can_not_be_used_is_no_answer(reply: Reply) -> None:
+    answer, endpoint, noted = asked(in_turn([reply]))
+    assert answer == ""
+    assert endpoint.calls == 1
+    assert noted.waits == []
+
+
+PASSING = {
+    "429 that says when": (refused(429, "slow down", retry_after="3"), [3.0]),
+    "429 that does not": (refused(429, "slow down"), [1.0]),
+    "429 that names a date": (refused(429, "slow down", retry_after="Fri, 31 Dec 2027 23:59:59 GMT"), [1.0]),
+    "500": (refused(500, "oops"), [1.0]),
+    "503 without words": (Reply(503), [1.0]),
+    "garbage": (Reply(body=b"<html>hello</html>"), [1.0]),
+    "JSON of another kind": (Reply(body=b'{"choices": []}'), [1.0]),
+    "a list": (Reply(body=b"[]"), [1.0]),
+    "usage that is no number": (said("Lima.", usage={"prompt_tokens": "many"}), [1.0]),
+    "cut off": (Reply(body=b'{"choices": [', missing=100), [1.0]),
+}
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_a_passing_fault_is_retried(name: str) -> None:
+    reply, waits = PASSING[name]
+    answer, endpoint, noted = asked(in_turn([reply, said("Lima.")]))
+    assert answer == "Lima."
+    assert endpoint.calls == 2
+    assert noted.waits == waits
+
+
+def failure(script: Script, **more: Any) -> tuple[Exception, Any, Noted]:
+    noted = Noted()
+    with serving(script) as endpoint:
+        model = LanguageModel(options(endpoint.base_url, **more), noted)
+        with pytest.raises((Transient, NeedsHuman)) as caught:
+            model(MESSAGES)
+    return caught.value, endpoint, noted
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (refused(429, "slow down"), "answered 429: slow down"),
+        (Reply(502, b"<html>Bad   Gateway</html>"), "answered 502: <html>Bad Gateway</html>"),
+        (Reply(body=b"hello"), "did not answer as an OpenAI-compatible server does; check base_url"),
+    ],
+)
+def test_a_lasting_fault_is_left_for_later(reply: Reply, words: str) -> None:
+    error, endpoint, noted = failure(in_turn([reply]), retries=3)
+    assert isinstance(error, Transient)
+    assert words in str(error)
+    assert endpoint.calls == 4
+    assert noted.waits == [1.0, 2.0, 4.0]
+
+
+def test_a_long_wait_is_the_engines() -> None:
+    error, endpoint, noted = failure(in_turn([refused(429, "tomorrow", retry_after="86400")]))
+    assert isinstance(error, Transient)
+    assert (endpoint.calls, noted.waits) == (1, [])
+
+
+def test_no_answer_in_time() -> None:
+    error, endpoint, _ = failure(lambda body: Reply(hang=True), timeout=0.2, retries=1)
+    assert isinstance(error, Transient)
+    assert "gave no answer within 0.2 s" in str(error)
+    assert endpoint.calls == 2
+
+
+def test_nobody_there() -> None:
+    port, noted = free_port(), Noted()
+    with pytest.raises(Transient, match=f"at http://127.0.0.1:{port}/v1 can't be reached: .*refused"):
+        LanguageModel(options(f"http://127.0.0.1:{port}/v1", retries=2), noted)(MESSAGES)
+    assert noted.waits == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (
+            refused(401, f"Incorrect API key provided: {KEY}"),
+            "(401): Incorrect API key provided: ***; check api_key",
+        ),
+        (refused(403, "no access"), "(403): no access; check api_key"),
+        (refused(404, "no such model"), "(404): no such model; check base_url, and model 'tiny'"),
+        (refused(400, "temperature is not supported"), "(400): temperature is not supported"),
+        (Reply(404, b"not here"), "(404): not here; check base_url, and model 'tiny'"),
+        (Reply(307, headers={"Location": "http://elsewhere/"}), "(307): Temporary Redirect"),
+        (refused(422, "x" * 5000), "(422): " + "x" * 299 + "…"),
+    ],
+)
+def test_what_someone_must_mend(reply: Reply, words: str) -> None:
+    error, endpoint, _ = failure(in_turn([reply]))
+    assert isinstance(error, NeedsHuman)
+    assert str(error).endswith(words)
+    assert endpoint.calls == 1
+
+
+def test_the_key_is_nowhere_but_in_the_header(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    replies = [refused(status, f"{'x' * size} {KEY}") for status in (500, 401) for size in (1, 290)]
+    for reply in replies:
+        error, endpoint, noted = failure(in_turn([reply]), retries=1)
+        shown = [
+            str(error),
+            repr(error),
+            repr(error.__cause__),
+            repr(error.__context__),
+            repr(endpoint.bodies),
+        ]
+        assert KEY[:8] not in "".join(shown)
+        assert KEY[:8] not in repr(noted.questions)
+        assert KEY[:8] not in repr(options(endpoint.base_url))
+    assert KEY[:8] not in caplog.text
+    assert "chat/completions" in caplog.text  # the libraries below did log
+
+
+def test_a_key_that_can_not_be_sent_is_not_shown_either() -> None:
+    error, endpoint, _ = failure(in_turn([said("Lima.")]), api_key=f"{KEY}\nX-Other: {KEY}")
+    assert isinstance(error, NeedsHuman)
+    assert str(error).endswith("can't be asked: api_key must be one line of ASCII")
+    assert endpoint.calls == 0
+
+
+def key_of(messages: Any = MESSAGES, **more: Any) -> str:
+    noted = Noted()
+    with serving(in_turn([said("Lima.")])) as endpoint:
+        LanguageModel(options(endpoint.base_url, **more), noted)(messages)
+    return noted.questions[0].key
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"model": "huge"},
+        {"answer_tokens": 5},
+        {"parameters": {"top_p": 0.5}},
+        {"messages": (("user", "Be brief.What is the capital of Peru?"),)},
+    ],
+)
+def test_another_question_has_another_key(more: dict[str, Any]) -> None:
+    assert key_of(**more) != key_of()
+
+
+@pytest.mark.parametrize("more", [{"api_key": None}, {"timeout": "3s"}, {"retries": 0}, {"concurrency": 2}])
+def test_the_same_question_has_the_same_key_wherever_it_is_asked(more: dict[str, Any]) -> None:
+    assert key_of(**more) == key_of()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("https://api.example.com/v1/", "https://api.example.com/v1"),
+        ("http://[::1]:8080/v1/chat/completions", "http://[::1]:8080/v1"),
+    ],
+)
+def test_addresses(given: str, kept: str) -> None:
+    assert options(given).base_url == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("api.example.com/v1", "must be an address such as https://"),
+        ("ftp://example.com", "must be an address such as https://"),
+        ("http://", "must be an address such as https://"),
+        ("https://me:secret@example.com/v1", "a key belongs in api_key"),
+        ("https://example.com/v1?key=secret", "a key belongs in api_key"),
+    ],
+)
+def test_what_is_no_address(given: str, words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        options(given)

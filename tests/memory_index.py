@@ -1,0 +1,107 @@
+"""An index in memory that keeps the laws of ``Index``: for simulations, and to say what they mean."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import ge, gt, le, lt
+from typing import Any
+
+import numpy as np
+
+from ingestor.chroma.limits import check_patches, check_records
+from ingestor.model import Hit, Metadata, Record, RecordId, Scalar, Vectors
+
+_EMPTY = np.empty(0, dtype=np.float32)
+
+
+@dataclass(slots=True)
+class MemoryIndex:
+    """Exact search; vectors are taken to have length one."""
+
+    records: dict[RecordId, Record] = field(default_factory=dict)
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        check_records(records)
+        for record in records:
+            metadata = self._merged(record.id, record.metadata)
+            self.records[record.id] = Record(record.id, record.text, metadata, record.vector.copy())
+
+    def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
+        check_patches(metadata)
+        for name, changes in metadata:
+            if name in self.records:
+                record = self.records[name]
+                self.records[name] = Record(name, record.text, self._merged(name, changes), record.vector)
+
+    def drop(self, ids: Sequence[RecordId]) -> None:
+        for name in ids:
+            self.records.pop(name, None)
+
+    def count(self) -> int:
+        return len(self.records)
+
+    def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
+        found = [self.records[name] for name in dict.fromkeys(ids) if name in self.records]
+        if vectors:
+            return found
+        return [Record(record.id, record.text, record.metadata, _EMPTY) for record in found]
+
+    def ids(self) -> Iterator[RecordId]:
+        return iter(tuple(self.records))
+
+    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
+        among = [record for record in self.records.values() if matches(where, record.metadata)]
+        if not among:
+            return [[] for _ in vectors]
+        scores = vectors @ np.stack([record.vector for record in among]).T
+        return [self._best(row, among, n) for row in scores]
+
+    def _best(self, scores: Vectors, among: Sequence[Record], n: int) -> list[Hit]:
+        order = np.argsort(-scores, kind="stable")[:n]
+        return [Hit(among[i].id, float(scores[i]), among[i].text, among[i].metadata) for i in order]
+
+    def _merged(self, name: RecordId, changes: Metadata) -> Metadata:
+        """Chroma's rule: what is not named stays, and None removes."""
+        before = self.records[name].metadata if name in self.records else {}
+        return {key: value for key, value in {**before, **changes}.items() if value is not None}
+
+
+def matches(where: Mapping[str, Any] | None, metadata: Metadata) -> bool:
+    """Chroma's metadata filters: comparisons, ``$in``, ``$nin``, ``$and`` and ``$or``."""
+    return all(_matches(key, wanted, metadata) for key, wanted in (where or {}).items())
+
+
+def _matches(key: str, wanted: Any, metadata: Metadata) -> bool:
+    if key == "$and":
+        return all(matches(part, metadata) for part in wanted)
+    if key == "$or":
+        return any(matches(part, metadata) for part in wanted)
+    (operator, operand) = next(iter(wanted.items())) if isinstance(wanted, dict) else ("$eq", wanted)
+    return _OPERATORS[operator](metadata.get(key), operand)
+
+
+def _same(value: Scalar, other: Scalar) -> bool:
+    """True is not 1, and "1" is not either; 1 and 1.0 are the same."""
+    return isinstance(value, bool) == isinstance(other, bool) and value == other
+
+
+def _among(value: Scalar, others: Sequence[Scalar]) -> bool:
+    return any(_same(value, other) for other in others)
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Scalar, Any], bool]:
+    """Only numbers have an order; a key that is absent fails every comparison."""
+    return lambda value, bound: (
+        isinstance(value, int | float) and not isinstance(value, bool) and compare(value, bound)
+    )
+
+
+_OPERATORS: dict[str, Callable[[Scalar, Any], bool]] = {
+    "$eq": _same,
+    "$ne": lambda value, other: not _same(value, other),
+    "$gt": _ordered(gt),
+    "$gte": _ordered(ge),
+    "$lt": _ordered(lt),
+    "$lte": _ordered(le),
+    "$in": _among,
+    "$nin": lambda value, others: not _among(value, others),
+}

@@ -1,0 +1,224 @@
+"""JSON, YAML, XML and TOML: blocks that follow the structure and know their path."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.shared.detect import content_type, parser_kind
+from ingestor.registry import Options, find
+from tests.parsers.laws import obeys_laws, texts
+
+LONG = "word " * 100
+
+
+def parse(name: str, source: str | bytes) -> Document:
+    blob = Blob(source.encode() if isinstance(source, str) else source, name)
+    parser = find("parsers", parser_kind(content_type(blob))).build(Options())
+    document = obeys_laws(parser, blob)
+    assert document is not None
+    if isinstance(source, str):
+        assert document.text == source
+    return document
+
+
+def symbols(document: Document) -> list[str | None]:
+    assert {block.kind for block in document.blocks} <= {"code"}
+    return [block.symbol for block in document.blocks]
+
+
+def test_small_json_is_one_block() -> None:
+    document = parse("a.json", '{"a": {"b": [1, 2]}}\n')
+    assert symbols(document) == [None]
+    assert document.blocks[0].language == "json"
+
+
+@pytest.mark.parametrize("indentation", [None, 2])
+def test_large_json_is_opened(indentation: int | None) -> None:
+    users = [{"name": f"n{i}", "text": LONG} for i in range(3)]
+    tree = {
+        "users": users,
+        "small": {"x": 1},
+        "other": {"deep": {"y": LONG, "z": {"w": LONG}}, "v": [LONG] * 4},
+    }
+    document = parse("a.json", json.dumps(tree, indent=indentation))
+    assert symbols(document) == ["users[0]", "users[1]", "users[2]", "small", "other.deep", "other.v"]
+    assert texts(document)[3].startswith('"small"')
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("", []),
+        ("[1, 2, 3]", [None]),
+        ("// comment\n{a: 1}", [None]),
+        ('{"a": "unclosed', [None]),
+        (json.dumps([{"i": 1000 + i} for i in range(120)]), ["[0]", "[23]", "[46]", "[69]", "[92]", "[115]"]),
+        ('{"a": {' + f'"x": "{LONG * 4}"' + "}", ["a"]),
+    ],
+)
+def test_json_of_all_kinds(source: str, expected: list[str | None]) -> None:
+    assert symbols(parse("a.json", source)) == expected
+
+
+def test_every_line_of_json_lines_is_a_block() -> None:
+    document = parse("a.jsonl", '{"a": 1}\n\n{"a": 2}\r\n')
+    assert texts(document) == ['{"a": 1}', '{"a": 2}']
+
+
+XML = f"""\
+<?xml version="1.0" encoding="iso-8859-1"?>
+<!DOCTYPE catalog [<!ENTITY x "y">]>
+<catalog xml:lang="de" a=">"><title>Bücher &amp; mehr</title>
+<!-- <book> -->
+<book id="1">{LONG * 2}</book>
+<book id="2">{LONG * 2}</book>
+<shelf><part>{LONG * 2}</part><part><![CDATA[</part>]]>{LONG * 2}</part><leer/></shelf>
+</catalog>
+"""
+
+
+def test_xml_is_opened_by_elements() -> None:
+    document = parse("a.xml", XML.encode("latin-1"))
+    assert symbols(document) == [
+        None, "catalog/title[1]", "catalog/book[2]", "catalog/book[3]", "catalog/shelf[4]/part[1]",
+        "catalog/shelf[4]/part[2]", "catalog/shelf[4]/leer[3]",
+    ]  # fmt: skip
+    assert (document.title, document.language) == ("Bücher & mehr", "de")
+
+
+def test_an_entity_is_never_expanded_and_nothing_is_fetched() -> None:
+    bomb = (
+        '<!DOCTYPE a [<!ENTITY b "' + "x" * 1000 + '"><!ENTITY c SYSTEM "file:///etc/passwd">]><a>&b;&c;</a>'
+    )
+    assert parse("a.xml", bomb).text == bomb
+
+
+YAML = f"""\
+# About a.
+a: 1
+"b c": {{x: y}}
+---
+list:
+- name: one
+  text: {LONG * 2}
+# About two.
+- name: two
+  text: {LONG * 2}
+deep:
+  x: |
+    key: no entry
+    {LONG * 2}
+  y: {LONG * 2}
+url: http://x
+"""
+
+
+def test_yaml_is_opened_by_indentation() -> None:
+    document = parse("a.yaml", YAML)
+    assert symbols(document) == ["a", "list[0]", "list[1]", "deep.x", "deep.y", "url"]
+    assert texts(document)[2].startswith("# About two.\n- name: two")
+
+
+def test_tables_of_toml_are_blocks() -> None:
+    source = f"""\
+top = '''
+[no.table]
+'''
+{LONG}
+
+# About b.
+[a.b]
+x = 1
+[["c".d]]
+{"y = 2" * 20}
+[e]
+"""
+    document = parse("a.toml", source.replace(LONG, f"z = '{LONG}'"))
+    assert symbols(document) == [None, "a.b", "c.d", "e"]
+    assert symbols(parse("a.ini", "; c\n[one]\nx=1\n" + "y=1\n" * 30 + "[two]\n")) == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("a.json", "[" * 200_000),
+        ("a.json", '{"a":' * 100_000),
+        ("a.json", "]" * 200_000),
+        ("a.json", '"' + '\\"' * 200_000),
+        ("a.json", '{"a":{},' * 50_000),
+        ("a.json", "{},[]," * 50_000),
+        ("a.json", '"a",' * 100_000),
+        ("a.xml", "<a>" * 100_000),
+        ("a.xml", "</a>" * 100_000),
+        ("a.xml", "<a/>" * 100_000),
+        ("a.xml", '<a "' * 50_000),
+        ("a.xml", "<a '\"" * 50_000),
+        ("a.xml", "<!--" * 100_000),
+        ("a.xml", "<![CDATA[" * 50_000),
+        ("a.xml", "<" * 300_000),
+        ("a.xml", "<a " + "b='c' " * 50_000),
+        ("a.yaml", "- " * 100_000),
+        ("a.yaml", "\n".join(f"{' ' * min(i, 900)}a:" for i in range(3000))),
+        ("a.yaml", "a" + " " * 200_000),
+        ("a.yaml", "a: 1\n" * 50_000),
+        ("a.yaml", "[" * 100_000),
+        ("a.yaml", "# c\n" * 50_000),
+        ("a.toml", "[a]\n" * 50_000),
+        ("a.toml", "[" + " " * 200_000),
+        ("a.toml", "'''" * 50_001),
+        ("a.toml", "# c\n" * 50_000 + "[a]"),
+        ("a.ini", "[" * 100_000),
+        ("a.jsonl", "{}\n" * 50_000),
+    ],
+    ids=range(28),
+)
+def test_absurd_data_is_covered(name: str, source: str) -> None:
+    parse(name, source)
+
+
+MARKS = [
+    '"a"',
+    ":",
+    ",",
+    "{",
+    "}",
+    "[",
+    "]",
+    "<a>",
+    "</a>",
+    "<b/>",
+    "<!--",
+    "-->",
+    "a: ",
+    "- ",
+    "  ",
+    "\n",
+    "\r\n",
+    "#",
+]
+MARKS += ["[t]", "'''", "\\", "'", "text " * 80, "---\n", "\x0c", "日本"]
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(["a.json", "a.jsonl", "a.xml", "a.yaml", "a.toml", "a.ini"]),
+    st.lists(st.sampled_from(MARKS)),
+)
+def test_laws_hold_for_any_marks(name: str, marks: list[str]) -> None:
+    parse(name, "".join(marks))
+
+
+@pytest.mark.parametrize(
+    ("title", "found"),
+    [
+        ("<title>  </title>", None),
+        ("<title> <![CDATA[ ]]> </title>", None),
+        ("<title></title>", "Next"),
+        ("<title> <![CDATA[ A  b ]]> </title>", "A b"),
+    ],
+)
+def test_a_title_of_blanks_alone_is_a_title(title: str, found: str | None) -> None:
+    assert parse("a.xml", f"<a>{title}<title>Next</title></a>".encode()).title == found

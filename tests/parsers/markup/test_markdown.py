@@ -1,0 +1,218 @@
+import textwrap
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from ingestor.model import Blob, Block, Document
+from ingestor.parsers.markup.markdown import PLUGIN
+from ingestor.registry import Options
+from tests.parsers.laws import obeys_laws, texts
+
+PARSER = PLUGIN.build(Options())
+SOURCE = textwrap.dedent(
+    """\
+    ---
+    title: A study
+    author: [Ada, {name: Bo}]
+    date: 2024-01-02
+    tags:
+      - one
+      - two
+    lang: en
+    ---
+
+    # 1. Hello *world* `x_y` &amp; [link][a] ![alt](x.png) {#id}
+
+    A paragraph
+     of two lines.
+    Setext
+    heading
+    ===
+    - item
+      - nested
+
+            code
+      lazy
+
+    1) first
+    2) second
+
+    ```{.python title=x}
+    # not a heading
+    ```
+
+        indented code
+
+    > quote
+    lazy
+
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+
+    [a]: http://example.org
+    <div>
+    # html
+    </div>
+
+    ***
+    ## 2.1 Sub ##
+    """
+)
+
+
+def parse(source: str) -> Document:
+    document: Document = PARSER.parse(Blob(source.encode(), "a.md"))
+    return document
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
+def test_every_kind_of_block_with_its_exact_text(newline: str) -> None:
+    document = parse(SOURCE.replace("\n", newline))
+    found = [
+        (b.kind, t.replace(newline, "\n")) for b, t in zip(document.blocks, texts(document), strict=True)
+    ]
+    assert found == [
+        ("front_matter", SOURCE[: SOURCE.index("\n\n#")]),
+        ("heading", "# 1. Hello *world* `x_y` &amp; [link][a] ![alt](x.png) {#id}"),
+        ("heading", "A paragraph\n of two lines.\nSetext\nheading\n==="),
+        ("list", "- item\n  - nested\n\n        code\n  lazy"),
+        ("list", "1) first\n2) second"),
+        ("code", "```{.python title=x}\n# not a heading\n```"),
+        ("code", "    indented code"),
+        ("quote", "> quote\nlazy"),
+        ("table", "| a | b |\n|---|---|\n| 1 | 2 |"),
+        ("definition", "[a]: http://example.org"),
+        ("html", "<div>\n# html\n</div>"),
+        ("rule", "***"),
+        ("heading", "## 2.1 Sub ##"),
+    ]
+
+
+def test_headings_know_level_title_and_number() -> None:
+    headings = [b for b in parse(SOURCE).blocks if b.kind == "heading"]
+    assert [(b.level, b.title, b.number) for b in headings] == [
+        (1, "1. Hello world x_y & link alt", "1"),
+        (1, "A paragraph of two lines. Setext heading", None),
+        (2, "2.1 Sub", "2.1"),
+    ]
+
+
+def test_front_matter_tells_of_the_document() -> None:
+    document = parse(SOURCE)
+    assert (document.title, document.language) == ("A study", "en")
+    assert document.extra == (("author", "Ada, Bo"), ("date", "2024-01-02"), ("tags", "one, two"))
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ("# First\n\n# Second", "First"),
+        ("## Only a second level", None),
+        ("---\ntitle: Why: a colon\ndate: [\n---\n# Heading", "Why: a colon"),
+        ("---\ntitle: ~\n---\n# Heading", "Heading"),
+        ("---\n# comment\n'title': 2024-01\n...\n", "2024-01"),
+        ("---\ntitle: [[nested]]\n---\ntext", None),
+        ("---\r\ntitle: T\r\n---", "T"),
+        ("#\n\n# Named", "Named"),
+        ("# " + "[" * 5000, "[" * 300),
+    ],
+)
+def test_title_is_the_front_matters_or_the_first_headings(source: str, title: str | None) -> None:
+    assert parse(source).title == title
+
+
+@pytest.mark.parametrize("source", ["---\n\nprose\n---\n", "---\nprose: yes\n", "text\n---\nkey: x\n---\n"])
+def test_a_rule_is_no_front_matter(source: str) -> None:
+    assert "front_matter" not in [block.kind for block in parse(source).blocks]
+
+
+@pytest.mark.parametrize(
+    ("info", "language"),
+    [
+        ("python", "python"),
+        ("{r, echo=FALSE}", "r"),
+        ("C++", "c++"),
+        ("js{1,3}", "js"),
+        ("", None),
+        ("?", None),
+    ],
+)
+def test_code_knows_its_language(info: str, language: str | None) -> None:
+    (block,) = parse(f"~~~ {info}\nx\n~~~").blocks
+    assert block.language == language
+
+
+def test_lines_are_those_of_the_source_not_those_of_splitlines() -> None:
+    source = "a \u2028 b\x0c\x0b\x1c\x85c\n\n# Title\r\n\r\nend\0"
+    document = parse(source)
+    assert texts(document) == ["a \u2028 b\x0c\x0b\x1c\x85c", "# Title", "end\0"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        *(">" * 100_000 + "a", "- " * 20_000 + "a", "> - " * 20_000, "[" * 100_000, "`" * 100_000),
+        *(("  " * 400 + "- a\n") * 20, "\n".join("  " * i + "- a" for i in range(200)), "<!--\n" * 20_000),
+    ],
+)
+def test_absurd_nesting_is_covered_all_the_same(source: str) -> None:
+    obeys_laws(PARSER, Blob((source + "\n\n# Last\n").encode(), "a.md"))
+
+
+def test_nesting_too_deep_to_read_leaves_paragraphs() -> None:
+    nested = "\n".join("  " * i + "- a" for i in range(80))
+    document = parse(f"{nested}\n\nafter\n\nthe end")
+    assert [b.kind for b in document.blocks] == ["paragraph"] * 3
+
+
+MARKS = ["# h", "## 2 h", "===", "---", "- ", "1. ", "> ", "```", "~~~", "    ", "\t", "|a|b|", "|-|-|", "  "]
+MARKS += ["<div>", "<!--", "-->", "*e*", "[a]", "[a]: b", "key: v", "text", "日本"]
+SPACES = ["\x0c", "\u2028", "\xa0", "\x85"]
+newlines = st.sampled_from(["\n", "\r\n", "\r"])
+
+
+def sources(marks: list[str]) -> st.SearchStrategy[str]:
+    line = st.lists(st.sampled_from(marks), max_size=4).map("".join)
+    return st.lists(st.tuples(line, newlines).map("".join)).map("".join)
+
+
+def test_notes_are_told_from_paragraphs() -> None:
+    document = obeys_laws(
+        PARSER, Blob(b"Said[^1] and [^2]: so.\n\n[^1]: A *note*\n    that goes on.\n", "a.md")
+    )
+    assert document is not None
+    assert [block.kind for block in document.blocks] == ["paragraph", "footnote"]
+
+
+@settings(max_examples=300)
+@given(sources(MARKS + SPACES))
+def test_laws_hold_for_any_markdown(source: str) -> None:
+    obeys_laws(PARSER, Blob(source.encode(), "a.md"))
+
+
+@settings(max_examples=200)
+@given(sources(MARKS))
+def test_blocks_are_those_that_markdown_it_sees(source: str) -> None:
+    text = f"x\n\n{source}"
+    tokens = [t for t in MarkdownIt("commonmark").enable("table").parse(text) if t.level == 0 and t.map]
+    for kind, ending in [("heading", "heading_open"), ("list", "list_open"), ("quote", "quote_open")]:
+        expected = [t.map[0] for t in tokens if t.type.endswith(ending) and t.map]
+        assert [_line(text, block) for block in parse(text).blocks if block.kind == kind] == expected
+
+
+@given(st.binary(max_size=400))
+def test_laws_hold_for_any_bytes(data: bytes) -> None:
+    obeys_laws(PARSER, Blob(data, "a.md"))
+
+
+@given(st.text(max_size=100))
+def test_laws_hold_for_any_front_matter(source: str) -> None:
+    obeys_laws(PARSER, Blob(f"---\ntitle: {source}\n---\n# x".encode("utf-8", "replace"), "a.md"))
+
+
+def _line(text: str, block: Block) -> int:
+    before = text[: block.start].replace("\r\n", "\n").replace("\r", "\n")
+    return before.count("\n")

@@ -1,0 +1,120 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.model import Document
+from ingestor.parsers.pdf.headings import cover_title
+from ingestor.parsers.pdf.layout import compose
+from ingestor.parsers.pdf.lines import Bookmark, Line, Page
+from tests.parsers.laws import blocks_cover_text
+
+
+def lines(*said: str | Line, top: float = 700, width: float = 400) -> tuple[Line, ...]:
+    """One under the other, as wide as the column."""
+    return tuple(
+        line if isinstance(line, Line) else Line(line, 50, 50 + width, top - 12 * at, 10)
+        for at, line in enumerate(said)
+    )
+
+
+def composed(*said: str | Line, outline: tuple[Bookmark, ...] = ()) -> list[tuple[str, str]]:
+    composer = compose([Page("1", 800, lines(*said))], outline)
+    return [(block.kind, composer.text[block.start : block.end]) for block in composer.blocks]
+
+
+def at(text: str, place: int, **facts: object) -> Line:
+    """The ``place``-th line of a page."""
+    known = {"left": 50.0, "right": 450.0, "baseline": 700.0 - 12 * place, "size": 10.0, **facts}
+    return Line(text, **known)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["one", "two"], [("paragraph", "one two")]),
+        ([at("para", 0, hyphen=True), "graph"], [("paragraph", "paragraph")]),
+        ([at("Jean", 0, hyphen=True), "Paul"], [("paragraph", "Jean-Paul")]),
+        ([at("name", 0, right=100.0), "a line that is wide"], [("paragraph", "name\na line that is wide")]),
+        (["Scope . . . . . . . 3", "More . . . . . . . 4"], [("paragraph", "Scope … 3\nMore … 4")]),
+        (["日本", "語"], [("paragraph", "日本語")]),
+        (["It ends.", at("Indented", 1, left=70.0)], [("paragraph", "It ends."), ("paragraph", "Indented")]),
+        (["one", at("two", 3)], [("paragraph", "one"), ("paragraph", "two")]),
+        (["goes", at("on", -20)], [("paragraph", "goes on")]),
+        (["It ends.", at("next column", -20)], [("paragraph", "It ends."), ("paragraph", "next column")]),
+        (["• a", "still a", "• b"], [("list", "• a still a\n• b")]),
+        (["1. a", "2. b", at("text", 4)], [("list", "1. a\n2. b"), ("paragraph", "text")]),
+        (
+            ["So:", at("if x:", 1, mono=True), at("y", 2, mono=True, left=74.0)],
+            [("paragraph", "So:"), ("code", "if x:\n    y")],
+        ),
+        ([at("the file", 0), at("name", 1, mono=True)], [("paragraph", "the file name")]),
+        ([at("a", 0), at("b", 0, left=200.0)], [("paragraph", "a b")]),
+    ],
+)
+def test_lines_become_paragraphs(said: list[str | Line], expected: list[tuple[str, str]]) -> None:
+    assert composed(*said) == expected
+
+
+@pytest.mark.parametrize(
+    ("title", "said"),
+    [
+        ("Methods", ["Methods"]),
+        ("Methods", ["2.1 METHODS"]),
+        ("Methods", ["Chapter 3", "Methods"]),
+        ("A long title", ["A long", "title"]),
+        ("2.1 Methods", ["2.1", "Methods"]),
+    ],
+)
+def test_titles_of_the_outline_are_found_on_their_page(title: str, said: list[str]) -> None:
+    found = composed(*said, "text of the section, and Methods in it", outline=(Bookmark(title, 2, 0),))
+    assert found[0] == ("heading", " ".join(said))
+    assert found[1][0] == "paragraph"
+
+
+def test_what_repeats_at_the_edge_is_left_out_and_what_repeats_inside_is_not() -> None:
+    pages = [
+        Page(str(n), 800, lines(f"Chapter {n % 2}", top=780) + lines("same words", "on all", top=400)
+             + lines(f"{n}", top=20))
+        for n in range(1, 8)
+    ]  # fmt: skip
+    text = compose(pages, []).text
+    assert text.count("same words on all") == 7
+    assert "Chapter" not in text
+    assert not any(character.isdigit() for character in text)
+
+
+def test_text_that_is_mostly_large_has_no_headings_by_size() -> None:
+    large = [at("LARGE", n, size=20.0) for n in range(4)]
+    assert all(kind == "paragraph" for kind, _ in composed(*large, "small text that is much longer than it"))
+
+
+def test_bold_numbered_lines_are_headings() -> None:
+    assert composed(at("2.1 Methods", 0, bold=True), "text", at("bold", 2, bold=True))[0][0] == "heading"
+
+
+def test_the_largest_words_of_the_first_page_are_its_title() -> None:
+    page = Page("1", 800, (at("GNU", 0, size=30.0), at("Octave", 1, size=30.0), at("many other words", 3)))
+    assert cover_title([page]) == "GNU Octave"
+    assert cover_title([Page("1", 800, lines("a", "b"))]) is None
+    assert cover_title([]) is None
+
+
+places = st.floats(0, 800)
+some_lines = st.builds(
+    Line,
+    st.text("ab •1.-日 ", min_size=1).filter(str.strip).map(str.strip),
+    *(places, places, places, st.sampled_from([8.0, 10.0, 12.0, 20.0])),
+    *(st.booleans(), st.booleans(), st.booleans()),
+)  # fmt: skip
+some_pages = st.lists(
+    st.builds(Page, st.text("1ix", min_size=1), st.just(800.0), st.lists(some_lines).map(tuple))
+)
+bookmarks = st.lists(st.builds(Bookmark, st.text("ab1", min_size=1), st.integers(1, 4), st.integers(0, 4)))
+
+
+@given(some_pages, bookmarks)
+def test_any_lines_become_ordered_blocks_of_their_pages(pages: list[Page], outline: list[Bookmark]) -> None:
+    composer = compose(pages, outline)
+    blocks_cover_text(Document(composer.text, tuple(composer.blocks)))
+    found = [block.page for block in composer.blocks]
+    assert found == sorted(found, key=lambda page: page or 0)

@@ -1,0 +1,43 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.model import Document
+from ingestor.parsers.shared.compose import Composer, clean, markdown_table
+from tests.parsers.laws import blocks_cover_text
+
+TEXTS = st.text(st.characters() | st.sampled_from("\r\n\x0b\u2028\ud800\x00 "))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["paragraph", "code", "list"]), TEXTS)))
+def test_blocks_are_where_they_were_put(added: list[tuple[str, str]]) -> None:
+    composer = Composer()
+    for kind, text in added:
+        composer.add(kind, text)
+    blocks_cover_text(Document(composer.text, tuple(composer.blocks)))
+    composer.text.encode()
+    kept = [(kind, clean(text)) for kind, text in added if clean(text)]
+    assert [(block.kind, composer.text[block.start : block.end]) for block in composer.blocks] == kept
+
+
+@given(st.lists(st.lists(TEXTS, max_size=4), max_size=5))
+def test_a_row_is_a_line_and_all_have_as_many_cells(rows: list[list[str]]) -> None:
+    table = clean(markdown_table(rows))
+    bars = {line.replace("\\|", "").count("|") for line in table.split("\n")} if table else set()
+    assert len(bars) <= 1
+    visible = sum(any(clean(" ".join(cell.split())) for cell in row) for row in rows)
+    assert len(table.splitlines()) == (visible + 1 if visible else 0)
+
+
+def test_pages_and_headings() -> None:
+    composer = Composer()
+    composer.page, composer.page_label = 2, "iii"
+    composer.heading(" A \n title ", 1, "1")
+    (block,) = composer.blocks
+    assert (block.title, block.number, block.level, block.page, block.page_label) == (
+        "A title",
+        "1",
+        1,
+        2,
+        "iii",
+    )
+    assert composer.title == "A title"

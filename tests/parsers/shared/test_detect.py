@@ -1,0 +1,165 @@
+import gzip
+import io
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.model import Blob
+from ingestor.parsers.shared.detect import code_language, content_type, is_text, parser_kind
+from ingestor.ports import BadDocument
+
+
+def zipped(*names: str) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            content = "application/epub+zip" if name == "mimetype" else "x" * 5000
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def ole(*entries: str) -> bytes:
+    return b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500) + b"".join(map(utf16, entries))
+
+
+def utf16(text: str) -> bytes:
+    return text.encode("utf-16-le")
+
+
+OFFICE = "application/vnd.openxmlformats-officedocument"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "declared", "expected"),
+    [
+        ("a.md", b"# x", None, "text/markdown"),
+        ("A.MARKDOWN", b"# x", None, "text/markdown"),
+        ("a.py", b"x = 1", None, "text/x-python"),
+        ("a.rst", b"Title\n=====", None, "text/x-rst"),
+        ("a.json", b"{}", None, "application/json"),
+        ("Makefile", b"all:", None, "text/x-makefile"),
+        ("notes", b"words", None, "text/plain"),
+        (
+            "1234.host:2,S",
+            b"Received: by x\n from y\r\nFrom: a@b\r\nDate: now\r\n\r\nText",
+            None,
+            "message/rfc822",
+        ),
+        ("notes", b"From: here\nto there\n\nDate: now", None, "text/plain"),
+        ("a.txt", b".. _a:\n\nTitle\n=====\n", None, "text/x-rst"),
+        ("a.txt", b"Title\n=====\n", None, "text/plain"),
+        ("a.unknown", b"words", None, "text/plain"),
+        ("empty.md", b"", None, "text/markdown"),
+        ("page", b"<!DOCTYPE html><p>", None, "text/html"),
+        ("feed", b"\xef\xbb\xbf<?xml version='1.0'?>", None, "application/xml"),
+        ("tool", b"#!/usr/bin/env python3\n", None, "text/x-python"),
+        ("tool", b"#!/bin/sh\n", None, "text/x-shellscript"),
+        # what the source declares beats the name, unless it says nothing or can't be
+        ("a.php", b"<p>", "text/html; charset=utf-8", "text/html"),
+        ("a.md", b"# x", "text/plain", "text/markdown"),
+        ("a.md", b"# x", "application/octet-stream", "text/markdown"),
+        ("a", b"{}", "application/vnd.api+json", "application/vnd.api+json"),
+        ("a.txt", b"words", "application/pdf", "text/plain"),
+        # what the bytes are beats both
+        ("a.txt", b"%PDF-1.7\n", "text/plain", "application/pdf"),
+        ("a.txt", b"{\\rtf1 x}", None, "application/rtf"),
+        ("a.md", gzip.compress(b"x", mtime=0), None, "application/gzip"),
+        ("a", b"\x7fELF\x02\x01\x01\x00", None, "application/x-executable"),
+        ("a.txt", b"\x89PNG\r\n\x1a\n\x00", None, "image/png"),
+        ("a", b"\xff\xd8\xff\xe0", None, "image/jpeg"),
+        ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1\x00", None, "application/x-ole-storage"),
+        ("a.docx", ole("EncryptionInfo", "EncryptedPackage"), None, "application/x-ole-encrypted"),
+        ("a", ole("WordDocument"), None, "application/msword"),
+        ("a", ole("Book"), None, "application/vnd.ms-excel"),
+        ("a", ole("__substg1.0_001A"), None, "application/vnd.ms-outlook"),
+        ("a.zip", zipped("xl/workbook.xml"), None, f"{OFFICE}.spreadsheetml.sheet"),
+        ("a.docx", zipped("a.txt"), None, f"{OFFICE}.wordprocessingml.document"),
+        ("a.xlsb", zipped("xl/workbook.bin"), None, "application/vnd.ms-excel.sheet.binary.macroenabled.12"),
+        ("a", b"GIF89a\x01\x00\x01\x00", None, "image/gif"),
+        ("a.txt", b"GIF89a is a picture format", None, "text/plain"),
+        ("a.txt", b"words\x00\x00words", None, "application/octet-stream"),
+        ("a.zip", zipped("readme.txt"), None, "application/zip"),
+        ("a.zip", zipped(), None, "application/zip"),
+        ("a", zipped("mimetype", "OEBPS/a.xhtml"), None, "application/epub+zip"),
+        (
+            "a.zip",
+            zipped("[Content_Types].xml", "word/document.xml"),
+            None,
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        ),
+        # UTF-16 is full of NUL bytes and text all the same
+        ("a.txt", "\ufeffwords".encode("utf-16-le"), None, "text/plain"),
+        ("a.txt", "many words".encode("utf-16-le"), None, "text/plain"),
+    ],
+)
+def test_content_type(name: str, data: bytes, declared: str | None, expected: str) -> None:
+    assert content_type(Blob(data, name, declared)) == expected
+
+
+@pytest.mark.parametrize(
+    ("content_type", "kind"),
+    [
+        ("text/markdown", "markdown"),
+        ("text/plain", "text"),
+        ("text/html", "html"),
+        ("text/x-anything", "text"),
+        ("application/json", "json"),
+        ("application/pdf", "pdf"),
+        ("application/epub+zip", "epub"),
+        (f"{OFFICE}.wordprocessingml.document", "docx"),
+        ("application/vnd.oasis.opendocument.spreadsheet-template", "odf"),
+        ("application/atom+xml", "xml"),
+    ],
+)
+def test_parser_kind(content_type: str, kind: str) -> None:
+    assert parser_kind(content_type) == kind
+
+
+@pytest.mark.parametrize(
+    ("content_type", "look"),
+    [
+        ("application/x-ole-encrypted", "an Office document that is encrypted: save it without a password"),
+        ("image/svg+xml", "an image"),
+        ("video/mp4", "a video"),
+        ("application/wasm", "a binary file or archive"),
+        ("application/octet-stream", "binary data of no known format"),
+    ],
+)
+def test_what_no_parser_reads_is_named_with_advice(content_type: str, look: str) -> None:
+    with pytest.raises(BadDocument, match=f"looks like {look} .*exclude it, or convert it"):
+        parser_kind(content_type)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "language"),
+    [
+        ("text/x-python", "python"),
+        ("text/x-c++", "c++"),
+        ("text/javascript", "javascript"),
+        ("application/yaml", "yaml"),
+        ("application/x-ipynb+json", None),
+        ("text/x-rst", None),
+        ("text/plain", None),
+        ("application/pdf", None),
+    ],
+)
+def test_code_language(content_type: str, language: str | None) -> None:
+    assert code_language(content_type) == language
+
+
+@pytest.mark.parametrize("content_type", ["application/zip", "application/gzip", "application/vnd.rar"])
+def test_an_archive_says_what_would_open_it(content_type: str) -> None:
+    with pytest.raises(BadDocument, match=r"an archive .* `archives: true`"):
+        parser_kind(content_type)
+
+
+@given(st.binary(max_size=300), st.text(max_size=20), st.none() | st.text(max_size=20))
+def test_any_blob_has_a_type_that_is_read_or_refused(data: bytes, name: str, declared: str | None) -> None:
+    kind = content_type(Blob(data, name, declared))
+    try:
+        read_by = parser_kind(kind)
+    except BadDocument:
+        read_by = None
+    assert read_by or not is_text(kind)

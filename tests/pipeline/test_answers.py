@@ -1,0 +1,124 @@
+"""Answers are kept, asked for once, and counted; a plan asks nobody."""
+
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from ingestor.core.fingerprint import text_digest
+from ingestor.engine.outcomes import Stopped
+from ingestor.llm.client import Answer, Question
+from ingestor.pipeline.answers import Kept, Reckoned
+from ingestor.ports import Transient
+from ingestor.state.cache import VectorCache
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[VectorCache]:
+    opened = VectorCache(tmp_path / "cache.sqlite3", 10**8)
+    yield opened
+    opened.close()
+
+
+def question(text: str, price: float = 0.0) -> Question:
+    return Question((("system", "Answer."), ("user", text)), text_digest(text), price)
+
+
+def answering(text: str, asked: list[str]) -> Callable[[], Answer]:
+    def ask() -> Answer:
+        asked.append(text)
+        return Answer(text, 100, 10, 0.25)
+
+    return ask
+
+
+def test_a_question_is_asked_once(cache: VectorCache) -> None:
+    kept, asked = Kept(cache), list[str]()
+    for _ in range(3):
+        assert kept.answer(question("one"), answering("eins", asked)) == "eins"
+    assert kept.answer(question("two"), answering("zwei", asked)) == "zwei"
+    assert asked == ["eins", "zwei"]
+    assert kept.counts() == {"calls": 2, "prompt_tokens": 200, "completion_tokens": 20, "cost": 0.5}
+    assert Kept(cache).answer(question("one"), answering("uno", asked)) == "eins"
+
+
+def test_no_answer_is_an_answer_too(cache: VectorCache) -> None:
+    kept, asked = Kept(cache), list[str]()
+    assert [kept.answer(question("one"), answering("", asked)) for _ in range(2)] == ["", ""]
+    assert asked == [""]
+
+
+def test_what_failed_is_asked_again(cache: VectorCache) -> None:
+    def fail() -> Answer:
+        raise Transient("busy")
+
+    kept, asked = Kept(cache), list[str]()
+    with pytest.raises(Transient):
+        kept.answer(question("one"), fail)
+    assert kept.answer(question("one"), answering("eins", asked)) == "eins"
+    assert kept.calls == 1
+
+
+def test_two_that_ask_the_same_at_the_same_time_ask_once(cache: VectorCache) -> None:
+    kept, asked, go_on = Kept(cache), list[str](), Event()
+
+    def slowly() -> Answer:
+        asked.append("eins")
+        go_on.wait(10)
+        return Answer("eins")
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(kept.answer, question("one"), slowly) for _ in range(8)]
+        while not asked:
+            pass
+        other = pool.submit(Kept(cache).answer, question("another"), answering("anders", []))
+        go_on.set()
+        assert {answer.result() for answer in answers} == {"eins"}
+        assert other.result() == "anders"
+    assert asked == ["eins"]
+
+
+def test_when_stopped_only_what_is_known_is_answered(
+    cache: VectorCache, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept, asked = Kept(cache), list[str]()
+    kept.answer(question("one"), answering("eins", asked))
+    kept.wait(0)
+    with caplog.at_level(logging.INFO):
+        kept.stop()
+    assert kept.answer(question("one"), answering("eins", asked)) == "eins"
+    with pytest.raises(Stopped):
+        kept.answer(question("two"), answering("zwei", asked))
+    with pytest.raises(Stopped):
+        kept.wait(3600)
+    assert asked == ["eins"]
+    (record,) = caplog.records
+    assert (record.getMessage(), vars(record)["calls"]) == ("language models were asked", 1)
+
+
+def test_who_asked_nothing_says_nothing(cache: VectorCache, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        Kept(cache).stop()
+    assert caplog.records == []
+
+
+def test_a_plan_asks_nobody(cache: VectorCache) -> None:
+    asked: list[str] = []
+    Kept(cache).answer(question("known"), answering("bekannt", asked))
+    reckoned = Reckoned(cache, lambda texts: [len(text) for text in texts])
+    assert reckoned.answer(question("known"), answering("?", asked)) == "bekannt"
+    for _ in range(2):
+        assert reckoned.answer(question("one", price=2.0), answering("?", asked)) is None
+    assert reckoned.answer(question("three", price=0.0), answering("?", asked)) is None
+    assert asked == ["bekannt"]
+    assert (reckoned.calls, reckoned.prompt_tokens) == (2, len("Answer.one") + len("Answer.three"))
+    assert reckoned.cost == pytest.approx(2.0 * len("Answer.one") / 1e6)
+
+
+def test_a_plan_without_a_cache_knows_nothing() -> None:
+    reckoned = Reckoned(None, lambda texts: [1 for _ in texts])
+    assert reckoned.answer(question("one"), answering("?", [])) is None
+    assert (reckoned.calls, reckoned.prompt_tokens) == (1, 2)

@@ -1,0 +1,252 @@
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import chromadb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingestor.model import Blob, Block, Chunk, Document, DocumentId, Item, Metadata, RecordId, Scalar
+from ingestor.parsers.markup.markdown import PLUGIN
+from ingestor.pipeline.metadata import KEYS, build, contexts
+from ingestor.registry import Options
+
+SOURCE = """\
+---
+title: Handbook
+author: Ada
+---
+Preamble.
+
+# 2 Setup
+
+First words.
+
+- a list
+
+## Details
+
+| a |
+|---|
+
+More words.
+"""
+DOCUMENT: Document = PLUGIN.build(Options()).parse(Blob(SOURCE.encode(), "a.md"))
+ITEM = Item("guides/setup.md", "v1", "/srv/docs/guides/setup.md", 120, 1700000000.0, (("owner", "ops"),))
+DOC = DocumentId("d1")
+
+
+def described(document: Document, chunks: list[Chunk], item: Item = ITEM) -> list[Metadata]:
+    ids = [RecordId(f"{DOC}#{7 + i}") for i in range(len(chunks))]
+    counts, digests = [10 + i for i in range(len(chunks))], [f"digest{i}" for i in range(len(chunks))]
+    return build(
+        document, item, DOC, chunks, ids,
+        tokens=counts, content_hashes=digests, strategy="recursive", recipe="r1",
+    )  # fmt: skip
+
+
+def chunks_at(text: str, *beginnings: str) -> list[Chunk]:
+    """The text cut where each of the strings begins."""
+    cuts = [text.index(beginning) for beginning in beginnings] + [len(text)]
+    return [Chunk(a, b, text[a:b]) for a, b in pairwise(cuts)]
+
+
+CHUNKS = chunks_at(SOURCE, "---", "# 2 Setup", "- a list", "\n## Details", "More words")
+
+
+def test_every_key_of_one_record() -> None:
+    assert described(DOCUMENT, CHUNKS)[1] == {
+        "source": "/srv/docs/guides/setup.md",
+        "document_id": "d1",
+        "title": "Handbook",
+        "content_type": "text/markdown",
+        "language": None,
+        "start_index": 47,
+        "end_index": 72,
+        "start_line": 7,
+        "end_line": 10,
+        "page": None,
+        "page_label": None,
+        "heading_path": "2 Setup",
+        "section_title": "2 Setup",
+        "section_number": "2",
+        "section_chunk_index": 0,
+        "section_chunk_count": 2,
+        "chunk_index": 1,
+        "chunk_count": 5,
+        "token_count": 11,
+        "block_kinds": "heading,paragraph",
+        "symbol": None,
+        "content_hash": "digest1",
+        "strategy": "recursive",
+        "recipe": "r1",
+        "doc_id": "d1",
+        "ref_doc_id": "d1",
+        "file_path": "/srv/docs/guides/setup.md",
+        "file_name": "setup.md",
+        "file_type": "text/markdown",
+        "file_size": 120,
+        "last_modified_date": "2023-11-14",
+        "relationships": '{"1": "d1", "2": "d1#7", "3": "d1#9"}',
+        "node_info": '{"start": 47, "end": 72}',
+        "author": "Ada",
+        "owner": "ops",
+    }
+
+
+def column(metadata: list[Metadata], *keys: str) -> list[tuple[Scalar, ...]]:
+    return [tuple(record[key] for key in keys) for record in metadata]
+
+
+def test_sections_are_those_of_the_first_visible_character() -> None:
+    rows = described(DOCUMENT, CHUNKS)
+    keys = "heading_path", "section_number", "section_chunk_index", "section_chunk_count", "block_kinds"
+    assert column(rows, *keys) == [
+        (None, None, 0, 1, "front_matter,paragraph"),
+        ("2 Setup", "2", 0, 2, "heading,paragraph"),
+        ("2 Setup", "2", 1, 2, "list"),
+        ("2 Setup > Details", "2.1", 0, 2, "heading,table"),
+        ("2 Setup > Details", "2.1", 1, 2, "paragraph"),
+    ]
+    assert column(rows, "start_line", "end_line") == [(1, 6), (7, 10), (11, 11), (12, 17), (18, 18)]
+
+
+def test_first_and_last_have_one_neighbour() -> None:
+    rows = [json.loads(str(record["relationships"])) for record in described(DOCUMENT, CHUNKS)]
+    assert rows[0] == {"1": "d1", "3": "d1#8"}
+    assert rows[-1] == {"1": "d1", "2": "d1#10"}
+    (only,) = described(DOCUMENT, CHUNKS[:1])
+    assert only["relationships"] == '{"1": "d1"}'
+
+
+def test_pages_symbols_and_scattered_spans() -> None:
+    text = "one two six"
+    blocks = (
+        Block("code", 0, 3, page=0, page_label="i", symbol="f"),
+        Block("paragraph", 4, 7, page=1, page_label="ii"),
+        Block("table", 8, 11, page=2, page_label="1"),
+    )
+    chunks = [Chunk(0, 7, "one two"), Chunk(3, 11, " two six"), Chunk(0, 11, "x", spans=((0, 3), (8, 11)))]
+    rows = described(Document(text, blocks), chunks)
+    assert column(rows, "page", "page_label", "symbol", "block_kinds") == [
+        (0, "i", "f", "code,paragraph"),
+        (1, "ii", None, "paragraph,table"),
+        (0, "i", "f", "code,table"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (Item("a/b.tar.gz", "", "u"), ("b.tar", "b.tar.gz", None, None)),
+        (Item(".profile", "", "u", 0, 0.0), (".profile", ".profile", 0, "1970-01-01")),
+        (Item("x", "", "u", 1, float("nan")), ("x", "x", 1, None)),
+        (Item("x", "", "u", 1, 1e300), ("x", "x", 1, None)),
+        (Item("caf\udce9.txt", "", "u"), ("caf\ufffd", "caf\ufffd.txt", None, None)),
+    ],
+)
+def test_what_the_item_says(item: Item, expected: tuple[Scalar, ...]) -> None:
+    rows = described(Document("text"), [Chunk(0, 4, "text")], item)
+    assert column(rows, "title", "file_name", "file_size", "last_modified_date") == [expected]
+
+
+def test_extras_add_keys_and_displace_none() -> None:
+    item = Item("k", "", "u", extra=(("a", 1), ("b", 1), ("c", 1), ("source", "no")))
+    document = Document("text", extra=(("b", 2), ("c", 2), ("title", "no")))
+    chunk = Chunk(0, 4, "text", extra=(("c", 3), ("strategy", "no")))
+    (row,) = described(document, [chunk], item)
+    assert [row[key] for key in "abc"] == [1, 2, 3]
+    assert (row["source"], row["title"], row["strategy"]) == ("u", "k", "recursive")
+
+
+@pytest.mark.parametrize(
+    ("document", "how", "expected"),
+    [
+        (DOCUMENT, "none", ["", "", "", "", ""]),
+        (DOCUMENT, "title", ["Handbook"] * 5),
+        (
+            DOCUMENT,
+            "headings",
+            [
+                "Handbook",
+                *["Handbook > 2 Setup"] * 2,
+                *["Handbook > 2 Setup > Details"] * 2,
+            ],
+        ),
+        (
+            Document(SOURCE, DOCUMENT.blocks, title="2 Setup"),
+            "headings",
+            ["2 Setup"] * 3 + ["2 Setup > Details"] * 2,
+        ),
+        (Document(SOURCE), "headings", [""] * 5),
+    ],
+)
+def test_contexts(document: Document, how: Any, expected: list[str]) -> None:
+    assert contexts(document, CHUNKS, how) == expected
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> chromadb.Collection:
+    path: Path = tmp_path_factory.mktemp("chroma")
+    return chromadb.PersistentClient(str(path)).create_collection("anything")
+
+
+keys = st.text(max_size=5) | st.sampled_from(["#a", "$a", "chroma:document", "chroma:uri", "\ud800", "title"])
+surrogates = st.text(st.characters(), max_size=10)
+scalars: st.SearchStrategy[Scalar] = (
+    surrogates
+    | st.integers(-(2**70), 2**70)
+    | st.booleans()
+    | st.none()
+    | st.sampled_from([float("nan"), float("inf"), -0.0, 0.1, 1 / 3, 1700000000.1234567])
+    | st.floats(-1e15, 1e15).map(lambda x: round(x, 3))
+)
+extras = st.lists(st.tuples(keys, scalars), max_size=4).map(tuple)
+
+
+@settings(max_examples=60, deadline=None)
+@given(extra=extras, own=extras, name=surrogates, title=st.none() | surrogates)
+def test_chroma_takes_anything_and_gives_it_back(
+    collection: chromadb.Collection,
+    extra: tuple[tuple[str, Scalar], ...],
+    own: tuple[tuple[str, Scalar], ...],
+    name: str,
+    title: str | None,
+) -> None:
+    item = Item(name, "", name, 2**65, 1e10, extra)
+    (row,) = described(Document("text", title=title), [Chunk(0, 4, "text", extra=own)], item)
+    assert row.keys() >= KEYS
+    collection.delete(ids=["x"])
+    collection.upsert(ids=["x"], embeddings=[[1.0]], documents=["text"], metadatas=[dict(row)])
+    (found,) = collection.get(ids=["x"])["metadatas"] or []
+    wanted = {key: value for key, value in row.items() if value is not None}
+    assert {key: (type(v), v) for key, v in found.items()} == {k: (type(v), v) for k, v in wanted.items()}
+
+
+@given(st.data())
+def test_counts_and_neighbours_agree_for_any_spans(data: st.DataObject) -> None:
+    size = len(SOURCE)
+    spans = data.draw(st.lists(st.tuples(st.integers(0, size - 1), st.integers(1, 60)), max_size=12))
+    chunks = [Chunk(a, min(a + n, size), SOURCE[a : a + n]) for a, n in sorted(spans)]
+    rows = described(DOCUMENT, chunks)
+    for path in {row["heading_path"] for row in rows}:
+        section = [row for row in rows if row["heading_path"] == path]
+        assert [row["section_chunk_index"] for row in section] == list(range(len(section)))
+        assert {row["section_chunk_count"] for row in section} == {len(section)}
+    for chunk, row in zip(chunks, rows, strict=True):
+        assert row["start_line"] == 1 + SOURCE.count("\n", 0, chunk.start)
+        assert row["end_line"] == 1 + SOURCE.count("\n", 0, chunk.end - 1)
+
+
+def test_a_chunker_that_knows_the_symbol_is_believed() -> None:
+    text = "def f(): pass"
+    document = Document(text, (Block("code", 0, len(text)),))
+    chunk = Chunk(0, len(text), text, extra=(("symbol", "f"),))
+    item = Item("a.py", "1", "/a.py")
+    described = build(
+        document, item, DocumentId("x"), [chunk], [RecordId("x#0")],
+        tokens=[3], content_hashes=["h"], strategy="structure", recipe="r",
+    )  # fmt: skip
+    assert described[0]["symbol"] == "f"

@@ -1,0 +1,60 @@
+"""How many records a document may give: more is a reason, and nothing is cut off silently."""
+
+import pytest
+
+from ingestor.model import Blob, CollectionName, DocumentId, Fingerprint, Item, SourceName
+from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
+from ingestor.pipeline.reading import Reader
+from ingestor.ports import BadDocument
+from ingestor.registry import find
+from ingestor.state.rows import Entry
+from ingestor.text.tokens import Tokens
+
+TOKENS = Tokens()
+
+
+def prepared(text: str, size: int | None, strategy: str = "sentence", most: int = 100_000) -> Prepared:
+    """One chunk for each sentence."""
+    parser, chunker, embedder = (
+        find("parsers", "text"),
+        find("chunkers", strategy),
+        find("embedders", "hashing"),
+    )
+    options = {"max_sentences": 1, "overlap": 0} if strategy == "sentence" else {}
+    reader = Reader(
+        SourceName("notes"), lambda item: Blob(text.encode(), item.key),
+        {"text": parser.build(parser.options())}, {"text": Fingerprint("text")},
+    )  # fmt: skip
+    tools = Tools(
+        reader, CollectionName("docs"), chunker.build(chunker.options(**options), TOKENS), Fingerprint("s"),
+        strategy, embedder.build(embedder.options(dimensions=8)).embed, Fingerprint("h"), TOKENS.counts,
+        max_records=most,
+    )  # fmt: skip
+    item = Item("a.txt", "1", "/a.txt", size)
+    entry = Entry(
+        1, DocumentId("d"), reader.source, tools.collection, item.key, item, None, None, None, None, None, 0
+    )
+    return prepare(Job(entry), tools, lambda *_: None)
+
+
+def sentences(number: int) -> str:
+    return " ".join(f"Sentence number {n} is here." for n in range(number))
+
+
+def test_a_document_may_give_as_many_records_as_the_config_says() -> None:
+    assert len(prepared(sentences(20), None, most=20).records) == 20
+    with pytest.raises(BadDocument, match="gives 21 chunks or more, and max_records is 20: raise it"):
+        prepared(sentences(21), None, most=20)
+
+
+def test_a_small_file_that_gives_thousands_is_refused() -> None:
+    assert len(prepared(sentences(1000), 700).records) == 1000
+    assert len(prepared(sentences(1100), 1100).records) == 1100
+    assert len(prepared(sentences(1100), None).records) == 1100, "where the size is not known"
+    with pytest.raises(BadDocument, match="gives 1,100 chunks or more, for only 700 bytes; exclude it"):
+        prepared(sentences(1100), 700)
+
+
+def test_nothing_is_embedded_of_far_too_many_pieces() -> None:
+    with pytest.raises(BadDocument, match="gives 11 chunks or more, and max_records is 10"):
+        prepared(sentences(110), None, "similarity", most=10)

@@ -1,0 +1,116 @@
+"""A chunk whose end the model does not see says so, whichever way its vector is made."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedder, SentenceTransformersOptions
+from ingestor.model import (
+    Blob,
+    Chunk,
+    CollectionName,
+    DocumentId,
+    Fingerprint,
+    Item,
+    SourceName,
+    Vectors,
+)
+from ingestor.parsers.text import PLUGIN as TEXT
+from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
+from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.truncation import beyond, holding
+from ingestor.ports import Embedder
+from ingestor.registry import find
+from ingestor.state.rows import Entry
+from ingestor.text.tokens import Tokens
+from tests.chunkers.laws import fake_embed
+
+TOKENS = Tokens()
+LONG = "Word after word after " * 40 + "word."
+TEXT_OF_THREE = f"A short one.\n\n{LONG}\n\nAnother short one."
+
+
+class Words:
+    """A model whose tokens are words, and that reads ten of them."""
+
+    dimensions, window = 64, 10
+
+    def __init__(self) -> None:
+        self.counted: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return fake_embed(texts)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        self.counted.extend(texts)
+        return [len(text.split()) for text in texts]
+
+
+def test_a_text_is_beyond_the_window_from_one_token_more_on() -> None:
+    model, ten = Words(), "one two three four five six seven eight nine ten"
+    assert beyond(model, [ten, f"{ten} eleven", "x"]) == [False, True, False]
+    assert model.counted == [ten, f"{ten} eleven"]
+    assert beyond(model, ["x", "y"]) == [False, False]
+    assert beyond(model, []) == []
+
+
+def test_the_packaged_model_counts_as_it_reads() -> None:
+    """Two of its 256 tokens are its own."""
+    model = SentenceTransformersEmbedder(SentenceTransformersOptions())
+    assert beyond(model, ["a " * 254, "a " * 255]) == [False, True]
+
+
+def test_parts_are_found_in_the_chunks_that_hold_their_beginnings() -> None:
+    text = "aa b aa c aa"
+    chunks = [Chunk(0, 4, "aa b"), Chunk(5, 9, "aa c"), Chunk(10, 12, "aa")]
+    assert holding(text, chunks, ["b", "aa c"]) == [True, True, False]
+    assert holding(text, chunks, ["a heading from elsewhere", "c"]) == [False, True, False]
+    assert holding(text, [], ["b"]) == []
+
+
+def prepared(kind: str, model: Embedder, **options: Any) -> Prepared:
+    plugin = find("chunkers", kind)
+    chosen = plugin.options(**options)
+    reader = Reader(
+        SourceName("notes"), lambda item: Blob(TEXT_OF_THREE.encode(), item.key),
+        {"text": TEXT.build(TEXT.options())}, {"text": Fingerprint("text")},
+    )  # fmt: skip
+    tools = Tools(
+        reader, CollectionName("docs"), plugin.build(chosen, TOKENS), Fingerprint(kind),
+        kind, model.embed, Fingerprint("words"), TOKENS.counts,
+        context=chosen.context, beyond=partial(beyond, model),
+    )  # fmt: skip
+    item = Item("a.txt", "1", "/a.txt")
+    entry = Entry(
+        1, DocumentId("d"), reader.source, tools.collection, item.key, item, None, None, None, None, None, 0
+    )
+    return prepare(Job(entry), tools, lambda *_: None)
+
+
+STRATEGIES: list[tuple[str, dict[str, Any]]] = [
+    ("paragraph", {"max_paragraphs": 1, "overlap": 0, "max_tokens": None}),
+    ("similarity", {"threshold": 0.99}),
+    ("similarity", {"threshold": 0.99, "vectors": "pooled"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), STRATEGIES)
+def test_what_is_cut_short_says_so(
+    kind: str, options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        found = prepared(kind, Words(), **options)
+    assert [record.metadata.get("truncated") for record in found.records] == [None, True, None]
+    assert [record.getMessage() for record in caplog.records] == [
+        "a.txt (notes): 1 of its 3 chunks are longer than the embedding model reads; smaller ones help"
+    ]
+
+
+def test_nothing_is_said_where_all_is_read(caplog: pytest.LogCaptureFixture) -> None:
+    found = prepared("sentence", Words(), max_tokens=8, max_sentences=1, overlap=0)
+    assert len(found.records) > 20
+    assert not any("truncated" in record.metadata for record in found.records)
+    assert not caplog.records

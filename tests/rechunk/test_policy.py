@@ -1,0 +1,151 @@
+"""What a changed config is taken to mean, as a table; and how choices survive the journal."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingestor.config.file import load
+from ingestor.config.models import Config, Rechunk
+from ingestor.model import CollectionName, Fingerprint
+from ingestor.rechunk.policy import Situation, decide, named
+from ingestor.rechunk.recipes import Lost, as_chosen, asking_prices, changes, chosen, merged, packed, unpacked
+
+C, RULES = CollectionName("docs"), Fingerprint("rules")
+
+
+def wants(size: int = 100, embedder: str = "e", **more: Any) -> dict[str, Any]:
+    chunking = {"kind": "recursive", "version": 1, "options": {"size": size}}
+    source = {"chunking": chunking, "parsing": {}}
+    embedding = {"kind": "hashing", "version": 1, "options": {}, "recipe": embedder}
+    return {"embedding": embedding, "sources": {"a": source, **more}}
+
+
+OLD, NEW, OTHER = wants(100), wants(50), wants(100, "other")
+IN_PLACE, SWAP = Rechunk(mode="in_place"), Rechunk()
+ASKING = Rechunk(mode="in_place", approve="above 10 chunks")
+PAYING = Rechunk(mode="in_place", approve="above 0.5", price=1.0)
+
+
+def now(
+    live: Any = OLD, building: Any = None, embedder: str = "e", wanted: Any = NEW, **more: Any
+) -> Situation:
+    return Situation(live, building, embedder, wanted, **more)
+
+
+TABLE = [
+    ("nothing is there yet", now(None, empty=True), SWAP, "follow"),
+    ("an empty collection is not swapped", now(OLD, empty=True), SWAP, "follow"),
+    ("a journal from before choices were kept", now(None), SWAP, "follow"),
+    ("the same, and another embedder", now(None, embedder="x"), IN_PLACE, "build"),
+    ("nothing changed", now(wanted=OLD), SWAP, "follow"),
+    ("other chunks, in place", now(), IN_PLACE, "follow"),
+    ("other chunks, by swap", now(), SWAP, "build"),
+    ("another embedder is never in place", now(wanted=OTHER), IN_PLACE, "build"),
+    ("a swap under way goes on", now(building=NEW), SWAP, "go_on"),
+    ("a second change drops it, too", now(building=wants(70)), SWAP, "build"),
+    ("a change back drops it", now(building=NEW, wanted=OLD), SWAP, "follow"),
+    ("a new source needs no swap", now(wanted=wants(b=NEW["sources"]["a"])), SWAP, "follow"),
+    ("so many chunks need no approval", now(chunks=10), ASKING, "follow"),
+    ("more wait for one", now(chunks=11), ASKING, "keep"),
+    ("until they have it", now(chunks=11, approved=named(NEW)), ASKING, "follow"),
+    ("approved was another config", now(chunks=11, approved=named(OTHER)), ASKING, "keep"),
+    ("the cost of so many tokens is allowed", now(tokens=500_000), PAYING, "follow"),
+    ("more wait", now(tokens=500_001), PAYING, "keep"),
+    ("what language models take counts", now(tokens=500_000, asking=0.01), PAYING, "keep"),
+    ("what was rolled back stays so", now(refused=named(NEW)), SWAP, "keep"),
+    ("search misses records", now(wanted=OLD, rebuild="so"), IN_PLACE, "build"),
+    ("the rebuild goes on", now(building=OLD, wanted=OLD, rebuild="so"), SWAP, "go_on"),
+    ("a change on the way drops it", now(building=OLD, rebuild="so"), IN_PLACE, "build"),
+    ("an empty collection needs no rebuild", now(empty=True, rebuild="so"), SWAP, "follow"),
+    ("a rebuild by the old config", now(chunks=11, rebuild="so"), ASKING, "build"),
+    ("but not the next config", now(refused=named(NEW), wanted=wants(70)), SWAP, "build"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("situation", "rechunk", "act"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_what_a_changed_config_means(situation: Situation, rechunk: Rechunk, act: str) -> None:
+    decision = decide(situation, rechunk)
+    assert decision.act == act
+    assert bool(decision.why) == (act == "keep" or (situation.chunks > 10 and act == "build"))
+
+
+def test_while_it_waits_new_sources_are_taken_on_and_old_ones_stay_as_they_are() -> None:
+    wanted = wants(50, b=NEW["sources"]["a"])
+    decision = decide(now(wanted=wanted, chunks=11), ASKING)
+    assert decision.choices == merged(OLD, wanted)
+    assert decision.choices["sources"] == {"a": OLD["sources"]["a"], "b": NEW["sources"]["a"]}
+    assert "chunking.size: 100 -> 50" in map(str.strip, str(decision.changes[0]).split(":", 1)[1:])
+
+
+CONFIG = """
+embedding: {{kind: hashing, dimensions: {dimensions}}}
+chunking: {chunking}
+workers: {workers}
+sources:
+  - {{name: a, kind: folder, path: {folder}, collection: docs}}
+"""
+
+
+def config(folder: Path, chunking: str = "{strategy: recursive, size: 200}", **other: Any) -> Config:
+    (folder / "docs").mkdir(exist_ok=True)
+    values = {"dimensions": 64, "workers": 4, "chunking": chunking, "folder": folder / "docs", **other}
+    (folder / "config.yaml").write_text(CONFIG.format(**values))
+    return load(folder / "config.yaml", {})
+
+
+def choose(found: Config) -> Any:
+    return chosen(found, C, Fingerprint("e"), RULES)
+
+
+def test_what_only_tunes_changes_nothing(tmp_path: Path) -> None:
+    assert changes(choose(config(tmp_path)), choose(config(tmp_path, workers=9))) == []
+
+
+@pytest.mark.parametrize(
+    ("chunking", "said"),
+    [
+        ("{strategy: recursive, size: 90}", "a: chunking.size: 200 -> 90"),
+        ("{strategy: sentence}", "a: chunking.strategy: recursive -> sentence"),
+    ],
+)
+def test_changes_are_said_by_source_and_key(tmp_path: Path, chunking: str, said: str) -> None:
+    found = changes(choose(config(tmp_path)), choose(config(tmp_path, chunking)))
+    assert [str(one) for one in found] == [said]
+
+
+ASKED = "base_url: http://m/v1, model: m, prompt_price: 2, answer_price: 3"
+
+
+@pytest.mark.parametrize(
+    ("chunking", "price"),
+    [
+        ("{strategy: recursive}", 0.0),
+        (f"{{strategy: llm, {ASKED}}}", 5.0),
+        (f"{{strategy: auto, prose: {{strategy: proposition, {ASKED}}}}}", 5.0),
+    ],
+)
+def test_what_a_language_model_takes_for_a_source(tmp_path: Path, chunking: str, price: float) -> None:
+    assert asking_prices(config(tmp_path, chunking), C) == {"a": price}
+
+
+def test_old_choices_are_had_again_from_the_journal(tmp_path: Path) -> None:
+    old = config(tmp_path, "{strategy: cluster, max_tokens: 300}")
+    kept = packed(choose(old))
+    today = config(tmp_path, dimensions=32, workers=9)
+    again = as_chosen(today, unpacked(kept), RULES)
+    assert (again.embedding, again.sources[0].chunking) == (old.embedding, old.sources[0].chunking)
+    assert again.workers == 9
+    assert choose(again) == choose(old)
+
+
+@pytest.mark.parametrize(("key", "value"), [("version", 999), ("kind", "gone"), ("options", {"nonsense": 1})])
+def test_what_can_not_be_had_again_is_said(tmp_path: Path, key: str, value: object) -> None:
+    today = config(tmp_path)
+    kept = dict(choose(today))
+    kept["embedding"] = {**kept["embedding"], key: value}
+    with pytest.raises(Lost):
+        as_chosen(replace(today, workers=1), kept, RULES)

@@ -1,0 +1,133 @@
+"""A new collection takes the old one's place, or waits; on a real journal, with an index in memory."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ingestor.config.models import Rechunk
+from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
+from ingestor.model import CollectionName, Item, Known, SourceName
+from ingestor.rechunk.policy import named
+from ingestor.rechunk.recipes import packed
+from ingestor.rechunk.swap import Transitions
+from ingestor.state.editions import Editions
+from ingestor.state.journal import Journal
+from ingestor.state.rows import Receipt
+from tests.memory_index import MemoryIndex
+
+S, C = SourceName("s"), CollectionName("docs")
+EMBEDDING = {"kind": "hashing", "version": 1, "options": {}, "recipe": "e"}
+OLD = {"embedding": {**EMBEDDING, "version": 0, "recipe": "old"}, "sources": {}}
+NEW = {"embedding": EMBEDDING, "sources": {"s": {}}}
+
+
+class Shelf:
+    """Every collection is empty; names are no matter."""
+
+    def open(self, name: CollectionName) -> MemoryIndex:
+        return MemoryIndex()
+
+    def names(self) -> set[str]:
+        return {"docs--2"}  # left by another state
+
+    def roles_changed(self) -> None: ...
+    def see_to_names(self) -> None: ...
+    def discard(self, name: CollectionName, *, torn: bool) -> None: ...
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path / "journal.sqlite3")
+    yield journal
+    journal.close()
+
+
+def fill(journal: Journal, edition: CollectionName, documents: int, quarantined: int) -> None:
+    """Only what readers have has records: others' index would have to have them, too."""
+    items = tuple(Item(f"{number:03}", "1", f"/{number}") for number in range(documents))
+    journal.observe(S, edition, Changes(items, ()), remove_at=0.0)
+    for entry in journal.of_collection(edition):
+        bad = int(entry.key) < quarantined
+        failure = Failure("no parser for it", 1, 0.0, quarantined=True) if bad else None
+        known = (Known(0, "t", "v", "m"),) if edition == C and not bad else ()
+        journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known, failure=failure)], ["r"])
+
+
+@pytest.mark.parametrize(
+    ("documents", "before", "after", "waits"),
+    [
+        (20, 0, 0, False),
+        (20, 0, 10, False),  # half of them
+        (20, 0, 11, True),
+        (20, 0, SMALL_LOSS - 1, False),  # few documents
+        (SMALL_LOSS - 1, 0, SMALL_LOSS - 1, True),  # all of them
+        (20, 20, 20, False),  # readers don't have them as it is
+        (40, 20, 29, False),  # 9 of the 20 that they have
+        (40, 20, 31, True),
+    ],
+)
+def test_a_new_collection_waits_when_it_lacks_most_of_what_readers_have(
+    journal: Journal, documents: int, before: int, after: int, waits: bool
+) -> None:
+    editions, transitions = Editions(journal), Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    editions.choose(C, C, packed(OLD))
+    fill(journal, C, documents, before)
+    building = editions.build(C, packed(NEW), 50.0)
+    fill(journal, building.name, documents, after)
+
+    def advanced() -> bool:
+        transitions.advance(Rechunk(), lambda name: True, ())
+        return editions.live(C).name == building.name
+
+    assert advanced() is not waits
+    said = journal.get("waits:docs") or ""
+    assert said.startswith(f"it quarantines {after - before} of ") is waits
+    assert said.endswith(": no parser for it") is waits
+    journal.set("approved:docs", named(NEW))
+    assert advanced()
+    assert not journal.get("waits:docs")
+
+
+def swapped(journal: Journal) -> Editions:
+    """A collection whose second edition readers have, and the first is kept."""
+    editions = Editions(journal)
+    editions.choose(C, C, packed(OLD))
+    made = editions.build(C, packed(NEW), 50.0)
+    editions.become(60.0, (C, "retired"), (made.name, "live"))
+    return editions
+
+
+def test_what_was_asked_of_a_daemon_that_was_killed_is_done_by_the_next_and_once(journal: Journal) -> None:
+    editions = swapped(journal)
+    journal.set("roll back:docs", C)
+    journal.set("asked", "a word")
+    after = Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    after.advance(Rechunk(), lambda name: True, ())
+    assert editions.live(C).name == C
+    assert not journal.get("roll back:docs")
+
+    journal.set("roll back:docs", C)  # it was killed before it noted that it was done
+    again = Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    again.advance(Rechunk(), lambda name: True, ())
+    assert editions.live(C).name == C
+    assert not journal.get("roll back:docs")
+
+
+def test_a_source_that_came_back_is_not_removed_when_it_leaves_again(journal: Journal) -> None:
+    transitions = Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    journal.set("prune:s", "1")
+    journal.set("prune:other", "1")
+    transitions.arrange(C, NEW, Rechunk())
+    assert (journal.get("prune:s"), journal.get("prune:other")) == ("", "1")
+
+
+def test_a_name_that_someone_has_in_chroma_is_not_taken(journal: Journal) -> None:
+    editions, transitions = Editions(journal), Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    editions.choose(C, C, packed(OLD))
+    fill(journal, C, 1, 0)
+    [entry] = journal.of_collection(C)
+    known = (Known(0, "t", "v", "m", unsure=False),)
+    journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known)], ["r"])
+    standings = transitions.arrange(C, NEW, Rechunk(mode="swap"))
+    assert [standing.edition for standing in standings] == [C, "docs--3"]

@@ -1,0 +1,117 @@
+"""The filter, run step by step as the kernel does it."""
+
+import pytest
+
+from ingestor.sandbox.seccomp import ARCHITECTURES, program
+
+ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x50001, 0x50026
+OURS, OTHERS = 4711, 4712
+BOTH = pytest.mark.parametrize("machine", ARCHITECTURES)
+
+
+def judged(machine: str, number: int, *arguments: int, audit: int | None = None) -> int:
+    """What the kernel does with a call."""
+    architecture = ARCHITECTURES[machine]
+    data = number.to_bytes(4, "little") + (audit or architecture.audit).to_bytes(4, "little") + bytes(8)
+    data += b"".join(each.to_bytes(8, "little", signed=each < 0) for each in arguments).ljust(48, b"\0")
+    code, at, held = program(architecture, OURS), 0, 0
+    while True:
+        step = code[8 * at : 8 * at + 8]
+        operation, value = int.from_bytes(step[:2], "little"), int.from_bytes(step[4:], "little")
+        at += 1
+        if operation == 0x20:
+            held = int.from_bytes(data[value : value + 4], "little")
+        elif operation == 0x54:
+            held &= value
+        elif operation in (0x15, 0x35):
+            at += step[2] if (held == value if operation == 0x15 else held >= value) else step[3]
+        else:
+            assert operation == 0x06
+            return value
+
+
+# By the numbers that Linux gives them: x86_64, aarch64.
+FORBIDDEN = {
+    "socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200),
+    "sendmsg": (46, 211), "ptrace": (101, 117), "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271), "tkill": (200, 130), "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240), "execve": (59, 221), "execveat": (322, 281), "mount": (165, 40),
+    "umount2": (166, 39), "pivot_root": (155, 41), "unshare": (272, 97), "setns": (308, 268),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "add_key": (248, 217),
+    "request_key": (249, 218), "keyctl": (250, 219), "init_module": (175, 105), "kexec_load": (246, 104),
+    "memfd_create": (319, 279), "name_to_handle_at": (303, 264), "open_by_handle_at": (304, 265),
+    "truncate": (76, 45), "ftruncate": (77, 46), "unlinkat": (263, 35), "renameat2": (316, 276),
+    "mkdirat": (258, 34), "symlinkat": (266, 36), "linkat": (265, 37), "fchmodat": (268, 53),
+    "chroot": (161, 51), "personality": (135, 92), "seccomp": (317, 277), "shmget": (29, 194),
+    "msgget": (68, 186), "mq_open": (240, 180), "setsid": (112, 157), "setpgid": (109, 154),
+    "sched_setaffinity": (203, 122), "wait4": (61, 260), "inotify_init1": (294, 26), "acct": (163, 89),
+    "kcmp": (312, 272),
+}  # fmt: skip
+
+
+@BOTH
+@pytest.mark.parametrize("call", FORBIDDEN)
+def test_what_could_do_harm_fails(machine: str, call: str) -> None:
+    number = FORBIDDEN[call][list(ARCHITECTURES).index(machine)]
+    assert judged(machine, number) == EPERM
+
+
+@pytest.mark.parametrize("number", [57, 58, 85], ids=["fork", "vfork", "creat"])
+def test_older_calls_of_x86_fail(number: int) -> None:
+    assert judged("x86_64", number) == EPERM
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "number", [424, 425, 434, 435, 437, 438, 444, 500, 0x40000000, 0x40000039, 0xFFFFFFFF]
+)
+def test_recent_and_unknown_calls_seem_not_to_exist(machine: str, number: int) -> None:
+    """Calls of x32 have numbers from 0x40000000 on."""
+    assert judged(machine, number) == ENOSYS
+
+
+@pytest.mark.parametrize(("machine", "audit"), [("x86_64", 0x40000003), ("aarch64", 0x40000028)])
+def test_calls_of_another_architecture_end_the_process(machine: str, audit: int) -> None:
+    assert judged(machine, 0, audit=audit) == KILL
+
+
+CASES = [
+    ("kill", (OURS, 9), ALLOW),
+    ("kill", (OTHERS, 9), EPERM),
+    ("kill", (-1, 9), EPERM),
+    ("kill", (0, 9), EPERM),
+    ("tgkill", (OURS, 5, 6), ALLOW),
+    ("tgkill", (OTHERS, OTHERS, 6), EPERM),
+    ("clone", (0x3D0F00,), ALLOW),  # as pthread_create does it
+    ("clone", (0x11,), EPERM),  # as fork does it
+    ("clone", (0x10000 | 0x10000000,), EPERM),
+    ("openat", (0, 0, 0o2000000), ALLOW),
+    ("openat", (0, 0, 0o1), EPERM),
+    ("openat", (0, 0, 0o2), EPERM),
+    ("openat", (0, 0, 0o100), EPERM),
+    ("openat", (0, 0, 0o1000), EPERM),
+    ("openat", (0, 0, 0o20000000), EPERM),
+    ("prlimit64", (0, 7), ALLOW),
+    ("prlimit64", (OTHERS, 7), EPERM),
+    ("prctl", (15,), ALLOW),
+    ("prctl", (4, 1), EPERM),
+    ("prctl", (0x59616D61, -1), EPERM),  # PR_SET_PTRACER
+    ("fcntl", (3, 3), ALLOW),
+    ("fcntl", (3, 8, OTHERS), EPERM),  # F_SETOWN
+    ("fcntl", (3, 6), EPERM),  # F_SETLK
+    ("ioctl", (0, 0x5421), ALLOW),
+    ("ioctl", (0, 0x5412), EPERM),  # TIOCSTI
+    ("read", (0,), ALLOW),
+    ("futex", (0,), ALLOW),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("call", "arguments", "verdict"), CASES)
+def test_arguments_decide(machine: str, call: str, arguments: tuple[int, ...], verdict: int) -> None:
+    assert judged(machine, ARCHITECTURES[machine].numbers[call], *arguments) == verdict
+
+
+@BOTH
+def test_it_is_short_enough_for_the_kernel(machine: str) -> None:
+    assert len(program(ARCHITECTURES[machine], OURS)) // 8 <= 4096

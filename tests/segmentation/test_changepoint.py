@@ -1,0 +1,163 @@
+"""The pure core of the changepoint strategy: scatter, best cuts at every penalty, a collection's level."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingestor.segmentation import changepoint
+from ingestor.segmentation.changepoint import (
+    LEVELS,
+    Solutions,
+    contribution,
+    grid,
+    interval,
+    level,
+    penalties,
+    smoothed,
+    solve,
+)
+from ingestor.segmentation.cluster import Cuts
+from ingestor.segmentation.fixed_point import Fixed, Integers, fixed, unit
+
+small = st.integers(0, 12).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.lists(st.integers(-9, 9), min_size=3, max_size=3), min_size=n, max_size=n),
+        st.lists(st.integers(1, 20), min_size=n, max_size=n),
+    )
+)
+
+
+def document(drawn: tuple[list[list[int]], list[int]]) -> tuple[Fixed, Integers]:
+    vectors, tokens = drawn
+    return unit(np.array(vectors, np.int64).reshape(-1, 3) * 1000), np.array(tokens, np.int64)
+
+
+def exact_scatter(vectors: Fixed, tokens: Integers) -> Fraction:
+    """The weighted sum of squared distances from the weighted mean, in fractions."""
+    mass = int(tokens.sum())
+    mean = [Fraction(int((vectors[:, d] * tokens).sum()), mass) for d in range(vectors.shape[1])]
+    distances = (sum((int(x) - m) ** 2 for x, m in zip(row, mean, strict=True)) for row in vectors)
+    return sum((int(k) * d for k, d in zip(tokens, distances, strict=True)), Fraction(0))
+
+
+@given(small, st.integers(1, 80))
+def test_scatter_is_that_about_the_mean(drawn: tuple[list[list[int]], list[int]], most: int) -> None:
+    vectors, tokens = document(drawn)
+    found = changepoint.scatter(vectors, tokens, most)
+    for end in range(1, len(tokens) + 1):
+        for size in range(1, min(found.shape[1], end) + 1):
+            part = slice(end - size, end)
+            if size == 1 or tokens[part].sum() <= most:
+                assert found[end - 1, size - 1] == -(
+                    (-exact_scatter(vectors[part], tokens[part])).__floor__()
+                )
+            else:
+                assert found[end - 1, size - 1] > 1 << 60
+
+
+def all_cuts(units: int) -> Iterator[Cuts]:
+    for mask in range(1 << max(units - 1, 0)):
+        yield (*(at for at in range(1, units) if mask >> (at - 1) & 1), *([units] if units else []))
+
+
+@settings(max_examples=40)
+@given(small.filter(lambda drawn: len(drawn[1]) <= 8), st.integers(1, 80))
+def test_cuts_are_the_best_of_all(drawn: tuple[list[list[int]], list[int]], most: int) -> None:
+    vectors, tokens = document(drawn)
+    costs = changepoint.scatter(vectors, tokens, most)
+    prices = penalties(0.001, 0.1, 1, 30)
+    solved = solve(costs, prices)
+    for which, price in enumerate(prices.tolist()):
+
+        def score(cuts: Cuts, price: int = price) -> tuple[int, list[int]]:
+            sizes = [end - start for start, end in zip((0, *cuts), cuts, strict=False)]
+            total = sum(
+                int(costs[end - 1, size - 1]) + price if size <= costs.shape[1] else 1 << 62
+                for size, end in zip(sizes, cuts, strict=True)
+            )
+            return total, sizes[::-1]
+
+        assert solved.cuts(which) == min(all_cuts(len(tokens)), key=score)
+
+
+@given(small)
+def test_counts_are_those_of_the_cuts_and_never_grow(drawn: tuple[list[list[int]], list[int]]) -> None:
+    solved = solved_of(drawn)
+    counts = solved.counts().tolist()
+    assert counts == [len(solved.cuts(at)) for at in range(LEVELS)]
+    assert counts == sorted(counts, reverse=True)
+
+
+def solved_of(drawn: tuple[list[list[int]], list[int]]) -> Solutions:
+    vectors, tokens = document(drawn)
+    return solve(changepoint.scatter(smoothed(vectors), tokens, 100), grid())
+
+
+@given(small, st.integers(0, LEVELS - 1))
+def test_interval_is_all_levels_around_with_these_cuts(
+    drawn: tuple[list[list[int]], list[int]], at: int
+) -> None:
+    solved = solved_of(drawn)
+    low, high = interval(solved, at)
+    assert 0 <= low <= at <= high < LEVELS
+    assert all(solved.cuts(level) == solved.cuts(at) for level in range(low, high + 1))
+    assert low == 0 or solved.cuts(low - 1) != solved.cuts(at)
+    assert high == LEVELS - 1 or solved.cuts(high + 1) != solved.cuts(at)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.lists(st.integers(0, 400), min_size=LEVELS, max_size=LEVELS),
+    st.integers(4, 999),
+)
+def test_level_is_the_nearest_to_the_target(tokens: int, counts: list[int], target: int) -> None:
+    counts.sort(reverse=True)
+    found = level(np.array([tokens, *counts], np.int64), target)
+    if not tokens or not counts[-1]:
+        return
+
+    def ratio(at: int) -> Fraction:
+        size = Fraction(tokens, counts[at] * target)
+        return max(size, 1 / size)
+
+    assert ratio(found) == min(map(ratio, range(LEVELS)))
+
+
+def test_level_of_an_empty_collection_is_a_level() -> None:
+    assert level(np.zeros(1 + LEVELS, np.int64), 125) == 0
+
+
+def test_contributions_add_up() -> None:
+    drawn = ([[1, 0, 0], [0, 1, 0], [0, 0, 1]], [5, 6, 7])
+    own = contribution(document(drawn)[1], solved_of(drawn))
+    assert own[0] == 18
+    assert own.shape == (1 + LEVELS,)
+    assert own[1] == 3
+    assert own[LEVELS] == 1
+
+
+def test_the_grid_doubles_every_sixteen_levels() -> None:
+    assert (np.diff(grid()) > 0).all()
+    assert np.allclose(grid()[16:] / grid()[:-16], 2)
+    assert grid()[128] == penalties(1)[0]
+
+
+def test_smoothing_takes_half_of_either_neighbour() -> None:
+    found = smoothed(fixed(np.eye(3, dtype=np.float32)))
+    expected = np.array([[2, 1, 0], [1, 2, 1], [0, 1, 2]])
+    assert (found == unit(expected)).all()
+
+
+@pytest.mark.parametrize("target", [15, 60, 200])
+def test_the_mean_chunk_comes_near_the_target(target: int) -> None:
+    rng = np.random.default_rng(3)
+    topics = rng.normal(size=(200, 24)).repeat(5, axis=0) + rng.normal(size=(1000, 24))
+    vectors = unit(np.rint(topics * 1000).astype(np.int64))
+    tokens = rng.integers(3, 12, 1000)
+    solved = solve(changepoint.scatter(smoothed(vectors), tokens, target * 5 // 2), grid())
+    own = contribution(tokens, solved)
+    assert 0.93 < own[0] / (len(solved.cuts(level(own, target))) * target) < 1.07

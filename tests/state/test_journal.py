@@ -1,0 +1,267 @@
+"""The journal alone: what it keeps, what it finds, and that it finds it by index."""
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ingestor.core.decisions import NEVER, Changes, Failure
+from ingestor.model import CollectionName, Item, Known, SourceName
+from ingestor.state.journal import Journal
+from ingestor.state.reports import Reports
+from ingestor.state.rows import CollectionRow, Entry, Intent, Receipt, SourceRow, pack, unpack
+from ingestor.state.schema import NewerJournal
+from ingestor.state.sources import SourceRows
+
+S, C = SourceName("s"), CollectionName("docs")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path / "journal.sqlite3")
+    yield journal
+    journal.close()
+
+
+def observe(journal: Journal, *keys: str, version: str = "1", gone: tuple[str, ...] = ()) -> None:
+    items = tuple(Item(key, version, f"/{key}", 3, 5.0, (("author", "me"),)) for key in keys)
+    journal.observe(S, C, Changes(items, gone), remove_at=100.0)
+
+
+def one(journal: Journal, key: str) -> Entry:
+    return next(entry for entry in journal.of_source(S) if entry.key == key)
+
+
+def settle(
+    journal: Journal,
+    key: str,
+    *,
+    sums: list[int] | None = None,
+    interval: tuple[int, int] | None = None,
+    digest: str = "d",
+) -> None:
+    entry = one(journal, key)
+    assert entry.item is not None
+    known = (Known(0, "t", "v", "m"), Known(1, "t2", "v2", "m2"))
+    statistic = None if sums is None else "mean"
+    packed = None if sums is None else np.array(sums, np.int64)
+    done = (entry.item.version, "r", "f", digest, "text")
+    receipt = Receipt(entry.row, *done, known, statistic, packed, interval)
+    journal.intend([Intent(entry.row, (0, 1))])
+    journal.settle([receipt], ["r"])
+
+
+def due(journal: Journal, now: float = 10.0) -> list[str]:
+    return [entry.key for entry in journal.due([(S, C)], now, 100)]
+
+
+def test_a_document_is_due_until_it_is_settled_and_again_when_it_changes(journal: Journal) -> None:
+    observe(journal, "a", "b")
+    assert due(journal) == ["a", "b"]
+    settle(journal, "a")
+    assert due(journal) == ["b"]
+    observe(journal, "a", version="2")
+    assert sorted(due(journal)) == ["a", "b"]
+
+
+def test_an_entry_comes_back_as_it_was_given(journal: Journal) -> None:
+    observe(journal, "a")
+    settle(journal, "a", sums=[1, 2], interval=(3, 4))
+    entry = one(journal, "a")
+    assert entry.item == Item("a", "1", "/a", 3, 5.0, (("author", "me"),))
+    assert (entry.done_version, entry.done_recipe, entry.parser, entry.interval) == ("1", "r", "text", (3, 4))
+    assert [known.slot for known in entry.known] == [0, 1]
+    assert entry.sums is not None
+    assert entry.sums.tolist() == [1, 2]
+
+
+def test_an_intent_makes_slots_unsure_and_voids_the_receipt(journal: Journal) -> None:
+    observe(journal, "a")
+    settle(journal, "a")
+    journal.intend([Intent(one(journal, "a").row, (1, 7))])
+    assert [(k.slot, k.unsure) for k in one(journal, "a").known] == [(0, False), (1, True), (7, True)]
+    assert due(journal) == ["a"]
+
+
+def test_a_vanished_document_waits_to_be_found_under_another_name(journal: Journal) -> None:
+    observe(journal, "a")
+    settle(journal, "a", digest="same")
+    before = one(journal, "a")
+    observe(journal, "b", gone=("a",))
+    assert journal.gone([S], now=99.0, limit=5) == []
+    assert [entry.key for entry in journal.gone([S], now=100.0, limit=5)] == ["a"]
+    found = journal.predecessor(C, "same")
+    assert found is not None
+    assert found.row == before.row
+    journal.intend([Intent(one(journal, "b").row, (), found.row)])
+    assert [entry.key for entry in journal.of_source(S)] == ["b"]
+    after = one(journal, "b")
+    assert (after.document_id, after.known) == (before.document_id, before.known)
+    assert due(journal) == ["b"]
+
+
+def test_nothing_waits_for_a_time_that_a_wrong_clock_made_up(journal: Journal) -> None:
+    observe(journal, "a", "b", "c")
+    for key, retry_at, quarantined in (("a", 9e9, False), ("b", 5.0, False), ("c", NEVER, True)):
+        failure = Failure("later", 1, retry_at, quarantined=quarantined)
+        journal.fail(one(journal, key).row, "1", failure)
+    journal.wait_until(60.0)
+    assert journal.next_retry([(S, C)]) == 5.0
+    journal.retry([one(journal, "b").row])
+    assert due(journal) == ["b"]
+    assert [entry.key for entry in journal.due([(S, C)], 60.0, 5)] == ["b", "a"]
+
+
+def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Journal) -> None:
+    observe(journal, "a", "b")
+    journal.fail(one(journal, "a").row, "1", Failure("later", 1, 50.0, quarantined=False))
+    journal.fail(one(journal, "b").row, "1", Failure("never", 1, NEVER, quarantined=True, detail="trace"))
+    assert due(journal, 49.0) == []
+    assert due(journal, 50.0) == ["a"]
+    assert journal.next_retry([(S, C)]) == 50.0
+    assert [(f[1], f[5]) for f in Reports(journal).failures()] == [("a", False), ("b", True)]
+    observe(journal, "b", version="2")
+    assert due(journal, 49.0) == ["b"]
+    assert journal.retry() == 1
+    assert sorted(due(journal, 49.0)) == ["a", "b"]
+
+
+def test_what_waits_can_be_hastened_and_what_is_quarantined_can_not(journal: Journal) -> None:
+    observe(journal, "a", "b")
+    journal.fail(one(journal, "a").row, "1", Failure("later", 3, 50.0, quarantined=False))
+    journal.fail(one(journal, "b").row, "1", Failure("never", 1, NEVER, quarantined=True))
+    journal.hasten()
+    assert due(journal, 0.0) == ["a"]
+    assert one(journal, "a").attempts == 3
+
+
+def test_a_late_failure_of_an_older_version_is_not_noted(journal: Journal) -> None:
+    observe(journal, "a", version="2")
+    journal.fail(one(journal, "a").row, "1", Failure("old", 1, NEVER, quarantined=True))
+    assert due(journal) == ["a"]
+
+
+def test_sums_are_added_replaced_and_taken_back_exactly(journal: Journal) -> None:
+    observe(journal, "a", "b")
+    settle(journal, "a", sums=[1, 10], interval=(0, 5))
+    settle(journal, "b", sums=[2, 2**40], interval=(6, 9))
+    total = journal.total(C, "mean")
+    assert total is not None
+    assert total.tolist() == [3, 10 + 2**40]
+    settle(journal, "a", sums=[5, 5], interval=(0, 5))
+    observe(journal, gone=("b",))
+    journal.remove([one(journal, "b").row])
+    total = journal.total(C, "mean")
+    assert total is not None
+    assert total.tolist() == [5, 5]
+    observe(journal, gone=("a",))
+    journal.remove([one(journal, "a").row])
+    assert journal.total(C, "mean") is None
+
+
+def test_only_documents_whose_interval_was_left_are_drifted(journal: Journal) -> None:
+    for key, interval in (("a", (0, 5)), ("b", (5, 9)), ("c", (6, 6))):
+        observe(journal, key)
+        settle(journal, key, sums=[1], interval=interval)
+    found = {value: journal.drifted([S], C, "mean", value, 9) for value in (0, 5, 6, 9, 10)}
+    drifted = {value: sorted(entry.key for entry in entries) for value, entries in found.items()}
+    assert drifted == {0: ["b", "c"], 5: ["c"], 6: ["a"], 9: ["a", "c"], 10: ["a", "b", "c"]}
+
+
+def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
+    """A collection of millions must not be read through to find the few that are due."""
+    statements: list[str] = []
+    journal._db.set_trace_callback(statements.append)
+    journal.due([(S, C)], 1.0, 5)
+    journal.gone([S], 1.0, 5)
+    journal.drifted([S], C, "mean", 3, 5)
+    journal.next_retry([(S, C)])
+    journal._db.set_trace_callback(None)
+    selects = [s for s in statements if "FROM documents" in s]
+    expected = ("unsettled", "gone", "low", "high", "unsettled", "gone")
+    for statement, index in zip(selects, expected, strict=True):
+        plan = " ".join(row[3] for row in journal._db.execute(f"EXPLAIN QUERY PLAN {statement}"))
+        assert f"USING INDEX {index}" in plan, f"{statement}: {plan}"
+        assert "SCAN documents" not in plan.replace("SCAN documents USING", "")
+
+
+def test_doubt_makes_everything_due_again(journal: Journal) -> None:
+    observe(journal, "a", "b")
+    settle(journal, "a")
+    settle(journal, "b")
+    journal.doubt(C, [one(journal, "a").row])
+    assert due(journal) == ["a"]
+    journal.doubt(C)
+    assert sorted(due(journal)) == ["a", "b"]
+    assert all(known.unsure for entry in journal.of_source(S) for known in entry.known)
+
+
+def test_a_hold_is_lifted_by_the_next_good_scan(journal: Journal) -> None:
+    assert not SourceRows(journal).accept(S)
+    SourceRows(journal).hold(S, "too many", loss=True)
+    assert SourceRows(journal).of(S).held == "too many"
+    assert SourceRows(journal).accept(S)
+    assert SourceRows(journal).of(S).accepted
+    SourceRows(journal).scanned(S, 7.0, "disk", 3)
+    assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", held=None, accepted=False, documents=3)
+
+
+def test_only_a_loss_can_be_accepted(journal: Journal) -> None:
+    SourceRows(journal).hold(S, "too many", loss=True)
+    SourceRows(journal).hold(S, "the folder is missing")
+    assert not SourceRows(journal).accept(S)
+
+
+def test_a_listing_that_missed_something_is_remembered_until_one_misses_nothing(journal: Journal) -> None:
+    SourceRows(journal).scanned(S, 7.0, "disk", 3, "a/b can't be read")
+    assert SourceRows(journal).of(S) == SourceRow(7.0, "disk", trouble="a/b can't be read", documents=3)
+    SourceRows(journal).scanned(S, 8.0, "disk", 2)
+    assert SourceRows(journal).of(S).trouble is None
+    SourceRows(journal).troubled(S, "no answer")
+    assert SourceRows(journal).of(S) == SourceRow(8.0, "disk", trouble="no answer", documents=2)
+
+
+def test_collections_are_remembered(journal: Journal) -> None:
+    assert journal.collection(C) == CollectionRow()
+    row = CollectionRow("uuid", "embedder", frozenset({"author"}))
+    journal.note_collection(C, row)
+    assert journal.collection(C) == row
+
+
+def test_another_process_may_look_while_we_write(journal: Journal, tmp_path: Path) -> None:
+    observe(journal, "a")
+    other = Journal(tmp_path / "journal.sqlite3")
+    assert other.owner == journal.owner
+    observe(journal, "b")
+    assert len(other.of_source(S)) == 2
+    other.close()
+
+
+def test_a_newer_journal_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite3"
+    Journal(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(NewerJournal, match="newer ingestor"):
+        Journal(path)
+
+
+@pytest.mark.parametrize(
+    "values", [[], [1], [0] * 500, [2**40] * 99, [-(2**31), 2**31 - 1], [2**31], [-(2**62), 2**62]]
+)
+def test_sums_survive_packing(values: list[int]) -> None:
+    assert unpack(pack(np.array(values, np.int64))).tolist() == values
+
+
+def test_processes_that_open_a_new_journal_at_once_agree(tmp_path: Path) -> None:
+    """As a daemon and a ``status`` do at the first start."""
+    program = "import sys, pathlib, ingestor.state.journal as j; j.Journal(pathlib.Path(sys.argv[1]))"
+    command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "journal.sqlite3")]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(6)]
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 6, errors

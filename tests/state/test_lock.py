@@ -1,0 +1,116 @@
+"""One writer at a time, with real processes."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from ingestor.ports import NeedsHuman
+from ingestor.state.lock import Locked, held, hold, patiently
+
+HOLDER = """
+import subprocess, sys, time
+from pathlib import Path
+from ingestor.state.lock import hold
+lock = hold(Path(sys.argv[1]))
+child = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, close_fds=False)
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_second_one_is_refused_and_told_who_holds_it(tmp_path):
+    with hold(tmp_path / "lock"):
+        with pytest.raises(NeedsHuman, match=rf"{tmp_path}.*process {os.getpid()}"):
+            hold(tmp_path / "lock")
+        hold(tmp_path / "other").release()
+    hold(tmp_path / "lock").release()
+
+
+def test_releasing_twice_is_harmless(tmp_path):
+    lock = hold(tmp_path / "lock")
+    lock.release()
+    with hold(tmp_path / "lock"):
+        lock.release()
+        assert held(tmp_path / "lock")
+    assert not held(tmp_path / "lock")
+
+
+def test_a_file_left_behind_holds_nothing(tmp_path):
+    (tmp_path / "lock").write_text("1\n")
+    assert not held(tmp_path / "lock")
+    with hold(tmp_path / "lock"):
+        assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_asking_makes_no_file(tmp_path):
+    assert not held(tmp_path / "lock")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_ends_with_the_process_even_if_a_child_lives_on(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path / "lock")], stdout=subprocess.PIPE, text=True
+    )
+    child = int(holder.stdout.readline())
+    try:
+        assert held(tmp_path / "lock")
+        with pytest.raises(NeedsHuman, match=f"process {holder.pid}"):
+            hold(tmp_path / "lock")
+        holder.kill()
+        holder.wait()
+        os.kill(child, 0)  # it is still there
+        hold(tmp_path / "lock").release()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        holder.kill()
+        holder.wait()
+        holder.stdout.close()
+
+
+def test_whoever_merely_asks_refuses_nobody(tmp_path):
+    """``held`` takes the lock for an instant; here for a long one."""
+    with (tmp_path / "lock").open("w") as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        waiting = threading.Timer(0.1, fcntl.flock, (asking, fcntl.LOCK_UN))
+        waiting.start()
+        hold(tmp_path / "lock").release()
+        waiting.join()
+
+
+def test_it_is_waited_for_as_long_as_said(tmp_path):
+    first = hold(tmp_path / "lock")
+    with pytest.raises(Locked, match=f"process {os.getpid()}"):
+        patiently(lambda: hold(tmp_path / "lock"), 0.1)
+    giving_back = threading.Timer(1.0, first.release)  # later than one try takes to give up
+    giving_back.start()
+    patiently(lambda: hold(tmp_path / "lock"), 20).release()
+    giving_back.join()
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(NeedsHuman, match="No such file"):
+        hold(tmp_path / "nowhere" / "lock")
+
+
+def test_asking_and_holding_at_once(tmp_path):
+    """Many processes that ask never stop one that holds and releases."""
+    asking = (
+        "import sys; from pathlib import Path; from ingestor.state.lock import held\n"
+        "while True: held(Path(sys.argv[1]))"
+    )
+    hold(tmp_path / "lock").release()
+    askers = [subprocess.Popen([sys.executable, "-c", asking, str(tmp_path / "lock")]) for _ in range(2)]
+    try:
+        until = time.monotonic() + 1
+        while time.monotonic() < until:
+            hold(tmp_path / "lock").release()
+    finally:
+        for asker in askers:
+            asker.kill()
+            asker.wait()

@@ -1,0 +1,151 @@
+"""Spans, and where a text may be cut."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.model import Chunk
+from ingestor.text import spans
+
+SCOTLAND = "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
+FAMILY = "👩‍👩‍👧"
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "expected"),
+    [
+        ("  ab ", (0, 5), (2, 4)),
+        ("ab", (0, 2), (0, 2)),
+        (" \n\t", (0, 3), (0, 0)),
+        ("x  y", (1, 3), (1, 1)),
+        ("", (0, 0), (0, 0)),
+        ("\u3000字\u00a0", (0, 3), (1, 2)),
+    ],
+)
+def test_trim(text: str, span: spans.Span, expected: spans.Span) -> None:
+    assert spans.trim(text, span) == expected
+
+
+def test_spans_of_whitespace_only_are_left_out() -> None:
+    assert spans.trimmed(" a  b ", [(0, 3), (3, 4), (4, 6)]) == [(1, 2), (4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("span", "cuts", "expected"),
+    [
+        ((0, 9), [3, 6], [(0, 3), (3, 6), (6, 9)]),
+        ((2, 5), [0, 2, 3, 5, 8], [(2, 3), (3, 5)]),
+        ((2, 5), [], [(2, 5)]),
+    ],
+)
+def test_split(span: spans.Span, cuts: list[int], expected: list[spans.Span]) -> None:
+    assert spans.split(span, cuts) == expected
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [((0, 3), (5, 9), (0, 9)), ((0, 5), (3, 9), (0, 9)), ((0, 9), (3, 5), (0, 9))],
+)
+def test_union(first: spans.Span, second: spans.Span, expected: spans.Span) -> None:
+    assert spans.union(first, second) == expected
+
+
+@pytest.mark.parametrize(
+    ("whole", "expected"),
+    [
+        ((0, 20), [(1, 4), (6, 8), (8, 12)]),
+        ((2, 7), [(2, 4), (6, 7)]),
+        ((4, 6), []),
+        ((8, 9), [(8, 9)]),
+        ((12, 20), []),
+    ],
+)
+def test_inside(whole: spans.Span, expected: list[spans.Span]) -> None:
+    assert spans.inside([(1, 4), (6, 8), (8, 12)], whole) == expected
+
+
+@pytest.mark.parametrize(("at", "expected"), [(0, -1), (1, 0), (4, 0), (5, 1), (99, 1)])
+def test_owner(at: int, expected: int) -> None:
+    assert spans.owner([1, 5], at) == expected
+
+
+def test_chunks() -> None:
+    assert spans.chunks("abcd", [(0, 1), (2, 4)]) == (Chunk(0, 1, "a"), Chunk(2, 4, "cd"))
+
+
+@pytest.mark.parametrize(
+    ("text", "boundaries"),
+    [
+        ("abc", [0, 1, 2, 3]),
+        ("a\r\nb\n\r", [0, 1, 3, 4, 5, 6]),
+        ("e\u0301a\u0323\u0302", [0, 2, 5]),
+        (FAMILY + "x", [0, 5, 6]),
+        ("👍🏽👍", [0, 2, 3]),
+        ("🇫🇷🇩🇪🇮", [0, 2, 4, 5]),
+        (SCOTLAND + "a", [0, 7, 8]),
+        ("☃\ufe0f!", [0, 2, 3]),
+        ("\u1112\u1161\u11ab\u1100", [0, 3, 4]),
+        ("क्ष", [0, 2, 3]),
+        ("", [0]),
+    ],
+)
+def test_boundaries_do_not_tear_what_a_reader_sees_as_one_character(text: str, boundaries: list[int]) -> None:
+    found = [at for at in range(len(text) + 1) if spans.is_boundary(text, at)]
+    assert found == boundaries
+    assert sorted(set(spans.clusters(text, (0, len(text))))) == boundaries
+
+
+def test_the_last_boundary_before() -> None:
+    assert spans.boundary(f"ab{FAMILY}", 5, 0) == 2
+    assert spans.boundary(f"ab{FAMILY}", 2, 0) == 2
+
+
+def test_a_run_of_joined_characters_is_torn_rather_than_searched_for_ever() -> None:
+    text = "a" + "\u0301" * 1000
+    assert spans.boundary(text, 500, 0) == 500
+    edges = list(spans.clusters(text, (0, len(text))))
+    assert max(after - before for before, after in spans.between(edges)) <= 32
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "expected"),
+    [
+        ("One. Two three", 0, 4),
+        ("One. Two three", 4, 9),
+        ("one two three", 0, 8),
+        ("字。字、字字", 0, 4),
+        ("onetwothree", 0, None),
+        ("v1.2.3beta", 0, None),
+    ],
+)
+def test_break_before(text: str, low: int, expected: int | None) -> None:
+    assert spans.break_before(text, len(text) - 1, low) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "overlap", "soft", "expected"),
+    [
+        (5, 0, False, ["one t", "wo th", "ree f", "our"]),
+        (5, 2, False, ["one t", " two ", "o thr", "hree ", "e fou", "our"]),
+        (5, 0, True, ["one ", "two ", "three", " four"]),
+    ],
+)
+def test_windows_of_characters(size: int, overlap: int, soft: bool, expected: list[str]) -> None:
+    text = "one two three four"
+    found = spans.by_characters(text, (0, len(text)), size, overlap, soft=soft)
+    assert [text[start:end] for start, end in found] == expected
+
+
+@given(
+    st.lists(st.sampled_from(["a", " ", FAMILY, "e\u0301", "🇫🇷", "\r\n", ". "]), max_size=60).map("".join),
+    st.integers(4, 12),
+    st.integers(0, 3),
+    st.booleans(),
+)
+def test_windows_of_characters_cover_the_text_and_end(text: str, size: int, overlap: int, soft: bool) -> None:
+    found = list(spans.by_characters(text, (0, len(text)), size, overlap, soft=soft))
+    assert all(0 < end - start <= size for start, end in found)
+    reached = [0, *(end for _, end in found)]
+    assert reached == sorted(set(reached))
+    assert all(start <= before for (start, _), before in zip(found, reached, strict=False))
+    assert reached[-1] == len(text)

@@ -1,0 +1,187 @@
+import numpy as np
+import pytest
+import tiktoken
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiktoken_ext.openai_public import o200k_base, r50k_pat_str
+
+from ingestor.ports import NeedsHuman
+from ingestor.text import token_borders
+from ingestor.text import tokens as module
+from ingestor.text.token_borders import certain, pieces, torn
+from ingestor.text.tokens import Tokens, load
+
+TOKENS = Tokens()
+WORDS = st.sampled_from(
+    [
+        "the",
+        "Don't",
+        "we'll",
+        "12345",
+        "a1",
+        "²",
+        "…",
+        ".",
+        ",",
+        "//",
+        "漢字",
+        "é",
+        "e\u0301",
+        "😀",
+        "<|endoftext|>",
+        "--",
+    ]
+)
+GAPS = st.sampled_from(["", " ", "  ", "\n", "\n\n", " \n", "\r\n", "\t", "\u00a0", "\u3000", "\x1c", "\x85"])
+TEXTS = st.lists(st.tuples(WORDS, GAPS), max_size=40).map(
+    lambda parts: "".join(word + gap for word, gap in parts)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("", 0),
+        ("hello world", 2),
+        ("<|endoftext|>", 7),
+        ("漢字", 3),
+        ("😀", 2),
+        (" " * 79, 1),
+        ("antidisestablishmentarianism", 6),
+    ],
+)
+def test_counts_are_those_of_cl100k_base(text, count):
+    assert TOKENS.count(text) == count
+    assert TOKENS.counts([text, "x", text]) == [count, 1, count]
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"),
+    [
+        ("", []),
+        ("hello world", [0, 5]),
+        ("漢字", [0, 0, 1]),  # the first character is two tokens
+        ("a😀b", [0, 1, 1, 2]),
+        ("\ud800a", [0, 1]),
+    ],
+)
+def test_offsets_are_code_points_and_those_inside_a_character_are_its_start(text, offsets):
+    assert TOKENS.offsets(text).tolist() == offsets
+
+
+@given(st.text(st.characters(exclude_categories=())) | TEXTS)
+def test_every_token_has_an_offset_and_offsets_never_fall(text):
+    offsets = TOKENS.offsets(text)
+    assert len(offsets) == TOKENS.count(text)
+    assert (np.diff(offsets) >= 0).all()
+    assert offsets.tolist()[:1] == [0][: len(text)]
+    assert all(0 <= offset < len(text) for offset in offsets)
+
+
+@given(TEXTS, TEXTS)
+def test_offsets_agree_with_tiktokens_own(first, second):
+    encoding = load("cl100k_base")
+    text = first + second
+    assert TOKENS.offsets(text).tolist() == encoding.decode_with_offsets(encoding.encode_ordinary(text))[1]
+
+
+def variants():
+    """The three patterns that tiktoken's encodings use, over one vocabulary."""
+    base = load("cl100k_base")
+    patterns = {"cl100k": base._pat_str, "r50k": r50k_pat_str}
+    with pytest.MonkeyPatch.context() as patch:  # only its pattern is wanted, not its file from the network
+        patch.setitem(o200k_base.__globals__, "load_tiktoken_bpe", lambda *args, **kwargs: {})
+        patterns["o200k"] = o200k_base()["pat_str"]
+    return [
+        tiktoken.Encoding(name, pat_str=pattern, mergeable_ranks=base._mergeable_ranks, special_tokens={})
+        for name, pattern in patterns.items()
+    ]
+
+
+@pytest.mark.parametrize("encoding", variants(), ids=lambda encoding: encoding.name)
+@settings(max_examples=300)
+@given(text=TEXTS)
+def test_a_border_between_pieces_is_one_between_tokens(encoding, text):
+    whole = encoding.encode_ordinary(text)
+    for border in token_borders._BORDER.finditer(text):
+        at = border.start()
+        assert encoding.encode_ordinary(text[:at]) + encoding.encode_ordinary(text[at:]) == whole
+
+
+@settings(max_examples=300)
+@given(text=TEXTS, ends=st.tuples(st.integers(0, 80), st.integers(0, 80)))
+def test_between_certain_borders_a_part_has_the_tokens_of_the_whole(text, ends):
+    start, end = sorted(min(at, len(text)) for at in ends)
+    if middle := certain(text, (start, end)):
+        first, last = middle
+        assert start < first <= last <= end
+        alone = [start + at for at in TOKENS.offsets(text[start:end])]
+        inside = [at for at in TOKENS.offsets(text) if first <= at < last]
+        assert [at for at in alone if first <= at < last] == inside
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("one two three", (3, 7)),
+        ("one  two three", (8, 8)),
+        ("one", None),
+        (" one two ", (4, 4)),
+        (" one ", None),
+        ("a b" + "c" * 5000, None),  # more than a piece
+    ],
+)
+def test_certain_borders_are_spaces_between_words(text, expected):
+    assert certain(text, (0, len(text))) == expected
+    assert certain("", (0, 0)) is None
+
+
+def test_the_end_of_a_part_is_a_certain_border_where_one_word_ends_and_another_begins():
+    assert certain("one two three", (0, 7)) == (3, 7)
+
+
+def test_a_text_is_torn_where_a_piece_has_no_border():
+    assert not torn("word " * 5000)
+    assert torn("word " * 5000 + "x" * 5000)
+
+
+@given(TEXTS.map(lambda text: text * 40), st.integers(8, 200))
+def test_pieces_are_the_text_and_none_is_over_size(text, size):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(token_borders, "_PIECE", size)
+        cut = list(pieces(text))
+    assert "".join(cut) == text
+    assert max(map(len, cut)) <= size
+
+
+def test_prose_in_pieces_has_the_tokens_of_the_whole():
+    text = "The quick brown fox doesn't jump; 12,345 times.\nNext line: 漢字 and naïve.\n\n" * 400
+    assert len(list(pieces(text))) > 5
+    assert TOKENS.count(text) == len(load("cl100k_base").encode_ordinary(text))
+
+
+@pytest.mark.parametrize("unit", ["a", "^", " ", "\n", "漢", "😀", " \n"])
+def test_runs_without_a_border_are_encoded_in_bounded_pieces(unit):
+    text = unit * (200_000 // len(unit)) + "x"
+    assert all(len(piece) <= 4096 for piece in pieces(text))
+    assert len(TOKENS.offsets(text)) == TOKENS.count(text) > 0
+
+
+def test_a_desert_of_spaces_before_a_word_does_not_break_the_encoder():
+    assert TOKENS.count(" " * 1_200_000 + "x") > 1000
+
+
+def test_a_packaged_file_that_is_not_genuine_is_not_used(monkeypatch):
+    name, file, _ = module._PACKAGED["cl100k_base"]
+    assert module._packaged_name("cl100k_base") == name
+    monkeypatch.setitem(module._PACKAGED, "cl100k_base", (name, file, "0" * 64))
+    assert module._packaged_name("cl100k_base") is None
+
+
+def test_an_encoding_out_of_reach_says_what_to_do():
+    with pytest.raises(NeedsHuman, match="TIKTOKEN_CACHE_DIR"):
+        Tokens("no-such-encoding").count("x")
+
+
+def test_it_is_loaded_on_first_use_only():
+    assert "_loaded" not in vars(Tokens())
