@@ -1,7 +1,7 @@
 """Writes the tables of docs/config.md from the models that check a config: `python docs/config_tables.py`.
 
-A table stands between `<!-- table NAME -->` and `<!-- end -->`. tests/config/test_config_docs.py fails when one is
-out of date.
+A table stands between `<!-- table NAME -->` and `<!-- end -->`. tests/config/test_config_docs.py fails when
+one is out of date.
 """
 
 import json

@@ -18,9 +18,10 @@ from ingestor.app.renames import origin
 from ingestor.chroma.backend import Collections
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, SourceConfig
+from ingestor.core.backend import Model
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
 from ingestor.engine.loop import Engine
-from ingestor.engine.open_collections import Model, Shelf
+from ingestor.engine.open_collections import Shelf
 from ingestor.engine.vector_check import checked
 from ingestor.engine.workers import Embeddings, Pool
 from ingestor.llm.client import Answers, Asking

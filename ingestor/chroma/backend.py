@@ -24,7 +24,7 @@ from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.chroma.torn_check import LOCAL, crashes_chroma
 from ingestor.config.models import Chroma, Embedded, Remote, Supervised
-from ingestor.engine.open_collections import Model
+from ingestor.core.backend import Model
 from ingestor.model import CollectionName
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.state.rows import Edition

@@ -18,6 +18,7 @@ from ingestor.state import file_permissions
 from ingestor.state.lock import Lock, hold
 
 DATABASE = "chroma.sqlite3"
+_CHILDREN = ("chroma/child.py", "chroma_child.py")  # how we start a server, now and up to version 0.1
 LOCK = "ingestor.lock"
 ROOM = 50_000_000  # bytes that must be left on the disk for anything to be added
 
@@ -116,15 +117,15 @@ def _refuse_others(database: Path) -> None:
         ending = all(_is_leftover(processes.command(pid)) for pid in others)
         if not ending or time.monotonic() > until:
             raise NeedsHuman(
-                f"{database} is in use by {processes.describe(others[0])}: two writers would destroy it; stop "
-                "that process, or let it connect to ingestor's server with chromadb.HttpClient"
+                f"{database} is in use by {processes.describe(others[0])}: two writers would destroy it; "
+                "stop that process, or let it connect to ingestor's server with chromadb.HttpClient"
             )
         time.sleep(0.1)
 
 
 def _is_leftover(command: str) -> bool:
     """Whether it is the server of an ingestor that was killed, or has all but ended."""
-    return not command or "chroma_child.py" in command
+    return not command or any(name in command for name in _CHILDREN)
 
 
 def _segments(database: Path) -> set[str]:

@@ -22,7 +22,7 @@ from ingestor.chroma.folder import REMEDY, claim, damaged
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.state.lock import Lock
 
-_CHILD = Path(__file__).with_name("chroma_child.py")
+_CHILD = Path(__file__).with_name("child.py")
 _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
 _LAST_BREATH = 2.0  # seconds for a process that answers no more to end

@@ -18,9 +18,9 @@ from ingestor.chunkers.options import ChunkerOptions
 from ingestor.core.fingerprint import meaningful
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import Chunking, Document, Sums
-from ingestor.parsers.shared.detect import code_language
 from ingestor.ports import Chunker, Collective, Embed, NeedsHuman
 from ingestor.registry import Options, Plugin, UnknownKind, find
+from ingestor.text.content_type import code_language
 from ingestor.text.sections import headings
 from ingestor.text.tokens import Tokens
 

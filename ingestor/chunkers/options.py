@@ -1,13 +1,10 @@
 """Options that all chunkers share. The pipeline applies ``context`` and ``neighbours``, not the chunker."""
 
-from typing import Literal
-
 from pydantic import Field, model_validator
 
 from ingestor.registry import Options
+from ingestor.text.context import Context
 from ingestor.text.limits import SMALLEST
-
-Context = Literal["none", "title", "headings"]
 
 
 class ChunkerOptions(Options):

@@ -14,10 +14,10 @@ from pydantic import Field
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.recursive import fitting
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
-from ingestor.parsers.shared.detect import code_language
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.text.code_units import NoGrammar, Unit, groups, groups_by_layout, versions
+from ingestor.text.content_type import code_language
 from ingestor.text.limits import SMALLEST, Ruler, limit
 from ingestor.text.nested_units import INDENTED, groups_by_indentation
 from ingestor.text.packing import pack

@@ -6,9 +6,9 @@ makes an empty collection in its place. Such a one is removed if it is empty, an
 """
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
+from ingestor.core.backend import Registrar
 from ingestor.model import CollectionName
 from ingestor.ports import Transient
 from ingestor.state.rows import Edition
@@ -16,22 +16,6 @@ from ingestor.state.rows import Edition
 log = logging.getLogger("ingestor")
 
 ATTEMPTS = 5  # against clients that make the same impostor again and again
-
-
-class Registrar(Protocol):
-    """Who may rename collections."""
-
-    def names(self) -> Mapping[str, str]:
-        """Name by UUID of all collections, whoever's they are."""
-        ...
-
-    def rename(self, uuid: str, name: str) -> bool:
-        """False if something else bears that name."""
-        ...
-
-    def oust(self, name: str) -> str:
-        """Free a name that is not ours: what bears it is deleted if empty, else renamed. Returns which."""
-        ...
 
 
 def straighten(registrar: Registrar, editions: Sequence[Edition]) -> int:

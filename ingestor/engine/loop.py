@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from ingestor.core import decisions
 from ingestor.core.backoff import LONGEST, delay
 from ingestor.core.decisions import NEVER, Failure
+from ingestor.core.stopped import Stopped
 from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.open_collections import Shelf
-from ingestor.engine.outcomes import Outcome, Stopped, Work
+from ingestor.engine.outcomes import Outcome, Work
 from ingestor.engine.scanner import Scan, Scanner
 from ingestor.engine.writer import BATCH, Writer
 from ingestor.model import CollectionName, SourceName, Sums

@@ -8,11 +8,11 @@ of one embedder only, ever.
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
-from ingestor.engine.collection_names import Registrar, straighten
-from ingestor.model import CollectionName, Fingerprint, ReaderModel
+from ingestor.core.backend import Backend, Model
+from ingestor.engine.collection_names import straighten
+from ingestor.model import CollectionName
 from ingestor.pipeline.metadata import KEYS
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index, Transient
@@ -20,38 +20,6 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 
 log = logging.getLogger("ingestor")
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """What a collection must know of the embedder that fills it. ``reader``: what readers load."""
-
-    recipe: Fingerprint
-    reader: ReaderModel | None = None
-    dimensions: Callable[[], int] = lambda: 0
-
-
-class Backend(Registrar, Protocol):
-    """Where collections live; their names here are Chroma's."""
-
-    def open(self, name: CollectionName, model: Model) -> tuple[Index, str]:
-        """The collection, made if need be, and its UUID. NeedsHuman if it is someone else's."""
-        ...
-
-    def delete(self, name: CollectionName) -> None:
-        """With all that is in it; harmless if there is none."""
-        ...
-
-    def look(self, name: CollectionName) -> str | None:
-        """Why a search misses too many of its records, or None.
-
-        Raises Torn or Gone where what is in it can't be counted, read and searched.
-        """
-        ...
-
-    def trouble(self, name: CollectionName, error: Exception) -> None:
-        """Is told of requests that failed for now; may mend what it can, or call the collection torn."""
-        ...
 
 
 class Shelf:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.engine.outcomes import Outcome, Stopped
+from ingestor.core.stopped import Stopped
+from ingestor.engine.outcomes import Outcome
 from ingestor.engine.vector_check import checked
 from ingestor.model import Digest, Fingerprint, Vectors
 from ingestor.ports import Embedder, NeedsHuman, Stop, Transient

@@ -14,9 +14,9 @@ from typing import Literal, TypeVar
 
 from ingestor.core.backoff import delay
 from ingestor.core.decisions import NEVER
+from ingestor.core.stopped import Stopped
 from ingestor.engine import protocol
 from ingestor.engine.open_collections import Shelf
-from ingestor.engine.outcomes import Stopped
 from ingestor.model import CollectionName
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient

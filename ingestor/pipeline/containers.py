@@ -3,8 +3,8 @@
 An item ``a.zip`` is listed with its members ``a.zip/!/docs/b.md`` (called ``a.zip!/docs/b.md``), below its
 key, so that whatever lists ``a.zip`` again lists them too. A container is opened only when its version is
 not the one that was listed before: what is known of it is listed as it is known. It is opened with all that
-is packed in it, in a process of its own (sandbox/pool.py). A member's version is a digest of its content, so in
-a changed archive only changed members are due. A container that can't be opened keeps the members it had,
+is packed in it, in a process of its own (sandbox/pool.py). A member's version is a digest of its content, so
+in a changed archive only changed members are due. A container that can't be opened keeps the members it had,
 and says why: by a PartialScan where trying again may help, else as a quarantined document. The version of
 such a document names the limits that were in force: under others the container is opened again.
 """

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Literal
 
 from ingestor.model import Block, Chunk, Document, DocumentId, Item, Metadata, RecordId, Scalar
 from ingestor.text.outline import Outline, outline
@@ -72,22 +71,6 @@ def build(
     return described
 
 
-def contexts(
-    document: Document, chunks: Sequence[Chunk], context: Literal["none", "title", "headings"]
-) -> list[str]:
-    """What is embedded in front of each chunk's text; "" for nothing.
-
-    ``title``: the document's own title (not its file's name: a rename embeds nothing). ``headings``:
-    the title, and the headings above the chunk unless the first of them is the title.
-    """
-    title = document.title or ""
-    if context != "headings":
-        return [title if context == "title" else ""] * len(chunks)
-    lines = outline(document)
-    paths = (lines.sections[_section(lines, chunk)].path or "" for chunk in chunks)
-    return [path if _begins_with(path, title) else " > ".join(filter(None, (title, path))) for path in paths]
-
-
 def _of_document(document: Document, item: Item, document_id: DocumentId) -> dict[str, Scalar]:
     file = PurePosixPath(item.key)
     return {
@@ -108,7 +91,7 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
 
 def _places(lines: Outline, chunks: Sequence[Chunk]) -> list[dict[str, Scalar]]:
     """Where each chunk lies. What holds for its first visible character holds for the chunk."""
-    inside = [_section(lines, chunk) for chunk in chunks]
+    inside = [lines.section_of(chunk) for chunk in chunks]
     counts = Counter(inside)
     seen = Counter[int]()
     places = []
@@ -149,10 +132,6 @@ def _first(lines: Outline, chunk: Chunk, blocks: Iterable[Block]) -> Block | Non
     return next((block for block in blocks if block.end > visible), None)
 
 
-def _section(lines: Outline, chunk: Chunk) -> int:
-    return lines.section(lines.first_visible(chunk.start, chunk.end))
-
-
 def _relationships(document_id: DocumentId, ids: Sequence[RecordId], i: int) -> str:
     related: dict[str, str] = {_SOURCE: document_id}
     if i > 0:
@@ -160,10 +139,6 @@ def _relationships(document_id: DocumentId, ids: Sequence[RecordId], i: int) -> 
     if i + 1 < len(ids):
         related[_NEXT] = ids[i + 1]
     return json.dumps(related)
-
-
-def _begins_with(path: str, title: str) -> bool:
-    return path == title or path.startswith(f"{title} > ")
 
 
 def _day(modified: float | None) -> str | None:

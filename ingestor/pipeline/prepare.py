@@ -11,7 +11,6 @@ from itertools import compress
 
 import numpy as np
 
-from ingestor.chunkers.options import Context
 from ingestor.core import slots as core_slots
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
 from ingestor.model import (
@@ -37,6 +36,7 @@ from ingestor.ports import BadDocument, Chunker, Collective, Embed
 from ingestor.segmentation.pooling import mix
 from ingestor.state.rows import Entry, Intent, Receipt
 from ingestor.text import table_headers
+from ingestor.text.context import Context, contexts
 
 log = logging.getLogger("ingestor")
 
@@ -248,7 +248,7 @@ def _with_digests(
 
 def _embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
     """The chunks' texts, under what their place in the document says of them."""
-    prefixes, headers = metadata.contexts(document, chunks, context), table_headers.headers(document, chunks)
+    prefixes, headers = contexts(document, chunks, context), table_headers.headers(document, chunks)
     return [
         (f"{prefix}\n\n" if prefix else "") + (f"{header}\n" if header else "") + chunk.text
         for prefix, header, chunk in zip(prefixes, headers, chunks, strict=True)

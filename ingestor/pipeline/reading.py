@@ -9,22 +9,13 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from ingestor.core.document_json import Parsed
 from ingestor.core.fingerprint import combine, digest
 from ingestor.model import Blob, Digest, Document, Fingerprint, Item, SourceName
 from ingestor.parsers.shared import detect
 from ingestor.ports import BadDocument, Parser
 
 Fetch = Callable[[Item], Blob]
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A document, of what content, and by which parser and options it was read."""
-
-    content: Digest
-    parser: str
-    recipe: Fingerprint
-    document: Document
 
 
 class Memory(Protocol):

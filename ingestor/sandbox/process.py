@@ -20,20 +20,12 @@ from importlib.util import find_spec
 from threading import Event
 from typing import IO, Any
 
+from ingestor.core.document_json import pack
 from ingestor.core.error_text import describe
-from ingestor.engine.outcomes import Stopped
+from ingestor.core.stopped import Stopped
 from ingestor.ports import Transient
 from ingestor.sandbox.confinement import hide
-from ingestor.sandbox.wire import (
-    GREETING,
-    LARGEST,
-    OUT_OF_MEMORY,
-    PATIENCE,
-    Oversized,
-    pack,
-    receive,
-    send_watched,
-)
+from ingestor.sandbox.wire import GREETING, LARGEST, OUT_OF_MEMORY, PATIENCE, Oversized, receive, send_watched
 
 _START = 120.0  # seconds in which a process must have started
 _PASSED = {  # variables of ours that the child sees; by whole names, for others may hold secrets

@@ -1,17 +1,12 @@
-"""What crosses the pipe between the daemon and a process that parses: frames of bytes, documents as JSON.
+"""Frames of bytes that cross the pipe between the daemon and a process that parses.
 
 Never pickles: the answers come from a process that has read hostile bytes.
 """
 
-import json
 import socket
 import struct
 from collections.abc import Callable
-from dataclasses import fields
-from operator import attrgetter
 from typing import IO
-
-from ingestor.model import Block, Document
 
 OUT_OF_MEMORY = 77  # exit status of the process that parses
 PATIENCE = 4  # wall seconds for each CPU second: the machine has other work, too
@@ -24,7 +19,6 @@ DOCUMENT = 400 * 10**6
 BATCH = 2**18  # bytes of members, or of their descriptions, that are sent together
 CROWD = 1000  # members that are sent together
 _LENGTH = struct.Struct("!Q")
-_FIELDS = attrgetter(*(field.name for field in fields(Block)))
 
 
 class Oversized(Exception):
@@ -90,32 +84,3 @@ def _exactly(pipe: socket.socket, length: int, watch: Callable[[], None]) -> byt
             raise EOFError
         rest = rest[read:]
     return buffer
-
-
-def encode(document: Document) -> dict[str, object]:
-    """Only strings, numbers, lists and dicts."""
-    return {
-        "text": document.text,
-        "blocks": [_FIELDS(block) for block in document.blocks],
-        "content_type": document.content_type,
-        "title": document.title,
-        "language": document.language,
-        "extra": document.extra,
-    }
-
-
-def decode(encoded: dict[str, object]) -> Document:
-    """The document that ``encode`` was given, after its way through JSON."""
-    blocks, extra = encoded.pop("blocks"), encoded.pop("extra")
-    assert isinstance(blocks, list)
-    assert isinstance(extra, list)
-    return Document(
-        **encoded,  # type: ignore[arg-type]
-        blocks=tuple(Block(*block) for block in blocks),
-        extra=tuple((key, value) for key, value in extra),
-    )
-
-
-def pack(value: object) -> bytes:
-    """JSON; file names may hold bytes that are no text, which Python shows as lone surrogates."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -18,20 +18,11 @@ from json import loads
 from typing import Any
 
 from ingestor.archives.members import Broken, Found
+from ingestor.core.document_json import encode, pack
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Parser
 from ingestor.registry import find
-from ingestor.sandbox.wire import (
-    BATCH,
-    CROWD,
-    DOCUMENT,
-    OUT_OF_MEMORY,
-    PATIENCE,
-    encode,
-    pack,
-    send,
-    take,
-)
+from ingestor.sandbox.wire import BATCH, CROWD, DOCUMENT, OUT_OF_MEMORY, PATIENCE, send, take
 
 _DOCUMENTS = 200  # and this process has done its part: what libraries leak ends with it
 _TEXT = 100_000_000  # characters

@@ -5,7 +5,8 @@ Chroma technical report, 2024]: a segment of s <= L consecutive pieces earns 2 (
 pairs, less m for each pair), m being the mean of e_i . e_j over all pairs of the collection; the segmentation
 that earns most is taken. The report leaves open how to keep it up to date as documents come and go. Here:
 
- - *State.* A document contributes [N, sum of |e_i|^2, sum of e_i] in integers (see segmentation/fixed_point.py). They add
+ - *State.* A document contributes [N, sum of |e_i|^2, sum of e_i] in integers (segmentation/fixed_point.py).
+ They add
    up in any order, and subtract again, so the state is a function of the set of documents alone.
  - *Value.* m = (|S|^2 - Q) / (N (N - 1)), an exact rational, taken down to a multiple of 2^-36.
  - *Cuts.* Rewards are integers: with A = 2 (sum of products) and B = sum of s (s - 1), a segmentation earns

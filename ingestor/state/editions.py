@@ -1,7 +1,7 @@
 """The journal's table of editions: which collections of Chroma serve readers under one name, in turn.
 
-Roles change here first, each time in one transaction; Chroma's names follow (see engine/collection_names.py), so that a crash
-between the two is mended by looking at the roles.
+Roles change here first, each time in one transaction; Chroma's names follow (engine/collection_names.py), so
+that a crash between the two is mended by looking at the roles.
 """
 
 from collections.abc import Collection, Sequence

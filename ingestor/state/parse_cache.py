@@ -4,10 +4,9 @@ import json
 import zlib
 from collections.abc import Sequence
 
+from ingestor.core.document_json import Parsed, decode, encode, pack
 from ingestor.core.fingerprint import combine
 from ingestor.model import Digest, Fingerprint, SourceName
-from ingestor.pipeline.reading import Parsed
-from ingestor.sandbox.wire import decode, encode, pack
 from ingestor.state.cache import VectorCache
 
 LARGEST = 64 * 2**20  # bytes, packed, of a document that is kept

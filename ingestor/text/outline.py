@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ingestor.model import Block, Document
+from ingestor.model import Block, Chunk, Document
 
 _LINE_END = re.compile(r"\r\n?|\n")
 _VISIBLE = re.compile(r"\S")
@@ -62,6 +62,10 @@ class Outline:
         """The first character of the span that is not whitespace; ``start`` if there is none."""
         found = _VISIBLE.search(self.text, start, end)
         return found.start() if found else start
+
+    def section_of(self, chunk: Chunk) -> int:
+        """The section of the chunk's first visible character."""
+        return self.section(self.first_visible(chunk.start, chunk.end))
 
 
 def outline(document: Document) -> Outline:

@@ -10,12 +10,12 @@ from ingestor.app.renames import Place, find_renames, in_choices, origin
 from ingestor.config.models import Choice, SourceConfig
 from ingestor.connectors.folder.connector import PLUGIN as FOLDER
 from ingestor.core.decisions import Changes
+from ingestor.core.document_json import Parsed
 from ingestor.engine.loop import _Begun
 from ingestor.engine.outcomes import Outcome
 from ingestor.engine.protocol import valid
 from ingestor.model import CollectionName, Digest, Document, Fingerprint, Item, SourceName
 from ingestor.pipeline.prepare import Prepared
-from ingestor.pipeline.reading import Parsed
 from ingestor.ports import BadDocument
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import packed, unpacked

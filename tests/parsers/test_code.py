@@ -4,8 +4,9 @@ from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.code import PLUGIN
-from ingestor.parsers.shared.detect import code_language, content_type, parser_kind
+from ingestor.parsers.shared.detect import content_type, parser_kind
 from ingestor.registry import Options
+from ingestor.text.content_type import code_language
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(Options())

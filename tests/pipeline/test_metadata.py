@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from ingestor.model import Blob, Block, Chunk, Document, DocumentId, Item, Metadata, RecordId, Scalar
 from ingestor.parsers.markup.markdown import PLUGIN
-from ingestor.pipeline.metadata import KEYS, build, contexts
+from ingestor.pipeline.metadata import KEYS, build
 from ingestor.registry import Options
+from ingestor.text.context import contexts
 
 SOURCE = """\
 ---

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from ingestor.app.wiring import Parts
 from ingestor.config.file import load
+from ingestor.core.document_json import Parsed
 from ingestor.model import Blob, Block, Digest, Document, Fingerprint, Item, SourceName
-from ingestor.pipeline.reading import Parsed, Reader
+from ingestor.pipeline.reading import Reader
 from ingestor.ports import BadDocument
 from ingestor.state.cache import VectorCache
 from ingestor.state.parse_cache import Parses

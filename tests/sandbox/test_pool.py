@@ -17,14 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.engine.outcomes import Stopped
+from ingestor.core.document_json import decode, encode, pack
+from ingestor.core.stopped import Stopped
 from ingestor.model import Blob, Block, Document
 from ingestor.ports import BadDocument, Transient
 from ingestor.registry import Options, find, kinds
 from ingestor.sandbox import process as sandbox_process
 from ingestor.sandbox.pool import Defect, Isolated, Isolation
 from ingestor.sandbox.process import Limits
-from ingestor.sandbox.wire import decode, encode, pack
 from tests.bad_parser import installed
 from tests.e2e.project import wait
 from tests.parsers.files import docx, epub, odf, paragraph, pdf, pptx, shape, xlsx

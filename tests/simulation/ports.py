@@ -14,12 +14,12 @@ from random import Random
 
 import numpy as np
 
+from ingestor.core.backend import Model
+from ingestor.core.document_json import Parsed
 from ingestor.core.fingerprint import text_digest
-from ingestor.engine.open_collections import Model
 from ingestor.engine.outcomes import Outcome
 from ingestor.model import Blob, Chunk, Chunking, Document, Hit, Item, Record, Sums, Vectors
 from ingestor.parsers.text import PLUGIN as TEXT
-from ingestor.pipeline.reading import Parsed
 from ingestor.ports import BadDocument, Embed, Index, PartialScan, Stale, Torn, Transient
 from ingestor.state.journal import Journal
 from tests.memory_index import MemoryIndex

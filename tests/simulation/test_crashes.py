@@ -165,7 +165,9 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
         Journal, "doubt", lambda self, name, rows=None: None, {EXACT, CLEAN},
     ),
     "statistics that moved disturb nobody": (Journal, "drifted", lambda self, *args: [], {EXACT}),
-    "a stale preparation is written": (protocol, "valid", lambda *args: True, {EXACT, LISTED, SUPERSET, ALIVE}),
+    "a stale preparation is written": (
+        protocol, "valid", lambda *args: True, {EXACT, LISTED, SUPERSET, ALIVE},
+    ),
     "two documents adopt one row": (protocol, "compatible", _adopt_twice, {LISTED}),
     "an unknown error withdraws a document": (decisions, "after_failure", _give_up, {READABLE}),
     "another disk is believed": (decisions, "sudden_loss", lambda *args: None, {THERE}),

@@ -14,9 +14,10 @@ import numpy as np
 
 from ingestor.app.wiring import led
 from ingestor.config.models import Rechunk
+from ingestor.core.backend import Model
 from ingestor.core.backoff import LONGEST
 from ingestor.engine.loop import Engine
-from ingestor.engine.open_collections import Model, Shelf
+from ingestor.engine.open_collections import Shelf
 from ingestor.model import Fingerprint, SourceName, Vectors
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools

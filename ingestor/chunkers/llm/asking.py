@@ -1,9 +1,9 @@
 """What the strategies share that ask a language model: options, and how an answer is got that can be used.
 
 A question holds the text it is about and nothing else of the document, and the model's answer is kept (see
-pipeline/answers.py): what is unchanged is not asked about again, and a document that was interrupted goes on where
-it was. An answer that can't be used is asked for again, with what is wrong with it; it, too, is kept, so
-that the same document is chunked the same way whatever the model said.
+pipeline/answers.py): what is unchanged is not asked about again, and a document that was interrupted goes on
+where it was. An answer that can't be used is asked for again, with what is wrong with it; it, too, is kept,
+so that the same document is chunked the same way whatever the model said.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 Each passage is rewritten as a list of statements [propositions: Chen et al., *Dense X Retrieval*, 2023];
 then each of these is put into a chunk there is, or a new one, by the chunks' titles and summaries [agentic
-chunking: Kamradt, 2024]. Chunks gather statements of one stretch of the text only (see text/anchors.py), so that
+chunking: Kamradt, 2024]. Chunks gather statements of one stretch of the text only (text/anchors.py), so that
 an edit asks again about its own passage and that stretch at most.
 
 A chunk's text is the model's, and what is searched; its spans are the passages it comes from, whose text it

@@ -1,4 +1,4 @@
-"""Chunks of least scatter inside, with ``target`` tokens on average (see ingestor/segmentation/changepoint.py).
+"""Chunks of least scatter inside, with ``target`` tokens on average (segmentation/changepoint.py).
 
 The text is cut into pieces of at most 50 tokens (fewer for small targets), and these are put together into
 chunks of at most 2.5 times the target. ``penalty: auto`` finds the price of a chunk at which the mean chunk

@@ -1,4 +1,4 @@
-"""Chunks whose pieces are more alike than pieces of the collection are on average (see ingestor/segmentation/cluster.py).
+"""Chunks whose pieces are more alike than pieces of the collection are on average (segmentation/cluster.py).
 
 The text is cut into pieces of at most ``min_tokens``, these are embedded, and of all ways to put up to
 max_tokens / min_tokens neighbours together the best one is taken. [ClusterSemanticChunker: Smith & Troynikov,

@@ -7,7 +7,8 @@ anywhere can move sentences between all chunks. Chunks have several spans; those
 Deterministic: the first centre is the sentence farthest from the mean, every further one the sentence
 farthest from its nearest centre; ties go to the earlier sentence. Lloyd's iteration [Lloyd 1982]. The sums
 are floats, whose last bits depend on the processor and its BLAS: on another machine a sentence between two
-centres may fall to the other one. Strategies that cut between sentences use integers (see segmentation/fixed_point.py).
+centres may fall to the other one. Strategies that cut between sentences use integers
+(segmentation/fixed_point.py).
 """
 
 from collections.abc import Iterator, Sequence

@@ -19,11 +19,11 @@ from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.model import Chunking, Document
-from ingestor.pipeline.metadata import contexts
 from ingestor.ports import Embed
 from ingestor.segmentation.cluster import Segment
 from ingestor.segmentation.fixed_point import Fixed, Integers, blocks, fixed, squares, unit
 from ingestor.segmentation.pooling import mix, pooled, weighted_sums
+from ingestor.text.context import contexts
 from ingestor.text.spans import Span, chunks
 from ingestor.text.tokens import Tokens
 

@@ -48,18 +48,6 @@ PARSERS = {
     **dict.fromkeys((f"{_ODF}.{kind}{of}" for kind in _ODF_KINDS for of in ("", "-template")), "odf"),
 }
 
-# Text under another name than text/... (besides ...+json and ...+xml).
-TEXTUAL = {
-    *("application/json", "application/jsonl", "application/yaml", "application/toml", "application/xml"),
-    *("application/sql", "application/javascript", "application/x-sh", "message/rfc822"),
-}
-# Text that people write in sentences; all other text is code, configuration or data.
-PROSE = {
-    *("text/plain", "text/markdown", "text/html", "text/x-log", "text/x-diff", "text/x-rst", "text/x-tex"),
-    *("text/asciidoc", "text/org", "text/vtt", "text/x-subrip", "text/csv", "text/tab-separated-values"),
-    *("message/rfc822", "application/xhtml+xml", "application/x-ipynb+json", "text/prs.fallenstein.rst"),
-}
-
 EXTENSIONS = {
     suffix: content_type
     for content_type, suffixes in {

@@ -18,16 +18,15 @@ from ingestor.parsers.shared.content_types import (
     LOOKS,
     MEMBERS,
     PARSERS,
-    PROSE,
     READ_BY_NAME,
     SIGNATURES,
-    TEXTUAL,
     UNKNOWN,
     WEAK_SIGNATURES,
     ZIPPED,
 )
 from ingestor.parsers.shared.decode import utf16_without_mark
 from ingestor.ports import BadDocument, Unsupported
+from ingestor.text.content_type import PROSE, TEXTUAL, is_text
 
 _HEAD = 8192  # bytes that are searched for NUL
 _TAIL = 1_000_000  # bytes in which a zip's directory names its members
@@ -104,20 +103,6 @@ def parser_kind(content_type: str) -> str:
         f"looks like {_look(content_type)} ({content_type}), which no installed parser reads;"
         " exclude it, or convert it to text, Markdown or HTML"
     )
-
-
-def is_text(content_type: str) -> bool:
-    if content_type in TEXTUAL or content_type.startswith("text/"):
-        return True
-    return content_type.startswith("application/") and content_type.endswith(("+json", "+xml"))
-
-
-def code_language(content_type: str) -> str | None:
-    """``text/x-python`` -> ``python``, ``application/json`` -> ``json``; None for prose."""
-    if content_type in PROSE or not is_text(content_type):
-        return None
-    subtype = content_type.partition("/")[2].removeprefix("x-")
-    return subtype if subtype == "c++" else subtype.rpartition("+")[2]
 
 
 def _signed(head: bytes, signatures: tuple[tuple[int, bytes, str], ...]) -> str | None:

@@ -1,4 +1,4 @@
-"""Pages that are pictures. These run where rapidocr is installed (tests/parsers/pdf/test_ocr_extra.py makes that so)."""
+"""Pages that are pictures. These run where rapidocr is installed; test_ocr_extra.py installs it."""
 
 import io
 from collections.abc import Callable, Iterator

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob
-from ingestor.parsers.shared.detect import code_language, content_type, is_text, parser_kind
+from ingestor.parsers.shared.detect import content_type, parser_kind
 from ingestor.ports import BadDocument
+from ingestor.text.content_type import code_language, is_text
 
 
 def zipped(*names: str) -> bytes:

@@ -1,0 +1,48 @@
+"""Parsed documents as JSON: for the pipe to the processes that parse, and for the cache. Pure."""
+
+import json
+from dataclasses import dataclass, fields
+from operator import attrgetter
+
+from ingestor.model import Block, Digest, Document, Fingerprint
+
+_FIELDS = attrgetter(*(field.name for field in fields(Block)))
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A document, of what content, and by which parser and options it was read."""
+
+    content: Digest
+    parser: str
+    recipe: Fingerprint
+    document: Document
+
+
+def encode(document: Document) -> dict[str, object]:
+    """Only strings, numbers, lists and dicts."""
+    return {
+        "text": document.text,
+        "blocks": [_FIELDS(block) for block in document.blocks],
+        "content_type": document.content_type,
+        "title": document.title,
+        "language": document.language,
+        "extra": document.extra,
+    }
+
+
+def decode(encoded: dict[str, object]) -> Document:
+    """The document that ``encode`` was given, after its way through JSON."""
+    blocks, extra = encoded.pop("blocks"), encoded.pop("extra")
+    assert isinstance(blocks, list)
+    assert isinstance(extra, list)
+    return Document(
+        **encoded,  # type: ignore[arg-type]
+        blocks=tuple(Block(*block) for block in blocks),
+        extra=tuple((key, value) for key, value in extra),
+    )
+
+
+def pack(value: object) -> bytes:
+    """JSON; file names may hold bytes that are no text, which Python shows as lone surrogates."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

@@ -1,0 +1,27 @@
+"""What is embedded in front of a chunk's text: the document's title, and the headings above it. Pure."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from ingestor.model import Chunk, Document
+from ingestor.text.outline import outline
+
+Context = Literal["none", "title", "headings"]
+
+
+def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
+    """What is embedded in front of each chunk's text; "" for nothing.
+
+    ``title``: the document's own title (not its file's name: a rename embeds nothing). ``headings``:
+    the title, and the headings above the chunk unless the first of them is the title.
+    """
+    title = document.title or ""
+    if context != "headings":
+        return [title if context == "title" else ""] * len(chunks)
+    lines = outline(document)
+    paths = (lines.sections[lines.section_of(chunk)].path or "" for chunk in chunks)
+    return [path if _begins_with(path, title) else " > ".join(filter(None, (title, path))) for path in paths]
+
+
+def _begins_with(path: str, title: str) -> bool:
+    return path == title or path.startswith(f"{title} > ")
