@@ -45,6 +45,7 @@ class Blob:
     data: bytes
     name: str  # file name, for the extension
     content_type: str | None = None  # as the source declares it, if it does
+    told: str | None = None  # content type that the config sets for its name; for text, above all else
 
 
 @dataclass(frozen=True, slots=True)
