@@ -7,10 +7,11 @@ from itertools import count
 
 import numpy as np
 import pytest
+from chromadb.errors import ChromaError
 
 from ingestor.indexes import chroma
 from ingestor.indexes.chroma import ChromaIndex, probe
-from ingestor.indexes.chroma_client import Unanswered, connect, embedded
+from ingestor.indexes.chroma_client import Unanswered, connect, embedded, translated
 from ingestor.indexes.chroma_collections import delete_collection, find_collection, open_collection
 from ingestor.model import ReaderModel, Record
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
@@ -358,3 +359,12 @@ def _tear(path, damage):
     else:
         for file in segment.iterdir():
             file.unlink()
+
+
+def test_a_server_too_old_for_lists_is_told() -> None:
+    """As Chroma 1.4.1 answers."""
+    said = (
+        "metadatas[0].headings: data did not match any variant of untagged enum UpdateMetadataValue at line 1"
+    )
+    with pytest.raises(NeedsHuman, match=r"older than 1\.5 .*: upgrade it"), translated():
+        raise ChromaError(f"Failed to deserialize the JSON body into the target type: {said}")
