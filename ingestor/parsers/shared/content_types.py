@@ -48,6 +48,24 @@ PARSERS = {
     **dict.fromkeys((f"{_ODF}.{kind}{of}" for kind in _ODF_KINDS for of in ("", "-template")), "odf"),
 }
 
+# Parsers of text -> the content type that stands for each where a config names it.
+TEXT_KINDS = {
+    "text": "text/plain",
+    "markdown": "text/markdown",
+    "html": "text/html",
+    "rst": "text/x-rst",
+    "asciidoc": "text/asciidoc",
+    "org": "text/org",
+    "latex": "text/x-tex",
+    "json": "application/json",
+    "xml": "application/xml",
+    "yaml": "application/yaml",
+    "toml": "application/toml",
+    "csv": "text/csv",
+    "notebook": "application/x-ipynb+json",
+    "subtitles": "text/vtt",
+}
+
 # Text under another name than text/... (besides ...+json and ...+xml).
 TEXTUAL = {
     *("application/json", "application/jsonl", "application/yaml", "application/toml", "application/xml"),
@@ -216,3 +234,9 @@ LOOKS = {
     "application/vnd.sqlite3": "an SQLite database",
     UNKNOWN: "binary data of no known format",
 }
+
+
+def is_text(content_type: str) -> bool:
+    if content_type in TEXTUAL or content_type.startswith("text/"):
+        return True
+    return content_type.startswith("application/") and content_type.endswith(("+json", "+xml"))
