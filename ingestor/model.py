@@ -19,7 +19,8 @@ Fingerprint = NewType("Fingerprint", str)  # hex; of a recipe or a part of one
 Digest = NewType("Digest", str)  # hex; of content
 
 Scalar = str | int | float | bool | None
-Metadata = Mapping[str, Scalar]
+Value = Scalar | list[str]  # a list is never empty: Chroma refuses empty ones
+Metadata = Mapping[str, Value]
 Vector = npt.NDArray[np.float32]  # shape (dimensions,)
 Vectors = npt.NDArray[np.float32]  # shape (n, dimensions)
 Sums = npt.NDArray[np.int64]  # shape (k,): additive integer state of a collection statistic
@@ -44,13 +45,15 @@ class Blob:
     data: bytes
     name: str  # file name, for the extension
     content_type: str | None = None  # as the source declares it, if it does
+    told: str | None = None  # content type that the config sets for its name; for text, above all else
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """A stretch of a document with one role. Blocks are ordered and do not overlap.
 
-    ``kind``: heading, paragraph, list, table, code, quote, front_matter, html, rule, ...
+    ``kind``: heading, paragraph, list, table, code, quote, front_matter, html, rule, ... A ``label`` (an
+    anchor, a directive that names what follows) and a ``comment`` belong to the block after them.
     """
 
     kind: str

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ingestor.chroma.limits import check_patches, check_records
-from ingestor.model import Hit, Metadata, Record, RecordId, Scalar, Vectors
+from ingestor.model import Hit, Metadata, Record, RecordId, Scalar, Value, Vectors
 
 _EMPTY = np.empty(0, dtype=np.float32)
 
@@ -66,7 +66,7 @@ class MemoryIndex:
 
 
 def matches(where: Mapping[str, Any] | None, metadata: Metadata) -> bool:
-    """Chroma's metadata filters: comparisons, ``$in``, ``$nin``, ``$and`` and ``$or``."""
+    """Chroma's metadata filters: comparisons, ``$in``, ``$nin``, ``$contains``, ``$and`` and ``$or``."""
     return all(_matches(key, wanted, metadata) for key, wanted in (where or {}).items())
 
 
@@ -79,23 +79,23 @@ def _matches(key: str, wanted: Any, metadata: Metadata) -> bool:
     return _OPERATORS[operator](metadata.get(key), operand)
 
 
-def _same(value: Scalar, other: Scalar) -> bool:
+def _same(value: Value, other: Value) -> bool:
     """True is not 1, and "1" is not either; 1 and 1.0 are the same."""
     return isinstance(value, bool) == isinstance(other, bool) and value == other
 
 
-def _among(value: Scalar, others: Sequence[Scalar]) -> bool:
+def _among(value: Value, others: Sequence[Scalar]) -> bool:
     return any(_same(value, other) for other in others)
 
 
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Scalar, Any], bool]:
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Value, Any], bool]:
     """Only numbers have an order; a key that is absent fails every comparison."""
     return lambda value, bound: (
         isinstance(value, int | float) and not isinstance(value, bool) and compare(value, bound)
     )
 
 
-_OPERATORS: dict[str, Callable[[Scalar, Any], bool]] = {
+_OPERATORS: dict[str, Callable[[Value, Any], bool]] = {
     "$eq": _same,
     "$ne": lambda value, other: not _same(value, other),
     "$gt": _ordered(gt),
@@ -104,4 +104,5 @@ _OPERATORS: dict[str, Callable[[Scalar, Any], bool]] = {
     "$lte": _ordered(le),
     "$in": _among,
     "$nin": lambda value, others: not _among(value, others),
+    "$contains": lambda value, one: isinstance(value, list) and one in value,
 }

@@ -163,6 +163,7 @@ class Parts:
             {kind: plugin_fingerprint(choice.plugin, choice.options) for kind, choice in parsers.items()},
             memory,
             costly={kind for kind, choice in parsers.items() if not near or isolated(choice)},
+            types=source.types,
             origin=origin(source),
         )
 

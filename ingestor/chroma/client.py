@@ -24,6 +24,9 @@ _TORN = ("hnsw segment", "Error finding id", "Error getting embedding")
 # Seen on a full disk; they heal with space.
 _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error purging logs")
 
+# What Chroma 1.4 says to a list in metadata; 1.5.0 takes it.
+_NO_LISTS = "untagged enum UpdateMetadataValue"
+
 _CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
 
 
@@ -173,12 +176,8 @@ def _meaning(error: Exception) -> Exception | None:
         return Unanswered("Chroma does not answer in time")
     if isinstance(error, httpx.TransportError):
         return Unreachable(f"Chroma can't be reached{_where(error)}: {error}")
-    if damaged(text):
-        return NeedsHuman(f"{text}; {REMEDY}")
-    if any(symptom in text for symptom in _FULL):
-        return Full(f"{text}; see that there is space where Chroma keeps its data")
-    if any(symptom in text for symptom in _TORN):
-        return Torn(text)
+    if (told := _meaning_of_text(text)) is not None:
+        return told
     if isinstance(error, NotFoundError):
         return Gone(text)
     cause = error.__context__
@@ -188,6 +187,18 @@ def _meaning(error: Exception) -> Exception | None:
         return _meaning_of_status(cause.response.status_code, f"{text} ({cause})")
     if isinstance(error, JSONDecodeError):
         return NeedsHuman("what answers at Chroma's address is not Chroma: check host, port and ssl")
+    return None
+
+
+def _meaning_of_text(text: str) -> Exception | None:
+    if damaged(text):
+        return NeedsHuman(f"{text}; {REMEDY}")
+    if _NO_LISTS in text:
+        return NeedsHuman("the Chroma server is older than 1.5 and takes no lists in metadata: upgrade it")
+    if any(symptom in text for symptom in _FULL):
+        return Full(f"{text}; see that there is space where Chroma keeps its data")
+    if any(symptom in text for symptom in _TORN):
+        return Torn(text)
     return None
 
 

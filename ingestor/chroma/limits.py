@@ -39,6 +39,8 @@ def _check_metadata(name: RecordId, metadata: Metadata) -> None:
     for key, value in metadata.items():
         if isinstance(value, str):
             _check_text(name, value)
+        elif isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+            _check_text(name, *value)
         elif value is not None and not _storable(value):
             raise ValueError(f"record {name!r}: {key} = {value!r} can't be stored")
 

@@ -15,12 +15,12 @@ from typing import Any, Literal, Self, get_args
 from pydantic import Field, ValidationError, model_serializer, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions
+from ingestor.core.content_types import code_language
 from ingestor.core.fingerprint import meaningful
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Chunker, Collective, Embed, NeedsHuman
 from ingestor.registry import Options, Plugin, UnknownKind, find
-from ingestor.text.content_type import code_language
 from ingestor.text.sections import headings
 from ingestor.text.tokens import Tokens
 

@@ -2,8 +2,9 @@
 
 A section's blocks are packed up to ``max_tokens``, never across a heading; a section without a body joins
 the next. In code small neighbours are packed, and a class that is too large is opened. A unit over the
-limit is split by ``recursive`` inside it, which cuts a table between rows. Where a language has no grammar,
-blank lines and indentation stand in, and the chunks say so (``fallback``).
+limit is split by ``recursive`` inside it, which cuts a table between rows. A sentence that ends its line with
+a colon stays with what it announces, or with the beginning of that. Where a language has no grammar, blank
+lines and indentation stand in, and the chunks say so (``fallback``).
 """
 
 from bisect import bisect_left
@@ -11,13 +12,14 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
+from ingestor.chunkers.introductions import introduced
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.recursive import fitting
+from ingestor.core.content_types import code_language
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.text.code_units import NoGrammar, Unit, groups, groups_by_layout, versions
-from ingestor.text.content_type import code_language
 from ingestor.text.limits import SMALLEST, Ruler, limit
 from ingestor.text.nested_units import INDENTED, groups_by_indentation
 from ingestor.text.packing import pack
@@ -80,7 +82,8 @@ class Structure:
     def _packed(self, text: str, units: Sequence[Span]) -> Iterator[Span]:
         """Units that may share a chunk, each split where it is too large for one."""
         most = self._options.max_tokens
-        return pack(text, fitting(text, units, self._tokens, most), self._tokens, most)
+        parts = introduced(text, fitting(text, units, self._tokens, most), self._tokens, most)
+        return pack(text, parts, self._tokens, most)
 
     def _limited(self, text: str, spans: Sequence[Span]) -> list[Span]:
         return limit(text, spans, self._tokens, self._options.min_tokens, self._options.max_tokens)
@@ -99,4 +102,4 @@ class _Symbols:
         return (("symbol", ", ".join(names)),) if names else ()
 
 
-PLUGIN = Plugin(kind="structure", version=f"3, {versions()}", options=StructureOptions, build=Structure)
+PLUGIN = Plugin(kind="structure", version=f"4, {versions()}", options=StructureOptions, build=Structure)

@@ -47,7 +47,7 @@ def chunk(
     loaded = _config(config)
     where = setting(file, loaded)
     choices = [_main(where, strategy, option), *_compared(compare)]
-    document = read(file, where.parsing, loaded)
+    document = read(file, where.parsing, loaded, where.types)
     with answers(loaded) as asked:
         cuts = list(_cuts(file, document, choices, Reading(where.embedding, asked), look=html is not None))
     if html is not None:

@@ -19,10 +19,12 @@ from ingestor.config.models import (
     SourceConfig,
     SourceSettings,
     Supervised,
+    TextTypes,
 )
 from ingestor.config.options import Check, Mapped
 from ingestor.config.yaml_tree import Tree, Where
 from ingestor.model import CollectionName, SourceName
+from ingestor.registry import Options
 
 _STATE_FILES = ("journal.sqlite3", "cache.sqlite3", "lock", "live.json", "chroma.log")
 _CHROMA_FILES = ("chroma.sqlite3", "ingestor.lock", "00000000-0000-4000-8000-000000000000/data_level0.bin")
@@ -42,6 +44,10 @@ class Listening(Protocol):
     """Options of a connector that opens a port."""
 
     def listens(self) -> tuple[str, int]: ...
+
+
+class _Types(Options):
+    types: TextTypes
 
 
 def check(tree: Tree, folder: Path) -> Config | tuple[Problem, ...]:
@@ -126,6 +132,7 @@ def _source(
         connector = found.choice("connectors", data, at, "kind", own=common)
     chosen = _chunking(found, _section(data, "chunking"), (*at, "chunking"), chunking, base)
     parsing = _parsing(found, _section(data, "parsing"), (*at, "parsing"))
+    types = _types(found, _section(data, "parsing"), (*at, "parsing"))
     if not (settings and connector and chosen and defaults):
         return None
     return SourceConfig(
@@ -137,6 +144,7 @@ def _source(
         scan_every=defaults.scan_every if settings.scan_every is None else settings.scan_every,
         max_loss=defaults.max_loss if settings.max_loss is None else settings.max_loss,
         archives=settings.archives,
+        types=(*types, *defaults.parsing.types.items()),
     )
 
 
@@ -152,10 +160,17 @@ def _chunking(found: Check, own: Mapped, at: Where, chunking: Choice | None, bas
 def _parsing(found: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
     choices = []
     for kind, options in data.items():
+        if kind == "types":
+            continue
         plugin = found.plugin("parsers", kind, (*at, kind))
         if plugin and isinstance(options, dict):
             choices.append(found.options(plugin, options, (*at, kind)))
     return tuple(choice for choice in choices if choice)
+
+
+def _types(found: Check, data: Mapped, at: Where) -> tuple[tuple[str, str], ...]:
+    own = found.model(_Types, {"types": data["types"]}, at) if "types" in data else None
+    return tuple(own.types.items()) if own else ()
 
 
 def _names(found: Check, data: Mapped) -> None:

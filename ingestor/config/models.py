@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, SecretStr, model_validator
 
+from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, Plugin
 from ingestor.units import Duration, Size
@@ -127,9 +128,26 @@ class Cache(Options):
     )
 
 
-class Parsing(Options):
-    """Limits of the processes in which binary formats are read: what exceeds them is quarantined."""
+def _text_type(name: str) -> str:
+    known = name in PARSERS or name in EXTENSIONS.values()
+    if name not in TEXT_KINDS and not (known and is_text(name)):
+        kinds = ", ".join(sorted(TEXT_KINDS))
+        raise ValueError(f"must be a parser of text ({kinds}) or a type as text/x-python, not {name!r}")
+    return TEXT_KINDS.get(name, name)
 
+
+TextTypes = dict[Annotated[str, Field(min_length=1)], Annotated[str, AfterValidator(_text_type)]]
+
+
+class Parsing(Options):
+    """How formats are told, and limits of the processes that read binary ones: more is quarantined."""
+
+    types: TextTypes = Field(
+        default={},
+        description="pattern of file names (with a slash in it: of whole paths) to the parser that reads "
+        "them, as in `{'*.txt': rst}`, or to a content type such as `text/x-python`; the first that fits "
+        "decides. Not for binary formats",
+    )
     memory: Annotated[Size, AfterValidator(_enough_memory)] = Field(
         default=2 * 10**9, description="most that a process may take; 256MB or more"
     )
@@ -234,7 +252,8 @@ class SourceSettings(Options):
         "only the options given here change",
     )
     parsing: dict[str, dict[str, Any]] = Field(
-        default={}, description="parser kind to the options of that parser"
+        default={},
+        description="parser kind to the options of that parser; and `types`, which go before the top level's",
     )
     archives: bool = Field(
         default=False,
@@ -265,6 +284,7 @@ class SourceConfig:
     scan_every: float  # seconds
     max_loss: float  # share of the source's documents, 0 to 1
     archives: bool = False
+    types: tuple[tuple[str, str], ...] = ()  # file name patterns and content types, the top level's last
 
 
 @dataclass(frozen=True, slots=True)

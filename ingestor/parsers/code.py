@@ -8,13 +8,13 @@ The document's text is the source.
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from ingestor.core.content_types import code_language
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
 from ingestor.parsers.text import trimmed
 from ingestor.registry import Options, Plugin
 from ingestor.text.code_units import Unit, groups, versions
-from ingestor.text.content_type import code_language
 
 _SMALL = 800  # characters of a unit that is not opened, and of statements that are a block together
 

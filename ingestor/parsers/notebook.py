@@ -134,4 +134,4 @@ def _list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else []
 
 
-PLUGIN = Plugin(kind="notebook", version=2, options=NotebookOptions, build=NotebookParser)
+PLUGIN = Plugin(kind="notebook", version=3, options=NotebookOptions, build=NotebookParser)

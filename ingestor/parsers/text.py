@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
+from ingestor.core.content_types import code_language
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.detect import content_type
 from ingestor.registry import Options, Plugin
-from ingestor.text.content_type import code_language
 
 # A line end and at least one line of nothing but whitespace after it. Possessive, so linear: else "\r\n"
 # could also be read as two line ends.

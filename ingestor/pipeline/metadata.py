@@ -1,8 +1,10 @@
 """What a record says of itself beside its text: flat, always the same keys, None where there is nothing.
 
-Chroma takes strings, numbers and booleans only; no lists, no nesting, no NaN, no lone surrogates. Some
-keys are there for others' readers: ``relationships`` and ``node_info`` are JSON strings from which
-LlamaIndex's Chroma store rebuilds nodes (llama_index.core.vector_stores.utils.legacy_metadata_dict_to_node).
+Chroma takes strings, numbers, booleans and lists of strings that are not empty; no nesting, no NaN, no lone
+surrogates. A chunk's section is the one that holds most of its characters; ``headings`` lists the titles of
+all sections that it touches. Some keys are there for others' readers: ``relationships`` and ``node_info`` are
+JSON strings from which LlamaIndex's Chroma store rebuilds nodes
+(llama_index.core.vector_stores.utils.legacy_metadata_dict_to_node).
 """
 
 import json
@@ -11,16 +13,30 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import PurePosixPath
 
-from ingestor.model import Block, Chunk, Document, DocumentId, Item, Metadata, RecordId, Scalar
+from ingestor.core.fingerprint import fingerprint
+from ingestor.model import (
+    Block,
+    Chunk,
+    Document,
+    DocumentId,
+    Fingerprint,
+    Item,
+    Metadata,
+    RecordId,
+    Scalar,
+    Value,
+)
 from ingestor.text.outline import Outline, outline
 
 KEYS = frozenset(
     (
         *("source", "document_id", "title", "content_type", "language"),
         *("start_index", "end_index", "start_line", "end_line", "page", "page_label"),
-        *("heading_path", "section_title", "section_number", "section_chunk_index", "section_chunk_count"),
+        *("heading_path", "headings"),
+        *("section_title", "section_number", "section_chunk_index", "section_chunk_count"),
         *("chunk_index", "chunk_count", "token_count", "block_kinds", "symbol"),
         *("content_hash", "strategy", "recipe"),
         *("doc_id", "ref_doc_id", "file_path", "file_name", "file_type", "file_size", "last_modified_date"),
@@ -31,6 +47,13 @@ _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses, or d
 # LlamaIndex's NodeRelationship values.
 _SOURCE, _PREVIOUS, _NEXT = "1", "2", "3"
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_VERSION = 2  # raised whenever the same chunk is described otherwise
+
+
+@cache
+def rules() -> Fingerprint:
+    """How chunks are described: where that changes, the metadata of existing records is updated in place."""
+    return fingerprint(["metadata", _VERSION, sorted(KEYS)])
 
 
 def build(
@@ -59,7 +82,7 @@ def build(
     places = _places(outline(document), chunks)
     described = []
     for i, (chunk, place) in enumerate(zip(chunks, places, strict=True)):
-        own: dict[str, Scalar] = {
+        own: dict[str, Value] = {
             "chunk_index": i,
             "token_count": tokens[i],
             "content_hash": content_hashes[i],
@@ -89,8 +112,8 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
     }
 
 
-def _places(lines: Outline, chunks: Sequence[Chunk]) -> list[dict[str, Scalar]]:
-    """Where each chunk lies. What holds for its first visible character holds for the chunk."""
+def _places(lines: Outline, chunks: Sequence[Chunk]) -> list[dict[str, Value]]:
+    """Where each chunk lies. Its page is that of its first visible character."""
     inside = [lines.section_of(chunk) for chunk in chunks]
     counts = Counter(inside)
     seen = Counter[int]()
@@ -101,6 +124,7 @@ def _places(lines: Outline, chunks: Sequence[Chunk]) -> list[dict[str, Scalar]]:
             _span(lines, chunk)
             | {
                 "heading_path": section.path,
+                "headings": _headings(lines, chunk),
                 "section_title": section.title,
                 "section_number": section.number,
                 "section_chunk_index": seen[index],
@@ -111,7 +135,7 @@ def _places(lines: Outline, chunks: Sequence[Chunk]) -> list[dict[str, Scalar]]:
     return places
 
 
-def _span(lines: Outline, chunk: Chunk) -> dict[str, Scalar]:
+def _span(lines: Outline, chunk: Chunk) -> dict[str, Value]:
     spans = chunk.spans or ((chunk.start, chunk.end),)
     blocks = [block for start, end in spans for block in lines.between(start, end)]
     first = _first(lines, chunk, blocks)
@@ -130,6 +154,12 @@ def _span(lines: Outline, chunk: Chunk) -> dict[str, Scalar]:
 def _first(lines: Outline, chunk: Chunk, blocks: Iterable[Block]) -> Block | None:
     visible = lines.first_visible(chunk.start, chunk.end)
     return next((block for block in blocks if block.end > visible), None)
+
+
+def _headings(lines: Outline, chunk: Chunk) -> list[str] | None:
+    """The titles of all sections that the chunk touches, each once, in order."""
+    titles = (lines.sections[index].title for index in sorted(lines.shares_of(chunk)))
+    return list(dict.fromkeys(title for title in titles if title)) or None
 
 
 def _relationships(document_id: DocumentId, ids: Sequence[RecordId], i: int) -> str:
@@ -154,7 +184,11 @@ def _day(modified: float | None) -> str | None:
 def _clean(metadata: Metadata) -> Metadata:
     """Nothing that Chroma refuses, and nothing that it gives back changed."""
     kept = {key: value for key, value in metadata.items() if key and not key.startswith(_REFUSED)}
-    return {_text(key): _scalar(value) for key, value in kept.items()}
+    return {_text(key): _value(value) for key, value in kept.items()}
+
+
+def _value(value: Value) -> Value:
+    return list(map(_text, value)) if isinstance(value, list) else _scalar(value)
 
 
 def _scalar(value: Scalar) -> Scalar:

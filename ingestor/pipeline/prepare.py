@@ -64,7 +64,8 @@ class Tools:
     def recipe(self, parser: str) -> str:
         """Of documents read by that parser; "" is a document that none could read."""
         reading = self.reader.recipe(parser)
-        return combine(detect.rules(), language.rules(), reading, self.chunker_recipe, self.embedder_recipe)
+        rules = detect.rules(), language.rules(), metadata.rules()
+        return combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
 
     @property
     def statistic(self) -> str | None:

@@ -47,15 +47,16 @@ class Reader:
     recipes: Mapping[str, Fingerprint]
     memory: Memory | None = None
     costly: Container[str] = ()
+    types: detect.Types = ()  # what the config says of names
     origin: str = ""
 
     def read(self, item: Item) -> Reading:
         """Raises what the connector raises."""
-        stamp = combine(detect.rules(), self.origin, item.version, item.uri)
+        stamp = combine(detect.rules(), self.types, self.origin, item.version, item.uri)
         known = self.memory.find(self.source, item.key, stamp) if self.memory is not None else None
         if known is not None and self.recipes.get(known.parser) == known.recipe:
             return Reading(known.content, known.parser, lambda: known.document)
-        blob = self.fetch(item)
+        blob = detect.told(self.fetch(item), item.key, self.types)
         content, parser = digest(blob.data), detect.parser_of(blob)
 
         def parse() -> Document:
@@ -69,7 +70,10 @@ class Reader:
 
     def recipe(self, parser: str) -> Fingerprint:
         """Of documents read by that parser; "" is a document that none could read."""
-        return self.recipes.get(parser) or Fingerprint(combine(*sorted(self.recipes.values())))
+        recipe = self.recipes.get(parser) or Fingerprint(combine(*sorted(self.recipes.values())))
+        if not self.types or detect.is_binary(parser):
+            return recipe
+        return Fingerprint(combine(recipe, self.types))
 
     def _parser(self, kind: str) -> Parser:
         if kind not in self.parsers:

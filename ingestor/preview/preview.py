@@ -47,6 +47,7 @@ class Setting:
     embedding: Choice
     chunking: Choice
     parsing: tuple[Choice, ...] = ()
+    types: detect.Types = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,15 +73,17 @@ def setting(file: Path, config: Config | None) -> Setting:
     for source in config.sources:
         options = source.connector.options
         if isinstance(options, Filtered) and options.takes(_located(file)):
-            return Setting(config.embedding, source.chunking, source.parsing)
-    return Setting(config.embedding, config.chunking)
+            return Setting(config.embedding, source.chunking, source.parsing, source.types)
+    return Setting(config.embedding, config.chunking, types=tuple(config.parsing.types.items()))
 
 
-def read(file: Path, parsing: Iterable[Choice], config: Config | None = None) -> Document:
+def read(
+    file: Path, parsing: Iterable[Choice], config: Config | None = None, types: detect.Types = ()
+) -> Document:
     """The file as the pipeline would read it, within the config's limits. Raises BadDocument, and OSError."""
     if not S_ISREG(file.stat().st_mode):
         raise BadDocument(f"{file} is not a file")
-    blob = Blob(file.read_bytes(), file.name)
+    blob = detect.told(Blob(file.read_bytes(), file.name), file.as_posix(), types)
     try:
         kind = detect.parser_of(blob)
         chosen = {choice.plugin.kind: choice for choice in parsing}

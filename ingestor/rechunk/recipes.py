@@ -17,7 +17,8 @@ from ingestor.core.fingerprint import meaningful, tuned
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.registry import Group, UnknownKind, find, kinds
 
-Choices = Mapping[str, Any]  # {"detection", "embedding": {"recipe", ...}, "sources": {NAME: {...}}}
+# {"detection", "embedding": {"recipe", ...}, "sources": {NAME: {"chunking", "parsing", "types" if any}}}
+Choices = Mapping[str, Any]
 
 
 class Lost(Exception):
@@ -36,6 +37,7 @@ def chosen(
             source.name: {
                 "chunking": _stored(source.chunking),
                 "parsing": {choice.plugin.kind: _stored(choice) for choice in parsing(source)},
+                **({"types": [list(pair) for pair in source.types]} if source.types else {}),
             }
             for source in sources
         },
@@ -100,7 +102,8 @@ def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceCon
         _choice("parsers", stored["parsing"][kind], choice) if kind in stored["parsing"] else choice
         for kind, choice in today.items()
     )
-    return replace(source, chunking=chunking, parsing=parsers)
+    types = tuple((pattern, kind) for pattern, kind in stored.get("types", ()))
+    return replace(source, chunking=chunking, parsing=parsers, types=types)
 
 
 def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
@@ -150,6 +153,9 @@ def changes(old: Choices, new: Choices) -> list[Change]:
     for name in sorted(old["sources"].keys() & new["sources"].keys()):
         before, after = old["sources"][name], new["sources"][name]
         found += _changed(name, "chunking", before["chunking"], after["chunking"])
+        types, others = (dict(each.get("types", ())) for each in (before, after))
+        if list(types.items()) != list(others.items()):
+            found.append(Change(name, "parsing.types", json.dumps(types), json.dumps(others)))
         for kind in sorted(before["parsing"].keys() & after["parsing"].keys()):
             found += _changed(name, f"parsing.{kind}", before["parsing"][kind], after["parsing"][kind])
     return found

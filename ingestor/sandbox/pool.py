@@ -65,7 +65,7 @@ class Isolation:
         Raises BadDocument, also for what exceeded a limit or crashed; Defect for any other exception of
         the parser, Transient when no process can be started, Stopped after ``stop``.
         """
-        request = ["parse", kind, options.model_dump_json(), blob.name, blob.content_type]
+        request = ["parse", kind, options.model_dump_json(), blob.name, blob.content_type, blob.told]
 
         def ask(process: Process) -> dict[str, Any]:
             process.ask(request, blob.data, self._limits.seconds)

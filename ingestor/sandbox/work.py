@@ -86,8 +86,8 @@ def _answer(pipe: socket.socket, deed: str, words: list[Any], data: bytes) -> di
 
 
 def _parsed(words: list[Any], data: bytes) -> dict[str, object]:
-    kind, options, name, content_type = words
-    document: Document = _parser(kind, options).parse(Blob(data, name, content_type))
+    kind, options, name, content_type, told = words
+    document: Document = _parser(kind, options).parse(Blob(data, name, content_type, told))
     if len(document.text) > _TEXT:
         raise BadDocument(f"gives more than {_TEXT:,} characters of text; exclude it, or split it")
     return {"document": encode(document)}

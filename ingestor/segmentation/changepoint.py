@@ -12,6 +12,7 @@ which its mean chunk is nearest to the target: a function of the set of document
 again only when the level leaves the range of levels that cut it as it is cut.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,8 @@ DOUBLING = 16  # levels in which the penalty doubles
 _LOWEST = -8  # log2 of the penalty at level 0
 _ONE = 30 << (2 * SCALE_BITS)  # the penalty 1 in the units of the scatter
 _NEVER = 1 << 61
+_BOND = 16.0  # above the penalties of all usual targets: what is bound is parted where it does not fit
+_SECTION = 0.3  # for each section but the first that a chunk touches
 
 
 def penalties(*numbers: float) -> Integers:
@@ -66,6 +69,21 @@ def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
     square = sums_within(squares(weighted), 2 * lagged_products(weighted, widest - 1))
     found = running_sums(squares(vectors) * tokens, widest) - square // mass
     found[:, 1:][mass[:, 1:] > most] = _NEVER
+    return found
+
+
+def weighed(costs: Integers, bound: Sequence[bool], begins: Sequence[bool]) -> Integers:
+    """The costs, with a price for parting what belongs together and for putting sections together.
+
+    ``bound``: whether a unit belongs to the one after it; ``begins``: whether a section begins with it.
+    """
+    units, widest = costs.shape
+    ends = np.array(bound, np.int64) * penalties(_BOND)
+    sums = np.cumsum([0, *begins])
+    last = np.arange(units)[:, None]
+    first = np.maximum(last - np.arange(widest), 0)
+    borders = sums[last + 1] - sums[first + 1]
+    found: Integers = costs + ends[:, None] + borders * penalties(_SECTION)
     return found
 
 

@@ -1,16 +1,19 @@
 """Where a span of a document lies: its section, page, lines and blocks. Pure.
 
-A position belongs to the last heading that begins at or before it. An ``Outline`` is built once a
+A section begins with its heading, or with the labels and comments directly before that: they belong to what
+follows. A position belongs to the last section that begins at or before it. An ``Outline`` is built once a
 document, in linear time; each question then costs a bisection.
 """
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ingestor.model import Block, Chunk, Document
 
+LEADING = frozenset(("label", "comment"))  # kinds of blocks that belong to the block after them
 _LINE_END = re.compile(r"\r\n?|\n")
 _VISIBLE = re.compile(r"\S")
 # "2.1", "A.3", "4." or "12 " before a title; a lone year or quantity ("2024 in review") is no number.
@@ -37,7 +40,7 @@ class Outline:
     blocks: Sequence[Block]
     lines: Sequence[int]  # where each line begins
     block_starts: Sequence[int]
-    heading_starts: Sequence[int]
+    section_starts: Sequence[int]  # of all sections but the first
     sections: Sequence[Section]  # one before all headings, then one a heading
 
     def line(self, position: int) -> int:
@@ -46,7 +49,14 @@ class Outline:
 
     def section(self, position: int) -> int:
         """The index in ``sections`` of the section that holds ``position``."""
-        return bisect_right(self.heading_starts, position)
+        return bisect_right(self.section_starts, position)
+
+    def shares(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """(index of a section, how many characters of the span it holds), in order."""
+        for index in range(self.section(start), self.section(max(start, end - 1)) + 1):
+            low = self.section_starts[index - 1] if index else 0
+            high = self.section_starts[index] if index < len(self.section_starts) else len(self.text)
+            yield index, min(end, high) - max(start, low)
 
     def between(self, start: int, end: int) -> Iterator[Block]:
         """The blocks that share a character with the span, which is not empty, in order."""
@@ -64,20 +74,40 @@ class Outline:
         return found.start() if found else start
 
     def section_of(self, chunk: Chunk) -> int:
-        """The section of the chunk's first visible character."""
-        return self.section(self.first_visible(chunk.start, chunk.end))
+        """The section that holds most of the chunk's characters; of equal ones the first."""
+        shares = self.shares_of(chunk)
+        return max(shares, key=lambda index: (shares[index], -index))
+
+    def shares_of(self, chunk: Chunk) -> Counter[int]:
+        """How many characters of the chunk each section holds."""
+        shares = Counter[int]()
+        for start, end in chunk.spans or ((chunk.start, chunk.end),):
+            for index, characters in self.shares(self.first_visible(start, end), end):
+                shares[index] += characters
+        return shares
 
 
 def outline(document: Document) -> Outline:
-    headings = [block for block in document.blocks if block.kind == "heading"]
+    headings = [(_visible_start(document.text, first), block) for first, block in opened(document.blocks)]
     return Outline(
         text=document.text,
         blocks=document.blocks,
         lines=line_starts(document.text),
         block_starts=[block.start for block in document.blocks],
-        heading_starts=[_visible_start(document.text, heading) for heading in headings],
-        sections=[Section(), *sections(headings)],
+        section_starts=[start for start, _ in headings],
+        sections=[Section(), *sections(heading for _, heading in headings)],
     )
+
+
+def opened(blocks: Iterable[Block]) -> Iterator[tuple[Block, Block]]:
+    """Of each section, the block that it begins with (a label, a comment or the heading) and its heading."""
+    first: Block | None = None
+    for block in blocks:
+        first = first or block
+        if block.kind == "heading":
+            yield first, block
+        if block.kind not in LEADING:
+            first = None
 
 
 def line_starts(text: str) -> list[int]:

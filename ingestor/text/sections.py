@@ -1,7 +1,8 @@
 """Where the sections of a document begin. Pure.
 
-Headings are those that the parser found; in LaTeX and reStructuredText read as plain text, those that a
-light look at the source finds: sectioning commands, and titles with a line of punctuation under them.
+Headings are those that the parser found, with the labels and comments before them; in LaTeX and
+reStructuredText read as plain text, those that a light look at the source finds: sectioning commands, and
+titles with a line of punctuation under them.
 """
 
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ingestor.model import Document
+from ingestor.text.outline import LEADING, opened
 from ingestor.text.sentences import paragraphs
 from ingestor.text.spans import Span, owner, split, trimmed
 
@@ -21,7 +23,7 @@ _RULE = re.compile(r"^([!-/:-@\[-`{-~])\1++[^\S\n]*$", re.M)
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading's own span, and its level: a smaller one is further out."""
+    """A heading's span with the labels before it, and its level: a smaller one is further out."""
 
     start: int
     end: int
@@ -30,12 +32,12 @@ class Heading:
 
 def headings(document: Document) -> list[Heading]:
     """In order. Levels are as the format has them; reStructuredText's by first appearance."""
-    blocks = [block for block in document.blocks if block.kind == "heading"]
-    if blocks:
-        return [Heading(block.start, block.end, block.level) for block in blocks]
+    found = [Heading(first.start, block.end, block.level) for first, block in opened(document.blocks)]
+    if found:
+        return found
     if document.content_type in _LATEX:
-        found = _COMMAND.finditer(document.text)
-        return [Heading(match.start(), match.end(), _COMMANDS.index(match[1]) + 1) for match in found]
+        matches = _COMMAND.finditer(document.text)
+        return [Heading(match.start(), match.end(), _COMMANDS.index(match[1]) + 1) for match in matches]
     return list(_underlined(document.text)) if document.content_type in _REST else []
 
 
@@ -50,10 +52,27 @@ def sections(document: Document, depth: int) -> list[Span]:
     return trimmed(text, _with_bodies(split((0, len(text)), cuts), _bodies(text, found)))
 
 
+def leads(document: Document) -> list[Span]:
+    """What belongs to the text after it, in order: headings, and labels and comments before other blocks."""
+    above = [(heading.start, heading.end) for heading in headings(document)]
+    others = [(block.start, block.end) for block in document.blocks if block.kind in LEADING]
+    starts = [start for start, _ in above]
+    return sorted(above + [span for span in others if not _within(above, owner(starts, span[0]), span)])
+
+
+def _within(spans: Sequence[Span], at: int, span: Span) -> bool:
+    return at >= 0 and span[1] <= spans[at][1]
+
+
 def units(document: Document) -> list[Span]:
-    """What sections consist of: blocks (paragraphs where there are none), each up to the next one."""
-    text = document.text
-    starts = {block.start for block in document.blocks} or {start for start, _ in paragraphs(text)}
+    """What sections consist of: blocks with the labels before them, each up to the next one.
+
+    Where the document has no blocks, they are paragraphs.
+    """
+    text, blocks = document.text, document.blocks
+    before = ["", *(block.kind for block in blocks)]
+    starts = {block.start for block, kind in zip(blocks, before, strict=False) if kind not in LEADING}
+    starts = starts or {start for start, _ in paragraphs(text)}
     starts |= {heading.start for heading in headings(document)}
     return trimmed(text, split((0, len(text)), sorted(starts)))
 

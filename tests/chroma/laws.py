@@ -92,6 +92,17 @@ class IndexLaws:
         index.patch([("a#0", {"title": None, "language": None, "never": None})])
         assert contents(index)["a#0"][1] == {}
 
+    def test_lists_of_strings_are_values_like_others(self, index):
+        index.upsert([record("a#0", seed=1, headings=["A", "Ä b", ""]), record("b#0", seed=2, headings="A")])
+        index.patch([("b#0", {"headings": ["B", "B"]})])
+        assert [meta["headings"] for _, meta, _ in contents(index).values()] == [["A", "Ä b", ""], ["B", "B"]]
+        (hits,) = index.query(vector(0)[np.newaxis], 9, {"headings": {"$contains": "A"}})
+        assert [hit.id for hit in hits] == ["a#0"]
+        index.patch([("a#0", {"headings": None})])
+        assert contents(index)["a#0"][1] == {}
+        index.upsert([record("b#0", seed=2, headings=None)])
+        assert contents(index)["b#0"][1] == {}
+
     def test_a_patch_changes_metadata_only(self, index):
         index.upsert([record("a#0", "text", 1, page=1, title="T"), record("b#0", "text", 2, page=1)])
         index.patch([("a#0", {"page": 2}), ("b#0", {"page": None, "title": "B"})])
@@ -222,9 +233,11 @@ class IndexLaws:
             Record("a#0", "text", {"k": float("-inf")}, vector(1)),
             Record("a#0", "text", {"k": 2**63}, vector(1)),
             Record("a#0", "text", {"k": [1]}, vector(1)),
+            Record("a#0", "text", {"k": []}, vector(1)),
+            Record("a#0", "text", {"k": ["a", "\ud800"]}, vector(1)),
             Record("a#0", "text", {}, vector(1) * np.float32("nan")),
         ],
-        ids=["text", "value", "key", "nan", "infinity", "large", "nested", "vector"],
+        ids=["text", "value", "key", "nan", "infinity", "large", "numbers", "empty", "listed", "vector"],
     )  # fmt: skip
     def test_what_can_not_be_kept_is_refused(self, index, bad):
         with pytest.raises(ValueError, match="a#0"):

@@ -7,9 +7,10 @@ from itertools import count
 
 import numpy as np
 import pytest
+from chromadb.errors import ChromaError
 
 from ingestor.chroma import index as chroma_index
-from ingestor.chroma.client import Unanswered, connect, embedded
+from ingestor.chroma.client import Unanswered, connect, embedded, translated
 from ingestor.chroma.collections import delete_collection, find_collection, open_collection
 from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.model import ReaderModel, Record
@@ -358,3 +359,12 @@ def _tear(path, damage):
     else:
         for file in segment.iterdir():
             file.unlink()
+
+
+def test_a_server_too_old_for_lists_is_told() -> None:
+    """As Chroma 1.4.1 answers."""
+    said = (
+        "metadatas[0].headings: data did not match any variant of untagged enum UpdateMetadataValue at line 1"
+    )
+    with pytest.raises(NeedsHuman, match=r"older than 1\.5 .*: upgrade it"), translated():
+        raise ChromaError(f"Failed to deserialize the JSON body into the target type: {said}")

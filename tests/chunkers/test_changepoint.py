@@ -8,8 +8,9 @@ from pydantic import ValidationError
 
 from ingestor.chunkers.semantic.changepoint import PLUGIN, Changepoint, ChangepointOptions, build
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
-from ingestor.model import Block, Chunking, Document, Vectors
+from ingestor.model import Blob, Block, Chunking, Document, Vectors
 from ingestor.ports import Collective
+from ingestor.registry import Options, find
 from ingestor.segmentation.changepoint import LEVELS
 from ingestor.segmentation.pooling import mix
 from tests.chunkers.collective import keep
@@ -163,3 +164,24 @@ def test_an_edit_in_the_middle_embeds_a_few_pieces_and_changes_few_vectors() -> 
 def test_bad_options_are_explained(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         ChangepointOptions.model_validate(options)
+
+
+def test_no_chunk_ends_in_the_midst_of_a_sentence_or_with_a_colon_where_it_fits() -> None:
+    listed = "".join(f"- row {n}\n" for n in range(6))
+    wrapped = (
+        "This sentence is wrapped\nby hand, and\nit is rather long, since it has to go on\nfor a while.\n"
+    )
+    text = "\n".join(f"{wrapped} So it is for {n}:\n\n{listed}\n" for n in range(12))
+    for target in (40, 60, 90):
+        for chunk in changepoint(target=target).chunk(Document(text), EMBED, None).chunks:
+            assert chunk.text[-1] in ".0123456789", chunk.text[-30:]
+
+
+def test_sections_and_their_labels_are_where_it_is_cut() -> None:
+    text = "".join(
+        f".. _label-{n}:\n\nSection {n}\n==========\n\n{'It says the same as all others. ' * 6}\n\n"
+        for n in range(10)
+    )
+    document: Document = find("parsers", "rst").build(Options()).parse(Blob(text.encode(), "a.rst"))
+    made = changepoint(target=100).chunk(document, EMBED, None).chunks
+    assert sum(chunk.text.startswith(".. _label") for chunk in made) == len(made) > 3

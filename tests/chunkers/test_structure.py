@@ -9,6 +9,7 @@ from ingestor.chunkers.structure import PLUGIN
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.shared import detect
 from ingestor.ports import BadDocument
+from ingestor.registry import Options as NoOptions
 from ingestor.registry import find
 from ingestor.text.code_units import GRAMMARS
 from tests.chunkers.golden import check, sample
@@ -170,7 +171,7 @@ def test_latex_sections() -> None:
         "\\subsection{Measuring}",
         "\\subsection{Adding}",
         "\\paragraph{Venturis} need a strong pump.",
-        "\\section*{Thanks}",
+        "% \\section{Not a section}",
     ]
 
 
@@ -297,6 +298,38 @@ def test_without_a_grammar_blank_lines_stand_in_and_the_chunks_say_so() -> None:
 
 def test_a_grammars_version_is_part_of_the_recipe() -> None:
     assert f"tree_sitter_python {version('tree-sitter-python')}" in str(PLUGIN.version)
+
+
+def rst(text: str) -> Document:
+    document: Document = find("parsers", "rst").build(NoOptions()).parse(Blob(text.encode(), "a.rst"))
+    return document
+
+
+ROWS = "".join(f"- row {n} of the list, which has some words\n" for n in range(12))
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("announced", ["- one\n- two\n", "::\n\n    code\n    more\n", ROWS, "Prose.\n"])
+def test_what_announces_stays_with_what_it_announces(before: int, announced: str) -> None:
+    text = "Words. " + "Some more words are here. " * 3 * before + f"It is as follows:\n\n{announced}\nEnd.\n"
+    cut_ = texts(rst(text), max_tokens=60)
+    assert len(cut_) > before // 3
+    assert not [text for text in cut_[:-1] if text.endswith(":")]
+    assert sum(text.count("It is as follows:") for text in cut_) == 1
+
+
+def test_an_announcement_without_room_for_anything_is_cut_off() -> None:
+    text = "Some words, " * 18 + f"as follows:\n\n{ROWS}"
+    assert texts(rst(text), max_tokens=60)[0].endswith("as follows:")
+
+
+def test_no_chunk_ends_with_a_label() -> None:
+    text = "".join(
+        f"Section {n}\n=========\n\n{'It says something. ' * n}\n\n.. index:: a{n}\n\n.. _b{n}:\n\n"
+        for n in range(9)
+    )
+    cut_ = texts(rst(f"{text}\nEnd\n===\n\nIt is.\n"), max_tokens=40)
+    assert not [text for text in cut_ if text.endswith(":") or ".. index" in text.splitlines()[-1]]
 
 
 @pytest.mark.parametrize("name", ["hydroponics.md", "scripts.txt", "roots.tex", "lamps.rst"])

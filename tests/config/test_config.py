@@ -357,7 +357,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ("parsing: {memory: 1MB}", "1: parsing.memory: must be at least 256MB"),
         ("parsing: {seconds: soon}", f"1: parsing.seconds: {DURATION}, not 'soon'"),
         ("parsing: {processes: 0}", "1: parsing.processes: must be at least 1, not 0"),
-        ("parsing: {pdf: {}}", "1: parsing: unknown key 'pdf'; allowed: memory, processes, seconds"),
+        ("parsing: {pdf: {}}", "1: parsing: unknown key 'pdf'; allowed: memory, processes, seconds, types"),
         ("log: {level: loud}", "1: log.level: must be 'debug', 'info', 'warning' or 'error', not 'loud'"),
         ("state: 7", "1: state: must be a path, not a number"),
         (r'state: "a\0b"', "1: state: must be a path without NUL characters and lone surrogates"),
@@ -473,6 +473,16 @@ def test_a_bad_top_level(top: str, message: str) -> None:
             "sources[0].parsing.text: must be a mapping of keys to values, not a number",
         ),
         ({"parsing": {"text": {"x": 1}}}, "sources[0].parsing.text: unknown key 'x'; allowed: none"),
+        (
+            {"parsing": {"types": "rst"}},
+            "sources[0].parsing.types: must be a mapping of keys to values, not text",
+        ),
+        (
+            {"parsing": {"types": {"*.txt": "pdf"}}},
+            "sources[0].parsing.types.*.txt: must be a parser of text (asciidoc, csv, html, json, latex, "
+            "markdown, notebook, org, rst, subtitles, text, toml, xml, yaml) or a "
+            "type as text/x-python, not 'pdf'",
+        ),
         ({"path": "~nobody-of-this-name"}, "sources[0]: can't be used: Could not determine home directory."),
     ],
 )
@@ -895,3 +905,17 @@ def test_no_text_raises_but_a_config_error(text: str, tmp_path_factory: pytest.T
         return
     assert lines and lines == sorted(lines)
     assert lines[0] >= 0 and lines[-1] <= text.count("\n") + 2
+
+
+def test_types_of_a_source_go_before_those_of_all(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    source = "{name: a, kind: folder, path: docs, collection: abc"
+    file.write_text(
+        "parsing: {types: {'*.txt': rst, '*.inc': text/x-php}}\n"
+        f"sources: [{source}}}, {source.replace('a,', 'b,').replace('docs', 'more')}, "
+        "parsing: {text: {}, types: {'*.txt': text}}}]\n"
+    )
+    first, second = load(file, {}).sources
+    assert first.types == (("*.txt", "text/x-rst"), ("*.inc", "text/x-php"))
+    assert second.types == (("*.txt", "text/plain"), *first.types)
+    assert [choice.plugin.kind for choice in second.parsing] == ["text"]

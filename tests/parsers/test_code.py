@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingestor.core.content_types import code_language
 from ingestor.model import Blob, Document
 from ingestor.parsers.code import PLUGIN
 from ingestor.parsers.shared.detect import content_type, parser_kind
 from ingestor.registry import Options
-from ingestor.text.content_type import code_language
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(Options())

@@ -71,6 +71,7 @@ def test_every_key_of_one_record() -> None:
         "page": None,
         "page_label": None,
         "heading_path": "2 Setup",
+        "headings": ["2 Setup"],
         "section_title": "2 Setup",
         "section_number": "2",
         "section_chunk_index": 0,
@@ -101,7 +102,7 @@ def column(metadata: list[Metadata], *keys: str) -> list[tuple[Scalar, ...]]:
     return [tuple(record[key] for key in keys) for record in metadata]
 
 
-def test_sections_are_those_of_the_first_visible_character() -> None:
+def test_sections_are_counted() -> None:
     rows = described(DOCUMENT, CHUNKS)
     keys = "heading_path", "section_number", "section_chunk_index", "section_chunk_count", "block_kinds"
     assert column(rows, *keys) == [
@@ -112,6 +113,25 @@ def test_sections_are_those_of_the_first_visible_character() -> None:
         ("2 Setup > Details", "2.1", 1, 2, "paragraph"),
     ]
     assert column(rows, "start_line", "end_line") == [(1, 6), (7, 10), (11, 11), (12, 17), (18, 18)]
+
+
+def test_the_section_that_holds_most_of_a_chunk_is_named_and_all_are_listed() -> None:
+    text = "# A\n\nIt is short.\n\n<!-- of B -->\n\n## B\n\nIt is longer than the other.\n\n## A\n\nEnd.\n"
+    document: Document = PLUGIN.build(Options()).parse(Blob(text.encode(), "a.md"))
+    cuts = [0, text.index("<!--"), text.index("It is longer"), len(text)]
+    whole, *parts = [Chunk(a, b, text[a:b]) for a, b in [(0, len(text)), *pairwise(cuts)]]
+    scattered = Chunk(0, len(text), "", spans=((0, 15), (text.index("End"), len(text))))
+    rows = described(document, [whole, *parts, scattered, Chunk(0, 1, "x")])
+    assert column(rows, "heading_path", "headings", "section_chunk_count") == [
+        ("A > B", ["A", "B"], 3),
+        ("A", ["A"], 3),
+        ("A > B", ["B"], 3),
+        ("A > B", ["B", "A"], 3),
+        ("A", ["A"], 3),
+        ("A", ["A"], 3),
+    ]
+    assert contexts(document, [whole], "headings") == ["A > B"]
+    assert column(described(Document("no headings"), [Chunk(0, 2, "no")]), "headings") == [(None,)]
 
 
 def test_first_and_last_have_one_neighbour() -> None:
@@ -208,16 +228,18 @@ extras = st.lists(st.tuples(keys, scalars), max_size=4).map(tuple)
 
 
 @settings(max_examples=60, deadline=None)
-@given(extra=extras, own=extras, name=surrogates, title=st.none() | surrogates)
+@given(extra=extras, own=extras, name=surrogates, title=st.none() | surrogates, heading=surrogates)
 def test_chroma_takes_anything_and_gives_it_back(
     collection: chromadb.Collection,
     extra: tuple[tuple[str, Scalar], ...],
     own: tuple[tuple[str, Scalar], ...],
     name: str,
     title: str | None,
+    heading: str,
 ) -> None:
+    blocks = (Block("heading", 0, 4, 1, heading),)
     item = Item(name, "", name, 2**65, 1e10, extra)
-    (row,) = described(Document("text", title=title), [Chunk(0, 4, "text", extra=own)], item)
+    (row,) = described(Document("text", blocks, title=title), [Chunk(0, 4, "text", extra=own)], item)
     assert row.keys() >= KEYS
     collection.delete(ids=["x"])
     collection.upsert(ids=["x"], embeddings=[[1.0]], documents=["text"], metadatas=[dict(row)])

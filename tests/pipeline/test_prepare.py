@@ -1,8 +1,13 @@
-"""How many records a document may give: more is a reason, and nothing is cut off silently."""
+"""How many records a document may give, and what a changed description of chunks writes."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from ingestor.model import Blob, CollectionName, DocumentId, Fingerprint, Item, SourceName
+from ingestor.model import Blob, CollectionName, DocumentId, Fingerprint, Item, SourceName, Vectors
+from ingestor.pipeline import metadata
 from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
 from ingestor.pipeline.reading import Reader
 from ingestor.ports import BadDocument
@@ -13,8 +18,10 @@ from ingestor.text.tokens import Tokens
 TOKENS = Tokens()
 
 
-def prepared(text: str, size: int | None, strategy: str = "sentence", most: int = 100_000) -> Prepared:
-    """One chunk for each sentence."""
+def prepared(
+    text: str, size: int | None, strategy: str = "sentence", most: int = 100_000, done: Prepared | None = None
+) -> Prepared:
+    """One chunk for each sentence. ``done``: what was written before; then nothing may be embedded."""
     parser, chunker, embedder = (
         find("parsers", "text"),
         find("chunkers", strategy),
@@ -31,10 +38,22 @@ def prepared(text: str, size: int | None, strategy: str = "sentence", most: int 
         max_records=most,
     )  # fmt: skip
     item = Item("a.txt", "1", "/a.txt", size)
+    if done is not None:
+        receipt = done.receipt
+        entry = replace(
+            done.entry, done_version="1", done_recipe=receipt.recipe, facts=receipt.facts,
+            digest=receipt.digest, parser=receipt.parser, known=receipt.records,
+        )  # fmt: skip
+        return prepare(Job(entry), replace(tools, embed=_never), lambda *_: None)
     entry = Entry(
         1, DocumentId("d"), reader.source, tools.collection, item.key, item, None, None, None, None, None, 0
     )
     return prepare(Job(entry), tools, lambda *_: None)
+
+
+def _never(texts: Sequence[str]) -> Vectors:
+    assert not texts
+    return np.zeros((0, 8), np.float32)
 
 
 def sentences(number: int) -> str:
@@ -58,3 +77,21 @@ def test_a_small_file_that_gives_thousands_is_refused() -> None:
 def test_nothing_is_embedded_of_far_too_many_pieces() -> None:
     with pytest.raises(BadDocument, match="gives 11 chunks or more, and max_records is 10"):
         prepared(sentences(110), None, "similarity", most=10)
+
+
+def test_what_chunks_are_described_by_is_updated_in_place_and_embeds_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(metadata, "rules", lambda: "an older version")
+        before.setattr(metadata, "_of_document", lambda *_: {"source": "as it was"})
+        done = prepared(sentences(3), None)
+    assert [record.metadata["source"] for record in done.records] == ["as it was"] * 3
+    again = prepared(sentences(3), None, done=done)
+    assert (again.records, again.drops) == ((), ())
+    assert [(name, meta["source"]) for name, meta in again.patches] == [
+        (record.id, "/a.txt") for record in done.records
+    ]
+    assert [(meta["headings"]) for _, meta in again.patches] == [None] * 3
+    settled = prepared(sentences(3), None, done=again)
+    assert (settled.records, settled.patches, settled.drops) == ((), (), ())

@@ -81,6 +81,7 @@ def test_nothing_is_parsed_that_nobody_asks_for(reader: Reader, counting: Counti
         (replace(ITEM, key="a/c.txt"), {}),
         (ITEM, {"source": SourceName("others")}),
         (ITEM, {"origin": "another branch"}),
+        (ITEM, {"types": (("*.txt", "text/plain"),)}),
         (ITEM, {"recipes": {"text": Fingerprint("text 2")}}),
         (ITEM, {"memory": None}),
     ],
@@ -203,3 +204,13 @@ sources:
     assert "text" not in near.costly
     assert {"pdf", "text"} <= set(far.costly)  # type: ignore[call-overload]
     assert near.origin != far.origin
+
+
+def test_what_the_config_says_of_names_counts_for_text_alone(reader: Reader) -> None:
+    typed = replace(reader, types=(("*.txt", "text/x-rst"),))
+    assert typed.read(ITEM).parser == "rst"
+    assert typed.read(replace(ITEM, key="a/b.md")).parser == reader.read(replace(ITEM, key="a/b.md")).parser
+    for parser in ("text", "rst", "code", "mail", ""):
+        assert typed.recipe(parser) != reader.recipe(parser)
+    assert typed.recipe("pdf") == reader.recipe("pdf")
+    assert replace(reader, types=()).recipe("text") == reader.recipe("text")

@@ -149,3 +149,20 @@ def test_what_can_not_be_had_again_is_said(tmp_path: Path, key: str, value: obje
     kept["embedding"] = {**kept["embedding"], key: value}
     with pytest.raises(Lost):
         as_chosen(replace(today, workers=1), kept, RULES)
+
+
+def test_types_are_kept_and_their_change_is_one(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    source = "sources: [{name: a, kind: folder, path: docs, collection: docs}]\n"
+    file.write_text(source)
+    plain = load(file, {})
+    file.write_text("parsing: {types: {'*.txt': rst}}\n" + source)
+    typed = load(file, {})
+    before, after = (unpacked(packed(chosen(config, C, RULES, RULES))) for config in (plain, typed))
+    assert [str(change) for change in changes(before, after)] == [
+        'a: parsing.types: {} -> {"*.txt": "text/x-rst"}'
+    ]
+    assert changes(after, after) == []
+    assert as_chosen(plain, after, RULES).sources[0].types == typed.sources[0].types
+    assert as_chosen(typed, before, RULES).sources[0].types == ()
+    assert "types" not in merged(before, after)["sources"]["a"]

@@ -19,6 +19,7 @@ from ingestor.segmentation.changepoint import (
     penalties,
     smoothed,
     solve,
+    weighed,
 )
 from ingestor.segmentation.cluster import Cuts
 from ingestor.segmentation.fixed_point import Fixed, Integers, fixed, unit
@@ -161,3 +162,24 @@ def test_the_mean_chunk_comes_near_the_target(target: int) -> None:
     solved = solve(changepoint.scatter(smoothed(vectors), tokens, target * 5 // 2), grid())
     own = contribution(tokens, solved)
     assert 0.93 < own[0] / (len(solved.cuts(level(own, target))) * target) < 1.07
+
+
+def test_what_is_bound_is_parted_only_where_it_does_not_fit() -> None:
+    rows = fixed(np.eye(8, dtype=np.float32)[[0, 0, 1, 1, 1, 1]])
+    costs, price, none = changepoint.scatter(rows, np.array([10] * 6), 40), penalties(0.5), [False] * 6
+    assert np.array_equal(weighed(costs, none, none), costs)
+    assert solve(costs, price).cuts(0) == (2, 6)
+    assert 2 not in solve(weighed(costs, [False, True, *none[2:]], none), price).cuts(0)
+    assert len(solve(weighed(costs, [True] * 5 + [False], none), price).cuts(0)) == 2, "only four fit"
+
+
+def test_cuts_are_preferred_where_a_section_begins() -> None:
+    rows = fixed(np.eye(8, dtype=np.float32)[[0, 0, 0, 1, 1, 1]])
+    costs, begins = (
+        changepoint.scatter(rows, np.array([10] * 6), 60),
+        [False, False, True, False, True, False],
+    )
+    alike = changepoint.scatter(fixed(np.eye(8, dtype=np.float32)[[0] * 6]), np.array([10] * 6), 60)
+    assert solve(weighed(alike, [False] * 6, begins), penalties(0.1)).cuts(0) == (2, 4, 6)
+    assert solve(weighed(alike, [False] * 6, begins), penalties(2)).cuts(0) == (6,)
+    assert solve(weighed(100 * costs, [False] * 6, begins), penalties(9)).cuts(0) == (3, 6), "a subject ends"

@@ -1,15 +1,19 @@
 """Chunks of least scatter inside, with ``target`` tokens on average (segmentation/changepoint.py).
 
 The text is cut into pieces of at most 50 tokens (fewer for small targets), and these are put together into
-chunks of at most 2.5 times the target. ``penalty: auto`` finds the price of a chunk at which the mean chunk
-has the target size: the mean over the collection, or over each document by itself (``scope``). A number fixes
-the price instead, and no document depends on others. Chunk vectors are pooled unless ``vectors: encoded``.
+chunks of at most 2.5 times the target. What belongs to the text after it (see ingestor/text/bonds.py) is cut
+off only where it does not fit, and cuts are preferred where a section begins.
+
+``penalty: auto`` finds the price of a chunk at which the mean chunk has the target size: the mean over the
+collection, or over each document by itself (``scope``). A number fixes the price instead, and no document
+depends on others. Chunk vectors are pooled unless ``vectors: encoded``.
 
 The collection's price moves as documents come and go, and then those are cut again whose cuts it changes.
 ``drift`` lets it move by that share more, in steps of 4.4 % and one at least, before a document is cut again.
 """
 
 import math
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -30,13 +34,17 @@ from ingestor.segmentation.changepoint import (
     scatter,
     smoothed,
     solve,
+    weighed,
 )
 from ingestor.segmentation.cluster import Cuts
 from ingestor.segmentation.fixed_point import Integers
+from ingestor.text.bonds import bound
 from ingestor.text.limits import SMALLEST, limit
+from ingestor.text.sections import headings
+from ingestor.text.spans import owner
 from ingestor.text.tokens import Tokens
 
-_VERSION = 1
+_VERSION = 2
 _PIECE = 50  # tokens
 
 
@@ -89,10 +97,18 @@ class Changepoint:
         if not spans:
             return Chunking(())
         found = units(document.text, spans, embed, self._tokens)
-        costs = scatter(smoothed(found.vectors), found.tokens, self._options.most)
+        costs = self._costs(document, found)
         if self._options.penalty == "auto":
             return self._balanced(document, found, costs, embed, others)
         return self._made(document, found, solve(costs, penalties(self._options.penalty)).cuts(0), embed)
+
+    def _costs(self, document: Document, found: Units) -> Integers:
+        most = self._options.most
+        together = bound(document, found.spans, self._tokens, most // 2)
+        starts = [heading.start for heading in headings(document)]
+        places = [owner(starts, start) for start, _ in found.spans]
+        begins = [False, *(place != before for before, place in pairwise(places))]
+        return weighed(scatter(smoothed(found.vectors), found.tokens, most), together, begins)
 
     def _balanced(
         self, document: Document, found: Units, costs: Integers, embed: Embed, others: Sums | None

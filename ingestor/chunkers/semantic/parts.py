@@ -1,6 +1,6 @@
 """The parts of a document that semantic strategies compare: sentences, paragraphs or small pieces.
 
-A heading is no part of its own: it says what the next one is about, and belongs to it.
+A heading is no part of its own, and neither is a label: it belongs to the next one.
 """
 
 from collections.abc import Sequence
@@ -9,15 +9,15 @@ from ingestor.chunkers.recursive import fitting
 from ingestor.model import Document
 from ingestor.text.limits import count
 from ingestor.text.pieces import pieces
-from ingestor.text.sections import headings
+from ingestor.text.sections import leads
 from ingestor.text.sentences import paragraphs, sentences
 from ingestor.text.spans import Span, owner, union
 from ingestor.text.tokens import Tokens
 
 
 def small_pieces(document: Document, tokens: Tokens, size: int, most: int) -> list[Span]:
-    """The document in pieces of at most ``size`` tokens. None reaches across the start of a heading."""
-    starts = (heading.start for heading in headings(document))
+    """The document in pieces of at most ``size`` tokens. None crosses the start of a heading or label."""
+    starts = (start for start, _ in leads(document))
     return led(document, pieces(document.text, tokens, size, starts, document.language), tokens, most)
 
 
@@ -33,16 +33,16 @@ def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> li
 
 
 def led(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
-    """Each with the headings just before it, unless the two have more than ``most`` tokens."""
-    heads = headings(document)
-    starts = [heading.start for heading in heads]
+    """Each with the headings and labels just before it, unless all have more than ``most`` tokens."""
+    leading = leads(document)
+    starts = [start for start, _ in leading]
     found: list[Span] = []
-    leads = False
+    belongs = False
     for span in spans:
-        if leads and (most is None or count(document.text, union(found[-1], span), tokens) <= most):
+        if belongs and (most is None or count(document.text, union(found[-1], span), tokens) <= most):
             found[-1] = union(found[-1], span)
         else:
             found.append(span)
         at = owner(starts, span[0])
-        leads = at >= 0 and span[1] <= heads[at].end
+        belongs = at >= 0 and span[1] <= leading[at][1]
     return found

@@ -1,7 +1,7 @@
 """AsciiDoc: sections, delimited blocks, tables and lists, as blocks of the source.
 
 Titles are ``== Title``, or underlined as in older documents. A block's attributes (``[source,python]``) and
-its title (``.Title``) stand on the lines before it and belong to it.
+its title (``.Title``) stand on the lines before it and belong to it; before a heading they are a label.
 """
 
 import re
@@ -87,7 +87,7 @@ class _Rules:
         source = next(filter(None, map(_SOURCE.match, lines.rows[at:body])), None)
         language = source[1].lower() or None if source else None
         if not row or _HEADING.fullmatch(row):
-            return Found("definition", body)
+            return Found("label", body)
         fenced = self._fenced(at, body, row, language)
         if fenced or not source:
             return fenced or self._loose(body, row) or Found("paragraph", lines.while_(body, bool))
@@ -146,4 +146,4 @@ def _about(lines: Lines) -> dict[str, str]:
     return {**({"date": revision[1]} if revision else {}), **about}
 
 
-PLUGIN = Plugin(kind="asciidoc", version=1, options=Options, build=AsciiDocParser)
+PLUGIN = Plugin(kind="asciidoc", version=2, options=Options, build=AsciiDocParser)

@@ -34,6 +34,10 @@ _LANGUAGE = re.compile(
 )
 _COMMENTED = re.compile(r"(?<!\\)%.*")
 _LABEL = re.compile(r"[ \t]*\\label[ \t]*\{[^{}\r\n]{0,200}\}")
+_ALONE = re.compile(  # commands that name or prepare what follows
+    r"\s*(?:\\(?:label|index|hypertarget|addcontentsline|markboth|markright|pdfbookmark|phantomsection|clearpage"
+    r"|cleardoublepage|newpage|pagebreak)(?![a-zA-Z])\*?(?:\[[^\[\]]{0,200}\]|\{[^{}]{0,200}\}){0,4}%?\s*)+\{?%?"
+)
 _ASIDE = re.compile(r"\\(?:thanks|footnote|inst|label|index)\s*\{[^{}]*\}")
 _COMMAND = re.compile(r"\\[a-zA-Z]+\*?\s*(?:\[[^\]]*\])?")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
@@ -74,12 +78,20 @@ class _Rules:
         if begun and begun[1] == "begin" and at in self._ends:
             kind = _KINDS.get(begun[2].rstrip("*"))
             return Found(kind, self._ends[at] + 1, language=_language(row)) if kind else None
+        if self._alone(at):
+            return Found("label", lines.while_(at, lambda line: bool(_ALONE.fullmatch(line))))
         if _CLASS.match(row):
             return Found("front_matter", lines.while_(at, _in_preamble))
         if row.lstrip().startswith("\\["):
             closed = lines.while_(at, lambda line: bool(line) and "\\]" not in line)
             return Found("math", min(closed + 1, len(lines.rows)))
         return None
+
+    def _alone(self, at: int) -> bool:
+        """Whether commands alone stand there, and not in the midst of a paragraph."""
+        above = self._lines.row(at - 1)
+        opens = not above or bool(_SECTION.match(above))
+        return opens and bool(_ALONE.fullmatch(self._lines.rows[at]))
 
     def _section(self, at: int, section: re.Match[str]) -> Found:
         begin = self._lines.starts[at] + section.end()
@@ -151,4 +163,4 @@ def _language(row: str) -> str | None:
     return (found[1] or found[2]).lower() if found else None
 
 
-PLUGIN = Plugin(kind="latex", version=1, options=Options, build=LatexParser)
+PLUGIN = Plugin(kind="latex", version=2, options=Options, build=LatexParser)

@@ -7,6 +7,7 @@ block takes, and the lines' offsets in the source say the rest. Blocks begin at 
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -39,6 +40,10 @@ _PARAGRAPH = Token("paragraph_open", "p", 1)
 _NEWLINE = re.compile(r"\r\n?")
 _LANGUAGE = re.compile(r"\w[\w+#-]*")
 _MARKUP = re.compile(r"[\\`*_\[<&\n]")
+_COMMENTS = re.compile(r"(?:\s|<!--(?>(?s:.)*?-->))+")
+_LABEL = re.compile(  # anchors and comments alone; "(name)=" is MyST's
+    r"(?:\s|<!--(?>(?s:.)*?-->)|<(a|span|div)\s[^<>]*>\s*</\1>|<a\s[^<>]*/>)+|\([\w.:-]+\)=\s*"
+)
 _NOTE = re.compile(r"\[\^[^\]\s]+\]:")
 _ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{[#.:][^{}]*+\}$")  # {#anchor .class} behind a heading
 
@@ -77,7 +82,7 @@ class MarkdownParser:
             head = tokens[0] if tokens else None
             found += [(begin, end, head, content) for begin, end in trimmed(text, start, end)]
         # Titles last: they may use link definitions from anywhere in the document.
-        return [self._block(*block, env) for block in found]
+        return [_as_label(text, self._block(*block, env)) for block in found]
 
     def _spans(self, text: str, line: int, env: dict[str, Any]) -> Iterator[tuple[int, int, list[Token]]]:
         """(first line, line after the last, tokens) of each block at the top level.
@@ -118,6 +123,16 @@ class MarkdownParser:
         return " ".join("".join(map(_visible, tokens)).split())
 
 
+def _as_label(text: str, block: Block) -> Block:
+    """Comments and anchors that stand alone are blocks of their own kinds."""
+    if block.kind not in ("html", "paragraph") or text[block.start] not in " \t<(":
+        return block
+    source = text[block.start : block.end]
+    if _COMMENTS.fullmatch(source):
+        return replace(block, kind="comment")
+    return replace(block, kind="label") if _LABEL.fullmatch(source) else block
+
+
 def _visible(token: Token) -> str:
     if token.type == "image":
         return "".join(map(_visible, token.children or ()))
@@ -134,4 +149,4 @@ def _first_title(blocks: Sequence[Block]) -> str | None:
     return next((block.title for block in blocks if block.level == 1 and block.title), None)
 
 
-PLUGIN = Plugin(kind="markdown", version=2, options=Options, build=MarkdownParser)
+PLUGIN = Plugin(kind="markdown", version=3, options=Options, build=MarkdownParser)

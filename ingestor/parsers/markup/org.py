@@ -13,6 +13,10 @@ _HEADLINE = re.compile(
 )
 _BEGIN = re.compile(r"\s*#\+begin_(\w+)(?:[ \t]+(\S+))?.*", re.IGNORECASE)
 _KEYWORD = re.compile(r"\s*#\+(\w+)(?:\[.*\])?:[ \t]*(.*)", re.IGNORECASE)
+_AFFILIATED = re.compile(
+    r"\s*#\+(?:name|caption|attr_\w+|header|plot|label|tblname|results|index)(?:\[.*\])?:.*", re.IGNORECASE
+)
+_TARGET = re.compile(r"\s*<<[^<>]+>>")
 _DRAWER = re.compile(r"\s*:(?!end:)[\w-]+:\s*", re.IGNORECASE)
 _ITEM = re.compile(r"\s*(?:[-+]|\d+[.)])(?:[ \t]|$)|\s+\*[ \t]")
 _COMMENT = re.compile(r"\s*#(?:[ \t]|$)")
@@ -60,6 +64,8 @@ class _Rules:
             return Found("heading", at + 1, len(headline[1]), _plain(headline[2]))
         if _BEGIN.fullmatch(row) or _KEYWORD.fullmatch(row):
             return self._hash(at, row)
+        if _TARGET.fullmatch(row):
+            return Found("label", at + 1)
         if _DRAWER.fullmatch(row):
             return Found("properties", self._end(at, ":end:") or at + 1)
         for kind, mark in (("comment", _COMMENT), ("code", _FIXED)):
@@ -85,8 +91,12 @@ class _Rules:
             if end is None:
                 return Found("paragraph", at + 1)
             return Found(_KINDS.get(name, "paragraph"), end, language=language or None)
+        if _AFFILIATED.fullmatch(row):
+            return Found("label", self._lines.while_(at, lambda line: bool(_AFFILIATED.fullmatch(line))))
         end = at
-        while keyword := _KEYWORD.fullmatch(self._lines.row(end)):
+        while not _AFFILIATED.fullmatch(self._lines.row(end)) and (
+            keyword := _KEYWORD.fullmatch(self._lines.row(end))
+        ):
             if keyword[2]:
                 self.about.setdefault(keyword[1].lower(), _plain(keyword[2]))
             end += 1
@@ -123,4 +133,4 @@ def _only_top(found: tuple[Block, ...]) -> str | None:
     return tops[0] if len(tops) == 1 else None
 
 
-PLUGIN = Plugin(kind="org", version=2, options=Options, build=OrgParser)
+PLUGIN = Plugin(kind="org", version=3, options=Options, build=OrgParser)

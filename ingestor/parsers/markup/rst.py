@@ -2,7 +2,8 @@
 
 Sections are underlined titles; their levels follow from the order in which styles of underlines appear
 (docutils, "reStructuredText Markup Specification", sections). A directive whose body is prose, such as a
-note or the description of a function, gives a block for its first lines only: the body has its own blocks.
+note or the description of a function, gives a block for its first lines only: the body has its own blocks. A
+directive that has no body and shows nothing (``.. setting:: DEBUG``) labels what follows, as ``.. _name:``.
 """
 
 import re
@@ -17,6 +18,7 @@ _RULER = re.compile(r"([!-/:-@\[-`{-~])\1*")
 _DIRECTIVE = re.compile(r"\s*\.\.[ \t]+(?:\|[^|]+\|[ \t]+)?([\w:.+-]+?)::(?:[ \t]+(.*))?")
 _FOOTNOTE = re.compile(r"\s*\.\.[ \t]+\[[^\]]+\]")
 _TARGET = re.compile(r"\s*(?:\.\.[ \t]+_|__[ \t])")
+_LABEL = re.compile(r"\s*\.\.[ \t]+_(?:`[^`]*`|(?:[^:`\\]|\\.|:(?=\S))+):")  # of a place, not of an address
 _ITEM = re.compile(r"\s*(?:[-*+•‣⁃]|\(?(?:\d{1,4}|#|[a-zA-Z])\)|(?:\d{1,4}|#)\.)(?:[ \t]|$)")
 _FIELD = re.compile(r"\s*:(?![: ])([^:\n`]+):(?:[ \t]+(.*)|$)")
 _SIMPLE_TABLE = re.compile(r"\s*=+(?:[ \t]+=+)+")
@@ -45,7 +47,6 @@ _WHOLE = {
     "include",
     "literalinclude",
     "contents",
-    "index",
     "replace",
     "unicode",
 }
@@ -61,6 +62,12 @@ _ADMONITIONS |= {
     "impl-detail",
     "glossary",
 }
+_LABELS = {"index", "meta", "highlight", "highlightlang"}
+_DESCRIBED = re.compile(  # directives that show their argument, with a body or without one
+    r"(?:[\w+-]+:)?(?:auto.*|doxygen.*|(?:class|static|abstract)?method|function|c?macro|data|var|type|attribute|property"
+    r"|exception|class|struct|enum|enumerator|member|union|concept|alias|decorator|decoratormethod|opcode|pdbcommand"
+    r"|option|cmdoption|django-admin-option|envvar|describe|object|token|program-output|math|raw|plot|video|youtube)"
+)
 _ABOUT = {"author": "author", "authors": "author", "date": "date"}
 
 
@@ -148,7 +155,7 @@ class _Rules:
         if directive:
             return self._directive(at, directive[1], (directive[2] or "").strip(), outer)
         if _TARGET.match(row):
-            return Found("definition", self._head(at, outer))
+            return Found("label" if _LABEL.fullmatch(row) else "definition", self._head(at, outer))
         if row.strip() == ".." and not self._lines.row(at + 1):
             return Found("comment", at + 1)  # what is indented below it is a quotation, set apart from a list
         kind = "footnote" if _FOOTNOTE.match(row) else "comment"
@@ -157,7 +164,8 @@ class _Rules:
     def _directive(self, at: int, name: str, argument: str, outer: int) -> Found:
         if name == "highlight":
             self._highlight = argument.lower() or None
-            return Found("directive", self._head(at, outer))
+        if name in _LABELS:
+            return Found("label", self._lines.past_indented(at + 1, outer))
         if name in _CODE:
             language = argument.lower() if name in _NAMED else None
             return Found(
@@ -168,7 +176,11 @@ class _Rules:
             return Found(kind, self._lines.past_indented(at + 1, outer))
         if name in _ADMONITIONS or not argument:
             return Found("paragraph", self._head(at, outer))
-        return Found("definition", self._head(at, outer), symbol=_symbol(argument))
+        head = self._head(at, outer)
+        body = self._lines.past_indented(head, outer)
+        if body == head and not _DESCRIBED.fullmatch(name):
+            return Found("label", head)
+        return Found("definition", head, symbol=_symbol(argument))
 
     def _head(self, at: int, outer: int) -> int:
         """Behind a directive's first line, its options and what else is indented without a blank line."""
@@ -238,7 +250,7 @@ def _about(text: str, found: tuple[Block, ...]) -> dict[str, str]:
         if block.kind == "list" and _FIELD.match(text, block.start):
             pairs = (_FIELD.match(line) for line in text[block.start : block.end].splitlines())
             return {pair[1].lower(): plain(pair[2]) for pair in pairs if pair and pair[2]}
-        if block.kind not in ("heading", "comment", "definition", "directive"):
+        if block.kind not in ("heading", "comment", "label", "definition", "directive"):
             break
     return {}
 
@@ -248,4 +260,4 @@ def _title(found: tuple[Block, ...]) -> str | None:
     return first.title if first else None
 
 
-PLUGIN = Plugin(kind="rst", version=2, options=Options, build=RstParser)
+PLUGIN = Plugin(kind="rst", version=3, options=Options, build=RstParser)

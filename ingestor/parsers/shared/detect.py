@@ -1,16 +1,16 @@
 """What kind of content a blob holds, and which parser reads it.
 
 The first bytes speak louder than the source's declaration, and that louder than the name: a PDF called
-notes.txt is a PDF.
+notes.txt is a PDF. What the config says of a name (``types``) stands above all but the first bytes.
 """
 
 import re
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import PurePosixPath
 
-from ingestor.core.fingerprint import fingerprint
-from ingestor.model import Blob, Fingerprint
-from ingestor.parsers.shared.content_types import (
+from ingestor.core.content_types import (
     ARCHIVES,
     ENTRIES,
     EXTENSIONS,
@@ -18,15 +18,22 @@ from ingestor.parsers.shared.content_types import (
     LOOKS,
     MEMBERS,
     PARSERS,
+    PROSE,
     READ_BY_NAME,
     SIGNATURES,
+    TEXTUAL,
     UNKNOWN,
     WEAK_SIGNATURES,
     ZIPPED,
+    is_text,
 )
+from ingestor.core.fingerprint import fingerprint
+from ingestor.model import Blob, Fingerprint
 from ingestor.parsers.shared.decode import utf16_without_mark
+from ingestor.parsers.shared.rest_marks import RULES, looks_restructured
 from ingestor.ports import BadDocument, Unsupported
-from ingestor.text.content_type import PROSE, TEXTUAL, is_text
+
+Types = tuple[tuple[str, str], ...]  # file name patterns, and the content type that each means
 
 _HEAD = 8192  # bytes that are searched for NUL
 _TAIL = 1_000_000  # bytes in which a zip's directory names its members
@@ -35,8 +42,6 @@ _HEADER = re.compile(
     rb"(?:return-path|received|delivered-to|from|to|date|subject|message-id|mime-version|x-[\w-]+): "
 )
 _MAIL = (re.compile(rb"^from: ", re.M), re.compile(rb"^(?:date|subject|message-id): ", re.M))
-# Both together show that a text is reStructuredText: a directive or a target, and a line of underlines.
-_REST = (re.compile(rb"^\.\. (?:[a-z-]+::|_[\w -]+:)", re.M), re.compile(rb"^([=~^*-])\1{3,}\s*$", re.M))
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")  # of UTF-16 and UTF-32
 
 
@@ -54,16 +59,23 @@ def content_type(blob: Blob) -> str:
         return weakly
     if _is_binary(head):
         return UNKNOWN
-    named = _declared(blob.content_type) or _named(blob.name)
-    if named == "text/plain" and all(mark.search(head) for mark in _REST):
+    named = blob.told or _declared(blob.content_type) or _named(blob.name)
+    if named == "text/plain" and not blob.told and looks_restructured(head):
         return "text/x-rst"  # manuals are often written so in files called .txt
     return named or _worded(head)
+
+
+def told(blob: Blob, key: str, types: Types) -> Blob:
+    """With the content type of the first pattern that fits: its name, or the whole key if it has a slash."""
+    name = key.rpartition("/")[2]
+    fits = (kind for pattern, kind in types if fnmatchcase(key if "/" in pattern else name, pattern))
+    return replace(blob, told=next(fits, None))
 
 
 @cache
 def rules() -> Fingerprint:
     """What types are told by, and who reads them: where these change, documents are to be read again."""
-    tables = (PARSERS, EXTENSIONS, FILE_NAMES, SIGNATURES, WEAK_SIGNATURES, MEMBERS, PROSE, TEXTUAL)
+    tables = (RULES, PARSERS, EXTENSIONS, FILE_NAMES, SIGNATURES, WEAK_SIGNATURES, MEMBERS, PROSE, TEXTUAL)
     return fingerprint([sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in tables])
 
 
@@ -86,6 +98,13 @@ def _promises(blob: Blob) -> bool:
     declared = (blob.content_type or "").partition(";")[0].strip().lower()
     suffix = PurePosixPath(blob.name.lower()).suffix[1:]
     return suffix in READ_BY_NAME or bool({named, declared} & PARSERS.keys()) or is_text(named or "")
+
+
+def is_binary(parser: str) -> bool:
+    """Whether that parser reads no text, so that documents are told by their first bytes alone."""
+    return parser in PARSERS.values() and parser not in {
+        kind for found, kind in PARSERS.items() if is_text(found)
+    }
 
 
 def parser_kind(content_type: str) -> str:

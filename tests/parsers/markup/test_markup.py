@@ -197,7 +197,7 @@ a & b \\
 
 EXPECTED = {
     "rst": [
-        "definition", "heading", "list", "paragraph", "code", "heading", "list", "code", "definition",
+        "label", "heading", "list", "paragraph", "code", "heading", "list", "code", "definition",
         "paragraph", "code", "paragraph", "table", "table", "footnote", "comment", "comment",
         "paragraph", "rule", "heading", "paragraph",
     ],

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingestor.core.content_types import TEXT_KINDS, code_language, is_text
 from ingestor.model import Blob
-from ingestor.parsers.shared.detect import content_type, parser_kind
+from ingestor.parsers.shared.detect import content_type, is_binary, parser_kind, told
 from ingestor.ports import BadDocument
-from ingestor.text.content_type import code_language, is_text
+from ingestor.registry import kinds
 
 
 def zipped(*names: str) -> bytes:
@@ -50,6 +51,21 @@ OFFICE = "application/vnd.openxmlformats-officedocument"
         ),
         ("notes", b"From: here\nto there\n\nDate: now", None, "text/plain"),
         ("a.txt", b".. _a:\n\nTitle\n=====\n", None, "text/x-rst"),
+        ("a.txt", b"=====\nTitle\n=====\n\nIt has ``code``.\n", None, "text/x-rst"),
+        ("a.txt", b"=======\n Title\n=======\r\n\r\nSee :ref:`this`.\r\n", None, "text/x-rst"),
+        ("a.txt", b"Text.\n\nTitle\n~~~~~~~\n\nAs follows::\n\n  code\n", None, "text/x-rst"),
+        ("a.txt", "Prüfung\n-------\n\n:class:`A.b`\n".encode(), None, "text/x-rst"),
+        (
+            "a.txt",
+            b"Title\n=====\n\nPlain, with `one' and ``two'' quotes: it has no markup.\n",
+            None,
+            "text/plain",
+        ),
+        ("a.txt", b"A long title\n=====\n\nwith ``code``\n", None, "text/plain"),
+        ("a.txt", b"no title\n\nwith ``code`` and :ref:`x`\n", None, "text/plain"),
+        ("a.txt", b"two\nlines\n=====\n\nwith ``code``\n", None, "text/plain"),
+        ("a.txt", b"-----\n=====\n\nwith ``code``\n", None, "text/plain"),
+        ("README", b"Title\n=====\n\nwith ``code``\n", None, "text/plain"),
         ("a.txt", b"Title\n=====\n", None, "text/plain"),
         ("a.unknown", b"words", None, "text/plain"),
         ("empty.md", b"", None, "text/markdown"),
@@ -164,3 +180,41 @@ def test_any_blob_has_a_type_that_is_read_or_refused(data: bytes, name: str, dec
     except BadDocument:
         read_by = None
     assert read_by or not is_text(kind)
+
+
+TYPES = (
+    ("docs/*.txt", "text/x-rst"),
+    ("*.TXT", "text/plain"),
+    ("*.inc", "text/x-php"),
+    ("notes*", "text/org"),
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "expected"),
+    [
+        ("docs/a.txt", b"plain", "text/x-rst"),
+        ("docs/deeper/a.txt", b"plain", "text/x-rst"),
+        ("other/a.txt", b"plain", "text/plain"),
+        ("docs/a.TXT", b".. _a:\n\nTitle\n=====\n", "text/plain"),
+        ("b.zip/!/c/notes.md", b"plain", "text/org"),
+        ("lib/a.inc", b"<html>", "text/x-php"),
+        ("notes.pdf", b"%PDF-1.7", "application/pdf"),
+        ("notes", b"a\0b", "application/octet-stream"),
+    ],
+)
+def test_the_config_tells_what_text_is_by_its_name(key: str, data: bytes, expected: str) -> None:
+    name = key.rpartition("/")[2]
+    assert content_type(told(Blob(data, name, None), key, TYPES)) == expected
+
+
+def test_binary_parsers_do_not_depend_on_names() -> None:
+    assert [kind for kind in kinds("parsers") if is_binary(kind)] == [
+        "docx", "epub", "odf", "pdf", "pptx", "rtf", "xlsx",
+    ]  # fmt: skip
+
+
+def test_every_parser_of_text_can_be_named() -> None:
+    for kind, type_ in TEXT_KINDS.items():
+        assert parser_kind(type_) == kind
+    assert {kind for kind in kinds("parsers") if not is_binary(kind)} - TEXT_KINDS.keys() == {"code", "mail"}

@@ -48,6 +48,36 @@ PARSERS = {
     **dict.fromkeys((f"{_ODF}.{kind}{of}" for kind in _ODF_KINDS for of in ("", "-template")), "odf"),
 }
 
+# Parsers of text -> the content type that stands for each where a config names it.
+TEXT_KINDS = {
+    "text": "text/plain",
+    "markdown": "text/markdown",
+    "html": "text/html",
+    "rst": "text/x-rst",
+    "asciidoc": "text/asciidoc",
+    "org": "text/org",
+    "latex": "text/x-tex",
+    "json": "application/json",
+    "xml": "application/xml",
+    "yaml": "application/yaml",
+    "toml": "application/toml",
+    "csv": "text/csv",
+    "notebook": "application/x-ipynb+json",
+    "subtitles": "text/vtt",
+}
+
+# Text under another name than text/... (besides ...+json and ...+xml).
+TEXTUAL = {
+    *("application/json", "application/jsonl", "application/yaml", "application/toml", "application/xml"),
+    *("application/sql", "application/javascript", "application/x-sh", "message/rfc822"),
+}
+# Text that people write in sentences; all other text is code, configuration or data.
+PROSE = {
+    *("text/plain", "text/markdown", "text/html", "text/x-log", "text/x-diff", "text/x-rst", "text/x-tex"),
+    *("text/asciidoc", "text/org", "text/vtt", "text/x-subrip", "text/csv", "text/tab-separated-values"),
+    *("message/rfc822", "application/xhtml+xml", "application/x-ipynb+json", "text/prs.fallenstein.rst"),
+}
+
 EXTENSIONS = {
     suffix: content_type
     for content_type, suffixes in {
@@ -204,3 +234,17 @@ LOOKS = {
     "application/vnd.sqlite3": "an SQLite database",
     UNKNOWN: "binary data of no known format",
 }
+
+
+def is_text(content_type: str) -> bool:
+    if content_type in TEXTUAL or content_type.startswith("text/"):
+        return True
+    return content_type.startswith("application/") and content_type.endswith(("+json", "+xml"))
+
+
+def code_language(content_type: str) -> str | None:
+    """``text/x-python`` -> ``python``, ``application/json`` -> ``json``; None for prose."""
+    if content_type in PROSE or not is_text(content_type):
+        return None
+    subtype = content_type.partition("/")[2].removeprefix("x-")
+    return subtype if subtype == "c++" else subtype.rpartition("+")[2]
