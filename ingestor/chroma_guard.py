@@ -119,9 +119,10 @@ class Client(asyncio.Protocol):
         if self._refusal or self._resumed:
             self._resumed = False
             return
-        self._in_body, self._unused = True, 0
         if refusal := self._judge():
             self._refuse(refusal)
+        else:
+            self._in_body, self._unused = True, 0
 
     def on_body(self, body: bytes) -> None:
         if not self._refusal:
@@ -216,7 +217,7 @@ class Client(asyncio.Protocol):
 
     def _fail(self, refusal: Refusal) -> None:
         """Of a request whose head was passed on, Chroma will never see the end."""
-        if self._in_body and not self._refusal:
+        if self._in_body:
             self.abort()
         else:
             self._refuse(refusal)
@@ -228,8 +229,11 @@ class Client(asyncio.Protocol):
             return
         self._over = True
         self.transport.write(self._refusal.answer())
-        self.transport.write_eof()
-        asyncio.get_running_loop().call_later(_FAREWELL, self.transport.abort)  # it may still be sending
+        if self._heard_all:
+            self.transport.close()
+        else:  # it may still be sending, and would not read on an aborted connection
+            self.transport.write_eof()
+            asyncio.get_running_loop().call_later(_FAREWELL, self.transport.abort)
 
     def close(self) -> None:
         """What is on its way to the client is still delivered."""

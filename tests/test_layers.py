@@ -59,7 +59,7 @@ MAY_THREAD = {
     "ingestor.language": "a Lock: the model is loaded once, whoever needs it first",
     "ingestor.isolation": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.isolation_process": "Event, as the type of that flag",
-    "ingestor.chroma_child": "its own process, with a thread for the guard and one that ends it with its parent",
+    "ingestor.chroma_child": "its own process: a thread for the guard, and one that ends it with its parent",
     "ingestor.chroma_guard": "one event loop for all connections, in that process",
     "connectors.files": "a Lock: most remote file systems serve one caller at a time",
     "connectors._imap_sessions": "a Lock: workers share connections; a Timer closes what is idle",
