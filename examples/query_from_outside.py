@@ -1,8 +1,8 @@
 """Ask a collection that ingestor keeps up to date, from a program of your own.
 
 It needs `pip install chromadb sentence-transformers`, and nothing of ingestor: the collection itself says
-which model its questions are to be embedded with. ingestor and its Chroma server run meanwhile. If its config has
-a token for Chroma, the variable CHROMA_TOKEN must hold it.
+which model its questions are to be embedded with. ingestor and its Chroma server run meanwhile.
+If Chroma asks for a token, the variable CHROMA_TOKEN must hold it.
 
     python query_from_outside.py docs "How do I renew my passport?"
 """
