@@ -2,19 +2,20 @@
 
 ``python -m benchmarks guard [ROUNDS]``: two servers with the same 3,000 records of 384 dimensions, one
 started by ``chroma run``, one as the daemon starts it. Each round asks both the same, in turns that begin
-with the other one. Times are those of chromadb's client, one request after the other over one connection; the
-last line has two clients at once.
+with the other one. Times are those of chromadb's client over one connection. CPU time is that of the server's process,
+the guard's share included.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import chromadb
@@ -49,16 +50,16 @@ def requests() -> list[Request]:
 
     everything = ["documents", "embeddings"]
     return [
-        Request(f"upsert of {BATCH} records", 6, write),
-        Request("get of one record", 200, lambda docs, n: docs.get(ids[n])),
-        Request("query, 10 of 3,000", 100, lambda docs, n: docs.query(vectors[n], n_results=10)),
-        Request("get of 3,000 with vectors", 3, lambda docs, _: docs.get(include=everything)),
-        Request("get of one, two clients", 200, lambda docs, n: docs.get(ids[n])),
+        Request(f"upsert of {BATCH} records", 1, write),
+        Request("get of one record", 75, lambda docs, n: docs.get(ids[n])),
+        Request("query, 10 of 3,000", 75, lambda docs, n: docs.query(vectors[n], n_results=10)),
+        Request("get of 3,000 with vectors", 2, lambda docs, _: docs.get(include=everything)),
     ]
 
 
 @contextmanager
-def directly(folder: Path) -> Iterator[int]:
+def directly(folder: Path) -> Iterator[tuple[int, int]]:
+    """Port and process id."""
     port = free_port(LOCAL)
     words = ["--path", str(folder / "direct"), "--host", LOCAL, "--port", str(port)]
     with (
@@ -67,7 +68,7 @@ def directly(folder: Path) -> Iterator[int]:
     ):
         try:
             time.sleep(3)
-            yield port
+            yield port, process.pid
         finally:
             process.terminate()
 
@@ -80,42 +81,50 @@ def connected(port: int) -> Any:
     return chromadb.HttpClient(LOCAL, port, settings=settings).get_or_create_collection("docs")
 
 
-def timed(request: Request, clients: list[Any], first: int) -> list[float]:
-    """Seconds a request."""
-
-    def one(docs: Any) -> list[float]:
-        found = []
-        for n in range(first, first + request.times):
-            begun = time.perf_counter()
-            request.make(docs, n % RECORDS)
-            found.append(time.perf_counter() - begun)
-        return found
-
-    with ThreadPoolExecutor(len(clients)) as pool:
-        return [seconds for found in pool.map(one, clients) for seconds in found]
+def timed(request: Request, docs: Any, n: int) -> float:
+    """Seconds."""
+    begun = time.perf_counter()
+    request.make(docs, n % RECORDS)
+    return time.perf_counter() - begun
 
 
-def main(rounds: int = 6) -> None:
-    with tempfile.TemporaryDirectory() as name, directly(Path(name)) as port:
+def main(rounds: int = 10) -> None:
+    with tempfile.TemporaryDirectory() as name, directly(Path(name)) as direct:
         folder = Path(name)
         server = ChromaServer(folder / "db", LOCAL, free_port(LOCAL), folder / "guarded", token=TOKEN)
         with server:
+            assert server.pid
             print(f"guard: {server.level}")
-            compared(rounds, port, server.port)
+            compared(rounds, direct, (server.port, server.pid))
 
 
-def compared(rounds: int, *ports: int) -> None:
-    """Beside the median, the quickest tenth: on a busy machine it tells more."""
-    print(f"{'milliseconds':28}{'median':>10}{'guarded':>10}{'':>8}{'tenth':>10}{'guarded':>10}")
-    for request in requests():
-        clients = 2 if "two" in request.name else 1
-        sides = [[connected(port) for _ in range(clients)] for port in ports]
+def compared(rounds: int, *servers: tuple[int, int]) -> None:
+    first, *others = requests()
+    for port, _ in servers:
+        for n in range(RECORDS // BATCH):
+            first.make(connected(port), n)
+    print(f"{'milliseconds':28}{'median':>10}{'guarded':>10}{'':>8}{'CPU':>10}{'guarded':>10}")
+    for request in [*others, first]:
+        sides = [connected(port) for port, _ in servers]
         times: list[list[float]] = [[], []]
-        for n in range(rounds):
-            for side in (0, 1) if n % 2 else (1, 0):
-                times[side] += timed(request, sides[side], n * request.times)
-        cells = []
-        for share in (0.5, 0.1):
-            direct, guarded = (1000 * float(np.quantile(each, share)) for each in times)
-            cells.append(f"{direct:10.2f}{guarded:10.2f}{guarded / direct - 1:+8.1%}")
-        print(f"{request.name:28}{''.join(cells)}", flush=True)
+        spent = [0.0, 0.0]
+        for number in range(rounds):
+            for side in (0, 1) if number % 2 else (1, 0):
+                before = cpu(servers[side][1])
+                first_one = number * request.times
+                numbers = range(first_one, first_one + request.times)
+                times[side] += [timed(request, sides[side], n) for n in numbers]
+                spent[side] += cpu(servers[side][1]) - before
+        medians = [1000 * median(each) for each in times]
+        means = [1000 * seconds / len(times[0]) for seconds in spent]
+        print(f"{request.name:28}{versus(*medians)}{versus(*means)}", flush=True)
+
+
+def versus(direct: float, guarded: float) -> str:
+    return f"{direct:10.2f}{guarded:10.2f}{guarded / direct - 1:+8.1%}"
+
+
+def cpu(pid: int) -> float:
+    """Seconds that all threads of the process have used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
