@@ -2,8 +2,8 @@
 
 ``python -m benchmarks guard [ROUNDS]``: two servers with the same 3,000 records of 384 dimensions, one
 started by ``chroma run``, one as the daemon starts it. Each round asks both the same, in turns that begin
-with the other one. Times are those of chromadb's client over one connection. CPU time is that of the server's process,
-the guard's share included.
+with the other one. Times are those of chromadb's client over one connection. CPU time is that of the
+server's process, the guard's share included.
 """
 
 import os
