@@ -2,11 +2,13 @@
 
 It needs `pip install chromadb sentence-transformers`, and nothing of ingestor: the collection itself says
 which model its questions are to be embedded with. ingestor and its Chroma server run meanwhile.
+If Chroma asks for a token, the variable CHROMA_TOKEN must hold it.
 
     python query_from_outside.py docs "How do I renew my passport?"
 """
 
 import argparse
+import os
 import textwrap
 
 import chromadb
@@ -21,7 +23,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8000)
     wanted = parser.parse_args()
 
-    client = chromadb.HttpClient(host=wanted.host, port=wanted.port)
+    client = chromadb.HttpClient(host=wanted.host, port=wanted.port, settings=settings())
     collection = client.get_collection(wanted.collection)
     # Filters go in `where`, e.g. where={"language": "en"} or where={"source": "handbook/pay.md"}.
     found = collection.query(query_texts=[wanted.question], n_results=wanted.n)
@@ -31,6 +33,17 @@ def main() -> None:
     ):
         print(f"{1 - distance:.3f}  {place(metadata)}")
         print(textwrap.indent(textwrap.fill(text, 100), "       "), end="\n\n")
+
+
+def settings() -> chromadb.Settings:
+    """That send the token, if there is one."""
+    token = os.environ.get("CHROMA_TOKEN")
+    if not token:
+        return chromadb.Settings()
+    return chromadb.Settings(
+        chroma_client_auth_provider="chromadb.auth.token_authn.TokenAuthClientProvider",
+        chroma_client_auth_credentials=token,
+    )
 
 
 def place(metadata: dict) -> str:

@@ -5,22 +5,23 @@ With the real packages, in a virtual environment of their own that is made once 
 
 import hashlib
 import json
-import socket
 import subprocess
 import sys
-import time
 import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import chromadb
 import pytest
 
+from ingestor.chroma.client import Client, connect
+from ingestor.chroma.server import ChromaServer
 from ingestor.model import Metadata
 from tests.pipeline.test_metadata import CHUNKS, DOCUMENT, described
+from tests.serving import HOST, free_port
 
 ROOT = Path(__file__).parent.parent
+TOKEN = "s3cret-of-the-tests"
 PACKAGES = ("chromadb==1.5.9", "langchain-chroma==1.1.0", "llama-index-vector-stores-chroma==0.6.0")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -43,30 +44,12 @@ def readers_python() -> Path:
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A Chroma server that holds the records of one document."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        number: int = free.getsockname()[1]
-    path = tmp_path_factory.mktemp("chroma")
-    chroma = str(Path(sys.executable).parent / "chroma")
-    command = [chroma, "run", "--path", str(path), "--port", str(number)]
-    with (path / "server.log").open("w") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        fill(connect(number))
-        yield number
-    finally:
-        server.terminate()
-        server.wait(60)
-
-
-def connect(port: int) -> Any:
-    for _ in range(240):
-        try:
-            return chromadb.HttpClient(host="127.0.0.1", port=port)
-        except ValueError:  # not listening yet
-            time.sleep(0.25)
-    raise TimeoutError("chroma run does not answer")
+    """Of a Chroma server as the daemon runs it, with a token, that holds the records of one document."""
+    folder = tmp_path_factory.mktemp("chroma")
+    with ChromaServer(folder / "db", HOST, free_port(), folder / "log", token=TOKEN) as running:
+        with connect(HOST, running.port, token=TOKEN) as client:
+            fill(client)
+        yield running.port
 
 
 def records() -> list[tuple[str, str, Metadata]]:
@@ -75,18 +58,18 @@ def records() -> list[tuple[str, str, Metadata]]:
     return [(f"d1#{7 + i}", chunk.text, row) for i, (chunk, row) in enumerate(zip(CHUNKS, rows, strict=True))]
 
 
-def fill(client: Any) -> None:
-    ids, texts, metadatas = zip(*records(), strict=True)
-    collection = client.create_collection("docs", configuration={"hnsw": {"space": "cosine"}})
+def fill(client: Client) -> None:
+    ids, texts, metadatas = map(list, zip(*records(), strict=True))
+    made = client.api.create_collection("docs", configuration={"hnsw": {"space": "cosine"}})
     vectors = [[1.0, i / 10] for i in range(len(ids))]
-    collection.upsert(ids=list(ids), embeddings=vectors, documents=list(texts), metadatas=list(metadatas))
+    client.api._upsert(made.id, ids, vectors, metadatas, texts)
 
 
 @pytest.fixture(scope="module")
 def found(readers_python: Path, port: int) -> Found:
     script = ROOT / "tests" / "readers" / "read_back.py"
     done = subprocess.run(
-        [readers_python, "-W", "ignore", script, str(port), "docs"],
+        [readers_python, "-W", "ignore", script, str(port), "docs", TOKEN],
         capture_output=True,
         text=True,
         check=False,

@@ -116,6 +116,7 @@ class Loop:
                 str(name): Listing(one.since, one.seen, one.at)
                 for name, one in engine.scanner.under_way().items()
             },
+            guard=self.running.collections.guard,
             isolation=self.running.parts.isolation.level,
         )
 

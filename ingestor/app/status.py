@@ -78,6 +78,7 @@ class Status:
     embedded_texts: int = 0  # by this run, or the last one; the rates are while the model worked
     texts_per_second: float | None = None
     tokens_per_second: float | None = None
+    guard: str = ""  # how the port of our Chroma server is guarded; "" where none runs
     isolation: str = (
         ""  # how parsers are confined by this run, or the last one that parsed; "" where none did
     )
@@ -100,7 +101,7 @@ def gather(
     """``probe``: why a collection is sick, or None; itself None where Chroma can't be asked."""
     status = Status(running, embedded_texts=live.texts, isolation=live.isolation)
     if running:
-        status.started, status.chroma = live.started or None, live.chroma
+        status.started, status.chroma, status.guard = live.started or None, live.chroma, live.guard
     if live.embedding_seconds:
         status.texts_per_second = round(live.texts / live.embedding_seconds, 1)
         status.tokens_per_second = round(live.tokens / live.embedding_seconds, 1)

@@ -88,6 +88,11 @@ class Collections:
             return f"http://{self._chroma.host}:{self._chroma.port}"
         return ""
 
+    @property
+    def guard(self) -> str:
+        """How the port of our server is guarded, in words; "" where there is none."""
+        return self._server.level if self._server else ""
+
     def open(self, name: CollectionName, model: Model) -> tuple[ChromaIndex, str]:
         """Made if need be. Raises NeedsHuman when it is not ours, Transient when Chroma is away."""
         if self._deaths[name] >= DEATHS and self._kills(name):
@@ -199,15 +204,17 @@ class Collections:
     def _connected(self) -> Client:
         chroma = self._chroma
         if isinstance(chroma, Remote):
-            token = chroma.token.get_secret_value() if chroma.token else None
-            return connect(chroma.host, chroma.port, token=token, ssl=chroma.ssl)
+            return connect(chroma.host, chroma.port, token=_secret(chroma), ssl=chroma.ssl)
         if isinstance(chroma, Embedded):
             return embedded(chroma.path)
         if not self._attach:
             host, port = (chroma.host, chroma.port) if self._serve else (LOCAL, free_port(LOCAL))
-            self._server = ChromaServer(chroma.path, host, port, self._log_path)
+            self._server = ChromaServer(
+                chroma.path, host, port, self._log_path, token=_secret(chroma), names=chroma.hosts
+            )
             self._stack.callback(self._server.stop)
             self._start(self._server)
+            log.log(logging.INFO if self._serve else logging.DEBUG, "Chroma's port: %s", self._server.level)
         return self._ours()
 
     def _start(self, server: ChromaServer) -> None:
@@ -249,7 +256,12 @@ class Collections:
     def _ours(self, timeout: float = 60.0) -> Client:
         assert isinstance(self._chroma, Supervised)
         at = self._server or self._chroma
-        return connect(reachable(at.host), at.port, timeout=timeout, folder=self._chroma.path)
+        token, folder = _secret(self._chroma), self._chroma.path
+        return connect(reachable(at.host), at.port, token=token, timeout=timeout, folder=folder)
+
+
+def _secret(chroma: Supervised | Remote) -> str | None:
+    return chroma.token.get_secret_value() if chroma.token else None
 
 
 def reachable(host: str) -> str:

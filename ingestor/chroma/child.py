@@ -1,30 +1,116 @@
-"""``chroma run`` as a process that ends with the one that started it; see chroma/server.py.
+"""Chroma and the guard before it: one process, which ends with the one that started it; see chroma/server.py.
 
-Run as a script, with the server's command line as its arguments and a pipe as its standard input, of which
-the parent holds the other end: when the parent is gone, however it went, the pipe ends. This imports nothing
-of ingestor, and of chromadb only the server itself, so it starts in a fraction of a second.
+Run as a script with the folder of the data as its argument and a socket to the parent as its standard input.
+The parent sends ``Settings`` as a line of JSON; once the guard listens, a line goes back that says what it
+holds. When the parent is gone, however it went, the socket ends. The guard keeps the listener, which was
+opened in the network of the machine, while Chroma listens in a network of this process's own, where that can
+be had. Guard and Chroma are one process, so neither outlives the other.
 """
 
+import json
 import os
 import signal
+import socket
 import sys
 import threading
 import time
+import traceback
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
 
-import chromadb_rust_bindings  # type: ignore[import-untyped]
+from ingestor.chroma.private_network import enter_private_network
 
+_LOCAL = "127.0.0.1"
 _PATIENCE = 30.0  # seconds to persist what is in memory, once told to end
+_MOMENT = 0.01  # seconds
+_FAILED = 70  # exit status: the guard ended by a fault
 
 
-def _end_with_parent() -> None:
-    while os.read(0, 1):
+class Settings(NamedTuple):
+    """``listener``: an open descriptor, bound but not listening. ``names``: see chroma/guard_rules.py."""
+
+    listener: int
+    names: list[str]
+    token: str | None
+
+
+def main(path: str) -> NoReturn:
+    os.umask(0o077)  # what it writes quotes documents
+    parent = socket.socket(fileno=os.dup(0))
+    settings = Settings(**json.loads(_line(parent)))
+    told = {"without_namespace": enter_private_network(), "port": (port := _free_port())}
+    closing: list[Callable[[], object]] = []
+
+    def listening(close: Callable[[], object]) -> None:
+        closing.append(close)
+        parent.sendall(json.dumps(told).encode() + b"\n")
+
+    threading.Thread(target=_end_with_parent, args=(parent, closing), daemon=True).start()
+    threading.Thread(target=_guard, args=(settings, port, listening), daemon=True).start()
+    import chromadb_rust_bindings  # type: ignore[import-untyped]
+
+    chromadb_rust_bindings.cli(["chroma", "run", "--path", path, "--host", _LOCAL, "--port", str(port)])
+    sys.stdout.flush()
+    os._exit(0)  # other threads still run Python
+
+
+def _line(parent: socket.socket) -> bytes:
+    said = b""
+    while not said.endswith(b"\n"):
+        said += (more := parent.recv(65_536))
+        if not more:
+            sys.exit("the process that started Chroma is gone")
+    return said
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((_LOCAL, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]]) -> None:
+    while parent.recv(1):
         pass
+    for close in closing:  # the port is free before the files are: who finds them free may take it
+        close()
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_PATIENCE)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _guard(settings: Settings, port: int, listening: Callable[[Callable[[], object]], None]) -> None:
+    """Without the guard this process is of no use to anybody."""
+    try:
+        _guarded(settings, port, listening)
+    except Exception:  # noqa: BLE001 - it is told, and ends the process
+        traceback.print_exc()
+    os._exit(_FAILED)
+
+
+def _guarded(settings: Settings, port: int, listening: Callable[[Callable[[], object]], None]) -> None:
+    import asyncio
+
+    from ingestor.chroma import processes
+    from ingestor.chroma.guard import serve
+    from ingestor.chroma.guard_rules import rules
+
+    while processes.listens(os.getpid(), port) is False:  # else a stranger may answer
+        time.sleep(_MOMENT)
+    while not _answers(port):
+        time.sleep(_MOMENT)
+    listener = socket.socket(fileno=settings.listener)
+    asyncio.run(serve(rules(settings.names, settings.token), listener, port, listening))
+
+
+def _answers(port: int) -> bool:
+    try:
+        socket.create_connection((_LOCAL, port), 5).close()
+    except OSError:
+        return False
+    return True
+
+
 if __name__ == "__main__":
-    os.umask(0o077)  # what it writes quotes documents
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    chromadb_rust_bindings.cli(["chroma", *sys.argv[1:]])
+    main(sys.argv[1])

@@ -1,17 +1,18 @@
 """A Chroma server of our own: started, watched over and stopped with this process.
 
-It counts as ours, and as ready, only when our child itself listens on the port and answers: ``chroma run``
-on a busy port ends with status 0 and without a word, while whoever has the port may well be a Chroma too.
+The port is opened here and given to the child, which is a guard and Chroma in one (chroma/child.py). It is
+ready when the child says so and answers: a stranger on the port may well be a Chroma, too.
 """
 
 import errno
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -20,10 +21,12 @@ from types import TracebackType
 from ingestor.chroma import processes
 from ingestor.chroma.folder import REMEDY, claim, damaged
 from ingestor.ports import NeedsHuman, Transient
+from ingestor.sandbox.confinement import described
 from ingestor.state.lock import Lock
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
+_MOMENT = 0.02  # seconds
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
 _LAST_BREATH = 2.0  # seconds for a process that answers no more to end
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
@@ -36,7 +39,7 @@ _LOG_SIZE = 10_000_000  # bytes, beyond which a start begins the log anew
 
 
 class ChromaServer:
-    """``chroma run`` on ``path`` as a child process; one at a time, under the folder's lock."""
+    """Chroma on ``path``, behind a guard, as a child process; one at a time, under the folder's lock."""
 
     def __init__(
         self,
@@ -45,14 +48,22 @@ class ChromaServer:
         port: int,
         log_path: Path,
         *,
+        token: str | None = None,
+        names: Sequence[str] = (),
         hanging_after: float = 60.0,
         stop_patience: float = 30.0,
     ) -> None:
-        """``hanging_after``, ``stop_patience``: seconds without an answer, and from SIGTERM to SIGKILL."""
+        """``token``: what requests must carry; ``names``: of hosts, besides localhost and ``host``.
+
+        ``hanging_after``, ``stop_patience``: seconds without an answer, and from SIGTERM to SIGKILL.
+        """
         self.path, self.host, self.port, self.log_path = path.absolute(), host, port, log_path
+        self.token, self.names = token, [host, *names]
+        self.level = ""  # how the port is guarded, in words; "" before the first start
         self._hanging_after, self._stop_patience = hanging_after, stop_patience
         self._lock: Lock | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: socket.socket | None = None  # its end tells the child that we are gone
         self._answered = 0.0  # monotonic seconds
 
     @property
@@ -67,8 +78,8 @@ class ChromaServer:
         if self._lock is None:
             self._lock = claim(self.path)
         try:
-            self._check_port()
-            self._spawn()
+            with self._bound() as listener:
+                self._spawn(listener)
             self._await_ready()
             self._lock.note(f"{self.host} {self.port}")  # for other commands, see app/queries.py
         except BaseException:
@@ -121,14 +132,16 @@ class ChromaServer:
     ) -> None:
         self.stop()
 
-    def _check_port(self) -> None:
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((self.host, self.port))
-            except OSError as error:
-                raise NeedsHuman(self._no_port(error)) from error
+    def _bound(self) -> socket.socket:
+        """The port, which the child is to listen on."""
+        listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self.host, self.port))
+        except OSError as error:
+            listener.close()
+            raise NeedsHuman(self._no_port(error)) from error
+        return listener
 
     def _no_port(self, error: OSError) -> str:
         if error.errno != errno.EADDRINUSE:
@@ -137,33 +150,50 @@ class ChromaServer:
         by = f" by {processes.describe(holder)}" if holder is not None else ""
         return f"port {self.port} is taken{by}: stop that program, or set chroma.port to a free one"
 
-    def _spawn(self) -> None:
-        arguments = ["run", "--path", str(self.path), "--host", self.host, "--port", str(self.port)]
-        environment = _environment(os.environ)
+    def _spawn(self, listener: socket.socket) -> None:
+        settings = {"listener": listener.fileno(), "names": self.names, "token": self.token}
         fresh = not self.log_path.exists() or self.log_path.stat().st_size > _LOG_SIZE
-        with open(self.log_path, "wb" if fresh else "ab", opener=_private) as log:
+        self._pipe, theirs = socket.socketpair()
+        self._pipe.sendall(json.dumps(settings).encode() + b"\n")
+        with theirs, open(self.log_path, "wb" if fresh else "ab", opener=_private) as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own script and arguments, no shell
-                [sys.executable, "-P", str(_CHILD), *arguments],
-                stdin=subprocess.PIPE,  # kept open, and empty: its end tells the child that we are gone
+                [sys.executable, "-P", str(_CHILD), str(self.path)],
+                stdin=theirs.fileno(),
                 stdout=log,
                 stderr=log,
-                env=environment,
+                env=_environment(os.environ),
+                pass_fds=[listener.fileno()],
                 process_group=0,  # a Ctrl-C in the terminal is for us; we tell the child when we are done
             )
 
     def _await_ready(self) -> None:
         assert self._process is not None
-        until = time.monotonic() + _START_PATIENCE
+        line, until = b"", time.monotonic() + _START_PATIENCE
         while time.monotonic() < until:
             if (status := self._process.poll()) is not None:
-                self._check_port()  # the likeliest reason
+                self._bound().close()  # the likeliest reason
                 said = f"Chroma ended {_status(status)} while starting in {self.path}{self._last_error()}"
                 raise NeedsHuman(f"{said}; {REMEDY}") if damaged(said) else Transient(said)
-            if processes.listens(self._process.pid, self.port) is not False and self._answers():
+            line += self._heard()
+            if line.endswith(b"\n") and self._answers():
                 self._answered = time.monotonic()
+                self.level = _level(self.token, **json.loads(line))
                 return
-            time.sleep(0.02)
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
+
+    def _heard(self) -> bytes:
+        """What the child says within a moment."""
+        assert self._pipe is not None
+        self._pipe.settimeout(_MOMENT)
+        try:
+            heard = self._pipe.recv(4096)
+        except TimeoutError:
+            return b""
+        except OSError:
+            heard = b""
+        if not heard:
+            time.sleep(_MOMENT)  # it is ending
+        return heard
 
     def _last_error(self) -> str:
         """What its log says last that sounds like an error, and where to read on."""
@@ -175,7 +205,8 @@ class ChromaServer:
         address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - not bound
         connection = HTTPConnection(address, self.port, timeout=_ANSWER_TIMEOUT)
         try:
-            connection.request("GET", "/api/v2/heartbeat")
+            headers = {"X-Chroma-Token": self.token} if self.token else {}
+            connection.request("GET", "/api/v2/heartbeat", headers=headers)
             return connection.getresponse().status == 200
         except (OSError, HTTPException):
             return False
@@ -194,8 +225,20 @@ class ChromaServer:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
+        if self._pipe is not None:
+            self._pipe.close()
+
+
+def _level(token: str | None, port: int, without_namespace: str) -> str:
+    """How the port is guarded, in words. ``port``: Chroma's own, on 127.0.0.1."""
+    exposed = f"{without_namespace}; past the guard, other users reach Chroma on port {port}"
+    return described(
+        {
+            "host and origin checks": "",
+            "token": "" if token else "none is configured",
+            "network namespace": without_namespace and exposed,
+        }
+    )
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:

@@ -17,8 +17,8 @@ def crashes_chroma(server: ChromaServer, name: CollectionName, owner: str) -> bo
     is written again. Raises Torn when Chroma says itself that the collection is damaged.
     """
     server.stop()
-    alone = ChromaServer(server.path, LOCAL, free_port(LOCAL), server.log_path)
-    with alone, connect(LOCAL, alone.port) as client:
+    alone = ChromaServer(server.path, LOCAL, free_port(LOCAL), server.log_path, token=server.token)
+    with alone, connect(LOCAL, alone.port, token=server.token) as client:
         try:
             index = find_collection(client, name, owner=owner)
             if index is not None:

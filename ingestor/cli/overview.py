@@ -34,6 +34,8 @@ def show_status(status: Status, as_json: bool, config: Path) -> None:
         rates = f"{status.texts_per_second:,.1f} texts/s, {status.tokens_per_second:,.0f} tokens/s"
         out.print(f"\nembedded by {run}: {counted(status.embedded_texts, 'text')}, at {rates}")
     _print_skipped(status)
+    if status.guard:
+        out.print(f"Chroma's port: {line(status.guard)}")
     if status.isolation:
         out.print(f"isolation: {line(status.isolation)}")
     _print_failures(status, now, config)

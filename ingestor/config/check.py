@@ -1,5 +1,6 @@
 """A parsed tree -> the config, or everything that is wrong with it."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from os.path import normpath
@@ -115,10 +116,19 @@ def _source_data(data: Mapped) -> Iterator[tuple[int, Mapped]]:
 
 def _chroma(found: Check, data: Mapped) -> Chroma | None:
     at = ("chroma",)
-    if "path" not in data and data.keys() & {"host", "token", "ssl"}:
+    if not data.keys() & {"path", "hosts"} and data.keys() & {"host", "ssl"}:
         return found.model(Remote, data, at)
     supervised = found.model(Supervised, data, at)
+    if supervised and supervised.token is not None:
+        _check_token(found, supervised.token.get_secret_value(), (*at, "token"))
     return found.model(Embedded, data, at) if supervised and supervised.embedded else supervised
+
+
+def _check_token(found: Check, token: str, at: Where) -> None:
+    if not token:
+        found.fault(at, "must not be empty: leave it out, and everybody who reaches the port is let in")
+    elif not re.fullmatch(r"[!-~]+", token):
+        found.fault(at, "must be ASCII letters, digits and punctuation: Chroma's clients take no other")
 
 
 def _source(

@@ -53,7 +53,14 @@ def _host(host: str) -> str:
     return host
 
 
+def _host_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
+        raise ValueError("must be a host name alone, without http://, a port or a path")
+    return name
+
+
 Host = Annotated[str, AfterValidator(_host)]
+HostName = Annotated[str, AfterValidator(_host_name)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 ScanEvery = Annotated[Duration, Field(gt=0, allow_inf_nan=False)]
 MaxLoss = Annotated[float, Field(ge=0, le=1)]
@@ -66,7 +73,17 @@ class Supervised(Options):
     port: Port = Field(default=8000, description="port on which it listens")
     host: Host = Field(
         default="127.0.0.1",
-        description="address on which it listens; it asks for no password, so let in only whom you trust",
+        description="address on which it listens; without a `token`, whoever reaches it may do everything",
+    )
+    hosts: tuple[HostName, ...] = Field(
+        default=(),
+        description="names under which clients reach it, besides `host`, `localhost` and any address; "
+        "requests for other names are refused",
+    )
+    token: SecretStr | None = Field(
+        default=None,
+        description="what clients must send, as a bearer token or as X-Chroma-Token; a secret: `${VAR}` or "
+        "`file:/path` keep it out of the file",
     )
     embedded: bool = Field(default=False, description="false: run a server")
 

@@ -33,6 +33,7 @@ class Live:
     embedding_seconds: float = 0.0
     chroma: str = ""  # where it listens
     listing: dict[str, Listing] = field(default_factory=dict)  # by source
+    guard: str = ""  # how Chroma's port is guarded; "" where no server of ours runs
     isolation: str = ""  # how parsers are confined; "" before the first was started
 
 

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -126,6 +127,7 @@ def test_a_server_that_can_not_start_is_tried_again_and_says_so_once(
     with chroma(tmp_path) as backend:
         opened(backend).upsert(many(20))
         backend._server.stop()
+        caplog.clear()
         with monkeypatch.context() as patched:
             for error in (NeedsHuman("the port is taken"), OSError("no space")):
                 patched.setattr(backend._server, "start", lambda error=error: _fail(error))
@@ -182,8 +184,8 @@ def test_a_server_that_is_killed_while_it_starts_is_started_again(
 ) -> None:
     spawn, left = ChromaServer._spawn, [1, 2]
 
-    def killed(server: ChromaServer) -> None:
-        spawn(server)
+    def killed(server: ChromaServer, listener: socket.socket) -> None:
+        spawn(server, listener)
         if left:
             left.pop()
             server._process.kill()

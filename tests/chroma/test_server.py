@@ -165,12 +165,20 @@ def test_a_chroma_of_someone_else_on_the_port(tmp_path):
 
 
 def test_a_stranger_who_takes_the_port_in_between(tmp_path, monkeypatch):
-    """Chroma itself finds the port taken, and ends with status 0."""
-    monkeypatch.setattr(chroma_server.ChromaServer, "_check_port", lambda self: None)
-    with socket.create_server((HOST, 0)) as stranger:
-        ours = server(tmp_path, stranger.getsockname()[1])
-        with pytest.raises(Transient, match="ended with status 0"):
-            ours.start()
+    """The child finds the port taken when it is about to listen."""
+    port = free_port()
+
+    def spawn(self, listener):
+        stranger.listen()
+        original(self, listener)
+
+    original = chroma_server.ChromaServer._spawn
+    monkeypatch.setattr(chroma_server.ChromaServer, "_spawn", spawn)
+    with socket.socket() as stranger:
+        stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        stranger.bind((HOST, port))
+        with pytest.raises(NeedsHuman, match=f"port {port} is taken by process {os.getpid()}"):
+            server(tmp_path, port).start()
 
 
 def test_a_stranger_who_answers_is_not_mistaken_for_ours(tmp_path, monkeypatch):
@@ -178,7 +186,7 @@ def test_a_stranger_who_answers_is_not_mistaken_for_ours(tmp_path, monkeypatch):
     idle = tmp_path / "idle.py"
     idle.write_text("import time; time.sleep(60)")
     with server(tmp_path / "theirs") as theirs:
-        monkeypatch.setattr(chroma_server.ChromaServer, "_check_port", lambda self: None)
+        monkeypatch.setattr(chroma_server.ChromaServer, "_bound", lambda self: socket.socket())
         monkeypatch.setattr(chroma_server, "_CHILD", idle)
         monkeypatch.setattr(chroma_server, "_START_PATIENCE", 0.5)
         ours = server(tmp_path / "ours", theirs.port)

@@ -110,6 +110,11 @@ def test_every_key() -> None:
     [
         ("{}", Supervised(path=AT / "chroma")),
         ("{port: 9000}", Supervised(path=AT / "chroma", port=9000)),
+        ("{token: '${T}'}", Supervised(path=AT / "chroma", token=SecretStr("x"))),
+        (
+            "{host: 0.0.0.0, hosts: [ingestor]}",
+            Supervised(path=AT / "chroma", host="0.0.0.0", hosts=("ingestor",)),
+        ),
         ("{path: c, host: 0.0.0.0}", Supervised(path=AT / "c", host="0.0.0.0")),
         ("{path: c, embedded: false}", Supervised(path=AT / "c")),
         ("{embedded: true}", Embedded(path=AT / "chroma")),
@@ -393,10 +398,26 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ),
         ("embedding: {model: 7}", "1: embedding.model: must be text, not a number (put it in quotes)"),
         (
-            "chroma: {path: c, token: x}",
-            "1: chroma: unknown key 'token'; allowed: embedded, host, path, port",
+            "chroma: {path: c, ssl: true}",
+            "1: chroma: unknown key 'ssl'; allowed: embedded, host, hosts, path, port, token",
         ),
-        ("chroma: {token: x}", "1: chroma.host: is required"),
+        (
+            "chroma: {path: c, embedded: true, token: '${T:-x}'}",
+            "1: chroma: unknown key 'token'; allowed: embedded, path",
+        ),
+        ("chroma: {ssl: true}", "1: chroma.host: is required"),
+        (
+            "chroma: {token: ''}",
+            "1: chroma.token: must not be empty: leave it out, and everybody who reaches the port is let in",
+        ),
+        (
+            "chroma: {token: '${T:-two words}'}",
+            "1: chroma.token: must be ASCII letters, digits and punctuation: Chroma's clients take no other",
+        ),
+        (
+            "chroma: {hosts: ['ingestor:8000']}",
+            "1: chroma.hosts[0]: must be a host name alone, without http://, a port or a path",
+        ),
         (
             "chroma: {host: 'http://db'}",
             "1: chroma.host: must be a host name or an address alone, without http:// or a path",

@@ -1,6 +1,6 @@
-"""Runs in a virtual environment of its own, without ingestor: read a collection as RAG programs do.
+"""In a virtual environment of its own, without ingestor: a collection as LangChain and LlamaIndex read it.
 
-Arguments: port, collection name. Prints as JSON what LangChain's and LlamaIndex's Chroma stores make of it.
+Arguments: port, collection name, token. Prints as JSON what the stores make of it.
 """
 
 import json
@@ -11,8 +11,12 @@ from langchain_chroma import Chroma
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters, VectorStoreQuery
 from llama_index.vector_stores.chroma import ChromaVectorStore
 
-port, name = int(sys.argv[1]), sys.argv[2]
-client = chromadb.HttpClient(host="127.0.0.1", port=port)
+port, name, token = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+settings = chromadb.Settings(
+    chroma_client_auth_provider="chromadb.auth.token_authn.TokenAuthClientProvider",
+    chroma_client_auth_credentials=token,
+)
+client = chromadb.HttpClient(host="127.0.0.1", port=port, settings=settings)
 collection = client.get_collection(name, embedding_function=None)
 everything = collection.count()
 vector = [float(x) for x in collection.get(limit=1, include=["embeddings"])["embeddings"][0]]

@@ -1,0 +1,144 @@
+"""What the guard before Chroma lets through, as functions of a request's head."""
+
+import json
+
+import pytest
+
+from ingestor.chroma.guard_rules import Refusal, head, rules
+
+OURS = rules(["Chroma.Example.org", "ingestor"], None)
+HOST = (b"host", b"localhost")
+
+
+def status(refusal: Refusal | None) -> int:
+    return refusal.status if refusal else 200
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        (b"localhost", 200),
+        (b"LocalHost:8000", 200),
+        (b"localhost.:8000", 200),
+        (b"127.0.0.1:8000", 200),
+        (b"127.9.9.9", 200),
+        (b"[::1]:8000", 200),
+        (b"192.0.2.7:9000", 200),  # an address is no name that somebody could point elsewhere
+        (b"chroma.example.org", 200),
+        (b"ingestor:8000", 200),
+        (b"evil.example", 421),
+        (b"evil.example:8000", 421),
+        (b"localhost.evil.example", 421),
+        (b"127.0.0.1.evil.example", 421),
+        (b"evil-localhost", 421),
+        (b"sub.localhost", 421),
+        (b"localhost:8000@evil.example", 421),
+        (b"evil.example@localhost", 421),
+        (b"localhost, evil.example", 421),
+        (b"localhost/evil.example", 421),
+        (b"[localhost]", 421),
+        (b"[::1", 421),
+        (b"0177.0.0.1", 421),
+        (b"2130706433", 421),
+        (b"127.1", 421),
+        (b"\xe2\x93\x9bocalhost", 421),
+        (b"", 421),
+    ],
+)
+def test_a_server_has_its_own_names_only(host: bytes, expected: int) -> None:
+    assert status(OURS.judge(b"/", [(b"host", host)])) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([], 200),
+        ([(b"origin", b"http://localhost")], 200),
+        ([(b"origin", b"HTTP://LOCALHOST")], 200),
+        ([(b"origin", b"https://localhost")], 403),
+        ([(b"origin", b"http://localhost:3000")], 403),
+        ([(b"origin", b"http://evil.example")], 403),
+        ([(b"origin", b"null")], 403),
+        ([(b"origin", b"")], 403),
+        ([(b"origin", b"http://localhost"), (b"origin", b"http://evil.example")], 403),
+        ([(b"sec-fetch-site", b"none")], 200),
+        ([(b"sec-fetch-site", b"same-origin")], 200),
+        ([(b"sec-fetch-site", b"cross-site")], 403),
+        ([(b"sec-fetch-site", b"same-site")], 403),
+    ],
+)
+def test_pages_of_other_origins_are_refused(headers: list[tuple[bytes, bytes]], expected: int) -> None:
+    assert status(OURS.judge(b"/", [HOST, *headers])) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([(b"authorization", b"Bearer s3cret")], 200),
+        ([(b"authorization", b"bearer  s3cret ")], 200),
+        ([(b"x-chroma-token", b"s3cret")], 200),
+        ([(b"x-chroma-token", b"old"), (b"authorization", b"Bearer s3cret")], 200),
+        ([], 401),
+        ([(b"authorization", b"s3cret")], 401),
+        ([(b"authorization", b"Basic s3cret")], 401),
+        ([(b"authorization", b"Bearer s3cre")], 401),
+        ([(b"authorization", b"Bearer s3crets")], 401),
+        ([(b"x-chroma-token", b"")], 401),
+        ([(b"x-chroma-token", b"Bearer s3cret")], 401),
+        ([(b"x-chroma-token", b"S3CRET")], 401),
+        ([(b"x-chroma-token", b"\xff" * 60_000)], 401),
+        ([(b"cookie", b"s3cret")], 401),
+    ],
+)
+def test_a_token_is_asked_for(headers: list[tuple[bytes, bytes]], expected: int) -> None:
+    assert status(rules([], "s3cret").judge(b"/", [HOST, *headers])) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "headers"),
+    [
+        (b"http://localhost/", [HOST]),
+        (b"*", [HOST]),
+        (b"", [HOST]),
+        (b"/", []),
+        (b"/", [HOST, HOST]),
+        (b"/", [HOST, (b"host", b"evil.example")]),
+    ],
+)
+def test_a_head_says_once_and_plainly_what_it_wants(
+    target: bytes, headers: list[tuple[bytes, bytes]]
+) -> None:
+    assert status(OURS.judge(target, headers)) == 400
+
+
+def test_a_head_is_written_anew() -> None:
+    given = [
+        (b"host", b"h"), (b"connection", b"close, x"), (b"upgrade", b"h2c"), (b"authorization", b"Bearer s"),
+        (b"x-chroma-token", b"s"), (b"content-length", b"3"), (b"accept", b"*/*"),
+    ]  # fmt: skip
+    wanted = b"POST /a?b HTTP/1.1\r\nhost: h\r\naccept: */*\r\ncontent-length: 3\r\n"
+    assert head(b"POST", b"/a?b", "1.1", given, True) == wanted + b"\r\n"
+    assert head(b"POST", b"/a?b", "1.1", given, False) == wanted + b"connection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("target", "header"),
+    [
+        (b"/ HTTP/1.1\r\nx: y", (b"a", b"b")),
+        (b"/a b", (b"a", b"b")),
+        (b"/", (b"a", b"b\r\nc: d")),
+        (b"/", (b"a", b"b\nc")),
+        (b"/", (b"a", b"b\rc")),
+        (b"/", (b"a\r\nc", b"b")),
+        (b"/", (b"a", b"b\0")),
+    ],
+)
+def test_no_part_of_a_head_makes_another_line(target: bytes, header: tuple[bytes, bytes]) -> None:
+    assert head(b"GET", target, "1.1", [HOST, header], True) is None
+
+
+def test_a_refusal_is_an_answer_that_chroma_could_have_given() -> None:
+    headers, _, body = Refusal(401, "no").answer().partition(b"\r\n\r\n")
+    assert json.loads(body) == {"error": "AuthorizationError", "message": "no"}
+    assert headers.startswith(b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer")
+    assert b"Content-Length: %d\r\n" % len(body) in headers
