@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain
@@ -352,3 +353,22 @@ def test_a_broken_contract_is_seen(house: Path, file: str, statement: str, contr
         path.write_text(sound, "utf-8")
     assert ran.returncode == 1, ran.stdout
     assert "BROKEN" in ran.stdout
+
+
+MOST_FILES = 15  # in a folder, so that its listing can be read at one look
+
+
+def test_no_folder_is_crowded() -> None:
+    counts = Counter(
+        file.parent
+        for top in ("ingestor", "connectors")
+        for file in (ROOT / top).rglob("*.py")
+        if file.name != "__init__.py"
+    )
+    assert {str(folder): count for folder, count in counts.items() if count > MOST_FILES} == {}
+
+
+def test_every_folder_is_on_the_map() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    folders = [path.name for path in (ROOT / "ingestor").iterdir() if (path / "__init__.py").exists()]
+    assert [name for name in folders if f"  {name} " not in page] == []
