@@ -8,6 +8,7 @@ Models whose input is not a plain tokenized text (chat templates, static embeddi
 pooling) go through the library's own preparation, one text at a time.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,11 +21,16 @@ from tokenizers import Encoding, Tokenizer
 from transformers.utils import logging as transformers_logging
 
 from ingestor.embedders.batches import batches, rows
+from ingestor.embedders.hardware import cpu_flags
 from ingestor.embedders.rounding import unit
 from ingestor.embedders.tokenizing import whole
 from ingestor.embedders.weights import Weights, unusable
 from ingestor.model import Vectors
 
+_ARITHMETIC = {  # read from the environment at the first matrix product of the process
+    "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16",  # the widest that may be used
+    "MKL_CBWR": "AVX512,STRICT" if "avx512f" in cpu_flags() else "AVX2,STRICT",
+}
 _ENDLESS = 2**31 - 1  # tokens, of a model that names no window
 _Features = dict[str, Any]  # tensors, by the names that the model's stages know them by
 _Part = tuple[tuple[int, ...], _Features]  # positions of texts, and what the model is given for them
@@ -35,6 +41,7 @@ class TorchModel:
 
     def __init__(self, weights: Weights, device: str, precision: str, threads: int) -> None:
         weights.verify()
+        fix_arithmetic()
         if threads:
             torch.set_num_threads(threads)  # of the whole process
         self._model, self._device = _loaded(weights, device), torch.device(device)
@@ -108,6 +115,20 @@ class TorchModel:
             features = stage(features)
         found: Vectors = _widened(features["sentence_embedding"]).cpu().numpy()
         return found
+
+
+def fix_arithmetic() -> None:
+    """Make the sums of matrix products independent of batch and threads, unless torch has multiplied before.
+
+    With AMX a text's bfloat16 vector has other bits in a batch of another size; without strict
+    reproducibility MKL's float32 sums depend on the number of threads (torch 2.13, Granite Rapids).
+    """
+    before = {name: os.environ.get(name) for name in _ARITHMETIC}
+    os.environ.update({name: before[name] or value for name, value in _ARITHMETIC.items()})
+    for kind in (torch.bfloat16, torch.float32):
+        torch.ones(64, 64, dtype=kind) @ torch.ones(64, 64, dtype=kind)
+    for name in (name for name, value in before.items() if value is None):
+        del os.environ[name]
 
 
 def _loaded(weights: Weights, device: str) -> SentenceTransformer:
