@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import attrgetter
 
+from ingestor.parsers.pdf.lines import Word
 from ingestor.parsers.pdf.tables import Box, Edge, distinct
+from ingestor.parsers.pdf_cells import Rows
 
-Rows = tuple[tuple[str, ...], ...]
 _NEAR = 3.0  # points
 _WIDEST = 5000.0  # points; larger than any paper
 _HEADER = 45.0  # points between the first two rules
@@ -23,14 +24,6 @@ _LONGEST = 30  # characters of a cell on average
 _NAME = 40  # characters of a column's name
 _FILLED = 0.5  # share of the cells of a column
 _LEAST = 3  # rows
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    text: str
-    left: float
-    right: float
-    baseline: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +38,7 @@ class Stack:
 def stacks(across: Iterable[Edge]) -> list[Stack]:
     """``across``: horizontal lines."""
     found: list[list[Edge]] = []
-    for edge in sorted(_whole(across), key=attrgetter("low", "high")):
+    for edge in sorted(across, key=attrgetter("low", "high")):
         near = (s for s in found if abs(s[0].low - edge.low) <= _NEAR and abs(s[0].high - edge.high) <= _NEAR)
         stack = next(near, None)
         if stack is None:
@@ -69,18 +62,6 @@ def tables(stack: Stack, words: Sequence[Word]) -> list[tuple[Box, Rows]]:
         if rows:
             found.append(((stack.left, stack.rules[at + end], stack.right, stack.rules[at]), rows))
         at += end + 1 if rows else 1
-    return found
-
-
-def _whole(across: Iterable[Edge]) -> list[Edge]:
-    """Pieces of a line put together."""
-    found: list[Edge] = []
-    for edge in sorted(across, key=attrgetter("at", "low")):
-        last = found[-1] if found else None
-        if last and last.at == edge.at and edge.low <= last.high + _NEAR:
-            found[-1] = Edge(last.at, last.low, max(last.high, edge.high))
-        else:
-            found.append(edge)
     return found
 
 

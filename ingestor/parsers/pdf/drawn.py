@@ -1,63 +1,52 @@
 """What is drawn on a PDF's page: the lines of tables, and the text in their cells."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from ctypes import byref, c_double, c_float
+from ctypes import byref, c_float
 from typing import TYPE_CHECKING
 
-from ingestor.parsers.pdf.columns import Word, stacks
+from pypdfium2 import raw
+
+from ingestor.parsers.pdf.columns import stacks
 from ingestor.parsers.pdf.columns import tables as between_rules
-from ingestor.parsers.pdf.lines import Line
+from ingestor.parsers.pdf.lines import Line, Word
 from ingestor.parsers.pdf.tables import Box, Point, edges, grids
+from ingestor.parsers.pdf_cells import Rows, cells
+from ingestor.parsers.pdf_text import Text, pieces, words
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfPage, PdfTextPage
+    from pypdfium2 import PdfPage
 
 _MOST_PATHS = 3000  # a page with more is a drawing
 _MOST_SEGMENTS = 5000  # of them all
 _MOST_RULES = 200  # of a page, that are in no table of lines; one with more is a drawing
+_LEAST_RULES = 3
 _KEPT = 0.97  # share of the letters in its place that a table must have
 _FILLED = 0.3  # share of the cells; a net with fewer is no table, but a chart
 
-Table = tuple[Box, tuple[tuple[str, ...], ...]]
+Table = tuple[Box, Rows]
 
 
-def tables(page: "PdfPage", text: "PdfTextPage") -> list[Table]:
-    """Those that are drawn with lines: where, and their rows."""
+def tables(page: "PdfPage", text: Text, filled: Sequence[Word]) -> list[Table]:
+    """Those that are drawn with lines: where, and their rows. ``filled``: values of a form's fields."""
     across, upright = edges(_segments(page))
-    found = []
-    for grid in grids(across, upright):
-        rows = tuple(tuple(_text(text, cell) for cell in row) for row in grid.rows)
-        filled = sum(bool(cell) for row in rows for cell in row)
-        if filled >= max(4, _FILLED * len(rows) * len(rows[0])):
-            found.append((grid.box, rows))
+    nets = grids(across, upright)
+    if not nets and len(across) < _LEAST_RULES:
+        return []
+    said = [*words(text), *filled]
+    found = [
+        (grid.box, rows)
+        for grid in nets
+        if _is_filled(rows := cells(grid, said, lambda word, wall: pieces(text, word, wall)))
+    ]
     boxes = [box for box, _ in found]
     rules = [edge for edge in across if not any(box[1] - 1 <= edge.at <= box[3] + 1 for box in boxes)]
     ruled = stacks(rules) if len(rules) <= _MOST_RULES else []
-    words = list(_words(text)) if ruled else []
-    return found + [table for stack in ruled for table in between_rules(stack, words)]
+    return found + [table for stack in ruled for table in between_rules(stack, said)]
 
 
-def _words(page: "PdfTextPage") -> Iterator[Word]:
-    from pypdfium2 import raw
-
-    said: list[str] = []
-    left, right, bottom, top, x, y = (c_double() for _ in range(6))
-    begin = end = baseline = 0.0
-    for at in range(raw.FPDFText_CountChars(page)):
-        character = chr(raw.FPDFText_GetUnicode(page, at))
-        if character.isspace() or character == "\x02":
-            if said:
-                yield Word("".join(said), begin, end, baseline)
-            said = []
-            continue
-        raw.FPDFText_GetCharBox(page, at, byref(left), byref(right), byref(bottom), byref(top))
-        if not said:
-            raw.FPDFText_GetCharOrigin(page, at, byref(x), byref(y))
-            begin, baseline = left.value, y.value
-        end = right.value
-        said.append(character)
-    if said:
-        yield Word("".join(said), begin, end, baseline)
+def _is_filled(rows: Rows) -> bool:
+    filled = sum(bool(cell) for row in rows for cell in row)
+    return bool(rows) and filled >= max(4, _FILLED * len(rows) * len(rows[0]))
 
 
 def with_tables(lines: Sequence[Line], found: Sequence[Table]) -> Iterator[Line]:
@@ -82,20 +71,12 @@ def _letters(texts: Iterable[str]) -> int:
 
 def _inside(line: Line, box: Box) -> bool:
     left, bottom, right, top = box
-    return left <= (line.left + line.right) / 2 <= right and bottom <= line.baseline <= top
-
-
-def _text(text: "PdfTextPage", cell: Box | None) -> str:
-    if cell is None:
-        return ""
-    left, bottom, right, top = cell
-    return " ".join(str(text.get_text_bounded(left, bottom, right, top)).replace("\x02", "").split())
+    centre = (line.left + line.right) / 2
+    return not line.slanted and left <= centre <= right and bottom <= line.baseline <= top
 
 
 def _segments(page: "PdfPage") -> Iterator[tuple[Point, Point]]:
     """Straight lines that are drawn or that border an area."""
-    from pypdfium2 import raw
-
     count = raw.FPDFPage_CountObjects(page)
     objects = (raw.FPDFPage_GetObject(page, at) for at in range(count))
     paths = [found for found in objects if raw.FPDFPageObj_GetType(found) == raw.FPDF_PAGEOBJ_PATH]
@@ -109,8 +90,6 @@ def _segments(page: "PdfPage") -> Iterator[tuple[Point, Point]]:
 
 
 def _of_path(path: object, count: int) -> Iterator[tuple[Point, Point]]:
-    from pypdfium2 import raw
-
     matrix = raw.FS_MATRIX()
     raw.FPDFPageObj_GetMatrix(path, byref(matrix))
     begin: Point = (0.0, 0.0)

@@ -1,14 +1,26 @@
 """Which lines of a PDF are headings: those of its outline, else those that are set apart. Pure."""
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ingestor.parsers.pdf.lines import LARGE, Bookmark, Line, Page, body_size, prose
+from ingestor.parsers.pdf.lines import Bookmark, Line, Page, body_size, prose
+from ingestor.parsers.pdf_titles import (
+    CHAPTER,
+    LONGEST,
+    OUTLINED,
+    Body,
+    Style,
+    Title,
+    body,
+    may_be_title,
+    titles,
+)
 from ingestor.text.outline import heading_number
 
 _MOST = 0.3  # if a larger share of the text than this is that large, size tells nothing
-_LONGEST = 150  # characters of a line of a heading
+_PROSE = 45  # characters of a line of text
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(
     r"(?:chapter|section|part|appendix|kapitel|chapitre)?(?:\d{1,6}|[a-z]\d{0,4}|[ivxl]{1,6})?"
@@ -27,17 +39,17 @@ class Heading:
 Headings = Mapping[int, list[Heading]]  # by the line of the page before which, or with which, they begin
 
 
-def headings(pages: Sequence[Page], outline: Sequence[Bookmark]) -> Sequence[Headings]:
-    """Those of each page."""
-    return _by_outline(pages, outline) if outline else _by_setting(pages, body_size(pages))
+def headings(pages: Sequence[Page], outline: Sequence[Bookmark], leading: float) -> Sequence[Headings]:
+    """Those of each page; ``leading``: the usual distance between lines, in sizes of their type."""
+    return _by_outline(pages, outline) if outline else _by_setting(pages, leading)
 
 
 def cover_title(pages: Sequence[Page]) -> str | None:
     """What is set largest on the first page, if it is much larger than the text."""
-    lines = [line for line in (pages[0].lines if pages else ()) if _may_be_title(line)]
+    lines = [line for line in (pages[0].lines if pages else ()) if may_be_title(line)]
     largest = max((line.size for line in lines), default=0.0)
     title = " ".join(line.text for line in lines if line.size == largest)
-    return title if largest > 1.3 * body_size(pages) and len(title) <= _LONGEST else None
+    return title if largest > 1.3 * body_size(pages) and len(title) <= LONGEST else None
 
 
 def _by_outline(pages: Sequence[Page], outline: Iterable[Bookmark]) -> list[dict[int, list[Heading]]]:
@@ -70,35 +82,106 @@ def _places(keys: Sequence[str], title: str) -> Iterator[tuple[int, int]]:
                 break
 
 
-def _by_setting(pages: Sequence[Page], body: float) -> list[dict[int, list[Heading]]]:
-    """Lines set larger than the text; and bold, numbered ones below them."""
-    lines = [line for page in pages for line in page.lines]
-    large = [line for line in lines if line.size >= LARGE * body and _may_be_title(line)]
-    if sum(len(line.text) for line in large) > _MOST * sum(len(line.text) for line in lines):
+def _by_setting(pages: Sequence[Page], leading: float) -> list[dict[int, list[Heading]]]:
+    """Lines set apart from the text."""
+    text = body(pages, leading)
+    found = _without_cover(pages, titles(pages, text), text)
+    size = sum(len(line.text) for page in pages for line in page.lines)
+    if sum(len(title.text) for title in found) > _MOST * size:
         return [{} for _ in pages]
-    sizes = sorted({line.size for line in large}, reverse=True)
-    levels = {size: min(level, 6) for level, size in enumerate(sizes, 1)}
-    return [_set_apart(page.lines, levels) for page in pages]
+    if len(found) == 1 and not found[0].large and not OUTLINED.match(found[0].text):
+        return [{} for _ in pages]  # the subject of a letter
+    levels = _levels(_without_main(found))
+    placed: list[dict[int, list[Heading]]] = [{} for _ in pages]
+    for title in _with_chapters(found):
+        said = prose(pages[title.page].lines[title.at : title.at + title.count])
+        placed[title.page][title.at] = [Heading(" ".join(said.split()), _level(title, levels), title.count)]
+    return placed
 
 
-def _set_apart(lines: Sequence[Line], levels: Mapping[float, int]) -> dict[int, list[Heading]]:
-    found: dict[int, list[Heading]] = {}
-    at = 0
-    while at < len(lines):
-        line, count = lines[at], 1
-        if line.size in levels and _may_be_title(line):
-            while count < 3 and at + count < len(lines) and lines[at + count].size == line.size:
-                count += 1
-            found[at] = [Heading(prose(lines[at : at + count]), levels[line.size], count)]
-        elif line.bold and _may_be_title(line) and (number := heading_number(line.text)):
-            level = len(set(levels.values())) + 1 + number.count(".")
-            found[at] = [Heading(line.text, level, 1)]
-        at += count
-    return found
+def _without_cover(pages: Sequence[Page], found: Sequence[Title], text: Body) -> list[Title]:
+    """Less authors, dates and such that stand below the title on the first page, in type of their own."""
+    first = [title for title in found if title.page == 0]
+    if not first:
+        return list(found)
+    main = max(first, key=lambda title: (title.style.size, -title.at))
+    begins = _text_begins(pages[0].lines, main.at + main.count, text)
+    others: dict[Style, list[bool]] = defaultdict(list)
+    for title in found:
+        if title.page > 0 or title.at > begins:
+            others[title.style].append(bool(OUTLINED.match(title.text)))
+    unnumbered = {style for style, numbered in others.items() if 2 * sum(numbered) <= len(numbered)}
+    return [
+        title for title in found
+        if title.page > 0 or title.at > begins or title == main or title.style in unnumbered
+        or OUTLINED.match(title.text)
+    ]  # fmt: skip
 
 
-def _may_be_title(line: Line) -> bool:
-    return not line.mono and not line.rows and len(line.text) <= _LONGEST and any(map(str.isalpha, line.text))
+def _text_begins(lines: Sequence[Line], at: int, text: Body) -> int:
+    """The first line of prose from there on."""
+    prose_lines = (
+        number for number, line in enumerate(lines)
+        if number >= at and abs(line.size - text.size) < 0.3 * text.size and len(line.text) > _PROSE
+        and (not line.bold or text.bold)
+    )  # fmt: skip
+    return next(prose_lines, len(lines))
+
+
+def _without_main(found: Sequence[Title]) -> Sequence[Title]:
+    """Less the document's own title: it and its sections are of level 1, as in other formats."""
+    alone = found and found[0].page == 0 and found[0].style not in {title.style for title in found[1:]}
+    largest = all(title.style.size <= found[0].style.size for title in found)
+    return found[1:] if alone and largest and len(found) > 2 else found
+
+
+def _levels(found: Sequence[Title]) -> dict[Style, int]:
+    """Of each style; larger type first, then what occurs first. Numbers tell their depth."""
+    order = {title.style: at for at, title in reversed(list(enumerate(found)))}
+    styles = sorted(order, key=lambda style: (-style.size, order[style]))
+    of_style: dict[Style, list[Title]] = defaultdict(list)
+    for title in found:
+        of_style[title.style].append(title)
+    depths = [_depth(of_style[style]) for style in styles]
+    shallowest = [0] * (
+        len(styles) + 1
+    )  # depth of the numbers in the styles after each; 0 where there are none
+    for at in reversed(range(len(styles))):
+        shallowest[at] = min(filter(None, (depths[at], shallowest[at + 1])), default=0)
+    levels: dict[Style, int] = {}
+    deepest = 0
+    for at, style in enumerate(styles):
+        told = depths[at] or (max(1, shallowest[at + 1] - 1) if shallowest[at + 1] else deepest + 1)
+        levels[style] = min(told, 6)
+        deepest = max(deepest, told)
+    return levels
+
+
+def _depth(found: Sequence[Title]) -> int:
+    """The usual depth of the numbers of most of them; 0 where most have none."""
+    depths = Counter(number.count(".") + 1 for title in found if (number := heading_number(title.text)))
+    return max(depths, key=lambda depth: depths[depth]) if depths.total() > len(found) / 2 else 0
+
+
+def _level(title: Title, levels: Mapping[Style, int]) -> int:
+    number = heading_number(title.text)
+    return min(number.count(".") + 1, 6) if number else levels.get(title.style, 1)
+
+
+def _with_chapters(found: Sequence[Title]) -> Iterator[Title]:
+    """ "Chapter 1" and the title below it as one."""
+    waiting: Title | None = None
+    for title in found:
+        if waiting and (waiting.page, waiting.at + waiting.count) == (title.page, title.at):
+            title = replace(title, at=waiting.at, count=waiting.count + title.count)
+            waiting = None
+        if waiting:
+            yield waiting
+        waiting = title if CHAPTER.match(title.text) else None
+        if not waiting:
+            yield title
+    if waiting:
+        yield waiting
 
 
 def _key(text: str) -> str:

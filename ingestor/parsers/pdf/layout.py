@@ -6,35 +6,32 @@ footers.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
 from ingestor.parsers.pdf.headings import Headings, headings
-from ingestor.parsers.pdf.lines import LARGE, Bookmark, Line, Page, body_size, prose
+from ingestor.parsers.pdf.lines import Bookmark, Line, Page, prose
 from ingestor.parsers.shared.compose import Composer
 from ingestor.text.outline import heading_number
 
-_MARGIN = 0.12  # of the page's height, at the top and at the bottom
-_REPEATED = 3  # pages with the same line in the same place: no text
+_TALL = 2.2  # times that: no further goes a paragraph that is not finished
 _WIDE_GAP = 1.25  # times the usual distance between lines: a new paragraph
-_BULLET = re.compile(r"[•‣▪■●○◦∙·–—*](?:\s+\S|$)|\(?(?:\d{1,2}|[a-z]|[ivx]{2,4})[.)]\s+\S")
+_MARKS = "•‣▪■●○◦∙·–—*▶►▸▹➢➤❖◆◇✓✔\uf0b7\uf0a7\uf0d8"
+_BULLET = re.compile(rf"[{_MARKS}](?:\s+\S|$)|\(?(?:\d{{1,2}}|[a-z]|[ivx]{{2,4}})[.)]\s+\S")
 _SENTENCE_END = (".", "!", "?", ":", "”", '"', "。", "！", "？")
-_ROMAN = re.compile(r"[ivxlc]+")
-_DIGITS = re.compile(r"\d+")
-
-_Key = tuple[str, int]  # what a line of the margin says, and where
 
 
 def compose(pages: Sequence[Page], outline: Sequence[Bookmark]) -> Composer:
-    """The whole text, page by page."""
-    kept = _without_furniture(pages)
-    leading, found = _leading(kept), headings(kept, outline)
+    """The whole text, page by page; each page's comments after it."""
+    leading = _leading(pages)
+    found = headings(pages, outline, leading)
     composer = Composer()
-    for number, page in enumerate(kept):
+    for number, page in enumerate(pages):
         composer.page, composer.page_label = number, page.label
         _compose_page(composer, page.lines, found[number], leading)
+        for comment in page.comments:
+            composer.add("comment", comment)
     return composer
 
 
@@ -71,45 +68,6 @@ def _kind(group: Sequence[Line]) -> str:
     if all(line.mono for line in group):
         return "code"
     return "list" if _BULLET.match(group[0].text) else "paragraph"
-
-
-# --- what is left out --------------------------------------------------------------------------------------
-
-
-def _without_furniture(pages: Sequence[Page]) -> list[Page]:
-    """Less outermost lines that are the same on several pages, but for the page's number."""
-    body = body_size(pages)
-    keys = [_furniture(page, body) for page in pages]
-    counts = Counter(key for page in keys for key in set().union(*page))
-    enough = max(_REPEATED, len(pages) // 50)
-    repeated = {key for key, count in counts.items() if count >= enough}
-    return [
-        Page(page.label, page.height, tuple(_kept(page.lines, own, repeated)))
-        for page, own in zip(pages, keys, strict=True)
-    ]
-
-
-def _kept(lines: Sequence[Line], keys: Sequence[set[_Key]], repeated: set[_Key]) -> Iterator[Line]:
-    return (line for line, own in zip(lines, keys, strict=True) if not own & repeated)
-
-
-def _furniture(page: Page, body: float) -> list[set[_Key]]:
-    """Of each line, what is the same of it on other pages; nothing of a line of the text, or of a title."""
-    places = [round(line.baseline) for line in page.lines]
-    outermost = {max(places, default=0), min(places, default=0)}
-    top, bottom = (1 - _MARGIN) * page.height, _MARGIN * page.height
-    return [
-        _keys(line, page.label)
-        if place in outermost and not bottom < place < top and line.size <= LARGE * body
-        else set()
-        for line, place in zip(page.lines, places, strict=True)
-    ]
-
-
-def _keys(line: Line, label: str) -> set[_Key]:
-    place, words = round(line.baseline / 4), line.text.split()
-    text = "#" if _ROMAN.fullmatch(line.text.lower()) else _DIGITS.sub("#", line.text)
-    return {(text, place)} | ({("", place)} if label in (words[0], words[-1]) else set())
 
 
 # --- paragraphs --------------------------------------------------------------------------------------------
@@ -154,10 +112,18 @@ def _parts(group: Sequence[Line], line: Line, leading: float) -> bool:
         return True
     if _BULLET.match(line.text) and not line.mono:
         return True
+    goes_on = not finished and (above.hyphen or line.text[:1].islower())
     if step < 0:  # the next column
-        return finished or not line.text[:1].islower()
+        return finished or not (goes_on or _is_full(group))
     indented = line.left > above.left + 0.8 * line.size
+    if goes_on and step < _TALL * leading * line.size and not indented:
+        return False  # something tall stands in the line: a fraction, a root
     return wide or (indented and finished and not line.mono and not _BULLET.match(group[0].text))
+
+
+def _is_full(group: Sequence[Line]) -> bool:
+    """Whether its last line is as long as those above it: the paragraph goes on."""
+    return len(group) > 1 and group[-1].right > max(line.right for line in group) - 1.5 * group[-1].size
 
 
 def _code(lines: Sequence[Line]) -> str:

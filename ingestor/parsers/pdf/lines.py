@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 LARGE = 1.15  # times the size of most of the text: larger than it
+_PROSE = 0.03  # times the code's characters: what is less does not tell the size of the text
 _SHORT = 0.7  # of the widest line: ended on purpose
 _LEADER = re.compile(r"(?:\s?\.){5,}")  # from a title to its page, in a table of contents
 _WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60]")
@@ -16,6 +17,8 @@ _WITHOUT_SPACES = re.compile("[\u3000-\u30ff\u3400-\u9fff\uff00-\uff60]")
 class Line:
     """Distances in points, from the page's left and bottom; ``hyphen``: its last word goes on below.
 
+    ``caps``: set in a font of small capitals; ``even``: in one font from end to end;
+    ``slanted``: a watermark; ``largest``: size of type in it, of small capitals that of the large ones.
     ``rows``: those of a table that stands in the line's place.
     """
 
@@ -28,13 +31,39 @@ class Line:
     mono: bool = False
     hyphen: bool = False
     rows: tuple[tuple[str, ...], ...] = ()
+    italic: bool = False
+    caps: bool = False
+    math: bool = False
+    font: str = ""
+    even: bool = True
+    slanted: bool = False
+    largest: float = 0.0
+
+    @property
+    def tallest(self) -> float:
+        return max(self.size, self.largest)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """``first``: its first character's place among those of the page, or -1; ``divided``: goes on below."""
+
+    text: str
+    left: float
+    right: float
+    baseline: float
+    first: int = -1
+    divided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
+    """``comments``: what readers wrote on it."""
+
     label: str
     height: float
     lines: tuple[Line, ...]
+    comments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +76,14 @@ class Bookmark:
 
 
 def body_size(pages: Iterable[Page]) -> float:
-    """That in which most of the text is set; 0 of nothing."""
+    """That in which most of the text is set, code aside unless there is hardly any other; 0 of nothing."""
     sizes: Counter[float] = Counter()
+    code: Counter[float] = Counter()
     for page in pages:
         for line in page.lines:
-            sizes[line.size] += len(line.text)
+            (code if line.mono else sizes)[line.size] += len(line.text)
+    if sizes.total() < _PROSE * code.total():
+        sizes.update(code)
     return max(sizes, key=lambda size: (sizes[size], size), default=0.0)
 
 

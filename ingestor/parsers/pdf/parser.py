@@ -7,37 +7,29 @@ picture of one: with `ocr: true` its text is recognised, else a document of noth
 Read with pdfium, which is not safe to use from several threads: hence, too, the process of its own.
 """
 
-import math
-import re
-from collections.abc import Iterator
-from ctypes import POINTER, byref, c_double, c_int, cast, create_string_buffer
+from collections.abc import Iterator, Sequence
+from ctypes import POINTER, cast, create_string_buffer
 from dataclasses import dataclass, field
 from datetime import datetime
-from statistics import median_low
 from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from ingestor.model import Blob, Document, Scalar
-from ingestor.parsers.pdf.drawn import tables, with_tables
 from ingestor.parsers.pdf.headings import cover_title
 from ingestor.parsers.pdf.layout import compose
-from ingestor.parsers.pdf.lines import Bookmark, Line, Page
+from ingestor.parsers.pdf.lines import Bookmark, Page
 from ingestor.parsers.pdf.ocr import INSTALL, recognised
+from ingestor.parsers.pdf_completeness import Count, raw_words, words_in
+from ingestor.parsers.pdf_fields import Placed, as_words, placed
+from ingestor.parsers.pdf_furniture import without_furniture
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
 if TYPE_CHECKING:
-    from pypdfium2 import PdfDocument, PdfTextPage
+    from pypdfium2 import PdfDocument, PdfPage
 
 _PAGES = 50_000
-_FIXED_PITCH = 1  # flag of a font
-_BOLD = 600  # weight
-_BREAKS = "\r\n"
-_HYPHENS = "\x02\ufffe"
-_HYPHEN = re.compile(f"[{_HYPHENS}]+(.?)")
-_BOLD_NAMES = ("bold", "cmbx")
-_MONO_NAMES = ("mono", "courier", "cmtt", "consol")
 
 
 class PdfOptions(Options):
@@ -49,12 +41,18 @@ class PdfOptions(Options):
 
 
 @dataclass(slots=True)
-class _Read:
-    """Pages read so far, and how many of them are pictures: ``unread`` ones, and those that OCR read."""
+class Read:
+    """Pages read so far, and how many of them are pictures: ``unread`` ones, and those that OCR read.
+
+    ``words``, ``characters``: of pdfium's raw text; ``unmapped``: those without a Unicode value.
+    """
 
     pages: list[Page] = field(default_factory=list)
     unread: int = 0
     recognised: int = 0
+    words: int = 0
+    characters: int = 0
+    unmapped: int = 0
 
 
 class PdfParser:
@@ -65,13 +63,13 @@ class PdfParser:
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted, too long or without text that can be read."""
-        document = _opened(blob.data)
+        document = opened(blob.data)
         try:
-            read = _read(document, self._ocr)
+            read = read_pages(document, self._ocr)
             pages = read.pages
             if read.unread and not any(page.lines for page in pages):
                 raise BadDocument(_without_text(len(pages), self._ocr))
-            composed = compose(pages, list(_outline(document)))
+            composed = compose(without_furniture(pages), list(_outline(document)))
             about = document.get_metadata_dict(skip_empty=True)
             language = _language(document)
         finally:
@@ -86,7 +84,7 @@ class PdfParser:
         )
 
 
-def _opened(data: bytes) -> "PdfDocument":
+def opened(data: bytes) -> "PdfDocument":
     from pypdfium2 import PdfDocument, PdfiumError
 
     try:
@@ -109,11 +107,12 @@ def _without_text(pages: int, ocr: bool) -> str:
     )
 
 
-def _read(document: "PdfDocument", ocr: bool) -> _Read:
+def read_pages(document: "PdfDocument", ocr: bool) -> Read:
     """Every page. One that holds something but no text is a picture."""
     from pypdfium2 import PdfiumError
 
-    read = _Read()
+    read = Read()
+    document.init_forms()
     for index in range(len(document)):
         label = document.get_page_label(index) or str(index + 1)
         try:
@@ -121,99 +120,44 @@ def _read(document: "PdfDocument", ocr: bool) -> _Read:
         except PdfiumError:  # damaged: the others may be sound
             read.pages.append(Page(label, 0.0, ()))
             continue
-        text = page.get_textpage()
-        lines = tuple(with_tables(list(_lines(text)), tables(page, text)))
-        if not lines and next(page.get_objects(max_depth=1), None) is not None:
-            lines = recognised(page) if ocr else ()
-            read.recognised += bool(lines)
-            read.unread += not lines
-        read.pages.append(Page(label, page.get_height(), lines))
-        text.close()
+        read.pages.append(_page(document, page, label, ocr, read))
         page.close()
     return read
 
 
-def _lines(page: "PdfTextPage") -> Iterator[Line]:
-    """The lines as they follow each other in the file, which is nearly always the order to read them in."""
-    from pypdfium2 import raw
-
-    count = raw.FPDFText_CountChars(page)
-    characters = [chr(raw.FPDFText_GetUnicode(page, at)) for at in range(count)]
-    begin = 0
-    for at in range(count + 1):
-        if at == count or characters[at] in _BREAKS:
-            visible = [i for i in range(begin, at) if characters[i].strip(" \xa0" + _HYPHENS)]
-            if visible:
-                text = "".join(characters[begin:at])
-                yield _line(page, text, visible[0], visible[-1])
-            begin = at + 1
-
-
-def _line(page: "PdfTextPage", text: str, first: int, last: int) -> Line:
-    from pypdfium2 import raw
-
-    hyphen = raw.FPDFText_IsHyphen(page, last) == 1 or text.rstrip()[-1:] in _HYPHENS
-    plain = _HYPHEN.sub(_rejoined, text.strip())
-    left, right = _edges(page, first)[0], _edges(page, last)[1]
-    middle = (first + last) // 2
-    looked_at = (first, middle, last)  # one of them may be the mark of a note: smaller, and raised
-    fonts = [_font(page, at) for at in looked_at]
-    weight = raw.FPDFText_GetFontWeight(page, middle)
-    return Line(
-        plain.removesuffix("-") if hyphen else plain,
-        left,
-        right,
-        median_low(_baseline(page, at) for at in looked_at),
-        median_low(_size(page, at) for at in looked_at),
-        bold=weight >= _BOLD or any(part in fonts[1][0] for part in _BOLD_NAMES),
-        mono=sum(map(_is_mono, fonts)) >= 2,
-        hyphen=hyphen,
+def count(read: Read, kept: Sequence[Page]) -> Count:
+    """How much of the text came out; ``kept``: the pages without running headers and footers."""
+    said = words_in(kept)
+    return Count(
+        pages=len(read.pages),
+        unread=read.unread,
+        raw=read.words,
+        said=said,
+        furniture=words_in(read.pages) - said,
+        characters=read.characters,
+        unmapped=read.unmapped,
     )
 
 
-def _rejoined(hyphen: re.Match[str]) -> str:
-    """pdfium may already have put the halves of a word together, and have left a mark between them."""
-    return hyphen[1] if hyphen[1].islower() else f"-{hyphen[1]}"
+def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read: Read) -> Page:
+    from ingestor.parsers import pdf_forms, pdf_text
+    from ingestor.parsers.pdf import drawn
 
-
-def _edges(page: "PdfTextPage", at: int) -> tuple[float, float]:
-    """Left and right of a character, in points."""
-    from pypdfium2 import raw
-
-    left, right, bottom, top = c_double(), c_double(), c_double(), c_double()
-    raw.FPDFText_GetCharBox(page, at, byref(left), byref(right), byref(bottom), byref(top))
-    return left.value, right.value
-
-
-def _baseline(page: "PdfTextPage", at: int) -> float:
-    from pypdfium2 import raw
-
-    x, y = c_double(), c_double()
-    raw.FPDFText_GetCharOrigin(page, at, byref(x), byref(y))
-    return float(y.value)
-
-
-def _size(page: "PdfTextPage", at: int) -> float:
-    """Of the type in which a character is set, in points."""
-    from pypdfium2 import raw
-
-    matrix = raw.FS_MATRIX()
-    raw.FPDFText_GetMatrix(page, at, byref(matrix))
-    size = float(raw.FPDFText_GetFontSize(page, at))
-    return round(size * (math.hypot(matrix.c, matrix.d) or 1.0), 1)
-
-
-def _font(page: "PdfTextPage", at: int) -> tuple[str, int]:
-    from pypdfium2 import raw
-
-    flags, name = c_int(), create_string_buffer(128)
-    raw.FPDFText_GetFontInfo(page, at, name, 128, byref(flags))
-    return name.value.decode("utf-8", "replace").lower(), flags.value
-
-
-def _is_mono(font: tuple[str, int]) -> bool:
-    name, flags = font
-    return bool(flags & _FIXED_PITCH) or any(part in name for part in _MONO_NAMES)
+    textpage = page.get_textpage()
+    text = pdf_text.read(textpage)
+    read.words += raw_words(text.said)
+    read.characters += len(text.said)
+    read.unmapped += text.unmapped
+    fields, comments = pdf_forms.fields_and_comments(document, page)
+    filled = placed(fields, list(pdf_text.words(text))) if fields else Placed({})
+    found = drawn.tables(page, text, as_words(fields))
+    lines = tuple(drawn.with_tables([*pdf_text.lines(text, filled.values), *filled.lines], found))
+    if not lines and next(page.get_objects(max_depth=1), None) is not None:
+        lines = recognised(page) if ocr else ()
+        read.recognised += bool(lines)
+        read.unread += not lines
+    textpage.close()
+    return Page(label, page.get_height(), lines, comments)
 
 
 def _outline(document: "PdfDocument") -> Iterator[Bookmark]:
@@ -244,7 +188,7 @@ def _title(about: dict[str, str]) -> str | None:
     return None if junk else title or None
 
 
-def _extra(about: dict[str, str], read: _Read) -> Iterator[tuple[str, Scalar]]:
+def _extra(about: dict[str, str], read: Read) -> Iterator[tuple[str, Scalar]]:
     yield "pages", len(read.pages)
     if read.unread:
         yield "pages_without_text", read.unread
@@ -268,4 +212,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=2, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=3, options=PdfOptions, build=PdfParser)

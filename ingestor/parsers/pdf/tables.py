@@ -8,6 +8,7 @@ see parsers/pdf/columns.py; tables without any stay lines of text.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 _NEAR = 3.0  # points within which lines meet, or are one
 _SHORTEST = 6.0  # points; what is shorter is no line
@@ -45,7 +46,19 @@ def edges(segments: Iterable[tuple[Point, Point]]) -> tuple[list[Edge], list[Edg
             across.add(Edge(round(y), round(min(x, to_x)), round(max(x, to_x))))
         elif abs(x - to_x) < 1 and abs(y - to_y) >= _SHORTEST:
             upright.add(Edge(round(x), round(min(y, to_y)), round(max(y, to_y))))
-    return list(across), list(upright)
+    return whole(across), whole(upright)
+
+
+def whole(across: Iterable[Edge]) -> list[Edge]:
+    """Pieces of a line put together."""
+    found: list[Edge] = []
+    for edge in sorted(across, key=attrgetter("at", "low")):
+        last = found[-1] if found else None
+        if last and last.at == edge.at and edge.low <= last.high + _NEAR:
+            found[-1] = Edge(last.at, last.low, max(last.high, edge.high))
+        else:
+            found.append(edge)
+    return found
 
 
 def grids(across: Sequence[Edge], upright: Sequence[Edge]) -> list[Grid]:

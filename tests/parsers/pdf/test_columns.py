@@ -3,9 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob
-from ingestor.parsers.pdf.columns import Stack, Word, stacks, tables
+from ingestor.parsers.pdf.columns import Stack, stacks, tables
+from ingestor.parsers.pdf.lines import Word
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
-from ingestor.parsers.pdf.tables import Edge
+from ingestor.parsers.pdf.tables import Edge, whole
 from tests.parsers.files import pdf
 from tests.parsers.laws import obeys_laws, texts
 
@@ -73,9 +74,8 @@ def test_what_is_wider_than_any_paper_is_no_table() -> None:
 
 def test_rules_of_one_width_are_a_stack_also_where_they_are_drawn_in_pieces() -> None:
     pieces = [Edge(10, 0, 50), Edge(10, 51, 100)]
-    assert stacks([*pieces, Edge(50, 1, 100), Edge(51, 1, 100), Edge(80, 0, 99), Edge(60, 0, 40)]) == [
-        Stack(0, 100, (80, 50, 10))
-    ]
+    rules = whole([*pieces, Edge(50, 1, 100), Edge(51, 1, 100), Edge(80, 0, 99), Edge(60, 0, 40)])
+    assert stacks(rules) == [Stack(0, 100, (80, 50, 10))]
     assert stacks([Edge(10, 0, 100), Edge(20, 0, 100)]) == []
 
 

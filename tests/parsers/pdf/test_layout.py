@@ -6,6 +6,7 @@ from ingestor.model import Document
 from ingestor.parsers.pdf.headings import cover_title
 from ingestor.parsers.pdf.layout import compose
 from ingestor.parsers.pdf.lines import Bookmark, Line, Page
+from ingestor.parsers.pdf_furniture import without_furniture
 from tests.parsers.laws import blocks_cover_text
 
 
@@ -77,7 +78,7 @@ def test_what_repeats_at_the_edge_is_left_out_and_what_repeats_inside_is_not() -
              + lines(f"{n}", top=20))
         for n in range(1, 8)
     ]  # fmt: skip
-    text = compose(pages, []).text
+    text = compose(without_furniture(pages), []).text
     assert text.count("same words on all") == 7
     assert "Chapter" not in text
     assert not any(character.isdigit() for character in text)
@@ -89,7 +90,8 @@ def test_text_that_is_mostly_large_has_no_headings_by_size() -> None:
 
 
 def test_bold_numbered_lines_are_headings() -> None:
-    assert composed(at("2.1 Methods", 0, bold=True), "text", at("bold", 2, bold=True))[0][0] == "heading"
+    said = composed(at("2.1 Methods", 0, bold=True), "text of the section", at("bold", 2, bold=True), "text")
+    assert said[0] == ("heading", "2.1 Methods")
 
 
 def test_the_largest_words_of_the_first_page_are_its_title() -> None:
@@ -114,7 +116,30 @@ bookmarks = st.lists(st.builds(Bookmark, st.text("ab1", min_size=1), st.integers
 
 @given(some_pages, bookmarks)
 def test_any_lines_become_ordered_blocks_of_their_pages(pages: list[Page], outline: list[Bookmark]) -> None:
-    composer = compose(pages, outline)
+    composer = compose(without_furniture(pages), outline)
     blocks_cover_text(Document(composer.text, tuple(composer.blocks)))
     found = [block.page for block in composer.blocks]
     assert found == sorted(found, key=lambda page: page or 0)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["as wide as all", at("lines are", 1), at("Ada wrote", -20)], "as wide as all lines are Ada wrote"),
+        (["it has a tall", at("fraction in it", 2)], "it has a tall fraction in it"),
+    ],
+)
+def test_a_paragraph_goes_on_in_the_next_column_and_after_a_tall_line(
+    said: list[str | Line], expected: str
+) -> None:
+    assert composed(*said) == [("paragraph", expected)]
+
+
+@pytest.mark.parametrize("mark", "▶►➢❖✓\uf0b7")
+def test_marks_of_lists(mark: str) -> None:
+    assert composed(f"{mark} one", f"{mark} two") == [("list", f"{mark} one\n{mark} two")]
+
+
+def test_comments_stand_after_their_page() -> None:
+    composer = compose([Page("1", 800, lines("text"), comments=("Ada: why?",))], [])
+    assert [(block.kind, block.page) for block in composer.blocks] == [("paragraph", 0), ("comment", 0)]

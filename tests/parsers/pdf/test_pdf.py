@@ -48,13 +48,13 @@ def test_text_with_pages_and_headings_by_size() -> None:
         ("paragraph", 0, 0, "A first paragraph whose words run on and go on in the next line."),
         ("paragraph", 0, 0, "A second one."),
         ("list", 0, 0, "• an item\n• another item of the list"),
-        ("heading", 2, 1, "1 Methods"),
+        ("heading", 1, 1, "1 Methods"),
         ("paragraph", 0, 1, "Text on the second page."),
-        ("heading", 2, 2, "2 Results"),
+        ("heading", 1, 2, "2 Results"),
         ("paragraph", 0, 2, "Text on the third page."),
         ("paragraph", 0, 3, "The end."),
     ]
-    assert [block.number for block in document.blocks if block.level == 2] == ["1", "2"]
+    assert [block.number for block in document.blocks if block.number] == ["1", "2"]
     assert [block.page_label for block in document.blocks][-1] == "4"
     assert document.title == "The Title"
     assert document.extra == (("pages", 4), ("author", "Ada L."), ("created", "2024-01-31T12:00:00+01:00"))

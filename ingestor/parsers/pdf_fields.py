@@ -1,0 +1,101 @@
+"""Where the values of a form's fields go among the words of its page: beside their labels. Pure.
+
+The label of a box to tick is on its right, that of another field on its left, else above it. A field without
+a label stands on a line of its own, after its name.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ingestor.parsers.pdf.lines import Line, Word
+from ingestor.parsers.pdf.tables import Box
+
+_NEAR = 40.0  # points from a label to the field on its right
+_FAR = 250.0  # points, where nothing stands above the field
+_ABOVE = 18.0  # points from the top of a field to the baseline of the label above it
+_OVERLAP = 4.0  # points by which a label may reach into its field
+_SIZE = 10.0  # points of type, of a line made for a field
+_MARKS = {True: "[x]", False: "[ ]"}
+_PLACEHOLDERS = "_.… "
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """``ticked``: None of all but check boxes and radio buttons."""
+
+    name: str
+    value: str
+    box: Box
+    ticked: bool | None = None
+
+    @property
+    def said(self) -> str:
+        return self.value if self.ticked is None else _MARKS[self.ticked]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """``values``: what stands before and after a character of the page, by its place; ``lines``: the rest."""
+
+    values: Mapping[int, tuple[str, str]]
+    lines: tuple[Line, ...] = ()
+
+
+def placed(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
+    said = [word for word in words if word.text.strip(_PLACEHOLDERS)]
+    values: dict[int, tuple[str, str]] = defaultdict(lambda: ("", ""))
+    rest = []
+    for field in sorted(fields, key=lambda field: (-field.box[1], field.box[0])):
+        if field.ticked is not None and (label := _right(field.box, said)):
+            before, after = values[label.first]
+            values[label.first] = (f"{before}{field.said} ", after)
+        elif not field.said:
+            continue
+        elif label := _left(field.box, said, _NEAR) or _over(field.box, said) or _left(field.box, said, _FAR):
+            at = label.first + len(label.text) - 1
+            before, after = values[at]
+            values[at] = (before, f"{after} {field.said}")
+        else:
+            rest.append(_line(field))
+    return Placed(dict(values), tuple(rest))
+
+
+def as_words(fields: Iterable[Field]) -> list[Word]:
+    """For the cells of tables."""
+    return [
+        Word(field.said, field.box[0], field.box[2], (field.box[1] + field.box[3]) / 2 - _OVERLAP)
+        for field in fields
+        if field.said
+    ]
+
+
+def _right(box: Box, words: Iterable[Word]) -> Word | None:
+    beside = [word for word in words if _level(word, box) and 0 <= word.left - box[2] + 2 <= _NEAR]
+    return min(beside, key=lambda word: word.left, default=None)
+
+
+def _left(box: Box, words: Iterable[Word], farthest: float) -> Word | None:
+    beside = [
+        word for word in words
+        if _level(word, box) and -_OVERLAP <= box[0] - word.right <= farthest and word.left < box[0]
+    ]  # fmt: skip
+    return max(beside, key=lambda word: word.right, default=None)
+
+
+def _over(box: Box, words: Iterable[Word]) -> Word | None:
+    above = [
+        word for word in words
+        if -_OVERLAP <= word.baseline - box[3] <= _ABOVE and box[0] - _NEAR <= word.left < box[2]
+    ]  # fmt: skip
+    return min(above, key=lambda word: (round(word.baseline), -word.right), default=None)
+
+
+def _level(word: Word, box: Box) -> bool:
+    return box[1] - _OVERLAP <= word.baseline <= box[3]
+
+
+def _line(field: Field) -> Line:
+    left, bottom, right, _ = field.box
+    text = f"{field.name}: {field.said}" if field.name else field.said
+    return Line(text, left, right, bottom, _SIZE)

@@ -1,0 +1,71 @@
+"""The fields of a PDF's forms, and what readers wrote on its pages."""
+
+from collections.abc import Callable, Iterator
+from ctypes import POINTER, byref, c_ushort, cast, create_string_buffer
+from typing import TYPE_CHECKING, Any
+
+from pypdfium2 import raw
+
+from ingestor.parsers.pdf_fields import Field
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfDocument, PdfPage
+
+_MOST = 5000  # annotations of a page that are looked at
+_PASSWORD = 1 << 13  # flag of a field: its value is not shown
+_TICKED = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
+_WRITTEN = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
+_NO_COMMENTS = (raw.FPDF_ANNOT_POPUP, raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_UNKNOWN)
+
+
+def fields_and_comments(document: "PdfDocument", page: "PdfPage") -> tuple[list[Field], tuple[str, ...]]:
+    """The page's form fields (boxes in points), and the texts of its annotations, each after its author."""
+    fields: list[Field] = []
+    comments: list[str] = []
+    for annotation in _annotations(page):
+        subtype = raw.FPDFAnnot_GetSubtype(annotation)
+        if raw.FPDFAnnot_GetFlags(annotation) & raw.FPDF_ANNOT_FLAG_HIDDEN:
+            continue
+        if subtype == raw.FPDF_ANNOT_WIDGET and document.formenv:
+            fields += _field(document.formenv.raw, annotation)
+        elif subtype not in _NO_COMMENTS and (contents := _value(annotation, b"Contents").strip()):
+            author = " ".join(_value(annotation, b"T").split())
+            comments.append(f"{author}: {contents}" if author else contents)
+    return fields, tuple(comments)
+
+
+def _annotations(page: "PdfPage") -> Iterator[Any]:
+    for at in range(min(raw.FPDFPage_GetAnnotCount(page), _MOST)):
+        annotation = raw.FPDFPage_GetAnnot(page, at)
+        if annotation:
+            yield annotation
+            raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _field(form: Any, annotation: Any) -> Iterator[Field]:
+    """One, or none of a button, a signature or a password."""
+    kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+    if kind not in (*_TICKED, *_WRITTEN) or raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
+        return
+    rect = raw.FS_RECTF()
+    raw.FPDFAnnot_GetRect(annotation, byref(rect))
+    name = _told(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation) or _told(
+        raw.FPDFAnnot_GetFormFieldName, form, annotation
+    )
+    ticked = bool(raw.FPDFAnnot_IsChecked(form, annotation)) if kind in _TICKED else None
+    value = "" if kind in _TICKED else _told(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+    yield Field(name, value, (rect.left, rect.bottom, rect.right, rect.top), ticked)
+
+
+def _told(ask: Callable[..., int], form: Any, annotation: Any) -> str:
+    size = ask(form, annotation, None, 0)
+    buffer = create_string_buffer(size + 2)
+    ask(form, annotation, cast(buffer, POINTER(c_ushort)), size)
+    return " ".join(buffer.raw.decode("utf-16-le", "replace").replace("\0", "").split())
+
+
+def _value(annotation: Any, key: bytes) -> str:
+    size = raw.FPDFAnnot_GetStringValue(annotation, key, None, 0)
+    buffer = create_string_buffer(size + 2)
+    raw.FPDFAnnot_GetStringValue(annotation, key, cast(buffer, POINTER(c_ushort)), size)
+    return buffer.raw.decode("utf-16-le", "replace").replace("\0", "").replace("\r", "\n")

@@ -1,0 +1,65 @@
+"""Running headers and footers of a PDF: lines that stand at the edge of several pages. Pure.
+
+A line of a table is none, nor is what makes up most of the pages that it stands on. A slanted line that
+repeats is a watermark, wherever it stands.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ingestor.parsers.pdf.lines import LARGE, Line, Page, body_size
+
+_MARGIN = 0.12  # of the page's height, at the top and at the bottom
+_REPEATED = 3  # pages with the same line in the same place: no text
+_MOST = 0.5  # of a page's characters: what is more is its text
+_ROMAN = re.compile(r"[ivxlc]+")
+_DIGITS = re.compile(r"\d+")
+
+_Key = tuple[str, int]  # what a line of the margin says, and where
+
+
+def without_furniture(pages: Sequence[Page]) -> list[Page]:
+    """Less outermost lines that are the same on several pages, but for the page's number."""
+    body = body_size(pages)
+    keys = [_keys_of(page, body) for page in pages]
+    counts = Counter(key for own in keys for key in set().union(*own))
+    most = Counter(
+        key for page, own in zip(pages, keys, strict=True) if _is_most(page, own) for key in set().union(*own)
+    )
+    enough = max(_REPEATED, len(pages) // 50)
+    repeated = {key for key, count in counts.items() if count >= enough and 2 * most[key] <= count}
+    return [
+        replace(page, lines=_kept(page.lines, own, repeated)) for page, own in zip(pages, keys, strict=True)
+    ]
+
+
+def _kept(lines: Sequence[Line], keys: Sequence[set[_Key]], repeated: set[_Key]) -> tuple[Line, ...]:
+    return tuple(line for line, own in zip(lines, keys, strict=True) if not own & repeated)
+
+
+def _is_most(page: Page, keys: Sequence[set[_Key]]) -> bool:
+    """Whether the lines that may be furniture hold most of the page's text."""
+    size = sum(len(line.text) for line in page.lines)
+    return sum(len(line.text) for line, own in zip(page.lines, keys, strict=True) if own) > _MOST * size
+
+
+def _keys_of(page: Page, body: float) -> list[set[_Key]]:
+    """Of each line, what is the same of it on other pages; nothing of a line of the text, or of a title."""
+    places = [round(line.baseline) for line in page.lines]
+    outermost = {max(places, default=0), min(places, default=0)}
+    top, bottom = (1 - _MARGIN) * page.height, _MARGIN * page.height
+    return [
+        _keys(line, page.label)
+        if line.slanted
+        or (place in outermost and not bottom < place < top and not line.rows and line.size <= LARGE * body)
+        else set()
+        for line, place in zip(page.lines, places, strict=True)
+    ]
+
+
+def _keys(line: Line, label: str) -> set[_Key]:
+    place, words = round(line.baseline / 4), line.text.split()
+    text = "#" if _ROMAN.fullmatch(line.text.lower()) else _DIGITS.sub("#", line.text)
+    return {(text, place)} | ({("", place)} if label in (words[0], words[-1]) else set())

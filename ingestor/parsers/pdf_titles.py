@@ -1,0 +1,316 @@
+"""Lines of a PDF that may be headings: set apart by their type and by the space around them. Pure.
+
+What is set larger than the text may be one wherever it stands. What is bold, in capitals, in italics or in
+another family at the text's size needs space above it, and most of what is set so in the document must stand
+like that. Never: code, formulas, captions, entries of a table of contents, what goes on for more than four
+lines.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ingestor.parsers.pdf.lines import LARGE, Line, Page, body_size
+from ingestor.text.outline import heading_number
+
+LONGEST = 150  # characters of a line of a heading
+_RISING = 0.9  # share of the numbers that are greater than the one before
+_LEAST = 3  # headings that are set as the text is
+_LONGEST_TITLE = 250  # characters of all its lines
+_MOST_LINES = 4
+_LARGER = 1.07  # times the text's size: counts as set larger, with space above
+_SMALLER = 0.94  # times the text's size: too small for a heading
+_SPACE = 1.2  # times the usual distance between lines: space above
+_APART = 0.5  # share of a style's lines that must stand like headings
+_WIDE = 0.9  # of the column: a line as wide as that goes on, unless it is large
+_ENTRIES = 3  # lines that end with a number, one after the other: a table of contents
+_RUNNING = 0.4  # share of the pages with a line at the same place of the edge: running heads
+_WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u9fff\uac00-\ud7af]")
+_SYNTAX = re.compile(r"[\\{}<>@_|~^]")
+_DIGITS = re.compile(r"[A-Za-z].*\d{3}|\d{3}.*[A-Za-z]")
+_LEADER = re.compile(r"(?:\s?\.){4,}|…\s*\d+$")
+_PAGE = re.compile(r"\S\s+(?:\d{1,4}|[ivxl]{1,6})$")
+_CAPTION = re.compile(
+    r"(?:fig(?:ure|\.)?|table|tab\.|abb(?:ildung|\.)|tabelle|listing|algorithm|exhibit|chart|plate)\s*[\dIVX]",
+    re.IGNORECASE,
+)
+_MATHS = re.compile(r"[=∑∏∫√≤≥±∞∈→×∂∀∃⊂∪]")
+CHAPTER = re.compile(
+    r"(?:chapter|part|appendix|kapitel|teil|anhang|chapitre)\s+(?:\d+|[IVX]+|[A-Z])\.?$", re.IGNORECASE
+)
+OUTLINED = re.compile(
+    r"(?:(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?|[IVX]{1,5}\.|[A-Z]\.|§\s?\d+)\s+\S"
+)
+_LEADING_NUMBER = re.compile(r"^(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?\s+")
+_FAMILY = re.compile(r"[-,].*|\d+$|(?:bold|italic|oblique|regular|medium|light|roman|mt|ps)+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """``size`` in half points."""
+
+    size: float
+    bold: bool
+    italic: bool
+    caps: bool
+    family: str
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """``count`` lines from ``at`` on; ``plain``: set as the text is."""
+
+    page: int
+    at: int
+    count: int
+    text: str
+    style: Style
+    large: bool
+    plain: bool = False
+    left: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """How most of the text is set; ``leading`` in sizes of its type."""
+
+    size: float
+    bold: bool
+    family: str
+    leading: float
+
+
+def body(pages: Sequence[Page], leading: float) -> Body:
+    size = body_size(pages)
+    said: Counter[tuple[bool, str]] = Counter()
+    for page in pages:
+        for line in page.lines:
+            if abs(line.size - size) < 0.3:
+                said[line.bold, family(line.font)] += len(line.text)
+    bold, name = max(said, key=lambda key: said[key], default=(False, ""))
+    return Body(size, bold, name, leading)
+
+
+def family(font: str) -> str:
+    return _FAMILY.sub("", font)
+
+
+def titles(pages: Sequence[Page], text: Body) -> list[Title]:
+    """What may be headings, of styles that are used for such."""
+    heads = _running_heads(pages, text)
+    found = [
+        title for number, page in enumerate(pages) for title in _of_page(number, page, text, heads[number])
+    ]
+    used: Counter[Style] = Counter()
+    for page in pages:
+        used.update(style_of(line) for line in page.lines if may_be_title(line))
+    apart: dict[Style, int] = defaultdict(int)
+    for title in found:
+        apart[title.style] += title.count
+    return _numbered_in_order(
+        [
+            title
+            for title in found
+            if title.large or title.plain or apart[title.style] >= _APART * used[title.style]
+        ]
+    )
+
+
+def _numbered_in_order(found: Sequence[Title]) -> list[Title]:
+    """Less those set as the text is, unless their numbers go up through the document, as no list's do."""
+    others = any(not title.plain and OUTLINED.match(title.text) for title in found)
+    series: dict[tuple[str, int], list[Title]] = defaultdict(list)
+    for title in found:
+        if title.plain and not (others and "." not in title.text.split()[0].rstrip(".")):
+            form = re.sub(r"\d+", "", title.text.split()[0])[-1:]
+            series[form if form in ".)" else "", round(title.left / 8)].append(title)
+    wanted = {title for one in series.values() if len(one) >= _LEAST and _rises(one) for title in one}
+    return [title for title in found if not title.plain or title in wanted]
+
+
+def _rises(series: Sequence[Title]) -> bool:
+    numbers = [_number(title.text) for title in series]
+    return sum(above < below for above, below in pairwise(numbers)) >= _RISING * (len(numbers) - 1)
+
+
+def _number(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text.split()[0]))
+
+
+def may_be_title(line: Line) -> bool:
+    return (
+        not ((line.mono and line.even) or line.rows or line.slanted or line.math)
+        and len(line.text) <= LONGEST
+        and _has_words(line.text, line.bold)
+    )
+
+
+def _has_words(text: str, bold: bool) -> bool:
+    """Whether it says something in words, or in bold in digits; a formula does neither."""
+    text = _LEADING_NUMBER.sub("", text)
+    words = len(_WORD.findall(text))
+    visible = sum(not character.isspace() for character in text)
+    if (_MATHS.search(text) and words < 3) or len(_SYNTAX.findall(text)) > words:
+        return False
+    if words and 2 * sum(map(str.isalpha, text)) >= visible:
+        return True
+    return bold and bool(_DIGITS.search(text)) and 2 * sum(map(str.isalnum, text)) >= visible
+
+
+def style_of(line: Line) -> Style:
+    upper = _is_upper(line.text)
+    size = line.tallest if upper else line.size
+    return Style(round(2 * size) / 2, line.bold, line.italic, line.caps or upper, family(line.font))
+
+
+def _is_upper(text: str) -> bool:
+    return text.isupper() and sum(map(str.isalpha, text)) >= 4
+
+
+def _of_page(number: int, page: Page, text: Body, heads: set[int]) -> Iterator[Title]:
+    lines, at = page.lines, 0
+    contents = _contents(lines) | heads
+    right = _right(lines)
+    while at < len(lines):
+        title = None if at in contents else _title(number, lines, at, text, right)
+        if title:
+            yield title
+        at += title.count if title else 1
+
+
+def _right(lines: Sequence[Line]) -> float:
+    """The width of the widest lines of text."""
+    widths = sorted(line.right - line.left for line in lines if not line.rows)
+    return widths[int(0.9 * len(widths))] if widths else 0.0
+
+
+def _contents(lines: Sequence[Line]) -> set[int]:
+    """The lines of a table of contents."""
+    leaders = {at for at, line in enumerate(lines) if _LEADER.search(line.text)}
+    entries = sorted(leaders | {at for at, line in enumerate(lines) if _PAGE.search(line.text)})
+    found, run = set(leaders), entries[:1]
+    for at in [*entries[1:], len(lines) + 3]:
+        if run and at - run[-1] <= 2:
+            run.append(at)
+            continue
+        if len(run) >= _ENTRIES:
+            found |= set(range(run[0], run[-1] + 1))
+        run = [at]
+    return found
+
+
+def _running_heads(pages: Sequence[Page], text: Body) -> list[set[int]]:
+    """Of each page, its outermost lines where most pages have one at that place, away from the text."""
+    edges = [{at: round(page.lines[at].baseline / 2) for at in _outermost(page, text)} for page in pages]
+    places = Counter(place for edge in edges for place in set(edge.values()))
+    least = max(4, _RUNNING * len(pages))
+    return [{at for at, place in edge.items() if places[place] >= least} for edge in edges]
+
+
+def _outermost(page: Page, text: Body) -> Iterator[int]:
+    """The lines at the top and at the bottom that stand further from the next than lines of text do."""
+    order = sorted(
+        (at for at, line in enumerate(page.lines) if not line.rows), key=lambda at: page.lines[at].baseline
+    )
+    for edge in (order, order[::-1]):
+        outer = page.lines[edge[0]].baseline if edge else 0.0
+        same = [at for at in edge if abs(page.lines[at].baseline - outer) < 2]
+        inner = edge[len(same)] if len(same) < len(edge) else None
+        apart = inner is None or abs(page.lines[inner].baseline - outer) > 1.5 * text.leading * text.size
+        if apart:
+            yield from (at for at in same if page.lines[at].size < LARGE * text.size)
+
+
+def _title(number: int, lines: Sequence[Line], at: int, text: Body, width: float) -> Title | None:
+    line = lines[at]
+    style, size = style_of(line), line.tallest if _is_upper(line.text) else line.size
+    large = size >= LARGE * text.size
+    larger = size >= _LARGER * text.size
+    if not may_be_title(line) or size < _SMALLER * text.size or _beside(lines, at):
+        return None
+    if line.mono and not larger:
+        return None
+    plain = not (
+        large or larger or (style.bold and not text.bold) or style.caps or style.italic
+        or style.family != text.family
+    )  # fmt: skip
+    count = _count(lines, at, style, 1.7 if larger else 1.3 * text.leading, plain)
+    said = " ".join(line.text for line in lines[at : at + count])
+    if (
+        count > _MOST_LINES
+        or len(said) > _LONGEST_TITLE
+        or _reads_on(said, large, (style.bold or style.family != text.family) and " " in said)
+        or _CAPTION.match(said)
+    ):
+        return None
+    if not large and not _has_space(lines, at, text, style):
+        return None
+    weak = plain or not (large or larger or style.bold)
+    if weak and not _stands_alone(lines, at, count, text, width, plain):
+        return None
+    return Title(number, at, count, said, style, large, plain, line.left)
+
+
+def _beside(lines: Sequence[Line], at: int) -> bool:
+    """Whether another line stands at the same height, beside it."""
+    near = [lines[other] for other in (at - 1, at + 1) if 0 <= other < len(lines)]
+    return any(abs(line.baseline - lines[at].baseline) < 0.4 * lines[at].size for line in near)
+
+
+def _count(lines: Sequence[Line], at: int, style: Style, farthest: float, plain: bool) -> int:
+    """How many lines it has: those below it that are set the same, and close."""
+    count = 1
+    while at + count < len(lines) and count <= _MOST_LINES:
+        above, line = lines[at + count - 1], lines[at + count]
+        step = above.baseline - line.baseline
+        same = style_of(line) == style or (
+            style.caps and abs(line.tallest - style.size) < 0.3 and _is_upper(line.text)
+        )
+        if (
+            not same
+            or line.rows
+            or not 0 < step < (1.1 * farthest / 1.3 if plain else farthest) * style.size
+            or OUTLINED.match(line.text)
+        ):
+            break
+        count += 1
+    return count
+
+
+def _reads_on(said: str, large: bool, marked: bool) -> bool:
+    """Whether it is a sentence, or a part of one."""
+    if said.endswith((",", ";")) or _LEADER.search(said):
+        return True
+    first = next((c for c in said if c.isalpha()), "")
+    if large:
+        return said.endswith(".") and len(said) > 60
+    return said.endswith((".", ":", "。")) or (first.islower() and not marked)
+
+
+def _has_space(lines: Sequence[Line], at: int, text: Body, style: Style) -> bool:
+    if at == 0 or lines[at - 1].rows:
+        return True
+    above, line = lines[at - 1], lines[at]
+    step = above.baseline - line.baseline
+    return (
+        step < 0
+        or step > _SPACE * text.leading * max(line.size, text.size)
+        or (step > 0 and style_of(above) != style and above.size > LARGE * text.size)
+    )
+
+
+def _stands_alone(lines: Sequence[Line], at: int, count: int, text: Body, width: float, plain: bool) -> bool:
+    """Whether what is set much like the text stands by itself as headings do: short, with text below."""
+    line, last = lines[at], lines[at + count - 1]
+    short = count <= 2 and last.right - last.left < _WIDE * width
+    if not short or at + count >= len(lines):
+        return False
+    below = lines[at + count]
+    step = last.baseline - below.baseline
+    followed = step < 0 or len(below.text) > 25 or bool(below.rows) or style_of(below) != style_of(line)
+    if not plain:
+        return followed
+    space = step < 0 or step > _SPACE * text.leading * text.size
+    return followed and space and bool(OUTLINED.match(line.text)) and heading_number(line.text) is not None

@@ -1,0 +1,72 @@
+import pytest
+
+from ingestor.model import Blob
+from ingestor.parsers.pdf.lines import Line, Page
+from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
+from ingestor.parsers.pdf_furniture import without_furniture
+from tests.parsers.files import pdf
+from tests.parsers.laws import obeys_laws
+
+PER_PAGE = 30
+
+
+def _price_list(rows: int) -> bytes:
+    """A row of names on top of each page, as spreadsheets repeat it; each cell has a border."""
+    pages, step = [], 24
+    for begin in range(0, rows, PER_PAGE):
+        lines = [("Number", "Description", "Price")]
+        lines += [(f"A-{n:04}", f"Article {n}", f"{n}.25") for n in range(begin, min(begin + PER_PAGE, rows))]
+        pages.append(
+            [
+                (x, 770 - step * at, 10, said)
+                for at, row in enumerate(lines)
+                for x, said in zip((50, 150, 400), row, strict=True)
+            ]
+        )
+    ys = range(784, 784 - step * (PER_PAGE + 2), -step)
+    drawn = "".join(f"40 {y} m 500 {y} l S " for y in ys)
+    drawn += "".join(f"{x} {ys[-1]} m {x} 784 l S " for x in (40, 140, 390, 500))
+    return pdf(pages, lines=drawn)
+
+
+def test_a_table_whose_first_row_repeats_on_every_page_is_kept() -> None:
+    document = obeys_laws(PLUGIN.build(PdfOptions()), Blob(_price_list(300), "a.pdf"))
+    assert document is not None
+    assert {block.kind for block in document.blocks} == {"table"}
+    rows = [line for line in document.text.splitlines() if line.startswith("| A-")]
+    assert len(rows) == 300
+    assert rows[299] == "| A-0299 | Article 299 | 299.25 |"
+
+
+def line(text: str, baseline: float, **facts: object) -> Line:
+    return Line(text, 50, 300, baseline, 10, **facts)  # type: ignore[arg-type]
+
+
+def pages(*said: Line, count: int = 6) -> list[Page]:
+    body = [line(f"words of this page alone {n}" * 3, 400) for n in range(count)]
+    return [Page(str(n + 1), 800, (*said, body[n])) for n in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("repeated", "kept"),
+    [
+        (line("A running head", 780), False),
+        (line("A running head", 780, rows=(("a", "b"), ("c", "d"))), True),
+        (line("A head that holds most of what is on its page, and so is its text" * 4, 780), True),
+        (line("words inside of the page", 600), True),
+        (line("DRAFT", 600, slanted=True), False),
+    ],
+)
+def test_what_is_furniture(repeated: Line, kept: bool) -> None:
+    assert all((repeated in page.lines) == kept for page in without_furniture(pages(repeated)))
+
+
+def test_a_page_with_nothing_but_a_running_head_still_loses_it() -> None:
+    head = line("A running head", 780)
+    blank = Page("7", 800, (head,))
+    assert without_furniture([*pages(head), blank])[-1].lines == ()
+
+
+def test_pages_that_all_say_the_same_are_not_emptied() -> None:
+    tickets = [Page(str(n), 800, (line(f"Ticket {n}", 780), line("Admit one", 20))) for n in range(1, 9)]
+    assert without_furniture(tickets) == tickets

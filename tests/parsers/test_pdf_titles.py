@@ -1,0 +1,150 @@
+"""Headings of a PDF without an outline; benchmarks/headings.py measures them on whole documents."""
+
+import pytest
+
+from ingestor.parsers.pdf.headings import headings
+from ingestor.parsers.pdf.lines import Line, Page
+from ingestor.parsers.pdf_titles import body, titles
+
+TEXT = "Words of the text that fill the whole width of the column in which they stand"
+
+
+def page(*said: Line | str, number: int = 1) -> Page:
+    """One line below the other; the line after an empty one stands after a space."""
+    lines, baseline = [], 700.0
+    for one in said:
+        baseline -= 12
+        if not one:
+            continue
+        line = one if isinstance(one, Line) else Line(one, 50, 450, 0, 10, font="times")
+        lines.append(
+            Line(**{name: getattr(line, name) for name in Line.__slots__} | {"baseline": baseline})  # type: ignore[arg-type]
+        )
+    return Page(str(number), 800, tuple(lines))
+
+
+def said(text: str, **facts: object) -> Line:
+    known: dict[str, object] = {
+        "left": 50.0,
+        "right": 50.0 + 5 * len(text),
+        "size": 10.0,
+        "font": "times",
+        **facts,
+    }
+    return Line(text, baseline=0, **known)  # type: ignore[arg-type]
+
+
+def found(*pages: Page) -> list[tuple[int, str]]:
+    return [
+        (heading.level, heading.title)
+        for of_page in headings(pages, [], 1.2)
+        for _, some in sorted(of_page.items())
+        for heading in some
+    ]
+
+
+def section(*heading: Line | str) -> list[Line | str]:
+    return ["", *heading, TEXT, TEXT, TEXT, TEXT]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"size": 14.0},
+        {"bold": True},
+        {"bold": True, "font": "helvetica-bold"},
+        {"caps": True, "font": "cmcsc10"},
+        {"italic": True},
+        {"font": "helvetica"},
+    ],
+)
+def test_what_is_set_apart_is_a_heading(facts: dict[str, object]) -> None:
+    one, other = said("The Harbour", **facts), said("The Mill in Winter", **facts)
+    pages = [page(TEXT, TEXT, *section(one), *section(other))]
+    assert found(*pages) == [(1, "The Harbour"), (1, "The Mill in Winter")]
+
+
+def test_small_capitals_made_of_two_sizes_are_one_size() -> None:
+    heads = [said(text, size=8.0, largest=10.0) for text in ("THE HARBOUR", "THE MILL")]
+    assert found(page(TEXT, *section(heads[0]), *section(heads[1]))) == [(1, "THE HARBOUR"), (1, "THE MILL")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        said("in bold within a paragraph", bold=True),
+        said("∑ = x", size=14.0),
+        said("n", size=14.0),
+        said("Figure 3: The harbour", bold=True),
+        said("A sentence in bold that ends as sentences do.", bold=True),
+        said("The Harbour . . . . . . . . 12", bold=True),
+        said("print(name)", size=14.0, mono=True),
+        said("\\usepackage{name}", bold=True),
+        said("DRAFT", size=60.0, slanted=True),
+        said("a term", bold=True, math=True),
+    ],
+)
+def test_what_looks_like_a_heading_and_is_none(line: Line) -> None:
+    apart = [] if line.text.startswith("in bold") else [""]
+    pages = [page(TEXT, TEXT, *apart, line, TEXT, TEXT, "", said("The Mill", bold=True), *[TEXT] * 9)]
+    assert line.text not in [title for _, title in found(*pages)]
+
+
+def test_a_style_that_is_used_within_the_text_makes_no_headings() -> None:
+    bold = [said(f"Term {n}", bold=True) for n in "abcde"]
+    assert found(page(TEXT, "", *bold, *[TEXT] * 9)) == []
+
+
+def test_levels_follow_numbers_else_size_and_what_comes_first() -> None:
+    numbered = [said(text, bold=True) for text in ("1 Harbour", "1.1 Mill", "1.1.1 Quay", "2 Town")]
+    pages = [page(TEXT, *(line for one in numbered for line in section(one)))]
+    assert [level for level, _ in found(*pages)] == [1, 2, 3, 1]
+    plain = [
+        said("Harbour", size=14.0),
+        said("Mill", bold=True),
+        said("Quay", italic=True),
+        said("Town", size=14.0),
+    ]
+    pages = [page(TEXT, *(line for one in plain for line in section(one)))]
+    assert [level for level, _ in found(*pages)] == [1, 2, 3, 1]
+
+
+def test_a_title_and_its_authors_do_not_push_sections_down() -> None:
+    cover = [
+        said("On Harbours", size=20.0),
+        "",
+        said("Ada Lovelace", size=12.0),
+        said("March 2026", size=12.0),
+    ]
+    sections = [line for name in ("Quay", "Mill", "Town") for line in section(said(name, size=14.0))]
+    assert found(page(*cover, "", TEXT, *sections)) == [
+        (1, "On Harbours"), (1, "Quay"), (1, "Mill"), (1, "Town"),
+    ]  # fmt: skip
+
+
+def test_a_chapter_and_its_title_are_one_heading() -> None:
+    lines = [said("Chapter 2", size=14.0), said("The Mill", size=20.0)]
+    assert found(page(TEXT, *[TEXT] * 5, number=1), page(*lines, *[TEXT] * 9, number=2)) == [
+        (1, "Chapter 2 The Mill")
+    ]
+
+
+def test_numbered_lines_set_as_the_text_are_headings_if_their_numbers_go_up() -> None:
+    rising = [line for n in (1, 2, 3) for line in section(said(f"{n} Harbour"), "")]
+    assert [title for _, title in found(page(TEXT, *rising))] == ["1 Harbour", "2 Harbour", "3 Harbour"]
+    lists = [line for n in (1, 2, 1, 2, 1, 2) for line in section(said(f"{n} Harbour"), "")]
+    assert found(page(TEXT, *lists)) == []
+
+
+def test_entries_of_a_table_of_contents_and_running_heads_are_none() -> None:
+    contents = [said(f"{n} The Harbour {n}", bold=True) for n in range(1, 6)]
+    assert found(page("", *contents, *[TEXT] * 9)) == []
+    pages = [
+        Page(
+            str(n),
+            800,
+            (said(f"The Mill {'I' * n}", bold=True, italic=True), *page("", "", "", *[TEXT] * 9).lines),
+        )
+        for n in range(1, 7)
+    ]
+    assert titles(pages, body(pages, 1.2)) == []
