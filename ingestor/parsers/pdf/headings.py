@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ingestor.parsers.pdf.lines import Bookmark, Line, Page, body_size, prose
-from ingestor.parsers.pdf_titles import (
+from ingestor.parsers.pdf.titles import (
     CHAPTER,
     LONGEST,
     OUTLINED,

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from ingestor.model import Blob, Document, Scalar
+from ingestor.parsers.pdf.completeness import Count, raw_words, words_in
+from ingestor.parsers.pdf.fields import Placed, as_words, placed
+from ingestor.parsers.pdf.furniture import without_furniture
 from ingestor.parsers.pdf.headings import cover_title
 from ingestor.parsers.pdf.layout import compose
 from ingestor.parsers.pdf.lines import Bookmark, Page
 from ingestor.parsers.pdf.ocr import INSTALL, recognised
-from ingestor.parsers.pdf_completeness import Count, raw_words, words_in
-from ingestor.parsers.pdf_fields import Placed, as_words, placed
-from ingestor.parsers.pdf_furniture import without_furniture
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
@@ -140,18 +140,18 @@ def count(read: Read, kept: Sequence[Page]) -> Count:
 
 
 def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read: Read) -> Page:
-    from ingestor.parsers import pdf_forms, pdf_text
-    from ingestor.parsers.pdf import drawn
+    from ingestor.parsers.pdf import forms, page_text
+    from ingestor.parsers.pdf.tables import drawn
 
     textpage = page.get_textpage()
-    text = pdf_text.read(textpage)
+    text = page_text.read(textpage)
     read.words += raw_words(text.said)
     read.characters += len(text.said)
     read.unmapped += text.unmapped
-    fields, comments = pdf_forms.fields_and_comments(document, page)
-    filled = placed(fields, list(pdf_text.words(text))) if fields else Placed({})
+    fields, comments = forms.fields_and_comments(document, page)
+    filled = placed(fields, list(page_text.words(text))) if fields else Placed({})
     found = drawn.tables(page, text, as_words(fields))
-    lines = tuple(drawn.with_tables([*pdf_text.lines(text, filled.values), *filled.lines], found))
+    lines = tuple(drawn.with_tables([*page_text.lines(text, filled.values), *filled.lines], found))
     if not lines and next(page.get_objects(max_depth=1), None) is not None:
         lines = recognised(page) if ocr else ()
         read.recognised += bool(lines)

@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob
-from ingestor.parsers.pdf.columns import Stack, stacks, tables
 from ingestor.parsers.pdf.lines import Word
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
-from ingestor.parsers.pdf.tables import Edge, whole
+from ingestor.parsers.pdf.tables.columns import Stack, stacks, tables
+from ingestor.parsers.pdf.tables.ruled import Edge, whole
 from tests.parsers.files import pdf
 from tests.parsers.laws import obeys_laws, texts
 

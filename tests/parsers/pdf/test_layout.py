@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Document
+from ingestor.parsers.pdf.furniture import without_furniture
 from ingestor.parsers.pdf.headings import cover_title
 from ingestor.parsers.pdf.layout import compose
 from ingestor.parsers.pdf.lines import Bookmark, Line, Page
-from ingestor.parsers.pdf_furniture import without_furniture
 from tests.parsers.laws import blocks_cover_text
 
 

@@ -11,8 +11,8 @@ from itertools import groupby, pairwise
 from operator import attrgetter
 
 from ingestor.parsers.pdf.lines import Word
-from ingestor.parsers.pdf.tables import Box, Edge, distinct
-from ingestor.parsers.pdf_cells import Rows
+from ingestor.parsers.pdf.tables.cells import Rows
+from ingestor.parsers.pdf.tables.ruled import Box, Edge, distinct
 
 _NEAR = 3.0  # points
 _WIDEST = 5000.0  # points; larger than any paper

@@ -1,9 +1,9 @@
 import pytest
 
 from ingestor.model import Blob
+from ingestor.parsers.pdf.furniture import without_furniture
 from ingestor.parsers.pdf.lines import Line, Page
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
-from ingestor.parsers.pdf_furniture import without_furniture
 from tests.parsers.files import pdf
 from tests.parsers.laws import obeys_laws
 

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
+from ingestor.parsers.pdf.completeness import PICTURES, Count, raw_words, shortfall, words_in
+from ingestor.parsers.pdf.furniture import without_furniture
 from ingestor.parsers.pdf.lines import Line, Page
 from ingestor.parsers.pdf.parser import count, opened, read_pages
-from ingestor.parsers.pdf_completeness import PICTURES, Count, raw_words, shortfall, words_in
-from ingestor.parsers.pdf_furniture import without_furniture
 from tests.parsers.files import pdf
 
 WHOLE = Count(pages=9, unread=0, raw=1000, said=950, furniture=40, characters=6000, unmapped=0)

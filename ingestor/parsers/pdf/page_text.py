@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pypdfium2 import raw
 
 from ingestor.parsers.pdf.lines import Line, Word
-from ingestor.parsers.pdf_unmapped import meanings
+from ingestor.parsers.pdf.unmapped import meanings
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfTextPage

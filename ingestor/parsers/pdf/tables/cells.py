@@ -7,7 +7,7 @@ of short entries between two rules far apart are rows of their own.
 from collections.abc import Callable, Iterable, Sequence
 
 from ingestor.parsers.pdf.lines import Word
-from ingestor.parsers.pdf.tables import Box, Grid
+from ingestor.parsers.pdf.tables.ruled import Box, Grid
 
 Rows = tuple[tuple[str, ...], ...]
 Divided = Callable[[Word, float], tuple[Word, ...]]  # a word through which a wall passes -> it, or its parts

@@ -4,7 +4,7 @@ import pytest
 
 from ingestor.parsers.pdf.headings import headings
 from ingestor.parsers.pdf.lines import Line, Page
-from ingestor.parsers.pdf_titles import body, titles
+from ingestor.parsers.pdf.titles import body, titles
 
 TEXT = "Words of the text that fill the whole width of the column in which they stand"
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from pypdfium2 import raw
 
-from ingestor.parsers.pdf.columns import stacks
-from ingestor.parsers.pdf.columns import tables as between_rules
 from ingestor.parsers.pdf.lines import Line, Word
-from ingestor.parsers.pdf.tables import Box, Point, edges, grids
-from ingestor.parsers.pdf_cells import Rows, cells
-from ingestor.parsers.pdf_text import Text, pieces, words
+from ingestor.parsers.pdf.page_text import Text, pieces, words
+from ingestor.parsers.pdf.tables.cells import Rows, cells
+from ingestor.parsers.pdf.tables.columns import stacks
+from ingestor.parsers.pdf.tables.columns import tables as between_rules
+from ingestor.parsers.pdf.tables.ruled import Box, Point, edges, grids
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage

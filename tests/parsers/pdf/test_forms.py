@@ -1,9 +1,9 @@
 import pytest
 
 from ingestor.model import Blob, Document
+from ingestor.parsers.pdf.fields import Field, placed
 from ingestor.parsers.pdf.lines import Word
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
-from ingestor.parsers.pdf_fields import Field, placed
 from tests.parsers.files import numbered
 from tests.parsers.laws import obeys_laws, texts
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingestor.parsers.pdf.lines import Line, Word
-from ingestor.parsers.pdf.tables import Box
+from ingestor.parsers.pdf.tables.ruled import Box
 
 _NEAR = 40.0  # points from a label to the field on its right
 _FAR = 250.0  # points, where nothing stands above the field

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pypdfium2 import raw
 
-from ingestor.parsers.pdf_fields import Field
+from ingestor.parsers.pdf.fields import Field
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage
