@@ -179,9 +179,21 @@ MEMBERS = (
     (b"ppt/presentation.xml", _SLIDES),
     (b"xl/workbook.xml", _SHEETS),
     (b"xl/workbook.bin", "application/vnd.ms-excel.sheet.binary.macroenabled.12"),
+    (b"META-INF/manifest.xml", f"{_ODF}.text"),
+    (b"META-INF/container.xml", "application/epub+zip"),
 )
+# Of these, the types whose exact kind a member "mimetype" says, wherever it stands.
+LATE = {f"{_ODF}.text", "application/epub+zip"}
 # What a zip claims to be where its members don't tell: cut off, most often, as its parser will say.
-ZIPPED = {".docx": _WORD, ".pptx": _SLIDES, ".xlsx": _SHEETS, ".epub": "application/epub+zip"}
+ZIPPED = {
+    ".docx": _WORD,
+    ".pptx": _SLIDES,
+    ".xlsx": _SHEETS,
+    ".epub": "application/epub+zip",
+    ".odt": f"{_ODF}.text",
+    ".ods": f"{_ODF}.spreadsheet",
+    ".odp": f"{_ODF}.presentation",
+}
 # Endings of names that promise a binary format which a parser reads.
 READ_BY_NAME = {
     *("pdf", "docx", "docm", "dotx", "pptx", "pptm", "xlsx", "xlsm", "rtf", "epub"),

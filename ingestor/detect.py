@@ -5,6 +5,7 @@ notes.txt is a PDF.
 """
 
 import re
+import zlib
 from functools import cache
 from pathlib import PurePosixPath
 
@@ -13,6 +14,7 @@ from ingestor.content_types import (
     ENTRIES,
     EXTENSIONS,
     FILE_NAMES,
+    LATE,
     LOOKS,
     MEMBERS,
     PARSERS,
@@ -38,6 +40,18 @@ _HEADER = re.compile(
 _MAIL = (re.compile(rb"^from: ", re.M), re.compile(rb"^(?:date|subject|message-id): ", re.M))
 # Both together show that a text is reStructuredText: a directive or a target, and a line of underlines.
 _REST = (re.compile(rb"^\.\. (?:[a-z-]+::|_[\w -]+:)", re.M), re.compile(rb"^([=~^*-])\1{3,}\s*$", re.M))
+# Head of a member in a zip: offsets of its method, its packed size and the length of its extra field.
+_MEMBER_FIELDS = ((8, 10), (18, 22), (28, 30))
+_MEMBER_HEAD = 30 + len(b"mimetype")
+_ENTRY, _ENTRY_HEAD = (
+    b"PK\x01\x02",
+    46,
+)  # of a member in a zip's directory: its mark, and the bytes before its name
+_DECLARED = 100  # bytes of a declared type
+_LATE_MIMETYPE = re.compile(rb"PK\x03\x04.{22}\x08\0.{2}mimetype", re.DOTALL)
+_BEHIND = 1024 + len(b"%PDF-1.7")  # bytes in which PDF readers look for the beginning of a PDF
+_PDF = re.compile(rb"%PDF-[12]\.\d")
+_PDF_END = 2048  # bytes at whose end a PDF says where its index begins
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")  # of UTF-16 and UTF-32
 
 
@@ -51,6 +65,8 @@ def content_type(blob: Blob) -> str:
         return next((kind for entry, kind in ENTRIES if entry in blob.data), found)
     if found:
         return found
+    if _PDF.search(head, 0, _BEHIND) and b"startxref" in blob.data[-_PDF_END:]:
+        return "application/pdf"  # behind the header of a mail gateway, a printer or an old Macintosh
     if b"\0" in head and (weakly := _signed(head, WEAK_SIGNATURES)):
         return weakly
     if _is_binary(head):
@@ -129,12 +145,35 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _zip_type(data: bytes) -> str | None:
-    """ODF and EPUB begin with a stored member "mimetype"; Office formats have a member of known name."""
+    """ODF and EPUB say it in a member "mimetype", the first by rule; others have a member of known name."""
     if data.startswith(b"mimetype", 30):
-        size = int.from_bytes(data[18:22], "little")
-        declared = data[38 : 38 + min(size, 100)].decode("ascii", "replace").strip()
-        return declared if declared.startswith("application/") else None
-    return next((kind for member, kind in MEMBERS if member in data[-_TAIL:]), None)
+        return _mimetype(data, 0)
+    found = next((kind for member, kind in MEMBERS if _has_member(data, member)), None)
+    late = _LATE_MIMETYPE.search(data) if found in LATE else None
+    return (_mimetype(data, late.start()) if late else None) or found
+
+
+def _has_member(data: bytes, name: bytes) -> bool:
+    """Whether the zip's directory names a member that begins so."""
+    at = data.find(name, max(0, len(data) - _TAIL))
+    while at >= 0:
+        if data.startswith(_ENTRY, max(0, at - _ENTRY_HEAD)):
+            return True
+        at = data.find(name, at + 1)
+    return False
+
+
+def _mimetype(data: bytes, at: int) -> str | None:
+    """What the member ``mimetype`` at that offset says."""
+    method, size, extra = (int.from_bytes(data[at + a : at + b], "little") for a, b in _MEMBER_FIELDS)
+    start = at + _MEMBER_HEAD + extra
+    packed = data[start : start + (min(size, _DECLARED) or _DECLARED)]
+    try:
+        plain = zlib.decompressobj(-15).decompress(packed, _DECLARED) if method else packed
+    except zlib.error:
+        return None
+    declared = plain.decode("ascii", "replace").strip()
+    return declared if declared.startswith("application/") else None
 
 
 def _declared(declared: str | None) -> str | None:

@@ -18,6 +18,7 @@ from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
 _PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
+_MANIFEST = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
 _CONTENT = "content.xml"
 _WHOLE = (f"{OFFICE}automatic-styles", f"{OFFICE}text", f"{OFFICE}presentation", f"{OFFICE}spreadsheet")
 _TITLE = "title"  # of a slide, as presentations class their shapes
@@ -35,7 +36,7 @@ class OdfParser:
         package = Package(blob.data)
         if "META-INF/manifest.xml" in package and b"encryption-data" in package.read("META-INF/manifest.xml"):
             raise BadDocument("is encrypted; save it without a password, or exclude it")
-        content_type = package.read("mimetype").decode("ascii", "replace").strip()
+        content_type = _declared(package)
         sheets = "spreadsheet" in content_type
         flow = _read(package, sheets=sheets)
         about = {element.tag.rpartition("}")[2]: plain(element) for element in _meta(package)}
@@ -47,6 +48,15 @@ class OdfParser:
             language=about.get("language") or None,
             extra=tuple(_extra(about)),
         )
+
+
+def _declared(package: Package) -> str:
+    """Its content type; the manifest says it, too, for programs that leave the part ``mimetype`` out."""
+    if "mimetype" in package:
+        return package.read("mimetype").decode("ascii", "replace").strip()
+    entries = package.optional("META-INF/manifest.xml")
+    types = {entry.get(f"{_MANIFEST}full-path"): entry.get(f"{_MANIFEST}media-type") for entry in entries}
+    return types.get("/") or "application/vnd.oasis.opendocument.text"
 
 
 def _read(package: Package, *, sheets: bool) -> Flow:

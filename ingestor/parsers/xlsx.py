@@ -99,7 +99,9 @@ def _shown(cell: Element, strings: list[str], formats: Shown) -> str:
             raise BadDocument("is damaged: a cell's text is missing; save it again, or exclude it")
         return strings[int(text)]
     if kind == "b":
-        return "TRUE" if text == "1" else "FALSE"
+        return "TRUE" if text in ("1", "true") else "FALSE"
+    if kind == "d":
+        return text.removesuffix("T00:00:00").replace("T", " ")
     return formats(text, cell.get("s", "")) if kind == "n" else text
 
 
