@@ -55,7 +55,6 @@ def documents() -> dict[str, tuple[bytes, str]]:
         "deep.ods": (odf("spreadsheet", "<table:table>" * 10_000 + "</table:table>" * 10_000), "too deeply"),
         "locked.epub": (epub({"a.xhtml": "<p>x</p>"}, ["a.xhtml"], LOCKED), "digital rights"),
         "encrypted.pdf": (pdf(BODY).replace(b"/Info", LOCK), "is encrypted; save it without a password"),
-        "scanned.pdf": (pdf([[], [], []]), r"has no text layer: 3 pages .* needs OCR"),
         "garbage.pdf": (b"%PDF-1.7\n" + GARBAGE, "damaged or cut-off PDF"),
         "cut.pdf": (pdf(BODY)[:200], "damaged or cut-off PDF"),
         "garbage.docx": (GARBAGE, "binary data of no known format"),

@@ -8,10 +8,11 @@ from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.docx_styles import Lists, Style, Styles, W, kind
-from ingestor.parsers.docx_text import Inline
+from ingestor.parsers.docx_text import Inline, count_words
 from ingestor.parsers.flow import Flow
-from ingestor.parsers.office import about
+from ingestor.parsers.office import about, pictures_only
 from ingestor.parsers.package import Package
+from ingestor.parsers.raw_xml import of_office
 from ingestor.parsers.whole import whole
 from ingestor.registry import Options, Plugin
 
@@ -37,13 +38,17 @@ class DocxParser:
         reader = _Reader(package, part)
         reader.read()
         properties = about(package)
+        composer = reader.flow.composer
         return Document(
-            text=reader.flow.composer.text,
-            blocks=tuple(reader.flow.composer.blocks),
+            text=composer.text,
+            blocks=tuple(composer.blocks),
             content_type=_CONTENT_TYPE,
-            title=properties.title or reader.flow.title or reader.flow.composer.title,
+            title=properties.title or reader.flow.title or composer.title,
             language=properties.language or reader.styles.language,
             extra=properties.extra,
+            raw_words=of_office(package.read(part)),
+            left_out=composer.left_out,
+            lost=pictures_only(package, composer),
         )
 
 
@@ -56,7 +61,7 @@ class _Reader:
         self._lists = Lists(package.optional(named.get("numbering", "")))
         links = {id_: target for id_, (kind, target) in relations.items() if kind == "hyperlink"}
         footnotes, endnotes = (package.optional(named.get(kind, "")) for kind in ("footnotes", "endnotes"))
-        self._inline = Inline(links, footnotes, endnotes, self.flow.cite)
+        self._inline = Inline(links, footnotes, endnotes, self.flow.cite, self.flow.composer.leave_out)
         self._package, self._part = package, part
 
     def read(self) -> None:
@@ -116,7 +121,10 @@ class _Reader:
         properties = cell.find(f"{W}tcPr")
         merged = None if properties is None else properties.find(f"{W}vMerge")
         goes_on = merged is not None and merged.get(f"{W}val", "continue") == "continue"
-        yield "" if goes_on else " ".join(self._inline.of(p).text for p in cell.iter(f"{W}p"))
+        text = " ".join(self._inline.of(p).text for p in cell.iter(f"{W}p"))
+        if goes_on:
+            self.flow.composer.leave_out("cells that others cover", count_words(cell))
+        yield "" if goes_on else text
         span = None if properties is None else properties.find(f"{W}gridSpan")
         width = "1" if span is None else span.get(f"{W}val", "1")
         yield from [""] * (min(whole(width, 1), 100) - 1)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from xml.etree.ElementTree import Element
 
+from ingestor.completeness import words
 from ingestor.parsers.docx_styles import W
 from ingestor.parsers.flow import Said
 from ingestor.parsers.numbers import raised
@@ -11,17 +12,29 @@ from ingestor.parsers.office_math import M, linear
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _CHARACTERS = {f"{W}tab": "\t", f"{W}ptab": "\t", f"{W}cr": "\n", f"{W}br": "\n", f"{W}noBreakHyphen": "-"}
-_LEFT_OUT = {f"{W}del", f"{W}moveFrom", f"{W}pPr", f"{W}rPr", f"{_MC}Fallback"}
+_LEFT_OUT = {
+    **dict.fromkeys((f"{W}del", f"{W}moveFrom"), "changes that took text away"),
+    **dict.fromkeys((f"{W}pPr", f"{W}rPr"), "properties"),
+    f"{_MC}Fallback": "second versions for old programs",
+}
 _NOTES = (f"{W}footnoteReference", f"{W}endnoteReference")
 
 
 class Inline:
-    """``links``: URLs by id; ``cite`` is given a note's text and returns the mark that stands for it."""
+    """``links``: URLs by id; ``cite`` is given a note's text and returns the mark that stands for it.
+
+    ``leave_out`` is told by which rule how many words are left out.
+    """
 
     def __init__(
-        self, links: Mapping[str, str], footnotes: Element, endnotes: Element, cite: Callable[[str], str]
+        self,
+        links: Mapping[str, str],
+        footnotes: Element,
+        endnotes: Element,
+        cite: Callable[[str], str],
+        leave_out: Callable[[str, int], None],
     ) -> None:
-        self._links, self._cite = links, cite
+        self._links, self._cite, self._leave_out = links, cite, leave_out
         self._notes = [{note.get(f"{W}id", ""): note for note in notes} for notes in (footnotes, endnotes)]
 
     def of(self, paragraph: Element) -> Said:
@@ -46,7 +59,9 @@ class Inline:
                 said.frames.append(child)
             elif tag == f"{W}hyperlink":
                 self._link(child, said)
-            elif tag not in _LEFT_OUT:
+            elif tag in _LEFT_OUT:
+                self._leave_out(_LEFT_OUT[tag], count_words(child))
+            else:
                 self._run(child, said)
 
     def _run(self, element: Element, said: Said) -> None:
@@ -68,6 +83,10 @@ class Inline:
         if note is None:
             return ""
         return self._cite(" ".join(self.of(paragraph).text for paragraph in note.iter(f"{W}p")))
+
+
+def count_words(element: Element) -> int:
+    return words("".join(text.text or "" for text in element.iter(f"{W}t")))
 
 
 def _is_raised(run: Element) -> bool:

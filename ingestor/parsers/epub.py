@@ -10,6 +10,7 @@ from ingestor.model import Blob, Block, Document, Scalar
 from ingestor.parsers.compose import Composer
 from ingestor.parsers.decode import decode
 from ingestor.parsers.html import HtmlOptions, HtmlParser
+from ingestor.parsers.office import pictures_only
 from ingestor.parsers.package import Package
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -39,8 +40,9 @@ class EpubParser:
         name = _book(package)
         book = package.xml(name)
         composer = Composer()
+        raw_words = 0
         for chapter in _chapters(package, book, name):
-            self._add(composer, decode(package.read(chapter)))
+            raw_words += self._add(composer, decode(package.read(chapter)))
         about = book.find(f"{_OPF}metadata")
         return Document(
             text=composer.text,
@@ -49,13 +51,20 @@ class EpubParser:
             title=_said(about, "title") or composer.title,
             language=_said(about, "language"),
             extra=tuple(_extra(about)),
+            raw_words=raw_words,
+            left_out=composer.left_out,
+            lost=pictures_only(package, composer),
         )
 
-    def _add(self, composer: Composer, source: str) -> None:
+    def _add(self, composer: Composer, source: str) -> int:
+        """Returns how many words the chapter holds."""
         chapter = self._html.read(source)
         for block in chapter.blocks:
             facts = {name: getattr(block, name) for name in _COPIED}
             composer.add(block.kind, chapter.text[block.start : block.end], **facts)
+        for rule, count in chapter.left_out:
+            composer.leave_out(rule, count)
+        return chapter.raw_words or 0
 
 
 def _book(package: Package) -> str:

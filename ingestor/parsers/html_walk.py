@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ingestor.completeness import words as count_words
 from ingestor.parsers.compose import Composer
 from ingestor.parsers.html_inline import cites, description, formula, is_formula
 from ingestor.parsers.html_tags import words
@@ -19,7 +20,7 @@ from ingestor.structure import heading_number
 Node = Any  # selectolax.lexbor.LexborNode
 
 _BREAK = "\0"  # stands for <br>; the tree holds no NUL
-_NEVER = words(
+NEVER = words(
     "script style template noscript svg iframe canvas audio video object select button textarea input "
     "rp title -comment -doctype"
 )
@@ -58,12 +59,14 @@ class Page:
     links: bool = False
     composer: Composer = field(default_factory=Composer)
     first_heading: str | None = None
+    content: Node = None  # the element that was read; set by ``walk``
     _inline: list[str] = field(default_factory=list)
     _quotes: int = 0
 
     def walk(self, root: Node) -> None:
         """Add the blocks of the tree below ``root``."""
-        todo: list[Node | str] = [self._content(root) if self.main else root]  # a str: an element ends here
+        self.content = self._content(root) if self.main else root
+        todo: list[Node | str] = [self.content]  # a str: an element ends here
         while todo:
             node = todo.pop()
             if isinstance(node, str):
@@ -73,7 +76,9 @@ class Page:
                 self._inline.append(node.text_content or "")
             elif (said := self._said(node, self.links)) is not None:
                 self._inline.append(said)
-            elif not self._skipped(node):
+            elif self._skipped(node):
+                self._leave_out(node)
+            else:
                 todo.extend(self._opened(node))
         self._end_paragraph()
 
@@ -179,7 +184,9 @@ class Page:
                 yield node.text_content or "", True
             elif (said := self._said(node, links)) is not None:
                 yield said, True
-            elif not self._skipped(node):
+            elif self._skipped(node):
+                self._leave_out(node)
+            else:
                 yield node, True
                 todo.append((node, False))
                 todo.extend([(child, True) for child in _children(node)][::-1])
@@ -208,9 +215,13 @@ class Page:
         text = self._text(node)
         return f"[{one_line(text)}]({address})" if text.strip() and text.strip() not in address else None
 
+    def _leave_out(self, node: Node) -> None:
+        if node.tag not in NEVER:
+            self.composer.leave_out("navigation and hidden parts", count_words(node.text(separator=" ")))
+
     def _skipped(self, node: Node) -> bool:
         tag = node.tag
-        if tag in _NEVER:
+        if tag in NEVER:
             return True
         attributes = node.attributes
         if not attributes:

@@ -9,15 +9,16 @@ from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.flow import Flow
-from ingestor.parsers.odf_inline import DRAW, OFFICE, STYLE, TABLE, TEXT, plain
+from ingestor.parsers.odf_inline import DRAW, OFFICE, PRESENTATION, STYLE, TABLE, TEXT, Inline
 from ingestor.parsers.odf_table import row_texts
 from ingestor.parsers.odf_text import Reader, Styles
+from ingestor.parsers.office import pictures_only
 from ingestor.parsers.package import Package
+from ingestor.parsers.raw_xml import of_odf
 from ingestor.parsers.sheets import add_sheet
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
-_PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
 _MANIFEST = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
 _CONTENT = "content.xml"
 _WHOLE = (f"{OFFICE}automatic-styles", f"{OFFICE}text", f"{OFFICE}presentation", f"{OFFICE}spreadsheet")
@@ -39,14 +40,18 @@ class OdfParser:
         content_type = _declared(package)
         sheets = "spreadsheet" in content_type
         flow = _read(package, sheets=sheets)
-        about = {element.tag.rpartition("}")[2]: plain(element) for element in _meta(package)}
+        about = {element.tag.rpartition("}")[2]: Inline().plain(element) for element in _meta(package)}
+        composer = flow.composer
         return Document(
-            text=flow.composer.text,
-            blocks=tuple(flow.composer.blocks),
+            text=composer.text,
+            blocks=tuple(composer.blocks),
             content_type=content_type,
-            title=about.get("title") or flow.title or (None if sheets else flow.composer.title),
+            title=about.get("title") or flow.title or (None if sheets else composer.title),
             language=about.get("language") or None,
             extra=tuple(_extra(about)),
+            raw_words=of_odf(package.read(_CONTENT)),
+            left_out=composer.left_out,
+            lost=pictures_only(package, composer),
         )
 
 
@@ -71,7 +76,12 @@ def _read(package: Package, *, sheets: bool) -> Flow:
             _read_slide(reader, element, pages)
             pages += 1
         elif element.tag == f"{TABLE}table" and sheets:
-            add_sheet(reader.flow.composer, pages, element.get(f"{TABLE}name", ""), row_texts(element))
+            add_sheet(
+                reader.flow.composer,
+                pages,
+                element.get(f"{TABLE}name", ""),
+                row_texts(element, reader.inline),
+            )
             pages += 1
         else:
             reader.block(element)
@@ -87,16 +97,16 @@ def _styles(package: Package) -> Iterator[Element]:
 
 def _read_slide(reader: Reader, slide: Element, number: int) -> None:
     reader.flow.begin_page(number)
-    shapes = [shape for shape in slide if shape.tag != f"{_PRESENTATION}notes"]
+    shapes = [shape for shape in slide if shape.tag != f"{PRESENTATION}notes"]
     for shape in shapes:
-        if shape.get(f"{_PRESENTATION}class") == _TITLE:
-            reader.flow.composer.heading(" ".join(plain(p) for p in shape.iter(f"{TEXT}p")), 1)
+        if shape.get(f"{PRESENTATION}class") == _TITLE:
+            reader.flow.composer.heading(" ".join(reader.inline.plain(p) for p in shape.iter(f"{TEXT}p")), 1)
     for shape in shapes:
-        if shape.get(f"{_PRESENTATION}class") != _TITLE:
+        if shape.get(f"{PRESENTATION}class") != _TITLE:
             reader.block(shape)
     reader.flow.flush()
-    for notes in slide.iter(f"{_PRESENTATION}notes"):
-        reader.flow.composer.add("notes", "\n".join(plain(p) for p in notes.iter(f"{TEXT}p")))
+    for notes in slide.iter(f"{PRESENTATION}notes"):
+        reader.flow.composer.add("notes", "\n".join(reader.inline.plain(p) for p in notes.iter(f"{TEXT}p")))
 
 
 def _meta(package: Package) -> Iterator[Element]:

@@ -6,11 +6,10 @@ from xml.etree.ElementTree import Element
 
 from ingestor.parsers.flow import Flow
 from ingestor.parsers.numbers import written
-from ingestor.parsers.odf_inline import OFFICE, STYLE, TABLE, TEXT, said_in
+from ingestor.parsers.odf_inline import STYLE, TABLE, TEXT, Inline, count_words, rule_of
 from ingestor.parsers.odf_table import row_texts
 from ingestor.parsers.whole import whole
 
-_LEFT_OUT = {f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{OFFICE}annotation", f"{OFFICE}forms"}
 _CODE = re.compile(r"code|source|preformatted|verbatim|listing")
 _QUOTE = re.compile(r"quot")
 _NUMBERED = f"{TEXT}list-level-style-number"
@@ -57,6 +56,7 @@ class Reader:
     def __init__(self, styles: Styles) -> None:
         self.flow = Flow()
         self.styles = styles
+        self.inline = Inline(self.flow.cite, self.flow.composer.leave_out)
 
     def block(self, element: Element) -> None:
         """A paragraph, a heading, a list, a table, or what stands around some."""
@@ -69,12 +69,14 @@ class Reader:
             self._table(element)
         elif tag == f"{TEXT}soft-page-break":
             self.flow.turn(1)
-        elif tag not in _LEFT_OUT:
+        elif rule := rule_of(tag):
+            self.flow.composer.leave_out(rule, count_words(element))
+        else:
             for child in element:
                 self.block(child)
 
     def _paragraph(self, element: Element) -> None:
-        said = said_in(element, self.flow.cite)
+        said = self.inline.of(element)
         self.flow.turn(said.pages_before)
         if said.text.strip():
             self._add(element, said.text)
@@ -114,7 +116,7 @@ class Reader:
                     self.block(child)
 
     def _item(self, element: Element, level: int, marker: str) -> None:
-        said = said_in(element, self.flow.cite)
+        said = self.inline.of(element)
         self.flow.turn(said.pages_before)
         if said.text.strip():
             self.flow.item(said.text, level, marker)
@@ -123,7 +125,7 @@ class Reader:
             self.block(frame)
 
     def _table(self, table: Element) -> None:
-        rows = [row for _, row in row_texts(table)]
+        rows = [row for _, row in row_texts(table, self.inline)]
         columns = sorted({column for row in rows for column in row})
         pages = sum(1 for _ in table.iter(f"{TEXT}soft-page-break"))
         self.flow.table([row.get(column, "") for column in columns] for row in rows)

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from ingestor.model import Scalar
+from ingestor.parsers.compose import Composer
 from ingestor.parsers.package import Package
 
+_PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".gif", ".bmp", ".webp", ".emf", ".wmf")
 _PART = "docProps/core.xml"
 _DEFAULTS = ("PowerPoint Presentation", "Word Document", "Microsoft Word - ")  # nobody chose these
 
@@ -14,6 +16,16 @@ class Properties:
     title: str | None = None
     language: str | None = None
     extra: tuple[tuple[str, Scalar], ...] = ()  # author, created, modified; dates as the format has them: ISO
+
+
+def pictures_only(package: Package, composer: Composer) -> tuple[str, ...]:
+    """What is lost of a document without text: its pictures, for a reader of pictures."""
+    pictures = sum(
+        name.lower().endswith(_PICTURES) and "thumbnail" not in name.lower() for name in package.names
+    )
+    if composer.blocks or not pictures:
+        return ()
+    return (f"it holds pictures only ({pictures:,}), and OCR would read them: save it as PDF, with OCR",)
 
 
 def about(package: Package) -> Properties:

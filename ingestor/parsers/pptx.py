@@ -7,12 +7,14 @@ and nearly always how they are read.
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from ingestor.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.compose import Composer
 from ingestor.parsers.numbers import raised
-from ingestor.parsers.office import about
+from ingestor.parsers.office import about, pictures_only
 from ingestor.parsers.office_math import M, linear
 from ingestor.parsers.package import Package
+from ingestor.parsers.raw_xml import of_office
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
@@ -36,10 +38,11 @@ class PptxParser:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
         package = Package(blob.data)
         part = package.main_part("ppt/presentation.xml")
-        composer = Composer()
+        composer, raw_words = Composer(), 0
         for number, slide in enumerate(_slides(package, part)):
             composer.page, composer.page_label = number, str(number + 1)
             _read_slide(composer, package, slide)
+            raw_words += of_office(package.read(slide))
         properties = about(package)
         return Document(
             text=composer.text,
@@ -48,6 +51,9 @@ class PptxParser:
             title=properties.title or composer.title,
             language=properties.language,
             extra=properties.extra,
+            raw_words=raw_words,
+            left_out=composer.left_out,
+            lost=pictures_only(package, composer),
         )
 
 
@@ -83,6 +89,8 @@ def _read_text(composer: Composer, shape: Element, links: dict[str, str]) -> Non
         composer.add("list", "\n".join(f"{'  ' * level}- {text}" for level, text in lines))
     elif kind not in _NO_TEXT:
         composer.add("paragraph", "\n".join(text for _, text in lines))
+    else:
+        composer.leave_out("dates, footers and numbers of slides", _words_in(shape))
 
 
 def _read_notes(composer: Composer, root: Element) -> None:
@@ -98,6 +106,10 @@ def _shapes(tree: Element | None) -> Iterator[Element]:
             yield from _shapes(shape)
         elif shape.tag in (f"{_P}sp", f"{_P}graphicFrame"):
             yield shape
+
+
+def _words_in(element: Element) -> int:
+    return words(" ".join(text for _, text in _paragraphs(element, {})))
 
 
 def _placeholder(shape: Element) -> str | None:

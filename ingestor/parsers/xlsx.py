@@ -7,10 +7,12 @@ ISO dates. Hidden sheets are left out, and columns with nothing in them.
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from ingestor.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.compose import Composer
-from ingestor.parsers.office import about
+from ingestor.parsers.office import about, pictures_only
 from ingestor.parsers.package import Package
+from ingestor.parsers.raw_xml import of_cells
 from ingestor.parsers.sheets import Row, add_sheet
 from ingestor.parsers.whole import whole
 from ingestor.parsers.xlsx_format import Shown, shown
@@ -33,7 +35,7 @@ class XlsxParser:
         package = Package(blob.data)
         part = package.main_part("xl/workbook.xml")
         composer = Composer()
-        for number, (name, rows) in enumerate(_sheets(package, part)):
+        for number, (name, rows) in enumerate(_sheets(package, part, composer)):
             add_sheet(composer, number, name, rows)
         properties = about(package)
         return Document(
@@ -43,10 +45,19 @@ class XlsxParser:
             title=properties.title,
             language=properties.language,
             extra=properties.extra,
+            raw_words=sum(of_cells(package.read(name)) for name in _worksheets(package, part)),
+            left_out=composer.left_out,
+            lost=pictures_only(package, composer),
         )
 
 
-def _sheets(package: Package, part: str) -> Iterator[tuple[str, Iterator[Row]]]:
+def _worksheets(package: Package, part: str) -> list[str]:
+    return [
+        name for kind, name in package.relations(part).values() if kind == "worksheet" and name in package
+    ]
+
+
+def _sheets(package: Package, part: str, composer: Composer) -> Iterator[tuple[str, Iterator[Row]]]:
     workbook, relations = package.xml(part), package.relations(part)
     named = dict(relations.values())
     strings = list(_strings(package, named.get("sharedStrings", "")))
@@ -55,8 +66,12 @@ def _sheets(package: Package, part: str) -> Iterator[tuple[str, Iterator[Row]]]:
     formats = shown(package.optional(named.get("styles", "")), from_1904)
     for sheet in workbook.iter(f"{_S}sheet"):
         kind, name = relations.get(sheet.get(f"{_R}id", ""), ("", ""))
-        if kind == "worksheet" and sheet.get("state", "visible") == "visible":
-            yield sheet.get("name", ""), _rows(package, name, strings, formats)
+        if kind != "worksheet":
+            continue
+        if sheet.get("state", "visible") == "visible":
+            yield sheet.get("name", ""), _rows(package, name, strings, formats, composer)
+        else:
+            composer.leave_out("hidden sheets", of_cells(package.read(name)))
 
 
 def _strings(package: Package, part: str) -> Iterator[str]:
@@ -71,12 +86,16 @@ def _text(item: Element) -> str:
     return "".join(text.text or "" for part in parts for text in part.iter(f"{_S}t"))
 
 
-def _rows(package: Package, part: str, strings: list[str], formats: Shown) -> Iterator[Row]:
+def _rows(
+    package: Package, part: str, strings: list[str], formats: Shown, composer: Composer
+) -> Iterator[Row]:
     number = 0
     for row in package.stream(part, lambda above: above.tag == f"{_S}sheetData"):
         given = row.get("r", "")
         number = whole(given, number + 1)
         cells = dict(_cells(row, strings, formats))
+        signs = sum(not text.isalnum() and not words(text) for text in cells.values())
+        composer.leave_out("cells without a letter or digit", signs)
         yield number, {column: text for column, text in cells.items() if text.strip()}
 
 

@@ -223,4 +223,4 @@ trees = st.recursive(
 @settings(max_examples=150)
 @given(trees)
 def test_laws_hold_for_any_tree(tree: str) -> None:
-    obeys_laws(PARSER, Blob(docx(f"<w:p>{tree}</w:p>{tree}"), "a.docx"))
+    obeys_laws(PARSER, Blob(docx(f"<w:p>{tree}</w:p>{tree}"), "a.docx"), sound=False)

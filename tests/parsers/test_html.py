@@ -216,7 +216,7 @@ def test_tangles_are_refused_at_once(source: str, reason: str) -> None:
     ],
 )
 def test_absurd_pages_are_read(source: str) -> None:
-    obeys_laws(MAIN, Blob(source.encode(), "a.html"))
+    obeys_laws(MAIN, Blob(source.encode(), "a.html"), sound=False)
 
 
 def test_code_keeps_its_indentation() -> None:
@@ -236,9 +236,9 @@ sources = st.lists(tags | odd, max_size=40).map("".join)
 @settings(max_examples=200)
 @given(sources, st.booleans())
 def test_laws_hold_for_any_markup(source: str, main: bool) -> None:
-    obeys_laws(MAIN if main else FULL, Blob(source.encode(), "a.html"))
+    obeys_laws(MAIN if main else FULL, Blob(source.encode(), "a.html"), sound=False)
 
 
 @given(st.binary(max_size=300))
 def test_laws_hold_for_any_bytes(data: bytes) -> None:
-    obeys_laws(MAIN, Blob(data, "a.html"))
+    obeys_laws(MAIN, Blob(data, "a.html"), sound=False)

@@ -195,10 +195,10 @@ HEADERS += ["Content-Disposition: attachment; filename=a", "Date: 1", " folded",
 @given(st.lists(st.sampled_from(HEADERS), max_size=30))
 def test_laws_hold_for_any_lines(lines: list[str]) -> None:
     data = "\n".join(lines).encode("utf-8", "surrogateescape")
-    obeys_laws(PARSER, Blob(data, "a.eml"))
+    obeys_laws(PARSER, Blob(data, "a.eml"), sound=False)
     list(attachments(read(data)))
 
 
 @given(st.binary(max_size=200))
 def test_laws_hold_for_any_bytes(data: bytes) -> None:
-    obeys_laws(PARSER, Blob(data, "a.eml"))
+    obeys_laws(PARSER, Blob(data, "a.eml"), sound=False)
