@@ -63,6 +63,7 @@ class Block:
     page_label: str | None = None
     language: str | None = None  # code: its programming language
     symbol: str | None = None  # code: the function or class
+    figure: str | None = None  # figures: the picture's name inside the document, or its address
 
 
 HOLDER = "application/x-container"  # content type of what only holds other documents, and has no text

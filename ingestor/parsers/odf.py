@@ -5,11 +5,14 @@ Sheets and slides become pages as those of XLSX and PPTX do.
 """
 
 from collections.abc import Iterator
+from posixpath import normpath
 from xml.etree.ElementTree import Element
+
+from pydantic import Field
 
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.flow import Flow
-from ingestor.parsers.odf_inline import DRAW, OFFICE, PRESENTATION, STYLE, TABLE, TEXT, Inline
+from ingestor.parsers.odf_inline import DRAW, OFFICE, PRESENTATION, STYLE, TABLE, TEXT, Inline, count_words
 from ingestor.parsers.odf_table import row_texts
 from ingestor.parsers.odf_text import Reader, Styles
 from ingestor.parsers.office import pictures_only
@@ -26,11 +29,16 @@ _TITLE = "title"  # of a slide, as presentations class their shapes
 _ABOUT = {"initial-creator": "author", "creator": "author", "creation-date": "created", "date": "modified"}
 
 
+class OdfOptions(Options):
+    comments: bool = Field(default=False, description="whether comments are read, as blocks of their own")
+    hidden_sheets: bool = Field(default=False, description="whether sheets that are not shown are read")
+
+
 class OdfParser:
     isolated = True
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
+    def __init__(self, options: OdfOptions) -> None:
+        self._options = options
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
@@ -39,7 +47,7 @@ class OdfParser:
             raise BadDocument("is encrypted; save it without a password, or exclude it")
         content_type = _declared(package)
         sheets = "spreadsheet" in content_type
-        flow = _read(package, sheets=sheets)
+        flow = _read(package, self._options, sheets=sheets)
         about = {element.tag.rpartition("}")[2]: Inline().plain(element) for element in _meta(package)}
         composer = flow.composer
         return Document(
@@ -64,8 +72,11 @@ def _declared(package: Package) -> str:
     return types.get("/") or "application/vnd.oasis.opendocument.text"
 
 
-def _read(package: Package, *, sheets: bool) -> Flow:
-    reader = Reader(Styles(_styles(package)))
+def _read(package: Package, options: OdfOptions, *, sheets: bool) -> Flow:
+    def embedded(name: str) -> Element:
+        return package.optional(f"{normpath(name)}/{_CONTENT}") if name else Element("none")
+
+    reader = Reader(Styles(_styles(package)), embedded, comments=options.comments)
     if b":soft-page-break" in package.read(_CONTENT):
         reader.flow.begin_page(0)
     pages = 0
@@ -76,12 +87,10 @@ def _read(package: Package, *, sheets: bool) -> Flow:
             _read_slide(reader, element, pages)
             pages += 1
         elif element.tag == f"{TABLE}table" and sheets:
-            add_sheet(
-                reader.flow.composer,
-                pages,
-                element.get(f"{TABLE}name", ""),
-                row_texts(element, reader.inline),
-            )
+            if options.hidden_sheets or reader.styles.displays(element):
+                _read_sheet(reader, element, pages)
+            else:
+                reader.flow.composer.leave_out("hidden sheets", count_words(element))
             pages += 1
         else:
             reader.block(element)
@@ -93,6 +102,13 @@ def _styles(package: Package) -> Iterator[Element]:
     root = package.optional("styles.xml")
     yield from root.iter(f"{STYLE}style")
     yield from root.iter(f"{TEXT}list-style")
+
+
+def _read_sheet(reader: Reader, sheet: Element, number: int) -> None:
+    add_sheet(reader.flow.composer, number, sheet.get(f"{TABLE}name", ""), row_texts(sheet, reader.inline))
+    for frame in sheet.iter(f"{DRAW}frame"):
+        reader.block(frame)
+    reader.flow.flush()
 
 
 def _read_slide(reader: Reader, slide: Element, number: int) -> None:
@@ -119,4 +135,4 @@ def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
     return ((name, found[name]) for name in ("author", "created", "modified") if name in found)
 
 
-PLUGIN = Plugin(kind="odf", version=2, options=Options, build=OdfParser)
+PLUGIN = Plugin(kind="odf", version=3, options=OdfOptions, build=OdfParser)

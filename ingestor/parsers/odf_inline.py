@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element
 
 from ingestor.completeness import words
 from ingestor.parsers.flow import Said
+from ingestor.parsers.mathml import is_formula, linear
 from ingestor.parsers.whole import whole
 
 _NAMESPACE = "{{urn:oasis:names:tc:opendocument:xmlns:{}:1.0}}"
@@ -27,6 +28,8 @@ LEFT_OUT = {
 }
 _CHARACTERS = {f"{TEXT}tab": "\t", f"{TEXT}line-break": "\n"}
 _MOST_SPACES = 100
+_CHART = _NAMESPACE.format("chart")
+_DC = "{http://purl.org/dc/elements/1.1/}"
 _SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg"
 
 LeaveOut = Callable[[str, int], None]
@@ -36,11 +39,15 @@ LeaveOut = Callable[[str, int], None]
 class Inline:
     """Reads running text. ``cite`` is given a note's text and returns the mark that stands for it.
 
-    ``leave_out`` is told by which rule how many words are left out. Without ``cite`` notes are left out.
+    ``leave_out`` is told by which rule how many words are left out, ``comment`` of comments by author and
+    text; without ``cite`` notes are left out, without ``comment`` comments. ``embedded`` gives the root of an
+    object that the document names.
     """
 
     cite: Callable[[str], str] | None = None
     leave_out: LeaveOut = lambda rule, count: None
+    comment: Callable[[str, str], None] | None = None
+    embedded: Callable[[str], Element] = Element
 
     def of(self, paragraph: Element) -> Said:
         said = Said()
@@ -56,25 +63,54 @@ class Inline:
     def _read(self, element: Element, said: Said) -> None:
         said.parts.append(element.text or "")
         for child in element:
-            tag = child.tag
-            if tag == f"{TEXT}s":
-                count = child.get(f"{TEXT}c", "1")
-                said.parts.append(" " * min(whole(count, 1), _MOST_SPACES))
-            elif tag in _CHARACTERS:
-                said.parts.append(_CHARACTERS[tag])
-            elif tag == f"{TEXT}soft-page-break":
-                said.end_page()
-            elif tag in _FRAMES:
+            if child.tag in _CHARACTERS:
+                said.parts.append(_CHARACTERS[child.tag])
+            elif child.tag in _FRAMES:
                 said.frames.append(child)
-            elif tag == f"{TEXT}note":
-                said.parts.append(self._mark(child))
-            elif tag == f"{TEXT}a":
-                self._link(child, said)
-            elif rule := rule_of(tag):
+            elif child.tag in _READERS:
+                _READERS[child.tag](self, child, said)
+            elif rule := rule_of(child.tag):
                 self.leave_out(rule, count_words(child))
             else:
                 self._read(child, said)
             said.parts.append(child.tail or "")
+
+    def say_comment(self, annotation: Element) -> None:
+        if self.comment is None:
+            self.leave_out(LEFT_OUT[annotation.tag], count_words(annotation))
+            return
+        author = annotation.find(f"{_DC}creator")
+        inner = replace(self, comment=None)
+        text = " ".join(inner.plain(paragraph) for paragraph in paragraphs(annotation))
+        self.comment("" if author is None else author.text or "", text)
+
+    def _drawn(self, frame: Element, said: Said) -> None:
+        """A frame with a formula, a chart, a picture or something else."""
+        if frame.find(f"{DRAW}text-box") is not None:
+            self._read(frame, said)
+            return
+        root = self.object_in(frame)
+        if root is not None and is_formula(root):
+            said.parts.append(linear(root))
+        elif root is not None:
+            said.frames.append(root)
+        elif frame.find(f"{DRAW}image") is not None:
+            said.pictures.append(picture(frame))
+        else:
+            self._read(frame, said)
+
+    def object_in(self, frame: Element) -> Element | None:
+        """The formula or chart in a frame: its own part, or in a flat file in its place."""
+        for element in frame.iter(f"{DRAW}object"):
+            root = next(iter(element), None)
+            if root is None:
+                root = self.embedded(element.get(_HREF, ""))
+            if is_formula(root):
+                return root
+            chart = next(root.iter(f"{_CHART}chart"), None)
+            if chart is not None:
+                return chart
+        return None
 
     def _link(self, element: Element, said: Said) -> None:
         """Markdown's form, unless it leads to another place of the document, or is its own text."""
@@ -84,13 +120,26 @@ class Inline:
         if text.strip() and not url.startswith("#") and text.strip() not in url:
             said.parts[begin:] = [f"[{text}]({url})"]
 
-    def _mark(self, note: Element) -> str:
+    def _mark(self, note: Element, said: Said) -> None:
         body = note.find(f"{TEXT}note-body")
         if self.cite is None or body is None:
             self.leave_out("notes of tables", count_words(note))
-            return ""
+            return
         inner = replace(self, cite=None)
-        return self.cite(" ".join(inner.plain(paragraph) for paragraph in body.iter(f"{TEXT}p")))
+        said.parts.append(self.cite(" ".join(inner.plain(paragraph) for paragraph in body.iter(f"{TEXT}p"))))
+
+
+def picture(frame: Element) -> tuple[str, str]:
+    """Name of the picture in the document, and what is said of it: its description, else its title."""
+    image = frame.find(f"{DRAW}image")
+    said = {child.tag.rpartition("}")[2]: child.text or "" for child in frame if child.tag.startswith(_SVG)}
+    return "" if image is None else image.get(_HREF, ""), said.get("desc") or said.get("title") or ""
+
+
+def chart_titles(chart: Element) -> list[str]:
+    plain = Inline().plain
+    found = (element for element in chart.iter() if element.tag in (f"{_CHART}title", f"{_CHART}subtitle"))
+    return [text for title in found if (text := " ".join(plain(p) for p in paragraphs(title)))]
 
 
 def paragraphs(element: Element) -> Iterator[Element]:
@@ -100,6 +149,20 @@ def paragraphs(element: Element) -> Iterator[Element]:
             yield child
         elif child.tag not in LEFT_OUT:
             yield from paragraphs(child)
+
+
+def _spaces(element: Element) -> str:
+    return " " * min(whole(element.get(f"{TEXT}c", "1"), 1), _MOST_SPACES)
+
+
+_READERS: dict[str, Callable[[Inline, Element, Said], None]] = {
+    f"{TEXT}s": lambda inline, element, said: said.parts.append(_spaces(element)),
+    f"{TEXT}soft-page-break": lambda inline, element, said: said.end_page(),
+    f"{TEXT}note": Inline._mark,
+    f"{TEXT}a": Inline._link,
+    f"{DRAW}frame": Inline._drawn,
+    f"{OFFICE}annotation": lambda inline, element, said: inline.say_comment(element),
+}
 
 
 def rule_of(tag: str) -> str | None:

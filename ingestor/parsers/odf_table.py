@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from ingestor.parsers.odf_inline import LEFT_OUT, TABLE, Inline, count_words, paragraphs
+from ingestor.parsers.odf_inline import OFFICE, TABLE, Inline, paragraphs
 from ingestor.parsers.sheets import Row
 from ingestor.parsers.whole import whole
 
@@ -38,9 +38,8 @@ def _cells(row: Element, inline: Inline) -> Iterator[tuple[int, str]]:
             continue
         repeated = _count(cell, "number-columns-repeated")
         text = " ".join(inline.plain(paragraph) for paragraph in paragraphs(cell))
-        for child in cell:
-            if child.tag in LEFT_OUT:
-                inline.leave_out(LEFT_OUT[child.tag], count_words(child))
+        for annotation in cell.findall(f"{OFFICE}annotation"):
+            inline.say_comment(annotation)
         for at in range(min(repeated, _MOST) if text.strip() else 0):
             yield column + at, text
         column += repeated

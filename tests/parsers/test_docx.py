@@ -5,13 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.docx import PLUGIN
+from ingestor.parsers.docx import PLUGIN, DocxOptions
 from ingestor.ports import BadDocument
-from ingestor.registry import Options
 from tests.parsers.files import docx, paragraph, zipped
 from tests.parsers.laws import obeys_laws, texts
 
-PARSER = PLUGIN.build(Options())
+PARSER = PLUGIN.build(DocxOptions())
 STYLES = """
 <w:docDefaults><w:rPrDefault><w:rPr><w:lang w:val="de-CH"/></w:rPr></w:rPrDefault></w:docDefaults>
 <w:style w:type="paragraph" w:default="1" w:styleId="N"><w:name w:val="Normal"/></w:style>

@@ -4,14 +4,13 @@ from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
 from ingestor.parsers import sheets
-from ingestor.parsers.xlsx import PLUGIN
+from ingestor.parsers.xlsx import PLUGIN, XlsxOptions
 from ingestor.parsers.xlsx_format import number
 from ingestor.ports import BadDocument
-from ingestor.registry import Options
 from tests.parsers.files import xlsx
 from tests.parsers.laws import obeys_laws, texts
 
-PARSER = PLUGIN.build(Options())
+PARSER = PLUGIN.build(XlsxOptions())
 
 
 def parse(data: bytes) -> Document:
