@@ -27,7 +27,7 @@ from ingestor.unpack import is_document, may_hold
 
 # Marks the version of what was looked into. Raise the number when a container's members are others than
 # before, be it in name only: everything is opened again then.
-_OPENED = " opened 1"
+_OPENED = " opened 2"
 _REFUSED = " refused "  # and a digest of the limits
 _MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
 _HOLDER = Blob(b"", "", HOLDER)

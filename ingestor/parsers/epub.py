@@ -42,7 +42,7 @@ class EpubParser:
         composer = Composer()
         raw_words = 0
         for chapter in _chapters(package, book, name):
-            raw_words += self._add(composer, decode(package.read(chapter)))
+            raw_words += self._add(composer, chapter, decode(package.read(chapter)))
         about = book.find(f"{_OPF}metadata")
         return Document(
             text=composer.text,
@@ -56,11 +56,13 @@ class EpubParser:
             lost=pictures_only(package, composer),
         )
 
-    def _add(self, composer: Composer, source: str) -> int:
-        """Returns how many words the chapter holds."""
+    def _add(self, composer: Composer, part: str, source: str) -> int:
+        """``part``: the chapter's name. Returns how many words it holds."""
         chapter = self._html.read(source)
         for block in chapter.blocks:
             facts = {name: getattr(block, name) for name in _COPIED}
+            if block.figure and ":" not in block.figure:
+                facts["figure"] = normpath(f"{dirname(part)}/{unquote(block.figure)}").lstrip("/")
             composer.add(block.kind, chapter.text[block.start : block.end], **facts)
         for rule, count in chapter.left_out:
             composer.leave_out(rule, count)
@@ -113,4 +115,4 @@ def _extra(about: Element | None) -> Iterator[tuple[str, Scalar]]:
         yield "created", date
 
 
-PLUGIN = Plugin(kind="epub", version=2, options=Options, build=EpubParser)
+PLUGIN = Plugin(kind="epub", version=3, options=Options, build=EpubParser)

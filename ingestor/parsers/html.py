@@ -171,4 +171,4 @@ def _language(tree: Any, about: dict[str, str]) -> str | None:
     return declared.strip().replace("_", "-") or None
 
 
-PLUGIN = Plugin(kind="html", version=2, options=HtmlOptions, build=HtmlParser)
+PLUGIN = Plugin(kind="html", version=3, options=HtmlOptions, build=HtmlParser)

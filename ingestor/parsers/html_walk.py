@@ -113,6 +113,10 @@ class Page:
             )
         elif tag in _LISTS and not node.css_first("pre, table, h1, h2, h3, h4, h5, h6"):
             self.composer.add("list", self._list(node))
+        elif tag == "figure" and _is_figure(node):
+            picture = node.css_first("img[src]")
+            source = picture.attributes.get("src") if picture else None
+            self.composer.add("figure", one_line(self._text(node)), figure=source)
         elif tag == "table" and not _is_layout(node):
             self._add_table(node)
         else:
@@ -239,7 +243,7 @@ class Page:
         for marked in ("main, [role=main]", "article"):
             found = root.css(marked)
             if len(found) == 1 and len(one_line(found[0].text())) >= _ENOUGH:
-                return found[0]
+                return _with_title(found[0])
         return root
 
 
@@ -253,6 +257,19 @@ class _Marks:
     def next(self) -> str:
         self.count += 1
         return f"{self.count}. " if self.numbered else "- "
+
+
+def _with_title(content: Node) -> Node:
+    """The innermost element around it that holds the page's main heading, unless that is the whole page.
+
+    JSDoc puts the title before the article, and both into one element.
+    """
+    node = content
+    while node is not None and node.tag not in ("body", "html"):
+        if node.css_first("h1"):
+            return node
+        node = node.parent
+    return content
 
 
 def one_line(text: str) -> str:
@@ -285,6 +302,13 @@ def _names(node: Node) -> set[str]:
     """Its classes and its id."""
     attributes = node.attributes
     return set(f"{attributes.get('class') or ''} {attributes.get('id') or ''}".split())
+
+
+def _is_figure(node: Node) -> bool:
+    """A picture with its caption; what is a listing or a table with one, is read as such."""
+    return bool(node.css_first("img, svg, video, canvas")) and not node.css_first(
+        "pre, table, ul, ol, dl, figure figure, h1, h2, h3, h4, h5, h6"
+    )
 
 
 def _is_layout(node: Node) -> bool:

@@ -89,4 +89,4 @@ def _written(person: tuple[str, str]) -> str:
     return f"{name} <{address}>" if name and address else name or address
 
 
-PLUGIN = Plugin(kind="mail", version=2, options=Options, build=MailParser)
+PLUGIN = Plugin(kind="mail", version=3, options=Options, build=MailParser)

@@ -8,7 +8,7 @@ from ingestor.parsers.office_math import bracketed
 
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
 _SILENT = ("annotation", "annotation-xml", "mphantom", "none", "mprescripts", "maligngroup")
-_SUMS = "∑∏∫∮⋃⋂"
+_SUMS = ("∑", "∏", "∫", "∮", "⋃", "⋂")
 
 
 def is_formula(element: Element) -> bool:
@@ -33,11 +33,12 @@ def linear(element: Element) -> str:
 
 
 def _row(parts: list[str]) -> str:
-    """Names of more than a letter stand apart from what they are applied to."""
-    text = ""
+    """Names of more than a letter, and sums, stand apart from what they are applied to."""
+    text = before = ""
     for part in parts:
-        apart = text[-2:].isalpha() and len(text) > 1 and part[:1].isalnum()
-        text += f" {part}" if apart or (text[-1:] in _SUMS and text and part[:1].isalnum()) else part
+        apart = (len(text) > 1 and text[-2:].isalpha()) or before[:1] in _SUMS
+        text += f" {part}" if apart and part[:1].isalnum() else part
+        before = part
     return text
 
 

@@ -202,3 +202,9 @@ def test_laws_hold_for_any_lines(lines: list[str]) -> None:
 @given(st.binary(max_size=200))
 def test_laws_hold_for_any_bytes(data: bytes) -> None:
     obeys_laws(PARSER, Blob(data, "a.eml"), sound=False)
+
+
+def test_utf_7_is_decoded() -> None:
+    head = b"Subject: =?utf-7?q?Gr+APwA3w-e?=\nContent-Type: text/plain; charset=utf-7\n\n"
+    document = parse(head + b"Sch+APY-ne Gr+APwA3w-e, 1 +- 2 +AD0- 3\n")
+    assert kinds(document) == [("heading", "Grüße"), ("paragraph", "Schöne Grüße, 1 + 2 = 3")]
