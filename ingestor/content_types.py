@@ -40,6 +40,10 @@ PARSERS = {
     **dict.fromkeys(("text/x-c", "text/x-c++", "text/x-csharp", "text/x-java", "text/x-go"), "code"),
     **dict.fromkeys(("text/x-rust", "text/x-ruby", "text/x-php"), "code"),
     "application/pdf": "pdf",
+    "application/msword": "office97",
+    **dict.fromkeys(
+        (f"application/vnd.ms-{kind}" for kind in ("excel", "powerpoint", "outlook")), "office97"
+    ),
     "application/rtf": "rtf",
     "application/epub+zip": "epub",
     _WORD: "docx",
@@ -197,18 +201,18 @@ ZIPPED = {
 # Endings of names that promise a binary format which a parser reads.
 READ_BY_NAME = {
     *("pdf", "docx", "docm", "dotx", "pptx", "pptm", "xlsx", "xlsm", "rtf", "epub"),
-    *("odt", "ods", "odp", "ott", "ots", "otp", "eml", "mbox"),
+    *("odt", "ods", "odp", "ott", "ots", "otp", "eml", "mbox", "xls", "ppt", "msg"),
 }
 # Entries of an OLE file that tell what it is.
 ENTRIES = tuple(
     (name.encode("utf-16-le"), kind)
     for name, kind in (
         ("EncryptedPackage", "application/x-ole-encrypted"),
+        ("__substg1.0_", "application/vnd.ms-outlook"),
         ("WordDocument", "application/msword"),
         ("PowerPoint Document", "application/vnd.ms-powerpoint"),
         ("Workbook", "application/vnd.ms-excel"),
         ("Book", "application/vnd.ms-excel"),
-        ("__substg1.0_", "application/vnd.ms-outlook"),
     )
 )
 ARCHIVES = {
@@ -219,11 +223,7 @@ LOOKS = {
     "application/postscript": "a PostScript document",
     "application/x-ole-storage": "a file of an old Office program",
     "application/x-ole-encrypted": "an Office document that is encrypted: save it without a password",
-    "application/msword": "a Word document from before 2007: save it as .docx",
-    "application/vnd.ms-powerpoint": "a presentation from before 2007: save it as .pptx",
-    "application/vnd.ms-excel": "a workbook from before 2007: save it as .xlsx",
     "application/vnd.ms-excel.sheet.binary.macroenabled.12": "a binary workbook (.xlsb): save it as .xlsx",
-    "application/vnd.ms-outlook": "an Outlook message: save it as .eml",
     "application/x-executable": "a program or library",
     "application/vnd.sqlite3": "an SQLite database",
     UNKNOWN: "binary data of no known format",

@@ -15,6 +15,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -36,6 +37,7 @@ from ingestor.members import (
 )
 from ingestor.model import Blob
 from ingestor.parsers import message as mail
+from ingestor.parsers import msg
 from ingestor.ports import BadDocument
 
 _HEADER = 2**20  # bytes that tarfile may read at once
@@ -45,10 +47,11 @@ _STEP = 2**16
 _TAR_HEADER = 512  # bytes
 _PACKED = {"application/gzip", "application/x-bzip2", "application/x-xz", "application/zstd"}
 _SEVEN = "application/x-7z-compressed"
-_CONTAINERS = {*_PACKED, _SEVEN, "application/x-tar", "application/zip", "application/mbox"}
+_MESSAGE = "application/vnd.ms-outlook"
+_CONTAINERS = {*_PACKED, _MESSAGE, _SEVEN, "application/x-tar", "application/zip", "application/mbox"}
 _ARCHIVE = re.compile(r"\.(zip|7z|tar|tgz|tbz2?|txz|tzst|gz|bz2|xz|zst)$", re.IGNORECASE)
 _TAR = re.compile(r"\.(tgz|tbz2?|txz|tzst|tar\.\w+)$", re.IGNORECASE)
-_MAIL = re.compile(r"\.(eml|mbox)$", re.IGNORECASE)
+_MAIL = re.compile(r"\.(eml|mbox|msg)$", re.IGNORECASE)
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
     NotImplementedError, RuntimeError, OverflowError,
@@ -67,7 +70,7 @@ def may_hold(name: str, archives: bool) -> bool:
 
 def is_document(name: str) -> bool:
     """Whether what holds documents is one itself, as a mail is."""
-    return name.lower().endswith(".eml")
+    return name.lower().endswith((".eml", ".msg"))
 
 
 def holds_members(blob: Blob) -> bool:
@@ -126,6 +129,8 @@ def _members(blob: Blob, budget: Budget) -> Iterator[Found]:
         yield from _of_mail(blob.data, budget)
     elif kind == "application/mbox":
         yield from _of_mbox(blob.data, budget)
+    elif kind == _MESSAGE:
+        yield from _of_message(blob.data, budget)
 
 
 def _of_zip(data: bytes, budget: Budget) -> Iterator[Found]:
@@ -299,6 +304,16 @@ def _of_mail(data: bytes, budget: Budget) -> Iterator[Found]:
             name += ".eml"
         budget.spend(1, len(found.data))
         yield _found(name, found.data, None, kind, refusal(len(found.data)))
+
+
+def _of_message(data: bytes, budget: Budget) -> Iterator[Found]:
+    """Of a message of Outlook; one that is damaged says so when it is parsed."""
+    from olefile import OleFileIO
+
+    with suppress(*_DAMAGED), OleFileIO(io.BytesIO(data)) as file:
+        for found in msg.attachments(file):
+            budget.spend(1, len(found.data))
+            yield _found(found.name.replace("/", "_"), found.data, None, None, refusal(len(found.data)))
 
 
 def _of_mbox(data: bytes, budget: Budget) -> Iterator[Found]:

@@ -46,7 +46,7 @@ def documents() -> dict[str, tuple[bytes, str]]:
         "flipped.docx": (_flipped(sound), "is damaged"),
         "no-part.docx": (zipped({"word/document2.xml": "<x/>"}), "its part .* is missing"),
         "encrypted.docx": (OLE + "EncryptedPackage".encode("utf-16-le"), "encrypted: save it without"),
-        "old.doc": (OLE + "WordDocument".encode("utf-16-le"), "before 2007: save it as .docx"),
+        "old.doc": (OLE + "WordDocument".encode("utf-16-le"), "is damaged or cut off"),
         "encrypted.odt": (
             zipped({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": GARBAGE,
                     "META-INF/manifest.xml": "<m><encryption-data/></m>"}), "is encrypted",
