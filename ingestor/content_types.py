@@ -44,6 +44,12 @@ PARSERS = {
     **dict.fromkeys(
         (f"application/vnd.ms-{kind}" for kind in ("excel", "powerpoint", "outlook")), "office97"
     ),
+    **{f"{_ODF}.{kind}-flat-xml": "odf" for kind in _ODF_KINDS},
+    "application/x-fictionbook+xml": "fb2",
+    "application/docbook+xml": "docbook",
+    "application/x-mediawiki+xml": "mediawiki",
+    "text/x-wiki": "mediawiki",
+    "text/troff": "man",
     "application/rtf": "rtf",
     "application/epub+zip": "epub",
     _WORD: "docx",
@@ -89,6 +95,13 @@ EXTENSIONS = {
         "application/yaml": "yaml yml",
         "application/toml": "toml",
         "application/xml": "xml xsd xsl xslt rss atom",
+        "application/x-fictionbook+xml": "fb2",
+        "application/docbook+xml": "dbk docbook",
+        f"{_ODF}.text-flat-xml": "fodt",
+        f"{_ODF}.spreadsheet-flat-xml": "fods",
+        f"{_ODF}.presentation-flat-xml": "fodp",
+        "text/troff": "man roff troff mdoc",
+        "text/x-wiki": "wiki mediawiki",
         "application/sql": "sql",
         "image/svg+xml": "svg",
         "text/x-ini": "ini cfg conf properties desktop service",
@@ -129,6 +142,15 @@ EXTENSIONS = {
     }.items()
     for suffix in suffixes.split()
 }
+# What XML is, by its first bytes: a pattern in them, and the type.
+XML_KINDS = (
+    (rb"office:mimetype=[\"']application/vnd\.oasis\.opendocument\.text", f"{_ODF}.text-flat-xml"),
+    (rb"office:mimetype=[\"']application/vnd\.oasis\.opendocument\.spread", f"{_ODF}.spreadsheet-flat-xml"),
+    (rb"office:mimetype=[\"']application/vnd\.oasis\.opendocument\.pres", f"{_ODF}.presentation-flat-xml"),
+    (rb"<FictionBook[\s>]", "application/x-fictionbook+xml"),
+    (rb"//DTD DocBook |xmlns(?::\w+)?=[\"']http://docbook\.org/ns/docbook", "application/docbook+xml"),
+    (rb"xmlns=[\"']http://www\.mediawiki\.org/xml/export", "application/x-mediawiki+xml"),
+)
 FILE_NAMES = {
     "makefile": "text/x-makefile",
     "gnumakefile": "text/x-makefile",

@@ -24,6 +24,7 @@ from ingestor.content_types import (
     TEXTUAL,
     UNKNOWN,
     WEAK_SIGNATURES,
+    XML_KINDS,
     ZIPPED,
 )
 from ingestor.fingerprint import fingerprint
@@ -43,6 +44,9 @@ _REST = (re.compile(rb"^\.\. (?:[a-z-]+::|_[\w -]+:)", re.M), re.compile(rb"^([=
 # Head of a member in a zip: offsets of its method, its packed size and the length of its extra field.
 _MEMBER_FIELDS = ((8, 10), (18, 22), (28, 30))
 _MEMBER_HEAD = 30 + len(b"mimetype")
+_PLAIN_XML = ("application/xml", "text/xml")
+_MAN = re.compile(rb"^\.(?:TH|Dd|Dt) +\S", re.M)
+_PAGE = re.compile(r"\.[1-9]\w{0,3}$")  # of a manual: its section
 _ENTRY, _ENTRY_HEAD = (
     b"PK\x01\x02",
     46,
@@ -74,13 +78,26 @@ def content_type(blob: Blob) -> str:
     named = _declared(blob.content_type) or _named(blob.name)
     if named == "text/plain" and all(mark.search(head) for mark in _REST):
         return "text/x-rst"  # manuals are often written so in files called .txt
-    return named or _worded(head)
+    if named is None and _MAN.search(head) and _PAGE.search(blob.name):
+        return "text/troff"
+    kind = named or _worded(head)
+    return _xml_kind(head) or kind if kind in _PLAIN_XML else kind
 
 
 @cache
 def rules() -> Fingerprint:
     """What types are told by, and who reads them: where these change, documents are to be read again."""
-    tables = (PARSERS, EXTENSIONS, FILE_NAMES, SIGNATURES, WEAK_SIGNATURES, MEMBERS, PROSE, TEXTUAL)
+    tables = (
+        PARSERS,
+        EXTENSIONS,
+        FILE_NAMES,
+        SIGNATURES,
+        WEAK_SIGNATURES,
+        MEMBERS,
+        PROSE,
+        TEXTUAL,
+        XML_KINDS,
+    )
     return fingerprint([sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in tables])
 
 
@@ -199,6 +216,10 @@ def _worded(head: bytes) -> str:
     if first.startswith(b"#!"):
         return "text/x-python" if b"python" in first else "text/x-shellscript"
     return "text/plain"
+
+
+def _xml_kind(head: bytes) -> str | None:
+    return next((kind for pattern, kind in XML_KINDS if re.search(pattern, head)), None)
 
 
 def _is_mail(head: bytes) -> bool:

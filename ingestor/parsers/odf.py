@@ -1,10 +1,11 @@
-"""OpenDocument: texts (ODT), spreadsheets (ODS) and presentations (ODP).
+"""OpenDocument: texts (ODT), spreadsheets (ODS) and presentations (ODP), also flat.
 
 Texts give headings, lists, tables, code, links and footnotes, and pages where the writing program noted them.
 Sheets and slides become pages as those of XLSX and PPTX do.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from posixpath import normpath
 from xml.etree.ElementTree import Element
 
@@ -16,7 +17,7 @@ from ingestor.parsers.odf_inline import DRAW, OFFICE, PRESENTATION, STYLE, TABLE
 from ingestor.parsers.odf_table import row_texts
 from ingestor.parsers.odf_text import Reader, Styles
 from ingestor.parsers.office import pictures_only
-from ingestor.parsers.package import Package
+from ingestor.parsers.package import Package, stream
 from ingestor.parsers.raw_xml import of_odf
 from ingestor.parsers.sheets import add_sheet
 from ingestor.ports import BadDocument
@@ -24,7 +25,15 @@ from ingestor.registry import Options, Plugin
 
 _MANIFEST = "{urn:oasis:names:tc:opendocument:xmlns:manifest:1.0}"
 _CONTENT = "content.xml"
-_WHOLE = (f"{OFFICE}automatic-styles", f"{OFFICE}text", f"{OFFICE}presentation", f"{OFFICE}spreadsheet")
+_MIMETYPE = re.compile(rb"office:mimetype=[\"'](application/[\w.-]+)")
+_START = 20_000  # bytes in which a flat file names its type
+_WHOLE = (
+    f"{OFFICE}styles",
+    f"{OFFICE}automatic-styles",
+    f"{OFFICE}text",
+    f"{OFFICE}presentation",
+    f"{OFFICE}spreadsheet",
+)
 _TITLE = "title"  # of a slide, as presentations class their shapes
 _ABOUT = {"initial-creator": "author", "creator": "author", "creation-date": "created", "date": "modified"}
 
@@ -42,7 +51,7 @@ class OdfParser:
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
-        package = Package(blob.data)
+        package = Package(blob.data) if blob.data.startswith(b"PK") else Flat(blob.data)
         if "META-INF/manifest.xml" in package and b"encryption-data" in package.read("META-INF/manifest.xml"):
             raise BadDocument("is encrypted; save it without a password, or exclude it")
         content_type = _declared(package)
@@ -63,8 +72,39 @@ class OdfParser:
         )
 
 
-def _declared(package: Package) -> str:
+class Flat:
+    """A document in one XML file, with the parts of a package."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.names: list[str] = [_CONTENT]
+
+    def __contains__(self, name: str) -> bool:
+        return name == _CONTENT
+
+    def read(self, name: str) -> bytes:
+        """All of it, whatever is asked for."""
+        return self._data
+
+    def optional(self, name: str) -> Element:
+        """Its metadata; it has no other part of its own."""
+        root = Element("none")
+        if name == "meta.xml":
+            group = Element("group")
+            group.extend(stream(self._data, name, lambda above: above.tag == f"{OFFICE}meta"))
+            root.append(group)
+        return root
+
+    def stream(self, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
+        """See Package.stream."""
+        return stream(self._data, name, wanted)
+
+
+def _declared(package: Package | Flat) -> str:
     """Its content type; the manifest says it, too, for programs that leave the part ``mimetype`` out."""
+    if isinstance(package, Flat):
+        found = _MIMETYPE.search(package.read(_CONTENT), 0, _START)
+        return found[1].decode() if found else "application/vnd.oasis.opendocument.text"
     if "mimetype" in package:
         return package.read("mimetype").decode("ascii", "replace").strip()
     entries = package.optional("META-INF/manifest.xml")
@@ -72,7 +112,7 @@ def _declared(package: Package) -> str:
     return types.get("/") or "application/vnd.oasis.opendocument.text"
 
 
-def _read(package: Package, options: OdfOptions, *, sheets: bool) -> Flow:
+def _read(package: Package | Flat, options: OdfOptions, *, sheets: bool) -> Flow:
     def embedded(name: str) -> Element:
         return package.optional(f"{normpath(name)}/{_CONTENT}") if name else Element("none")
 
@@ -98,7 +138,7 @@ def _read(package: Package, options: OdfOptions, *, sheets: bool) -> Flow:
     return reader.flow
 
 
-def _styles(package: Package) -> Iterator[Element]:
+def _styles(package: Package | Flat) -> Iterator[Element]:
     root = package.optional("styles.xml")
     yield from root.iter(f"{STYLE}style")
     yield from root.iter(f"{TEXT}list-style")
@@ -125,7 +165,7 @@ def _read_slide(reader: Reader, slide: Element, number: int) -> None:
         reader.flow.composer.add("notes", "\n".join(reader.inline.plain(p) for p in notes.iter(f"{TEXT}p")))
 
 
-def _meta(package: Package) -> Iterator[Element]:
+def _meta(package: Package | Flat) -> Iterator[Element]:
     for group in package.optional("meta.xml"):
         yield from group
 

@@ -1,6 +1,7 @@
 """What Office documents (DOCX, PPTX, XLSX) say of themselves: title, author, dates, language."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from ingestor.model import Scalar
 from ingestor.parsers.compose import Composer
@@ -18,7 +19,14 @@ class Properties:
     extra: tuple[tuple[str, Scalar], ...] = ()  # author, created, modified; dates as the format has them: ISO
 
 
-def pictures_only(package: Package, composer: Composer) -> tuple[str, ...]:
+class Named(Protocol):
+    """Something with named parts."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+
+def pictures_only(package: Named, composer: Composer) -> tuple[str, ...]:
     """What is lost of a document without text: its pictures, for a reader of pictures."""
     pictures = sum(
         name.lower().endswith(_PICTURES) and "thumbnail" not in name.lower() for name in package.names

@@ -15,6 +15,13 @@ _OFFICE = re.compile(
 _CELL = re.compile(rb"<(?:[\w.-]+:)?(?:v|is)>(?!\s*</)")
 _ODF_BODY = re.compile(rb"<[\w.-]+:body[\s>]")
 _ODF_BREAK = re.compile(rb"</[\w.-]+:(?:p|h)>|<[\w.-]+:(?:s|tab|line-break)[\s/>][^<>]*>?")
+_BINARY = re.compile(rb"<office:binary-data>[^<]*")
+_BLOCK_END = re.compile(rb"</(?:\w+:)?(?:p|v|td|th|para|simpara|title|subtitle|entry|term|member|screen)\s*>")
+_APART = re.compile(
+    rb"<(binary|description|info|\w+info|remark|indexterm|titleabbrev|refmeta|index|toc)\b[^<>]*(?<!/)>.*?</\1\s*>|<!--.*?-->"
+    rb"|<\?.*?\?>|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>",
+    re.DOTALL,
+)
 _TAG = re.compile(rb"<[^<>]*>")
 
 
@@ -31,7 +38,14 @@ def of_cells(sheet: bytes) -> int:
 def of_odf(content: bytes) -> int:
     """All character data of an OpenDocument's body."""
     body = _ODF_BODY.search(content)
-    return _count(_TAG.sub(b"", _ODF_BREAK.sub(b" ", content[body.start() :]))) if body else 0
+    return (
+        _count(_TAG.sub(b"", _ODF_BREAK.sub(b" ", _BINARY.sub(b"", content[body.start() :])))) if body else 0
+    )
+
+
+def of_markup(data: bytes) -> int:
+    """All character data of FictionBook or DocBook, without what describes the book, and pictures."""
+    return _count(_TAG.sub(b"", _BLOCK_END.sub(b" ", _APART.sub(b" ", data))))
 
 
 def _count(text: bytes) -> int:
