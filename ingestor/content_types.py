@@ -58,6 +58,8 @@ PARSERS = {
     **dict.fromkeys((f"{_ODF}.{kind}{of}" for kind in _ODF_KINDS for of in ("", "-template")), "odf"),
 }
 
+# Read by OCR, where that is installed.
+PICTURES = {f"image/{kind}" for kind in ("png", "jpeg", "tiff", "bmp", "webp", "gif")}
 # Text under another name than text/... (besides ...+json and ...+xml).
 TEXTUAL = {
     *("application/json", "application/jsonl", "application/yaml", "application/toml", "application/xml"),

@@ -5,8 +5,10 @@ notes.txt is a PDF.
 """
 
 import re
+import sys
 import zlib
 from functools import cache
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 
 from ingestor.content_types import (
@@ -18,6 +20,7 @@ from ingestor.content_types import (
     LOOKS,
     MEMBERS,
     PARSERS,
+    PICTURES,
     PROSE,
     READ_BY_NAME,
     SIGNATURES,
@@ -87,18 +90,11 @@ def content_type(blob: Blob) -> str:
 @cache
 def rules() -> Fingerprint:
     """What types are told by, and who reads them: where these change, documents are to be read again."""
-    tables = (
-        PARSERS,
-        EXTENSIONS,
-        FILE_NAMES,
-        SIGNATURES,
-        WEAK_SIGNATURES,
-        MEMBERS,
-        PROSE,
-        TEXTUAL,
-        XML_KINDS,
-    )
-    return fingerprint([sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in tables])
+    tables = (PARSERS, EXTENSIONS, FILE_NAMES, SIGNATURES, WEAK_SIGNATURES, MEMBERS, PROSE, TEXTUAL)
+    rows = [
+        sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in (*tables, XML_KINDS, PICTURES)
+    ]
+    return fingerprint([reads_pictures(), *rows])
 
 
 def parser_of(blob: Blob) -> str:
@@ -126,6 +122,13 @@ def parser_kind(content_type: str) -> str:
     """The kind of parser for a content type. Raises Unsupported when there is none."""
     if content_type in PARSERS:
         return PARSERS[content_type]
+    if content_type in PICTURES:
+        if reads_pictures():
+            return "image"
+        raise Unsupported(
+            f"looks like an image ({content_type}); OCR would read text in it: {sys.executable} -m pip"
+            " install rapidocr; else exclude it"
+        )
     if is_text(content_type):
         return {"json": "json", "xml": "xml"}.get(content_type.rpartition("+")[2], "text")
     if content_type in ARCHIVES:
@@ -137,6 +140,12 @@ def parser_kind(content_type: str) -> str:
         f"looks like {_look(content_type)} ({content_type}), which no installed parser reads;"
         " exclude it, or convert it to text, Markdown or HTML"
     )
+
+
+@cache
+def reads_pictures() -> bool:
+    """Whether OCR is installed."""
+    return find_spec("rapidocr") is not None
 
 
 def is_text(content_type: str) -> bool:
