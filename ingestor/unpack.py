@@ -37,7 +37,6 @@ from ingestor.members import (
 )
 from ingestor.model import Blob
 from ingestor.parsers import message as mail
-from ingestor.parsers import msg
 from ingestor.ports import BadDocument
 
 _HEADER = 2**20  # bytes that tarfile may read at once
@@ -309,6 +308,8 @@ def _of_mail(data: bytes, budget: Budget) -> Iterator[Found]:
 def _of_message(data: bytes, budget: Budget) -> Iterator[Found]:
     """Of a message of Outlook; one that is damaged says so when it is parsed."""
     from olefile import OleFileIO
+
+    from ingestor.parsers import msg  # it brings readers of HTML and RTF, which most containers need not
 
     with suppress(*_DAMAGED), OleFileIO(io.BytesIO(data)) as file:
         for found in msg.attachments(file):
