@@ -2,7 +2,7 @@
 
 Headings are those of the document's outline where it has one, else lines set larger than the rest. Running
 headers and footers are left out, words that a line's end divides are put together. A page without text is a
-picture of one: with `ocr: true` its text is recognised, else a document of nothing else is refused.
+picture of one: with `ocr: true` its text is recognised, else the document says that such pages are lost.
 
 Read with pdfium, which is not safe to use from several threads: hence, too, the process of its own.
 """
@@ -64,13 +64,11 @@ class PdfParser:
         self._ocr = options.ocr
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged, encrypted, too long or without text that can be read."""
+        """Raises BadDocument when it is damaged, encrypted or too long."""
         document = _opened(blob.data)
         try:
             read = _read(document, self._ocr)
             pages = read.pages
-            if read.unread and not any(page.lines for page in pages):
-                raise BadDocument(_without_text(len(pages), self._ocr))
             composed = compose(pages, list(_outline(document)))
             about = document.get_metadata_dict(skip_empty=True)
             language = _language(document)
@@ -83,6 +81,7 @@ class PdfParser:
             title=_title(about) or cover_title(pages) or composed.title,
             language=language,
             extra=tuple(_extra(about, read)),
+            lost=_lost(read, self._ocr),
         )
 
 
@@ -100,12 +99,16 @@ def _opened(data: bytes) -> "PdfDocument":
     return document
 
 
-def _without_text(pages: int, ocr: bool) -> str:
+def _lost(read: _Read, ocr: bool) -> tuple[str, ...]:
+    """Pages that are pictures, and what would read them."""
+    if not read.unread:
+        return ()
+    share = f"{read.unread:,} of its {len(read.pages):,} pages"
     if ocr:
-        return "all its pages are pictures in which OCR finds no text that it can read; exclude it"
+        return (f"{share} hold pictures in which OCR finds no text that it can read",)
     return (
-        f"has no text layer: {pages:,} pages are pictures of text, it needs OCR: {INSTALL}, and"
-        " `parsing: {pdf: {ocr: true}}` for its source; or run a tool such as ocrmypdf on it, or exclude it"
+        f"{share} hold pictures and no text layer: OCR would read them: {INSTALL}, and"
+        " `parsing: {pdf: {ocr: true}}` for its source; or run a tool such as ocrmypdf on it",
     )
 
 
@@ -268,4 +271,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=2, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=3, options=PdfOptions, build=PdfParser)
