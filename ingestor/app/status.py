@@ -11,7 +11,7 @@ from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports, Skipped
+from ingestor.state.reports import Reports, Short, Skipped
 from ingestor.state.rows import Edition
 from ingestor.state.run_status import Listing, Live
 from ingestor.state.sources import SourceRows
@@ -27,6 +27,8 @@ class SourceStatus:
     waiting: int = 0  # the latter alone
     in_flight: int = 0
     quarantined: int = 0
+    empty: int = 0  # of the settled: no text was found in them
+    incomplete: int = 0  # of the settled: less text was found than they hold
     unsupported: dict[str, int] = field(default_factory=dict)  # by ending of the name: no parser reads them
     last_scan: float | None = None
     held: str | None = None
@@ -75,6 +77,7 @@ class Status:
     collections: dict[str, CollectionStatus] = field(default_factory=dict)
     failures: list[Failed] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    short: list[Short] = field(default_factory=list)  # empty and incomplete documents
     embedded_texts: int = 0  # by this run, or the last one; the rates are while the model worked
     texts_per_second: float | None = None
     tokens_per_second: float | None = None
@@ -139,6 +142,11 @@ def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames)
         called = renames.get(SourceName(kind.source), kind.source)
         source = status.sources.setdefault(called, SourceStatus(configured=False))
         source.unsupported[kind.kind] = kind.documents
+    status.short = Reports(journal).short()
+    for short in status.short:
+        called = renames.get(SourceName(short.source), short.source)
+        source = status.sources.setdefault(called, SourceStatus(configured=False))
+        setattr(source, short.state, getattr(source, short.state) + 1)
     status.failures = [
         Failed(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)
         for source, key, reason, attempts, retry_at, quarantined, _ in Reports(journal).failures()

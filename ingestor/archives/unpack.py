@@ -10,16 +10,21 @@ import gzip
 import io
 import lzma
 import re
+import sys
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import PurePosixPath
 
+from ingestor.archives import sevenzip
 from ingestor.archives.members import (
     DEEPEST,
     INSIDE,
+    LARGEST,
     Broken,
     Budget,
     Found,
@@ -39,10 +44,14 @@ _HEADER = 2**20  # bytes that tarfile may read at once
 _CHUNK = 2**20
 _XZ_MEMORY = 2**27
 _STEP = 2**16
-_TAPES = {"application/x-tar", "application/gzip", "application/x-bzip2", "application/x-xz"}
-_CONTAINERS = {*_TAPES, "application/zip", "application/mbox"}
-_ARCHIVE = re.compile(r"\.(zip|tar|tgz|tbz2?|txz|tar\.(gz|bz2|xz))$", re.IGNORECASE)
-_MAIL = re.compile(r"\.(eml|mbox)$", re.IGNORECASE)
+_TAR_HEADER = 512  # bytes
+_PACKED = {"application/gzip", "application/x-bzip2", "application/x-xz", "application/zstd"}
+_SEVEN = "application/x-7z-compressed"
+_MESSAGE = "application/vnd.ms-outlook"
+_CONTAINERS = {*_PACKED, _MESSAGE, _SEVEN, "application/x-tar", "application/zip", "application/mbox"}
+_ARCHIVE = re.compile(r"\.(zip|7z|tar|tgz|tbz2?|txz|tzst|gz|bz2|xz|zst)$", re.IGNORECASE)
+_TAR = re.compile(r"\.(tgz|tbz2?|txz|tzst|tar\.\w+)$", re.IGNORECASE)
+_MAIL = re.compile(r"\.(eml|mbox|msg)$", re.IGNORECASE)
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
     NotImplementedError, RuntimeError, OverflowError,
@@ -61,7 +70,7 @@ def may_hold(name: str, archives: bool) -> bool:
 
 def is_document(name: str) -> bool:
     """Whether what holds documents is one itself, as a mail is."""
-    return name.lower().endswith(".eml")
+    return name.lower().endswith((".eml", ".msg"))
 
 
 def holds_members(blob: Blob) -> bool:
@@ -104,14 +113,24 @@ def _members(blob: Blob, budget: Budget) -> Iterator[Found]:
     try:
         if kind == "application/zip":
             yield from _of_zip(blob.data, budget)
-        elif kind in _TAPES:
+        elif kind in _PACKED:
+            stream = _Stream(_chunks(blob.data, kind), budget)
+            is_tar = _TAR.search(blob.name) or stream.is_tar()
+            yield from _of_tar(stream, budget) if is_tar else _of_one(blob.name, stream, budget)
+        elif kind == "application/x-tar":
             yield from _of_tar(_Stream(_chunks(blob.data, kind), budget), budget)
+        elif kind == _SEVEN:
+            yield from _of_seven(blob.data, budget)
+    except sevenzip.Refused as error:
+        raise BadDocument(f"the archive is {error}") from error
     except _DAMAGED as error:
         raise BadDocument(f"the archive is damaged ({error}); replace it by a sound one") from error
     if kind == "message/rfc822":
         yield from _of_mail(blob.data, budget)
     elif kind == "application/mbox":
         yield from _of_mbox(blob.data, budget)
+    elif kind == _MESSAGE:
+        yield from _of_message(blob.data, budget)
 
 
 def _of_zip(data: bytes, budget: Budget) -> Iterator[Found]:
@@ -142,6 +161,8 @@ def _chunks(data: bytes, kind: str) -> Iterator[bytes]:
             yield from iter(lambda: file.read(_CHUNK), b"")
     elif kind == "application/x-xz":
         yield from _of_xz(data)
+    elif kind == "application/zstd":
+        yield from _of_zstd(data)
     else:
         yield from iter(lambda: packed.read(_CHUNK), b"")
 
@@ -157,12 +178,39 @@ def _of_xz(data: bytes) -> Iterator[bytes]:
         yield chunk
 
 
+def _of_zstd(data: bytes) -> Iterator[bytes]:
+    """Frame by frame; each says how much memory unpacking takes, which may be anything."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    while data:
+        decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: 27})
+        try:
+            while not decompressor.eof:
+                chunk = decompressor.decompress(data, _CHUNK)
+                if not chunk and decompressor.needs_input and not data:
+                    raise EOFError("it is cut off")
+                data = b""
+                yield chunk
+        except zstd.ZstdError as error:
+            raise ValueError(str(error)) from error
+        data = decompressor.unused_data
+
+
 class _Stream:
     """Chunks as a file that is read forwards, and no more of it at once than a sound header needs."""
 
     def __init__(self, chunks: Iterator[bytes], budget: Budget) -> None:
         self._chunks, self._budget = chunks, budget
         self._ahead, self._at = b"", 0
+
+    def is_tar(self) -> bool:
+        """Looks ahead, and moves nothing."""
+        while len(self._ahead) < _TAR_HEADER and (chunk := next(self._chunks, None)) is not None:
+            self._budget.spend(0, len(chunk))
+            self._ahead += chunk
+        return self._ahead[257:262] == b"ustar" or _is_old_tar(self._ahead[:_TAR_HEADER])
 
     def tell(self) -> int:
         return self._at
@@ -213,6 +261,41 @@ def _of_tar(stream: _Stream, budget: Budget) -> Iterator[Found]:
             yield Found(Member(info.name, version, info.size, float(info.mtime), None, problem), content)
 
 
+def _is_old_tar(header: bytes) -> bool:
+    """Of before 1988: without a mark, but with a sum of its own bytes."""
+    try:
+        tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+    except tarfile.HeaderError:
+        return False
+    return True
+
+
+def _of_one(name: str, stream: _Stream, budget: Budget) -> Iterator[Found]:
+    """A file that is packed alone: it is called as its archive, without the last ending."""
+    content = stream.content(LARGEST + 1)
+    while stream.content(_CHUNK):
+        pass  # the budget ends what goes on for ever
+    budget.spend(1, 0)
+    size = stream.tell()
+    yield _found(PurePosixPath(name).stem or "content", content, None, None, refusal(size), f"{size}")
+
+
+def _of_seven(data: bytes, budget: Budget) -> Iterator[Found]:
+    files, chunks = sevenzip.files(data, _of_zstd)
+    budget.foresee(len(files), sum(file.size for file in files))
+    stream = _Stream(chunks, budget)
+    for file in files:
+        problem = refusal(file.size) or (None if is_wanted(file.name) else "")
+        if problem is not None:
+            stream.seek(stream.tell() + file.size)
+        content = b"" if problem is not None else stream.content(file.size)
+        if problem is None and file.crc not in (None, zlib.crc32(content)):
+            problem, content = "damaged in its archive; replace the archive by a sound one", b""
+        budget.spend(1, 0)
+        if problem != "":
+            yield _found(file.name, content, file.modified, None, problem, f"{file.crc}")
+
+
 def _of_mail(data: bytes, budget: Budget) -> Iterator[Found]:
     for found in mail.attachments(mail.read(data)):
         kind = found.content_type if found.content_type == "message/rfc822" else None
@@ -221,6 +304,20 @@ def _of_mail(data: bytes, budget: Budget) -> Iterator[Found]:
             name += ".eml"
         budget.spend(1, len(found.data))
         yield _found(name, found.data, None, kind, refusal(len(found.data)))
+
+
+def _of_message(data: bytes, budget: Budget) -> Iterator[Found]:
+    """Of a message of Outlook; one that is damaged says so when it is parsed."""
+    from olefile import OleFileIO
+
+    from ingestor.parsers.office97 import (
+        msg,  # it brings readers of HTML and RTF, which most containers need not
+    )
+
+    with suppress(*_DAMAGED), OleFileIO(io.BytesIO(data)) as file:
+        for found in msg.attachments(file):
+            budget.spend(1, len(found.data))
+            yield _found(found.name.replace("/", "_"), found.data, None, None, refusal(len(found.data)))
 
 
 def _of_mbox(data: bytes, budget: Budget) -> Iterator[Found]:

@@ -6,6 +6,7 @@ The JSON keys are a promise (docs/commands.md); texts for people may change. ``e
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -77,6 +78,9 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
     print(f"time        {duration(result['seconds'])}")
     if result["unsupported"]:
         print(f"skipped     {_counted_kinds(result['unsupported'])}, for no parser reads them")
+    states = Counter(short["state"] for short in result["short"])
+    for state, number in sorted(states.items()):
+        print(f"{state:11} {counted(number, 'document')}; why: ingestor status")
     for problem in result["problems"]:
         _complain(f"{problem['source']}: {problem['document']}", problem["reason"])
     paused = dict.fromkeys(result["paused"], "it is paused: nothing is done for it")

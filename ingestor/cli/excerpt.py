@@ -41,10 +41,14 @@ def show_chunks(found: Shown, as_json: bool) -> None:
     entry = found.entry
     chunks = [{"id": r.id, "text": r.text, "metadata": dict(r.metadata)} for r in found.records]
     if as_json:
-        print(json.dumps({"document_id": entry.document_id, "key": entry.key, "chunks": chunks}))
+        short = entry.shortfall
+        state = {"state": short.state, "reason": short.reason} if short else {"state": None, "reason": None}
+        print(json.dumps({"document_id": entry.document_id, "key": entry.key, **state, "chunks": chunks}))
         return
     said = f"{entry.key}  (source {entry.source}, collection {entry.collection}, id {entry.document_id})"
     out.print(Text(line(said), "bold"))
+    if entry.shortfall is not None:
+        print_wrapped(Text.assemble((entry.shortfall.state, "yellow"), f": {line(entry.shortfall.reason)}"))
     for number, record in enumerate(found.records):
         out.print()
         out.print(Text(line(_span(str(record.id), record.metadata)), "bold cyan"))

@@ -34,6 +34,7 @@ def show_status(status: Status, as_json: bool, config: Path) -> None:
         rates = f"{status.texts_per_second:,.1f} texts/s, {status.tokens_per_second:,.0f} tokens/s"
         out.print(f"\nembedded by {run}: {counted(status.embedded_texts, 'text')}, at {rates}")
     _print_skipped(status)
+    _print_short(status, config)
     if status.guard:
         out.print(f"Chroma's port: {line(status.guard)}")
     if status.isolation:
@@ -183,6 +184,22 @@ def _print_skipped(status: Status) -> None:
     out.print(f"\n{counted(total, 'document')} skipped, for no parser reads them:")
     for kind in status.skipped[:MOST]:
         print_wrapped(Text(line(f"{kind.source}: {kind.documents:,} {kind.kind}, {kind.reason}")), "    ")
+
+
+def _print_short(status: Status, config: Path) -> None:
+    """One document for each reason, and how many there are."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for short in status.short:
+        alike.setdefault((short.source, short.state, short.reason), []).append(short.document)
+    if not alike:
+        return
+    out.print(f"\n{counted(len(status.short), 'document')} empty or incomplete:")
+    for (source, state, reason), documents in list(alike.items())[:MOST]:
+        others = f" and {len(documents) - 1:,} more" if len(documents) > 1 else ""
+        out.print(Text(line(f"{source}: {documents[0]}{others}"), "yellow"))
+        print_wrapped(Text(f"{state}: {line(reason)}"), "    ")
+    if len(alike) > MOST:
+        out.print(f"... and more; all: {command('ls --json', config)}")
 
 
 def _print_failures(status: Status, now: float, config: Path) -> None:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from ingestor.app.wiring import Running
@@ -48,6 +49,7 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
         "seconds": round(seconds, 3),
         "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in Reports(journal).failures()],
         "waits": {str(name): why for name in names if (why := journal.get(f"waits:{name}"))},
+        "short": [asdict(short) for short in Reports(journal).short()],
         "unsupported": dict(skipped.most_common()),
         "held": {name: why for name, row in rows.items() if (why := row.held or kept(name)) is not None},
         "paused": [name for name, row in rows.items() if row.paused is not None],

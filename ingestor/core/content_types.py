@@ -40,6 +40,16 @@ PARSERS = {
     **dict.fromkeys(("text/x-c", "text/x-c++", "text/x-csharp", "text/x-java", "text/x-go"), "code"),
     **dict.fromkeys(("text/x-rust", "text/x-ruby", "text/x-php"), "code"),
     "application/pdf": "pdf",
+    "application/msword": "office97",
+    **dict.fromkeys(
+        (f"application/vnd.ms-{kind}" for kind in ("excel", "powerpoint", "outlook")), "office97"
+    ),
+    **{f"{_ODF}.{kind}-flat-xml": "odf" for kind in _ODF_KINDS},
+    "application/x-fictionbook+xml": "fb2",
+    "application/docbook+xml": "docbook",
+    "application/x-mediawiki+xml": "mediawiki",
+    "text/x-wiki": "mediawiki",
+    "text/troff": "man",
     "application/rtf": "rtf",
     "application/epub+zip": "epub",
     _WORD: "docx",
@@ -66,6 +76,8 @@ TEXT_KINDS = {
     "subtitles": "text/vtt",
 }
 
+# Read by OCR, where that is installed.
+PICTURES = {f"image/{kind}" for kind in ("png", "jpeg", "tiff", "bmp", "webp", "gif")}
 # Text under another name than text/... (besides ...+json and ...+xml).
 TEXTUAL = {
     *("application/json", "application/jsonl", "application/yaml", "application/toml", "application/xml"),
@@ -103,6 +115,13 @@ EXTENSIONS = {
         "application/yaml": "yaml yml",
         "application/toml": "toml",
         "application/xml": "xml xsd xsl xslt rss atom",
+        "application/x-fictionbook+xml": "fb2",
+        "application/docbook+xml": "dbk docbook",
+        f"{_ODF}.text-flat-xml": "fodt",
+        f"{_ODF}.spreadsheet-flat-xml": "fods",
+        f"{_ODF}.presentation-flat-xml": "fodp",
+        "text/troff": "man roff troff mdoc",
+        "text/x-wiki": "wiki mediawiki",
         "application/sql": "sql",
         "image/svg+xml": "svg",
         "text/x-ini": "ini cfg conf properties desktop service",
@@ -143,6 +162,15 @@ EXTENSIONS = {
     }.items()
     for suffix in suffixes.split()
 }
+# What XML is, by its first bytes: a pattern in them, and the type.
+XML_KINDS = (
+    (rb"office:mimetype=[\"']application/vnd\.oasis\.opendocument\.text", f"{_ODF}.text-flat-xml"),
+    (rb"office:mimetype=[\"']application/vnd\.oasis\.opendocument\.spread", f"{_ODF}.spreadsheet-flat-xml"),
+    (rb"office:mimetype=[\"']application/vnd\.oasis\.opendocument\.pres", f"{_ODF}.presentation-flat-xml"),
+    (rb"<FictionBook[\s>]", "application/x-fictionbook+xml"),
+    (rb"//DTD DocBook |xmlns(?::\w+)?=[\"']http://docbook\.org/ns/docbook", "application/docbook+xml"),
+    (rb"xmlns=[\"']http://www\.mediawiki\.org/xml/export", "application/x-mediawiki+xml"),
+)
 FILE_NAMES = {
     "makefile": "text/x-makefile",
     "gnumakefile": "text/x-makefile",
@@ -197,24 +225,36 @@ MEMBERS = (
     (b"ppt/presentation.xml", _SLIDES),
     (b"xl/workbook.xml", _SHEETS),
     (b"xl/workbook.bin", "application/vnd.ms-excel.sheet.binary.macroenabled.12"),
+    (b"META-INF/manifest.xml", f"{_ODF}.text"),
+    (b"META-INF/container.xml", "application/epub+zip"),
 )
+# Of these, the types whose exact kind a member "mimetype" says, wherever it stands.
+LATE = {f"{_ODF}.text", "application/epub+zip"}
 # What a zip claims to be where its members don't tell: cut off, most often, as its parser will say.
-ZIPPED = {".docx": _WORD, ".pptx": _SLIDES, ".xlsx": _SHEETS, ".epub": "application/epub+zip"}
+ZIPPED = {
+    ".docx": _WORD,
+    ".pptx": _SLIDES,
+    ".xlsx": _SHEETS,
+    ".epub": "application/epub+zip",
+    ".odt": f"{_ODF}.text",
+    ".ods": f"{_ODF}.spreadsheet",
+    ".odp": f"{_ODF}.presentation",
+}
 # Endings of names that promise a binary format which a parser reads.
 READ_BY_NAME = {
     *("pdf", "docx", "docm", "dotx", "pptx", "pptm", "xlsx", "xlsm", "rtf", "epub"),
-    *("odt", "ods", "odp", "ott", "ots", "otp", "eml", "mbox"),
+    *("odt", "ods", "odp", "ott", "ots", "otp", "eml", "mbox", "xls", "ppt", "msg"),
 }
 # Entries of an OLE file that tell what it is.
 ENTRIES = tuple(
     (name.encode("utf-16-le"), kind)
     for name, kind in (
         ("EncryptedPackage", "application/x-ole-encrypted"),
+        ("__substg1.0_", "application/vnd.ms-outlook"),
         ("WordDocument", "application/msword"),
         ("PowerPoint Document", "application/vnd.ms-powerpoint"),
         ("Workbook", "application/vnd.ms-excel"),
         ("Book", "application/vnd.ms-excel"),
-        ("__substg1.0_", "application/vnd.ms-outlook"),
     )
 )
 ARCHIVES = {
@@ -225,11 +265,7 @@ LOOKS = {
     "application/postscript": "a PostScript document",
     "application/x-ole-storage": "a file of an old Office program",
     "application/x-ole-encrypted": "an Office document that is encrypted: save it without a password",
-    "application/msword": "a Word document from before 2007: save it as .docx",
-    "application/vnd.ms-powerpoint": "a presentation from before 2007: save it as .pptx",
-    "application/vnd.ms-excel": "a workbook from before 2007: save it as .xlsx",
     "application/vnd.ms-excel.sheet.binary.macroenabled.12": "a binary workbook (.xlsb): save it as .xlsx",
-    "application/vnd.ms-outlook": "an Outlook message: save it as .eml",
     "application/x-executable": "a program or library",
     "application/vnd.sqlite3": "an SQLite database",
     UNKNOWN: "binary data of no known format",

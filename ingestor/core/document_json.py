@@ -28,18 +28,25 @@ def encode(document: Document) -> dict[str, object]:
         "title": document.title,
         "language": document.language,
         "extra": document.extra,
+        "raw_words": document.raw_words,
+        "left_out": document.left_out,
+        "lost": document.lost,
     }
 
 
 def decode(encoded: dict[str, object]) -> Document:
     """The document that ``encode`` was given, after its way through JSON."""
-    blocks, extra = encoded.pop("blocks"), encoded.pop("extra")
+    blocks, extra, left_out, lost = (encoded.pop(name) for name in ("blocks", "extra", "left_out", "lost"))
     assert isinstance(blocks, list)
     assert isinstance(extra, list)
+    assert isinstance(left_out, list)
+    assert isinstance(lost, list)
     return Document(
         **encoded,  # type: ignore[arg-type]
         blocks=tuple(Block(*block) for block in blocks),
         extra=tuple((key, value) for key, value in extra),
+        left_out=tuple((rule, count) for rule, count in left_out),
+        lost=tuple(lost),
     )
 
 

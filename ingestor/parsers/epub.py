@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Block, Document, Scalar
 from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
+from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.shared.package import Package
@@ -39,8 +40,9 @@ class EpubParser:
         name = _book(package)
         book = package.xml(name)
         composer = Composer()
+        raw_words = 0
         for chapter in _chapters(package, book, name):
-            self._add(composer, decode(package.read(chapter)))
+            raw_words += self._add(composer, chapter, decode(package.read(chapter)))
         about = book.find(f"{_OPF}metadata")
         return Document(
             text=composer.text,
@@ -49,13 +51,22 @@ class EpubParser:
             title=_said(about, "title") or composer.title,
             language=_said(about, "language"),
             extra=tuple(_extra(about)),
+            raw_words=raw_words,
+            left_out=composer.left_out,
+            lost=pictures_only(package, composer),
         )
 
-    def _add(self, composer: Composer, source: str) -> None:
+    def _add(self, composer: Composer, part: str, source: str) -> int:
+        """``part``: the chapter's name. Returns how many words it holds."""
         chapter = self._html.read(source)
         for block in chapter.blocks:
             facts = {name: getattr(block, name) for name in _COPIED}
+            if block.figure and ":" not in block.figure:
+                facts["figure"] = normpath(f"{dirname(part)}/{unquote(block.figure)}").lstrip("/")
             composer.add(block.kind, chapter.text[block.start : block.end], **facts)
+        for rule, count in chapter.left_out:
+            composer.leave_out(rule, count)
+        return chapter.raw_words or 0
 
 
 def _book(package: Package) -> str:
@@ -104,4 +115,4 @@ def _extra(about: Element | None) -> Iterator[tuple[str, Scalar]]:
         yield "created", date
 
 
-PLUGIN = Plugin(kind="epub", version=2, options=Options, build=EpubParser)
+PLUGIN = Plugin(kind="epub", version=3, options=Options, build=EpubParser)

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
+from ingestor.core.completeness import words
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.markup.markdown import MarkdownParser
 from ingestor.parsers.markup.rst import Styles
@@ -39,8 +40,10 @@ class NotebookParser:
         language = _language(about)
         composer, title = Composer(), _text(about.get("title"))
         styles: Styles = {}
+        raw_words = 0
         for cell in _cells(notebook):
             source = _text(cell.get("source", cell.get("input")))
+            raw_words += words(source)
             if cell.get("cell_type") == "code":
                 composer.add("code", source, language=_text(cell.get("language")) or language or None)
                 if self._outputs:
@@ -61,6 +64,7 @@ class NotebookParser:
             content_type="application/x-ipynb+json",
             title=title or first,
             extra=_authors(about),
+            raw_words=raw_words,
         )
 
     def _add_markdown(self, composer: Composer, source: str) -> str | None:

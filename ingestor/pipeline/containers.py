@@ -21,15 +21,16 @@ from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import is_document, may_hold
 from ingestor.core.error_text import describe
 from ingestor.core.fingerprint import combine
-from ingestor.model import Blob, Item
+from ingestor.model import HOLDER, Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.sandbox.pool import Defect
 
 # Marks the version of what was looked into. Raise the number when a container's members are others than
 # before, be it in name only: everything is opened again then.
-_OPENED = " opened 1"
+_OPENED = " opened 2"
 _REFUSED = " refused "  # and a digest of the limits
 _MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
+_HOLDER = Blob(b"", "", HOLDER)
 _KEPT = 2  # unpacked containers kept at hand
 _WASTE = 10.0  # seconds that one listing may lose to containers that can't be opened
 
@@ -166,7 +167,7 @@ class Containers:
         if not is_document(item.key):
             opened = self._open(plain)
             self._check_listed(item)
-            return self.fetch_item(plain) if opened is None else Blob(b"", "")
+            return self.fetch_item(plain) if opened is None else _HOLDER
         if reason := self._refusal(plain):
             raise BadDocument(reason)
         blob = self.fetch_item(plain)
@@ -193,7 +194,7 @@ class Containers:
         if name in opened.broken and not is_document(name):
             raise BadDocument(opened.broken[name])
         if member.opened and item.version.endswith(_OPENED) and not is_document(name):
-            return Blob(b"", "")
+            return _HOLDER
         return Blob(opened.read(member), name.rpartition("/")[2], member.content_type)
 
     def _unseen(self, opened: Unpacked | None, name: str, item: Item) -> Transient:

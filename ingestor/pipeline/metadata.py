@@ -37,7 +37,7 @@ KEYS = frozenset(
         *("start_index", "end_index", "start_line", "end_line", "page", "page_label"),
         *("heading_path", "headings"),
         *("section_title", "section_number", "section_chunk_index", "section_chunk_count"),
-        *("chunk_index", "chunk_count", "token_count", "block_kinds", "symbol"),
+        *("chunk_index", "chunk_count", "token_count", "block_kinds", "symbol", "figure"),
         *("content_hash", "strategy", "recipe"),
         *("doc_id", "ref_doc_id", "file_path", "file_name", "file_type", "file_size", "last_modified_date"),
         *("relationships", "node_info"),
@@ -147,6 +147,7 @@ def _span(lines: Outline, chunk: Chunk) -> dict[str, Value]:
         "page": first.page if first else None,
         "page_label": first.page_label if first else None,
         "block_kinds": ",".join(dict.fromkeys(block.kind for block in blocks)) or None,
+        "figure": next((b.figure for b in blocks if b.figure), None),
         "symbol": dict(chunk.extra).get("symbol") or next((b.symbol for b in blocks if b.symbol), None),
     }
 

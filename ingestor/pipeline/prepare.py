@@ -12,6 +12,7 @@ from itertools import compress
 import numpy as np
 
 from ingestor.core import slots as core_slots
+from ingestor.core.completeness import shortfall
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
 from ingestor.model import (
     Chunk,
@@ -118,7 +119,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     receipt = Receipt(
         owner.row, item.version, recipe, facts, content, reading.parser,
         statistic=tools.statistic if chunking.sums is not None else None,
-        sums=chunking.sums, interval=chunking.interval,
+        sums=chunking.sums, interval=chunking.interval, shortfall=shortfall(document),
     )  # fmt: skip
     return _compose(entry, owner, receipt, document, chunking, tools)
 
@@ -185,7 +186,7 @@ def _unchanged(entry: Entry, version: str) -> Prepared:
     assert entry.parser is not None
     receipt = Receipt(
         entry.row, version, entry.done_recipe, entry.facts, entry.digest, entry.parser, entry.known,
-        entry.statistic, entry.sums, entry.interval,
+        entry.statistic, entry.sums, entry.interval, shortfall=entry.shortfall,
     )  # fmt: skip
     return Prepared(entry, Intent(entry.row, ()), receipt, entry.known)
 

@@ -6,12 +6,12 @@ parser.
 """
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ingestor.core.document_json import Parsed
 from ingestor.core.fingerprint import combine, digest
-from ingestor.model import Blob, Digest, Document, Fingerprint, Item, SourceName
+from ingestor.model import HOLDER, Blob, Digest, Document, Fingerprint, Item, SourceName
 from ingestor.parsers.shared import detect
 from ingestor.ports import BadDocument, Parser
 
@@ -61,6 +61,8 @@ class Reader:
 
         def parse() -> Document:
             document = self._parser(parser).parse(blob)
+            if blob.content_type == HOLDER:
+                document = replace(document, content_type=HOLDER)
             if self.memory is not None and parser in self.costly:
                 parsed = Parsed(content, parser, self.recipes[parser], document)
                 self.memory.keep(self.source, item.key, stamp, parsed)

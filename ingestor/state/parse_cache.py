@@ -10,7 +10,7 @@ from ingestor.model import Digest, Fingerprint, SourceName
 from ingestor.state.cache import VectorCache
 
 LARGEST = 64 * 2**20  # bytes, packed, of a document that is kept
-_FORMAT = 1  # of what is stored; others are not read
+_FORMAT = 2  # of what is stored; others are not read
 
 
 class Parses:

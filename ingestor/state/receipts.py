@@ -32,14 +32,16 @@ def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
 def write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None:
     add_sums(db, receipt.row, receipt.statistic, receipt.sums)
     lo, hi = receipt.interval or (None, None)
+    short = receipt.shortfall
     failure = receipt.failure or Failure("", 0, 0, quarantined=False)
     db.execute(
         """UPDATE documents SET done_version = ?, done_recipe = ?, wanted_recipe = ?, facts = ?, digest = ?,
-               parser = ?, lo = ?, hi = ?, attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
+               parser = ?, lo = ?, hi = ?, attempts = ?, retry_at = ?, reason = ?, detail = ?,
+               quarantined = ?, shortfall = ?, shortfall_reason = ?
            WHERE id = ?""",
         (receipt.version, receipt.recipe, wanted_recipe, receipt.facts, receipt.digest, receipt.parser,
          lo, hi, failure.attempts, failure.retry_at, failure.reason or None, failure.detail,
-         failure.quarantined, receipt.row),
+         failure.quarantined, short and short.state, short and short.reason, receipt.row),
     )  # fmt: skip
     db.execute("DELETE FROM records WHERE document = ?", (receipt.row,))
     db.executemany(

@@ -13,7 +13,11 @@ _ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # of a name, as in photo.png
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A document. ``state``: settled, due, waiting (for another try), quarantined or unsupported."""
+    """A document.
+
+    ``state``: settled, due, waiting (for another try), quarantined or unsupported; of one that is settled,
+    empty or incomplete, with the reason.
+    """
 
     source: str
     document: str
@@ -22,6 +26,17 @@ class Listed:
     records: int
     settled: bool
     state: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A settled document of which there is no text, or less than it holds. ``state``: empty or incomplete."""
+
+    source: str
+    document: str
+    state: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +69,23 @@ class Reports:
     def documents(self, source: str | None = None) -> list[Listed]:
         """Of one source, or of all, as readers see them."""
         query = f"""SELECT source, key, document_id, collection,
-                        (SELECT COUNT(*) FROM records WHERE document = id), {STATE}
+                        (SELECT COUNT(*) FROM records WHERE document = id), {STATE},
+                        shortfall, shortfall_reason
                     FROM documents WHERE {LIVE} AND source = COALESCE(?, source) ORDER BY source, key"""
         return [
-            Listed(name, key, id_, collection, records, state == "settled", _shown(state))
-            for name, key, id_, collection, records, state in self._journal.select(query, (source,))
+            Listed(name, key, id_, collection, records, True, short or "settled", reason)
+            if state == "settled"
+            else Listed(name, key, id_, collection, records, False, _shown(state))
+            for name, key, id_, collection, records, state, short, reason in self._journal.select(
+                query, (source,)
+            )
         ]
+
+    def short(self) -> list[Short]:
+        """Documents that are empty or incomplete, as readers see them."""
+        query = f"""SELECT source, key, shortfall, shortfall_reason FROM documents
+                    WHERE {LIVE} AND shortfall IS NOT NULL AND {STATE} = 'settled' ORDER BY source, key"""
+        return [Short(*row) for row in self._journal.select(query)]
 
     def skipped(self) -> list[Skipped]:
         """What no parser reads, by source and kind, those that are most first."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ingestor.core.completeness import Shortfall
 from ingestor.core.decisions import Failure
 from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName, Sums
 
@@ -33,6 +34,7 @@ class Entry:
     statistic: str | None = None
     sums: Sums | None = None
     interval: tuple[int, int] | None = None
+    shortfall: Shortfall | None = None
 
     @property
     def feed(self) -> Feed:
@@ -63,6 +65,7 @@ class Receipt:
     sums: Sums | None = None
     interval: tuple[int, int] | None = None
     failure: Failure | None = None
+    shortfall: Shortfall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ class Edition:
 _NAMES = (
     *("row", "document_id", "source", "collection", "key", "done_version", "done_recipe", "facts"),
     *("digest", "parser", "attempts", "wanted_version", "uri", "size", "modified", "extra"),
-    *("statistic", "sums", "lo", "hi"),
+    *("statistic", "sums", "lo", "hi", "shortfall", "shortfall_reason"),
 )
 COLUMNS = "id AS " + ", ".join(_NAMES)
 
@@ -151,7 +154,7 @@ def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
     """``row``: the values of COLUMNS."""
     values = dict(zip(_NAMES, row, strict=True))
     version, uri, size, modified, extra = (values.pop(name) for name in _NAMES[11:16])
-    sums, lo, hi = (values.pop(name) for name in _NAMES[17:])
+    sums, lo, hi, state, reason = (values.pop(name) for name in _NAMES[17:])
     pairs = tuple((name, value) for name, value in json.loads(extra))
     return Entry(
         **values,
@@ -159,6 +162,7 @@ def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
         known=known,
         sums=None if sums is None else unpack(sums),
         interval=None if lo is None else (lo, hi),
+        shortfall=None if state is None else Shortfall(state, reason),
     )
 
 

@@ -96,6 +96,10 @@ _MIGRATIONS = (
     UPDATE documents SET done_version = NULL, quarantined = 0, retry_at = 0, attempts = 0, reason = NULL
         WHERE quarantined AND parser = '';
     """,
+    """
+    ALTER TABLE documents ADD COLUMN shortfall TEXT;
+    ALTER TABLE documents ADD COLUMN shortfall_reason TEXT;
+    """,
 )
 
 

@@ -33,6 +33,7 @@ from ingestor.state.running_config import NAME, in_force
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Project, wait
+from tests.parsers.files import pdf
 
 SAMPLES = Path(__file__).parents[2] / "documents"
 PICTURE = b"\x89PNG\r\n\x1a\n\x00"
@@ -231,6 +232,43 @@ def test_a_document_whose_name_promises_a_parser_is_a_failure(synced: Project, a
     assert ask("sync").code == 3
     (synced.docs / "report.pdf").rename(synced.docs / "report.png")
     assert ask("sync").code == 0
+
+
+# --- what is empty or incomplete ---------------------------------------------------------------------------
+
+
+def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
+    (synced.docs / "scan.pdf").write_bytes(pdf([[], []]))
+    (synced.docs / "half.pdf").write_bytes(pdf([[], [(50, 700, 10, "A sentence that can be read.")]]))
+    (synced.docs / "nothing.txt").write_bytes(b"")
+    (synced.docs / "nothing too.txt").write_bytes(b"\n")
+    answer = ask("sync")
+    assert answer.code == 0  # nothing to try again
+    assert "empty       3 documents; why: ingestor status" in answer.out
+    assert "incomplete  1 document; why: ingestor status" in answer.out
+    documents = {d["document"]: d for d in json.loads(ask("ls", "--json").out)}
+    assert documents["half.pdf"]["state"] == "incomplete"
+    assert (documents["half.pdf"]["settled"], documents["half.pdf"]["records"]) == (True, 1)
+    assert (documents["scan.pdf"]["state"], documents["scan.pdf"]["records"]) == ("empty", 0)
+    assert "OCR would read them" in documents["scan.pdf"]["reason"]
+    assert documents["nothing.txt"]["reason"] == "it holds no text"
+    status = json.loads(ask("status", "--json").out)
+    source = status["sources"]["docs"]
+    assert (source["empty"], source["incomplete"], source["due"], status["failures"]) == (3, 1, 0, [])
+    assert source["settled"] == len(documents)
+    assert [short["document"] for short in status["short"]] == [
+        "half.pdf", "nothing too.txt", "nothing.txt", "scan.pdf",
+    ]  # fmt: skip
+    shown = ask("status").out
+    assert "4 documents empty or incomplete:" in shown
+    assert "docs: nothing too.txt and 1 more\n    empty: it holds no text" in shown
+    told = json.loads(ask("show", "half.pdf", "--json").out)
+    assert (told["state"], "1 of its 2 pages" in told["reason"]) == ("incomplete", True)
+    assert "nothing to try again" in ask("retry", "--all").out
+    assert json.loads(ask("sync", "--json").out)["short"] == status["short"]
+    (synced.docs / "scan.pdf").write_bytes(pdf([[(50, 700, 10, "Text at last.")]]))
+    ask("sync")
+    assert json.loads(ask("status", "--json").out)["sources"]["docs"]["empty"] == 2
 
 
 # --- what is unfinished ------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Writers of small files in the binary formats, as little as each format asks for."""
 
 import io
+import re
 import zipfile
 from collections.abc import Mapping, Sequence
 
@@ -46,6 +47,14 @@ def relations(*targets: tuple[str, str, str]) -> str:
 
 def _mode(target: str) -> str:
     return ' TargetMode="External"' if ":" in target else ""
+
+
+def strict(package: bytes) -> bytes:
+    """The same Office file as Strict Open XML has it."""
+    with zipfile.ZipFile(io.BytesIO(package)) as archive:
+        parts = {name: archive.read(name).decode() for name in archive.namelist()}
+    usual = re.compile(r"http://schemas\.openxmlformats\.org/(\w+ml|officeDocument)/2006/")
+    return zipped({name: usual.sub(r"http://purl.oclc.org/ooxml/\1/", xml) for name, xml in parts.items()})
 
 
 def docx(body: str, links: Mapping[str, str] | None = None, **parts: str) -> bytes:
@@ -131,8 +140,9 @@ def _state(sheet: str) -> str:
     return "hidden" if sheet == "hidden" else "visible"
 
 
-def odf(kind: str, body: str, styles: str = "") -> bytes:
-    """``kind``: text, spreadsheet or presentation."""
+def odf(kind: str, body: str, styles: str = "", **parts: str | bytes) -> bytes:
+    """``kind``: text, spreadsheet or presentation; ``parts``: further ones by name, or ``manifest``."""
+    named = {"META-INF/manifest.xml" if name == "manifest" else name: part for name, part in parts.items()}
     return zipped(
         {
             "mimetype": f"application/vnd.oasis.opendocument.{kind}",
@@ -142,6 +152,7 @@ def odf(kind: str, body: str, styles: str = "") -> bytes:
             "meta.xml": f"<office:document-meta {ODF}><office:meta><dc:title>A study</dc:title>"
             "<meta:initial-creator>Ada</meta:initial-creator><dc:creator>Bo</dc:creator>"
             "<dc:language>en-GB</dc:language></office:meta></office:document-meta>",
+            **named,
         }
     )
 

@@ -1,19 +1,31 @@
 """What holds for every parser, whatever the bytes: its own test file calls these."""
 
+from ingestor.core.completeness import ENOUGH, expected, words
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Parser
 
 
-def obeys_laws(parser: Parser, blob: Blob) -> Document | None:
-    """The document, or None if it was refused. Anything but BadDocument is a failure."""
+def obeys_laws(parser: Parser, blob: Blob, *, sound: bool = True) -> Document | None:
+    """The document, or None if it was refused. Anything but BadDocument is a failure.
+
+    ``sound``: it is as programs write it, so its text must be whole.
+    """
     try:
         document = parser.parse(blob)
     except BadDocument:
         return None
     blocks_cover_text(document)
     assert parser.parse(blob) == document
+    if sound:
+        text_is_whole(document)
     document.text.encode("utf-8")  # no lone surrogates
     return document
+
+
+def text_is_whole(document: Document) -> None:
+    """At least 90 % of the raw words, without those that named rules leave out."""
+    found = words(document.text)
+    assert found >= ENOUGH * expected(document), (found, document.raw_words, document.left_out)
 
 
 def blocks_cover_text(document: Document) -> None:

@@ -44,3 +44,9 @@ def test_protected_and_damaged_books_are_told() -> None:
         PARSER.parse(Blob(epub(CHAPTERS, ["z.xhtml"], chapter), "a.epub"))
     with pytest.raises(BadDocument, match="no list of its chapters"):
         PARSER.parse(Blob(zipped({"mimetype": "application/epub+zip"}), "a.epub"))
+
+
+def test_figures_are_named_as_in_the_book() -> None:
+    page = '<figure><img src="../images/a%20b.png"/><figcaption>The harbour</figcaption></figure>'
+    (figure,) = parse(epub({"text/a.xhtml": page}, ["text/a.xhtml"])).blocks
+    assert (figure.kind, figure.figure) == ("figure", "OEBPS/images/a b.png")

@@ -101,7 +101,7 @@ cells = st.fixed_dictionaries(
 
 @given(st.lists(cells, max_size=5))
 def test_laws_hold_for_any_cells(found: list[Any]) -> None:
-    obeys_laws(PARSER, Blob(json.dumps({"cells": found}).encode(), "a.ipynb"))
+    obeys_laws(PARSER, Blob(json.dumps({"cells": found}).encode(), "a.ipynb"), sound=False)
 
 
 def test_lone_surrogates_are_dropped() -> None:

@@ -1,13 +1,12 @@
 import pytest
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.odf.parser import PLUGIN
+from ingestor.parsers.odf.parser import PLUGIN, OdfOptions
 from ingestor.ports import BadDocument
-from ingestor.registry import Options
 from tests.parsers.files import odf, zipped
 from tests.parsers.laws import obeys_laws, texts
 
-PARSER = PLUGIN.build(Options())
+PARSER = PLUGIN.build(OdfOptions())
 STYLES = """
 <style:style style:name="P1" style:parent-style-name="Preformatted_20_Text"/>
 <style:style style:name="P2" style:parent-style-name="P2"/>

@@ -100,4 +100,4 @@ WORDS = (
 @settings(max_examples=200)
 @given(st.lists(st.sampled_from(WORDS)).map(b"".join))
 def test_laws_hold_for_any_rtf(source: bytes) -> None:
-    obeys_laws(PARSER, Blob(b"{\\rtf1 " + source, "a.rtf"))
+    obeys_laws(PARSER, Blob(b"{\\rtf1 " + source, "a.rtf"), sound=False)

@@ -4,9 +4,11 @@ import bz2
 import gzip
 import io
 import lzma
+import sys
 import tarfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,7 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.archives.members import Broken, Member
+from ingestor.archives import unpack as unpacking
+from ingestor.archives.members import Broken, Found, Member, TooMuch
 from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import holds_members
 from ingestor.archives.unpack import unpack as members_of
@@ -28,7 +31,13 @@ from ingestor.pipeline.listing import Source
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.sandbox.pool import Defect, Isolation
 from ingestor.sandbox.process import Limits
+from tests import seven_zips
 from tests.hostile import SLOW_MAIL
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 TIME = (2024, 1, 2, 3, 4, 6)
 Files = Mapping[str, bytes | str]
@@ -167,6 +176,11 @@ def test_members_are_documents_with_a_place() -> None:
         ("a.tar.gz", gzip.compress(tarred({"x/b.md": "B"}), mtime=0)),
         ("a.tar.bz2", bz2.compress(tarred({"x/b.md": "B"}))),
         ("a.tar.xz", lzma.compress(tarred({"x/b.md": "B"}))),
+        ("a.tar.zst", zstd.compress(tarred({"x/b.md": "B"}))),
+        ("b.md.gz", gzip.compress(b"B", mtime=0)),
+        ("b.md.bz2", bz2.compress(b"B")),
+        ("b.md.xz", lzma.compress(b"B")),
+        ("b.md.zst", zstd.compress(b"B")),
         ("a.eml", mailed({"b.md": "B"})),
     ],
 )
@@ -178,6 +192,62 @@ def test_every_kind_of_container(name: str, data: bytes) -> None:
     (member,) = [key for key in journal.items if key != name]
     assert member.endswith("b.md")
     assert journal.read(member) == b"B"
+
+
+@pytest.mark.parametrize(
+    "method", [name for name in seven_zips.ARCHIVES if name not in ("encrypted", "ppmd")]
+)
+def test_every_method_of_7z(method: str) -> None:
+    world = World()
+    world.put("a.7z", seven_zips.ARCHIVES[method])
+    journal = Journal(world)
+    journal.look()
+    assert journal.items.keys() == {"a.7z", "a.7z/!/docs/a.md", "a.7z/!/docs/sub/ü b.txt"}
+    assert journal.read("a.7z/!/docs/a.md") == b"The first file of the archive.\n"
+    assert journal.read("a.7z/!/docs/sub/ü b.txt").decode() == "Ein zweiter, über Häfen.\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (seven_zips.ARCHIVES["encrypted"], "the archive is encrypted; pack it again without a password"),
+        (seven_zips.ARCHIVES["ppmd"], "the archive is packed in a way that is not read"),
+        (seven_zips.ARCHIVES["lzma2"][:-20], "the archive is damaged .it is cut off"),
+        (gzip.compress(b"words " * 100, mtime=0)[:-12], "the archive is damaged"),
+        (zstd.compress(b"words " * 100)[:-5], "the archive is damaged .it is cut off"),
+        (zstd.compress(b"words")[:-1] + b"\0\0\0" * 9, "the archive is damaged"),
+    ],
+)
+def test_packed_files_that_can_not_be_read_say_why(data: bytes, reason: str) -> None:
+    with pytest.raises(BadDocument, match=reason):
+        list(members_of(Blob(data, "a.7z"), archives=True))
+
+
+def test_a_single_file_that_is_packed_has_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "LARGEST", 1000)
+    monkeypatch.setattr("ingestor.archives.members.LARGEST", 1000)
+    (found,) = members_of(Blob(zstd.compress(b"x" * 1001), "a.txt.zst"), archives=True)
+    assert isinstance(found, Found)
+    assert (found.data, found.member.problem) == (
+        b"",
+        "1,001 bytes, more than the 1,000 that are read of a member",
+    )
+    monkeypatch.setattr("ingestor.archives.members.MOST_BYTES", 10**6)
+    for bomb in (zstd.compress(bytes(10**7)), gzip.compress(bytes(10**7)), zstd.compress(b"a" * 10**6) * 2):
+        with pytest.raises(TooMuch, match="it would unpack to"):
+            list(members_of(Blob(bomb, "a.txt.zst"), archives=True))
+
+
+@given(st.sampled_from(sorted(seven_zips.ARCHIVES)), st.integers(0, 330), st.binary(min_size=1, max_size=4))
+def test_a_damaged_7z_is_refused_or_read(method: str, at: int, damage: bytes) -> None:
+    """Also where its header's checksum holds."""
+    data = bytearray(seven_zips.ARCHIVES[method])
+    data[at : at + len(damage)] = damage
+    start = 32 + int.from_bytes(data[12:20], "little")
+    size = int.from_bytes(data[20:28], "little")
+    data[28:32] = zlib.crc32(data[start : start + size]).to_bytes(4, "little")
+    with suppress(BadDocument):
+        list(members_of(Blob(bytes(data), "a.7z"), archives=True))
 
 
 def test_an_unchanged_archive_is_not_opened_again() -> None:
@@ -692,6 +762,8 @@ def test_a_process_finds_what_is_found_here() -> None:
     parts = {
         "m.eml": mailed({"in.zip": zipped({"b.md": "B", "c.md": "C" * 10**6})}),
         "bad.zip": zipped({})[:9] * 9,
+        "in.7z": seven_zips.ARCHIVES["lzma2"],
+        "in.md.zst": zstd.compress(b"D"),
     }
     blob = Blob(tarred({**parts, **{f"{n}.md": str(n) for n in range(2500)}}), "a.tar")
     isolation = Isolation(Limits(processes=1))

@@ -80,6 +80,7 @@ def test_every_key_of_one_record() -> None:
         "chunk_count": 5,
         "token_count": 11,
         "block_kinds": "heading,paragraph",
+        "figure": None,
         "symbol": None,
         "content_hash": "digest1",
         "strategy": "recursive",

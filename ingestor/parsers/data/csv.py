@@ -9,6 +9,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
+from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
@@ -41,7 +42,7 @@ class CsvParser:
                 composer.add("paragraph", text[start:end])
         for table in _tables(rows):
             composer.table(table)
-        return Document(composer.text, tuple(composer.blocks), kind)
+        return Document(composer.text, tuple(composer.blocks), kind, raw_words=words(text.replace("\0", "")))
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:

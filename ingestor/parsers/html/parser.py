@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.html.tags import check
-from ingestor.parsers.html.walk import Page, one_line
+from ingestor.parsers.html.walk import NEVER, Page, one_line
 from ingestor.parsers.shared.decode import decode
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -20,6 +21,33 @@ from ingestor.registry import Options, Plugin
 _CHARSET = re.compile(rb"charset\s*=\s*+[\"']?\s*+([\w.:-]+)", re.IGNORECASE)
 _DECLARED = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _HEAD = 4096  # bytes in which a page may name its encoding
+_UNSEEN = [tag for tag in NEVER if tag.isalpha()]
+_INLINE = [
+    "a",
+    "abbr",
+    "b",
+    "bdi",
+    "bdo",
+    "cite",
+    "code",
+    "em",
+    "font",
+    "i",
+    "kbd",
+    "mark",
+    "q",
+    "s",
+    "samp",
+    "small",
+    "span",
+    "strong",
+    "sub",
+    "sup",
+    "tt",
+    "u",
+    "var",
+    "wbr",
+]
 _AUTHOR = ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author")
 _DATE = (
     *("date", "article:published_time", "dc.date", "dcterms.date", "dcterms.created", "dcterms.issued"),
@@ -60,13 +88,20 @@ class HtmlParser:
         page = self._page(tree.root)
         about = _about(tree)
         title = tree.css_first("title")
+        titled = one_line(title.text()) if title else ""
+        language = _language(tree, about)
+        lost = _lost(tree, page)
+        raw_words = _raw_words(tree, page)  # last: it takes the tree apart
         return Document(
             text=page.composer.text,
             blocks=tuple(page.composer.blocks),
             content_type=content_type,
-            title=(one_line(title.text()) if title else "") or page.first_heading,
-            language=_language(tree, about),
+            title=titled or page.first_heading,
+            language=language,
             extra=tuple((key, value) for key, value in _extra(about) if value),
+            raw_words=raw_words,
+            left_out=page.composer.left_out,
+            lost=lost,
         )
 
     def _page(self, root: Any) -> Page:
@@ -77,6 +112,25 @@ class HtmlParser:
             page = Page(False, self._links)
             page.walk(root)
         return page
+
+
+def _raw_words(tree: Any, page: Page) -> int:
+    """Words of all that the page shows; what lies outside its main content counts as left out."""
+    tree.strip_tags(_UNSEEN)
+    tree.unwrap_tags(_INLINE)
+    tree.merge_text_nodes()
+    body, content = tree.body or tree.root, page.content
+    raw = words(body.text(separator=" "))
+    if content.tag not in ("html", "body"):
+        outside = raw - words(content.text(separator=" "))
+        page.composer.leave_out("what surrounds the main content", max(0, outside))
+    return raw
+
+
+def _lost(tree: Any, page: Page) -> tuple[str, ...]:
+    if page.composer.blocks or tree.css_first("script") is None:
+        return ()
+    return ("its text is made by scripts, which are not run: save the page as a browser shows it",)
 
 
 def _encoding(blob: Blob) -> str | None:
@@ -117,4 +171,4 @@ def _language(tree: Any, about: dict[str, str]) -> str | None:
     return declared.strip().replace("_", "-") or None
 
 
-PLUGIN = Plugin(kind="html", version=2, options=HtmlOptions, build=HtmlParser)
+PLUGIN = Plugin(kind="html", version=3, options=HtmlOptions, build=HtmlParser)

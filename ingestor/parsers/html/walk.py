@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ingestor.core.completeness import words as count_words
 from ingestor.parsers.html.inline import cites, description, formula, is_formula
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.shared.compose import Composer
@@ -19,7 +20,7 @@ from ingestor.text.outline import heading_number
 Node = Any  # selectolax.lexbor.LexborNode
 
 _BREAK = "\0"  # stands for <br>; the tree holds no NUL
-_NEVER = words(
+NEVER = words(
     "script style template noscript svg iframe canvas audio video object select button textarea input "
     "rp title -comment -doctype"
 )
@@ -58,12 +59,14 @@ class Page:
     links: bool = False
     composer: Composer = field(default_factory=Composer)
     first_heading: str | None = None
+    content: Node = None  # the element that was read; set by ``walk``
     _inline: list[str] = field(default_factory=list)
     _quotes: int = 0
 
     def walk(self, root: Node) -> None:
         """Add the blocks of the tree below ``root``."""
-        todo: list[Node | str] = [self._content(root) if self.main else root]  # a str: an element ends here
+        self.content = self._content(root) if self.main else root
+        todo: list[Node | str] = [self.content]  # a str: an element ends here
         while todo:
             node = todo.pop()
             if isinstance(node, str):
@@ -73,7 +76,9 @@ class Page:
                 self._inline.append(node.text_content or "")
             elif (said := self._said(node, self.links)) is not None:
                 self._inline.append(said)
-            elif not self._skipped(node):
+            elif self._skipped(node):
+                self._leave_out(node)
+            else:
                 todo.extend(self._opened(node))
         self._end_paragraph()
 
@@ -108,6 +113,10 @@ class Page:
             )
         elif tag in _LISTS and not node.css_first("pre, table, h1, h2, h3, h4, h5, h6"):
             self.composer.add("list", self._list(node))
+        elif tag == "figure" and _is_figure(node):
+            picture = node.css_first("img[src]")
+            source = picture.attributes.get("src") if picture else None
+            self.composer.add("figure", one_line(self._text(node)), figure=source)
         elif tag == "table" and not _is_layout(node):
             self._add_table(node)
         else:
@@ -179,7 +188,9 @@ class Page:
                 yield node.text_content or "", True
             elif (said := self._said(node, links)) is not None:
                 yield said, True
-            elif not self._skipped(node):
+            elif self._skipped(node):
+                self._leave_out(node)
+            else:
                 yield node, True
                 todo.append((node, False))
                 todo.extend([(child, True) for child in _children(node)][::-1])
@@ -208,9 +219,13 @@ class Page:
         text = self._text(node)
         return f"[{one_line(text)}]({address})" if text.strip() and text.strip() not in address else None
 
+    def _leave_out(self, node: Node) -> None:
+        if node.tag not in NEVER:
+            self.composer.leave_out("navigation and hidden parts", count_words(node.text(separator=" ")))
+
     def _skipped(self, node: Node) -> bool:
         tag = node.tag
-        if tag in _NEVER:
+        if tag in NEVER:
             return True
         attributes = node.attributes
         if not attributes:
@@ -228,7 +243,7 @@ class Page:
         for marked in ("main, [role=main]", "article"):
             found = root.css(marked)
             if len(found) == 1 and len(one_line(found[0].text())) >= _ENOUGH:
-                return found[0]
+                return _with_title(found[0])
         return root
 
 
@@ -242,6 +257,19 @@ class _Marks:
     def next(self) -> str:
         self.count += 1
         return f"{self.count}. " if self.numbered else "- "
+
+
+def _with_title(content: Node) -> Node:
+    """The innermost element around it that holds the page's main heading, unless that is the whole page.
+
+    JSDoc puts the title before the article, and both into one element.
+    """
+    node = content
+    while node is not None and node.tag not in ("body", "html"):
+        if node.css_first("h1"):
+            return node
+        node = node.parent
+    return content
 
 
 def one_line(text: str) -> str:
@@ -274,6 +302,13 @@ def _names(node: Node) -> set[str]:
     """Its classes and its id."""
     attributes = node.attributes
     return set(f"{attributes.get('class') or ''} {attributes.get('id') or ''}".split())
+
+
+def _is_figure(node: Node) -> bool:
+    """A picture with its caption; what is a listing or a table with one, is read as such."""
+    return bool(node.css_first("img, svg, video, canvas")) and not node.css_first(
+        "pre, table, ul, ol, dl, figure figure, h1, h2, h3, h4, h5, h6"
+    )
 
 
 def _is_layout(node: Node) -> bool:

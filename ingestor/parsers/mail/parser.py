@@ -7,6 +7,7 @@ ingestor/pipeline/containers.py).
 import re
 from collections.abc import Iterator
 
+from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
 from ingestor.parsers.mail import message as mail
@@ -30,11 +31,12 @@ class MailParser:
         composer = Composer()
         composer.heading(subject, 1)
         plain = [body for body in mail.bodies(message, "plain") if body.strip()]
+        raw_words = words(subject) + sum(map(words, plain))
         for body in plain:
             for kind, text in _paragraphs(body):
                 composer.add(kind, text)
         for body in [] if plain else mail.bodies(message, "html"):
-            self._add_html(composer, body)
+            raw_words += self._add_html(composer, body)
         sender = mail.addresses(message, "From")
         people = {
             name: ", ".join(_written(pair) for pair in mail.addresses(message, name))
@@ -52,9 +54,12 @@ class MailParser:
             title=subject or None,
             language=mail.header(message, "Content-Language").partition(",")[0].strip() or None,
             extra=tuple((key, value) for key, value in extra.items() if value),
+            raw_words=raw_words,
+            left_out=composer.left_out,
         )
 
-    def _add_html(self, composer: Composer, body: str) -> None:
+    def _add_html(self, composer: Composer, body: str) -> int:
+        """Returns how many words the page holds."""
         page = self._html.read(body)
         for block in page.blocks:
             composer.add(
@@ -62,6 +67,9 @@ class MailParser:
                 level=block.level and block.level + 1, title=block.title, number=block.number,
                 language=block.language,
             )  # fmt: skip
+        for rule, count in page.left_out:
+            composer.leave_out(rule, count)
+        return page.raw_words or 0
 
 
 def _paragraphs(body: str) -> Iterator[tuple[str, str]]:
@@ -81,4 +89,4 @@ def _written(person: tuple[str, str]) -> str:
     return f"{name} <{address}>" if name and address else name or address
 
 
-PLUGIN = Plugin(kind="mail", version=2, options=Options, build=MailParser)
+PLUGIN = Plugin(kind="mail", version=3, options=Options, build=MailParser)

@@ -8,6 +8,7 @@ import re
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.markup.lines import Found, Lines, blocks, lines_of
+from ingestor.parsers.markup.tex_accents import decoded
 from ingestor.parsers.shared.decode import decode
 from ingestor.registry import Options, Plugin
 
@@ -117,7 +118,7 @@ def argument(text: str, at: int) -> tuple[str, int]:
 
 def plain(markup: str) -> str:
     """A title without commands, as far as that can be had cheaply."""
-    text = _COMMENTED.sub("", markup).replace("\\\\", " ").replace("~", " ")
+    text = decoded(_COMMENTED.sub("", markup).replace("\\\\", " ")).replace("~", " ")
     text = _COMMAND.sub("", _ASIDE.sub("", text).replace("\\and", ", "))
     return " ".join(re.sub(r"\\(?=\W)|[{}]", "", text).split()).replace(" ,", ",")
 

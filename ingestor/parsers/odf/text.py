@@ -1,16 +1,28 @@
 """The blocks of an OpenDocument text: headings, lists, tables, code, frames."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from xml.etree.ElementTree import Element
 
-from ingestor.parsers.odf.inline import OFFICE, STYLE, TABLE, TEXT, said_in
+from ingestor.parsers.odf.inline import (
+    DRAW,
+    OFFICE,
+    STYLE,
+    TABLE,
+    TEXT,
+    Inline,
+    chart_titles,
+    count_words,
+    picture,
+    rule_of,
+)
 from ingestor.parsers.odf.table import row_texts
-from ingestor.parsers.shared.flow import Flow
+from ingestor.parsers.shared.flow import CAPTION, Flow, Said
+from ingestor.parsers.shared.mathml import is_formula, linear
 from ingestor.parsers.shared.numbers import written
 from ingestor.parsers.shared.whole import whole
 
-_LEFT_OUT = {f"{TEXT}tracked-changes", f"{TEXT}sequence-decls", f"{OFFICE}annotation", f"{OFFICE}forms"}
+_CHART = "{urn:oasis:names:tc:opendocument:xmlns:chart:1.0}chart"
 _CODE = re.compile(r"code|source|preformatted|verbatim|listing")
 _QUOTE = re.compile(r"quot")
 _NUMBERED = f"{TEXT}list-level-style-number"
@@ -24,6 +36,7 @@ class Styles:
     def __init__(self, styles: Iterable[Element]) -> None:
         self._parents: dict[str, str] = {}
         self._lists: dict[str, list[str]] = {}
+        self._hidden = set[str]()  # styles of sheets that are not shown
         for style in styles:
             self.add(style)
 
@@ -36,6 +49,9 @@ class Styles:
             ]
         else:
             self._parents[name] = style.get(f"{STYLE}parent-style-name", "")
+            properties = style.find(f"{STYLE}table-properties")
+            if properties is not None and properties.get(f"{TABLE}display") == "false":
+                self._hidden.add(name)
 
     def names(self, paragraph: Element) -> Iterator[str]:
         """Those of the paragraph's style and of all that it inherits from, in lower case."""
@@ -46,6 +62,10 @@ class Styles:
             yield name.replace("_20_", " ").lower()
             name = self._parents.get(name, "")
 
+    def displays(self, table: Element) -> bool:
+        """Whether a sheet is shown."""
+        return table.get(f"{TABLE}style-name", "") not in self._hidden
+
     def marker(self, list_style: str, level: int, count: int) -> str:
         """Of the item of that number (from 1)."""
         formats = self._lists.get(list_style, [])
@@ -54,9 +74,13 @@ class Styles:
 
 
 class Reader:
-    def __init__(self, styles: Styles) -> None:
+    """``embedded`` gives the root of an object by its name; ``comments``: whether they are read."""
+
+    def __init__(self, styles: Styles, embedded: Callable[[str], Element], *, comments: bool) -> None:
         self.flow = Flow()
         self.styles = styles
+        comment = self.flow.comment if comments else None
+        self.inline = Inline(self.flow.cite, self.flow.composer.leave_out, comment, embedded)
 
     def block(self, element: Element) -> None:
         """A paragraph, a heading, a list, a table, or what stands around some."""
@@ -69,22 +93,58 @@ class Reader:
             self._table(element)
         elif tag == f"{TEXT}soft-page-break":
             self.flow.turn(1)
-        elif tag not in _LEFT_OUT:
+        elif tag == f"{DRAW}frame" and element.find(f"{DRAW}text-box") is None:
+            self._frame(element)
+        elif tag == _CHART:
+            self.chart(element)
+        elif tag == f"{OFFICE}annotation":
+            self.inline.say_comment(element)
+        elif rule := rule_of(tag):
+            self.flow.composer.leave_out(rule, count_words(element))
+        else:
             for child in element:
                 self.block(child)
 
     def _paragraph(self, element: Element) -> None:
-        said = said_in(element, self.flow.cite)
+        said = self.inline.of(element)
         self.flow.turn(said.pages_before)
+        captions = any(map(CAPTION.match, self.styles.names(element)))
+        if not said.text.strip() or captions:
+            self._add_pictures(said)
         if said.text.strip():
-            self._add(element, said.text)
-        else:
+            self._add(element, said.text, captions=captions)
+        elif not said.pictures:
             self.flow.blank()
+        if said.text.strip() and not captions:
+            self._add_pictures(said)
         self.flow.turn(said.pages_after)
         for frame in said.frames:
             self.block(frame)
 
-    def _add(self, element: Element, text: str) -> None:
+    def _add_pictures(self, said: Said) -> None:
+        for name, description in said.pictures:
+            self.flow.figure(name, description)
+
+    def _frame(self, frame: Element) -> None:
+        """One that stands beside paragraphs, as on slides: a formula, a chart, a table, a picture."""
+        root = self.inline.object_in(frame)
+        if root is not None and is_formula(root):
+            self.flow.add("paragraph", linear(root))
+        elif root is not None:
+            self.chart(root)
+        elif frame.find(f"{TABLE}table") is None and frame.find(f"{DRAW}image") is not None:
+            self.flow.figure(*picture(frame))
+        else:
+            for child in frame:
+                self.block(child)
+
+    def chart(self, chart: Element) -> None:
+        tables = (list(row_texts(table, self.inline)) for table in chart.iter(f"{TABLE}table"))
+        rows = [row for _, row in next(tables, [])]
+        columns = sorted({column for row in rows for column in row})
+        self.flow.chart(chart_titles(chart), [[row.get(at, "") for at in columns] for row in rows])
+
+    def _add(self, element: Element, text: str, *, captions: bool) -> None:
         if element.tag == f"{TEXT}h":
             level = element.get(f"{TEXT}outline-level", "1")
             number = next((child.text or "" for child in element.iter(f"{TEXT}number")), "")
@@ -93,6 +153,8 @@ class Reader:
         names = list(self.styles.names(element))
         if "title" in names:
             self.flow.main_title(text)
+        elif captions:
+            self.flow.caption(text)
         elif any(map(_CODE.search, names)):
             self.flow.add("code", text)
         else:
@@ -114,16 +176,17 @@ class Reader:
                     self.block(child)
 
     def _item(self, element: Element, level: int, marker: str) -> None:
-        said = said_in(element, self.flow.cite)
+        said = self.inline.of(element)
         self.flow.turn(said.pages_before)
         if said.text.strip():
             self.flow.item(said.text, level, marker)
         self.flow.turn(said.pages_after)
+        self._add_pictures(said)
         for frame in said.frames:
             self.block(frame)
 
     def _table(self, table: Element) -> None:
-        rows = [row for _, row in row_texts(table)]
+        rows = [row for _, row in row_texts(table, self.inline)]
         columns = sorted({column for row in rows for column in row})
         pages = sum(1 for _ in table.iter(f"{TEXT}soft-page-break"))
         self.flow.table([row.get(column, "") for column in columns] for row in rows)

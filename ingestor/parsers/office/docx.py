@@ -1,4 +1,4 @@
-"""Word documents (DOCX): headings with their numbers, lists, tables, code, links, footnotes.
+"""Word documents (DOCX): headings with their numbers, lists, tables, code, links, footnotes, figures, charts.
 
 Page numbers are those that Word noted when it last laid the document out; other programs note none.
 """
@@ -6,12 +6,16 @@ Page numbers are those that Word noted when it last laid the document out; other
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from pydantic import Field
+
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.docx_styles import Lists, Style, Styles, W, kind
-from ingestor.parsers.office.docx_text import Inline
-from ingestor.parsers.office.properties import about
-from ingestor.parsers.shared.flow import Flow
+from ingestor.parsers.office.docx_text import Inline, Related, count_words
+from ingestor.parsers.office.drawing import CHART, DIAGRAM, lines, rows, titles
+from ingestor.parsers.office.properties import about, pictures_only
+from ingestor.parsers.shared.flow import CAPTION, Flow, Said
 from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.parsers.shared.whole import whole
 from ingestor.registry import Options, Plugin
 
@@ -24,39 +28,45 @@ _AROUND = {
 _PAGE_BREAK = b"lastRenderedPageBreak"
 
 
+class DocxOptions(Options):
+    comments: bool = Field(default=False, description="whether comments are read, as blocks of their own")
+
+
 class DocxParser:
     isolated = True
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
+    def __init__(self, options: DocxOptions) -> None:
+        self._comments = options.comments
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
         package = Package(blob.data)
         part = package.main_part("word/document.xml")
-        reader = _Reader(package, part)
+        reader = _Reader(package, part, comments=self._comments)
         reader.read()
         properties = about(package)
+        composer = reader.flow.composer
         return Document(
-            text=reader.flow.composer.text,
-            blocks=tuple(reader.flow.composer.blocks),
+            text=composer.text,
+            blocks=tuple(composer.blocks),
             content_type=_CONTENT_TYPE,
-            title=properties.title or reader.flow.title or reader.flow.composer.title,
+            title=properties.title or reader.flow.title or composer.title,
             language=properties.language or reader.styles.language,
             extra=properties.extra,
+            raw_words=of_office(package.read(part)),
+            left_out=composer.left_out,
+            lost=pictures_only(package, composer),
         )
 
 
 class _Reader:
-    def __init__(self, package: Package, part: str) -> None:
+    def __init__(self, package: Package, part: str, *, comments: bool) -> None:
         self.flow = Flow()
         relations = package.relations(part)
         named = dict(relations.values())
         self.styles = Styles(package.optional(named.get("styles", "")))
         self._lists = Lists(package.optional(named.get("numbering", "")))
-        links = {id_: target for id_, (kind, target) in relations.items() if kind == "hyperlink"}
-        footnotes, endnotes = (package.optional(named.get(kind, "")) for kind in ("footnotes", "endnotes"))
-        self._inline = Inline(links, footnotes, endnotes, self.flow.cite)
+        self._inline = Inline(_related(package, relations, comments=comments), self.flow)
         self._package, self._part = package, part
 
     def read(self) -> None:
@@ -75,19 +85,39 @@ class _Reader:
         elif element.tag in _AROUND:
             for child in element:
                 self._block(child)
+        elif element.tag == f"{CHART}chartSpace":
+            self.flow.chart(titles(element), rows(element))
+        elif element.tag == f"{DIAGRAM}dataModel":
+            for line in lines(element):
+                self.flow.item(line, 0, "-")
 
     def _paragraph(self, element: Element) -> None:
         said = self._inline.of(element)
         self.flow.turn(said.pages_before)
         if said.text.strip():
-            self._add(said.text, self.styles.of(element.find(f"{W}pPr")))
+            self._add(said, self.styles.of(element.find(f"{W}pPr")))
+        elif said.pictures:
+            self._add_pictures(said)
         else:
             self.flow.blank()
         self.flow.turn(said.pages_after)
         for frame in said.frames:
             self._block(frame)
 
-    def _add(self, text: str, style: Style) -> None:
+    def _add_pictures(self, said: Said) -> None:
+        for name, description in said.pictures:
+            self.flow.figure(name, description)
+
+    def _add(self, said: Said, style: Style) -> None:
+        """Pictures beside text follow it, unless it is their caption."""
+        text, captions = said.text, bool(CAPTION.match(style.name))
+        if captions:
+            self._add_pictures(said)
+        self._add_text(text, style, captions=captions)
+        if not captions:
+            self._add_pictures(said)
+
+    def _add_text(self, text: str, style: Style, *, captions: bool) -> None:
         level = style.list_level or 0
         listed = style.list_id not in ("", "0")
         marker = self._lists.marker(style.list_id, level) if listed else ""
@@ -97,6 +127,8 @@ class _Reader:
             self.flow.main_title(text)
         elif listed:
             self.flow.item(text, level, marker or "-")
+        elif captions:
+            self.flow.caption(text)
         else:
             self.flow.add(kind(style), text)
 
@@ -116,10 +148,29 @@ class _Reader:
         properties = cell.find(f"{W}tcPr")
         merged = None if properties is None else properties.find(f"{W}vMerge")
         goes_on = merged is not None and merged.get(f"{W}val", "continue") == "continue"
-        yield "" if goes_on else " ".join(self._inline.of(p).text for p in cell.iter(f"{W}p"))
+        text = " ".join(self._inline.of(p).text for p in cell.iter(f"{W}p"))
+        if goes_on:
+            self.flow.composer.leave_out("cells that others cover", count_words(cell))
+        yield "" if goes_on else text
         span = None if properties is None else properties.find(f"{W}gridSpan")
         width = "1" if span is None else span.get(f"{W}val", "1")
         yield from [""] * (min(whole(width, 1), 100) - 1)
+
+
+def _related(package: Package, relations: dict[str, tuple[str, str]], *, comments: bool) -> Related:
+    named = dict(relations.values())
+    noted = [
+        {note.get(f"{W}id", ""): note for note in package.optional(named.get(kind, ""))}
+        for kind in ("footnotes", "endnotes", "comments")
+    ]
+    return Related(
+        links={id_: target for id_, (kind, target) in relations.items() if kind == "hyperlink"},
+        pictures={id_: target for id_, (kind, target) in relations.items() if kind == "image"},
+        footnotes=noted[0],
+        endnotes=noted[1],
+        comments=noted[2] if comments else {},
+        part=lambda relation: package.optional(relations.get(relation, ("", ""))[1]),
+    )
 
 
 def _inside(element: Element, tag: str) -> Iterator[Element]:
@@ -131,4 +182,4 @@ def _inside(element: Element, tag: str) -> Iterator[Element]:
             yield from _inside(child, tag)
 
 
-PLUGIN = Plugin(kind="docx", version=2, options=Options, build=DocxParser)
+PLUGIN = Plugin(kind="docx", version=3, options=DocxOptions, build=DocxParser)

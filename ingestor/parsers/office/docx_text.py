@@ -1,28 +1,49 @@
 """The running text of a DOCX paragraph, with its links and the marks of its notes. Pure."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
+from ingestor.core.completeness import words
+from ingestor.parsers.office import drawing
 from ingestor.parsers.office.docx_styles import W
 from ingestor.parsers.office.math import M, linear
-from ingestor.parsers.shared.flow import Said
+from ingestor.parsers.office.symbols import readable, symbol
+from ingestor.parsers.shared.flow import Flow, Said
 from ingestor.parsers.shared.numbers import raised
 
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _CHARACTERS = {f"{W}tab": "\t", f"{W}ptab": "\t", f"{W}cr": "\n", f"{W}br": "\n", f"{W}noBreakHyphen": "-"}
-_LEFT_OUT = {f"{W}del", f"{W}moveFrom", f"{W}pPr", f"{W}rPr", f"{_MC}Fallback"}
+_LEFT_OUT = {
+    **dict.fromkeys((f"{W}del", f"{W}moveFrom"), "changes that took text away"),
+    **dict.fromkeys((f"{W}pPr", f"{W}rPr"), "properties"),
+    f"{_MC}Fallback": "second versions for old programs",
+}
 _NOTES = (f"{W}footnoteReference", f"{W}endnoteReference")
 
 
-class Inline:
-    """``links``: URLs by id; ``cite`` is given a note's text and returns the mark that stands for it."""
+@dataclass(frozen=True, slots=True)
+class Related:
+    """What paragraphs refer to: URLs and pictures by relation; notes and comments by id; other parts.
 
-    def __init__(
-        self, links: Mapping[str, str], footnotes: Element, endnotes: Element, cite: Callable[[str], str]
-    ) -> None:
-        self._links, self._cite = links, cite
-        self._notes = [{note.get(f"{W}id", ""): note for note in notes} for notes in (footnotes, endnotes)]
+    ``part`` gives the root of the chart or diagram that a relation leads to.
+    """
+
+    links: Mapping[str, str]
+    pictures: Mapping[str, str]
+    footnotes: Mapping[str, Element]
+    endnotes: Mapping[str, Element]
+    comments: Mapping[str, Element]
+    part: Callable[[str], Element]
+
+
+class Inline:
+    """``flow`` takes footnotes, comments and what is left out."""
+
+    def __init__(self, related: Related, flow: Flow) -> None:
+        self._related, self._flow = related, flow
+        self._notes = (related.footnotes, related.endnotes)
 
     def of(self, paragraph: Element) -> Said:
         said = Said()
@@ -33,21 +54,35 @@ class Inline:
         for child in element:
             tag = child.tag
             if tag == f"{W}t":
-                said.parts.append(child.text or "")
-            elif tag == f"{M}oMath":
-                said.parts.append(linear(child))
+                said.parts.append(readable(child.text or "", _font(element)))
             elif tag in _CHARACTERS:
                 said.parts.append(_CHARACTERS[tag])
-            elif tag == f"{W}lastRenderedPageBreak":
-                said.end_page()
-            elif tag in _NOTES:
-                said.parts.append(self._mark(child, _NOTES.index(tag)))
-            elif tag == f"{W}txbxContent":
-                said.frames.append(child)
-            elif tag == f"{W}hyperlink":
-                self._link(child, said)
-            elif tag not in _LEFT_OUT:
+            elif tag in _LEFT_OUT:
+                self._flow.composer.leave_out(_LEFT_OUT[tag], count_words(child))
+            elif tag in _READERS:
+                _READERS[tag](self, child, said)
+            elif not self._refers(child, said):
                 self._run(child, said)
+
+    def _refers(self, element: Element, said: Said) -> bool:
+        """Whether it leads to a chart or a diagram."""
+        relation = drawing.part_of(element)
+        if relation:
+            said.frames.append(self._related.part(relation))
+        return bool(relation)
+
+    def _drawing(self, element: Element, said: Said) -> None:
+        """A picture has no text in its place, but what else is drawn may have."""
+        relation, description = drawing.picture(element)
+        if relation or description:
+            said.pictures.append((self._related.pictures.get(relation, ""), description))
+        self._read(element, said)
+
+    def _comment(self, reference: Element, said: Said) -> None:
+        comment = self._related.comments.get(reference.get(f"{W}id", ""))
+        if comment is not None:
+            text = " ".join(self.of(paragraph).text for paragraph in comment.iter(f"{W}p"))
+            self._flow.comment(comment.get(f"{W}author", ""), text)
 
     def _run(self, element: Element, said: Said) -> None:
         begin = len(said.parts)
@@ -59,15 +94,43 @@ class Inline:
         """Markdown's form, unless it leads to another place of the document, or is its own text."""
         begin = len(said.parts)
         self._read(element, said)
-        text, url = "".join(said.parts[begin:]), self._links.get(element.get(f"{_R}id", ""), "")
+        text, url = "".join(said.parts[begin:]), self._related.links.get(element.get(f"{_R}id", ""), "")
         if url and text.strip() and text.strip() not in url:
             said.parts[begin:] = [f"[{text}]({url})"]
 
-    def _mark(self, reference: Element, which: int) -> str:
-        note = self._notes[which].get(reference.get(f"{W}id", ""))
-        if note is None:
-            return ""
-        return self._cite(" ".join(self.of(paragraph).text for paragraph in note.iter(f"{W}p")))
+    def _mark(self, reference: Element, said: Said) -> None:
+        note = self._notes[_NOTES.index(reference.tag)].get(reference.get(f"{W}id", ""))
+        if note is not None:
+            text = " ".join(self.of(paragraph).text for paragraph in note.iter(f"{W}p"))
+            said.parts.append(self._flow.cite(text))
+
+
+_READERS: dict[str, Callable[[Inline, Element, Said], None]] = {
+    f"{M}oMath": lambda inline, element, said: said.parts.append(linear(element)),
+    f"{W}sym": lambda inline, element, said: said.parts.append(_symbol(element)),
+    f"{W}lastRenderedPageBreak": lambda inline, element, said: said.end_page(),
+    f"{W}txbxContent": lambda inline, element, said: said.frames.append(element),
+    f"{W}hyperlink": Inline._link,
+    f"{W}drawing": Inline._drawing,
+    f"{W}commentReference": Inline._comment,
+    **dict.fromkeys(_NOTES, Inline._mark),
+}
+
+
+def _symbol(element: Element) -> str:
+    try:
+        return symbol(element.get(f"{W}font", ""), int(element.get(f"{W}char", ""), 16))
+    except ValueError:
+        return ""
+
+
+def _font(run: Element) -> str:
+    fonts = run.find(f"{W}rPr/{W}rFonts")
+    return "" if fonts is None else fonts.get(f"{W}ascii") or fonts.get(f"{W}hAnsi") or ""
+
+
+def count_words(element: Element) -> int:
+    return words("".join(text.text or "" for text in element.iter(f"{W}t")))
 
 
 def _is_raised(run: Element) -> bool:

@@ -32,13 +32,13 @@ def _said(element: Element, properties: str, name: str, default: str) -> str:
     return default if found is None else found.get(f"{M}val", "")
 
 
-def _whole(text: str) -> str:
+def bracketed(text: str) -> str:
     """In brackets, unless it is a name or a number."""
     return text if text.isalnum() or len(text) < 2 else f"({text})"
 
 
 def _fraction(element: Element) -> str:
-    return f"{_whole(_part(element, 'num'))}/{_whole(_part(element, 'den'))}"
+    return f"{bracketed(_part(element, 'num'))}/{bracketed(_part(element, 'den'))}"
 
 
 def _scripts(element: Element) -> str:
@@ -48,7 +48,9 @@ def _scripts(element: Element) -> str:
 def _below_above(element: Element) -> str:
     below, above = _part(element, "sub") or _part(element, "lim"), _part(element, "sup")
     high = raised(above)
-    return (f"_{_whole(below)}" if below else "") + (f"^{_whole(above)}" if high == above != "" else high)
+    return (f"_{bracketed(below)}" if below else "") + (
+        f"^{bracketed(above)}" if high == above != "" else high
+    )
 
 
 def _root(element: Element) -> str:
@@ -67,7 +69,7 @@ def _brackets(element: Element) -> str:
 
 
 def _limit_above(element: Element) -> str:
-    return f"{_part(element, 'e')}^{_whole(_part(element, 'lim'))}"
+    return f"{_part(element, 'e')}^{bracketed(_part(element, 'lim'))}"
 
 
 def _rows(element: Element) -> str:

@@ -7,12 +7,19 @@ and nearly always how they are read.
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from pydantic import Field
+
+from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
+from ingestor.parsers.office import drawing
 from ingestor.parsers.office.math import M, linear
-from ingestor.parsers.office.properties import about
+from ingestor.parsers.office.properties import about, pictures_only
+from ingestor.parsers.office.symbols import readable
 from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.flow import described
 from ingestor.parsers.shared.numbers import raised
 from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
 
@@ -26,20 +33,25 @@ _NO_TEXT = ("dt", "ftr", "sldNum", "hdr", "sldImg")  # placeholders for dates, f
 _LISTS = ("body", "obj", "")  # placeholders whose paragraphs are bulleted
 
 
+class PptxOptions(Options):
+    comments: bool = Field(default=False, description="whether comments are read, as blocks of their own")
+
+
 class PptxParser:
     isolated = True
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
+    def __init__(self, options: PptxOptions) -> None:
+        self._comments = options.comments
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
         package = Package(blob.data)
         part = package.main_part("ppt/presentation.xml")
-        composer = Composer()
+        composer, raw_words = Composer(), 0
         for number, slide in enumerate(_slides(package, part)):
             composer.page, composer.page_label = number, str(number + 1)
-            _read_slide(composer, package, slide)
+            _read_slide(composer, package, slide, comments=self._comments)
+            raw_words += of_office(package.read(slide))
         properties = about(package)
         return Document(
             text=composer.text,
@@ -48,6 +60,9 @@ class PptxParser:
             title=properties.title or composer.title,
             language=properties.language,
             extra=properties.extra,
+            raw_words=raw_words,
+            left_out=composer.left_out,
+            lost=pictures_only(package, composer),
         )
 
 
@@ -61,20 +76,51 @@ def _slides(package: Package, part: str) -> Iterator[str]:
         yield name
 
 
-def _read_slide(composer: Composer, package: Package, part: str) -> None:
-    links = {id_: url for id_, (kind, url) in package.relations(part).items() if kind == "hyperlink"}
+def _read_slide(composer: Composer, package: Package, part: str, *, comments: bool) -> None:
+    relations = package.relations(part)
+    links = {id_: url for id_, (kind, url) in relations.items() if kind == "hyperlink"}
     shapes = list(_shapes(package.xml(part).find(f"{_P}cSld/{_P}spTree")))
     for title in (shape for shape in shapes if _placeholder(shape) in _TITLES):
         composer.heading(" ".join(text for _, text in _paragraphs(title, links)), 1)
     for shape in shapes:
         if shape.tag == f"{_P}graphicFrame":
-            for table in shape.iter(f"{_A}tbl"):
-                composer.table(_rows(table, links))
+            _read_graphic(composer, package, relations, shape, links)
+        elif shape.tag == f"{_P}pic":
+            relation, description = drawing.picture(shape)
+            name = relations.get(relation, ("", ""))[1]
+            composer.add("figure", described(description), figure=name or None)
         elif _placeholder(shape) not in _TITLES:
             _read_text(composer, shape, links)
-    for kind, notes in package.relations(part).values():
+    for kind, notes in relations.values():
         if kind == "notesSlide" and notes in package:
             _read_notes(composer, package.xml(notes))
+        elif kind == "comments" and comments:
+            _read_comments(composer, package.optional(notes))
+
+
+def _read_graphic(
+    composer: Composer,
+    package: Package,
+    relations: dict[str, tuple[str, str]],
+    frame: Element,
+    links: dict[str, str],
+) -> None:
+    """A table, a chart or a diagram."""
+    for table in frame.iter(f"{_A}tbl"):
+        composer.table(_rows(table, links))
+    for relation in filter(None, map(drawing.part_of, frame.iter())):
+        root = package.optional(relations.get(relation, ("", ""))[1])
+        composer.add("figure", "\n".join(drawing.titles(root)))
+        composer.table(drawing.rows(root))
+        composer.add("list", "\n".join(f"- {line}" for line in drawing.lines(root)))
+
+
+def _read_comments(composer: Composer, root: Element) -> None:
+    for element in root.iter():
+        if element.tag.endswith("}text") and element.tag.startswith(_P):
+            composer.add("comment", element.text or "")
+        elif element.tag.endswith("}txBody"):
+            composer.add("comment", "\n".join(text for _, text in _paragraphs(element, {})))
 
 
 def _read_text(composer: Composer, shape: Element, links: dict[str, str]) -> None:
@@ -83,6 +129,8 @@ def _read_text(composer: Composer, shape: Element, links: dict[str, str]) -> Non
         composer.add("list", "\n".join(f"{'  ' * level}- {text}" for level, text in lines))
     elif kind not in _NO_TEXT:
         composer.add("paragraph", "\n".join(text for _, text in lines))
+    else:
+        composer.leave_out("dates, footers and numbers of slides", _words_in(shape))
 
 
 def _read_notes(composer: Composer, root: Element) -> None:
@@ -92,12 +140,16 @@ def _read_notes(composer: Composer, root: Element) -> None:
 
 
 def _shapes(tree: Element | None) -> Iterator[Element]:
-    """Those with text or a table, also inside groups."""
+    """Those with text, a table or a picture, also inside groups."""
     for shape in () if tree is None else tree:
         if shape.tag in (f"{_P}grpSp", f"{_MC}AlternateContent", f"{_MC}Choice"):
             yield from _shapes(shape)
-        elif shape.tag in (f"{_P}sp", f"{_P}graphicFrame"):
+        elif shape.tag in (f"{_P}sp", f"{_P}graphicFrame", f"{_P}pic"):
             yield shape
+
+
+def _words_in(element: Element) -> int:
+    return words(" ".join(text for _, text in _paragraphs(element, {})))
 
 
 def _placeholder(shape: Element) -> str | None:
@@ -120,11 +172,19 @@ def _runs(paragraph: Element, links: dict[str, str]) -> Iterator[str]:
     for run in paragraph:
         formula = next(run.iter(f"{M}oMath"), None)
         said = "".join(part.text or "" for part in run.iter(f"{_A}t")) if formula is None else linear(formula)
+        said = readable(said, _font(run))
         text = raised(said) if _is_raised(run) else said
         link = run.find(f"{_A}rPr/{_A}hlinkClick")
         url = "" if link is None else links.get(link.get(f"{_R}id", ""), "")
         linked = url and text.strip() and text.strip() not in url
         yield "\n" if run.tag == f"{_A}br" else f"[{text}]({url})" if linked else text
+
+
+def _font(run: Element) -> str:
+    """That of its symbols, or of its text."""
+    properties = run.find(f"{_A}rPr")
+    fonts = [] if properties is None else [properties.find(f"{_A}{kind}") for kind in ("sym", "latin")]
+    return next((font.get("typeface", "") for font in fonts if font is not None), "")
 
 
 def _is_raised(run: Element) -> bool:
@@ -139,4 +199,4 @@ def _rows(table: Element, links: dict[str, str]) -> Iterator[list[str]]:
         yield [" ".join(text for _, text in _paragraphs(cell, links)) for cell in row.iter(f"{_A}tc")]
 
 
-PLUGIN = Plugin(kind="pptx", version=2, options=Options, build=PptxParser)
+PLUGIN = Plugin(kind="pptx", version=3, options=PptxOptions, build=PptxParser)

@@ -1,10 +1,13 @@
 """What Office documents (DOCX, PPTX, XLSX) say of themselves: title, author, dates, language."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from ingestor.model import Scalar
+from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.package import Package
 
+_PICTURES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".gif", ".bmp", ".webp", ".emf", ".wmf")
 _PART = "docProps/core.xml"
 _DEFAULTS = ("PowerPoint Presentation", "Word Document", "Microsoft Word - ")  # nobody chose these
 
@@ -14,6 +17,23 @@ class Properties:
     title: str | None = None
     language: str | None = None
     extra: tuple[tuple[str, Scalar], ...] = ()  # author, created, modified; dates as the format has them: ISO
+
+
+class Named(Protocol):
+    """Something with named parts."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+
+def pictures_only(package: Named, composer: Composer) -> tuple[str, ...]:
+    """What is lost of a document without text: its pictures, for a reader of pictures."""
+    pictures = sum(
+        name.lower().endswith(_PICTURES) and "thumbnail" not in name.lower() for name in package.names
+    )
+    if composer.blocks or not pictures:
+        return ()
+    return (f"it holds pictures only ({pictures:,}), and OCR would read them: save it as PDF, with OCR",)
 
 
 def about(package: Package) -> Properties:

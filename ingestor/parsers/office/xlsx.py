@@ -1,17 +1,23 @@
 """Spreadsheets (XLSX): a sheet is a page with its name as heading, its cells are tables as they are shown.
 
 A blank row ends a table; the first row of each is its header. Formulas appear as their last result, dates as
-ISO dates. Hidden sheets are left out, and columns with nothing in them.
+ISO dates. Hidden sheets are left out, unless they are asked for, and columns with nothing in them.
 """
 
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
+from pydantic import Field
+
+from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.properties import about
+from ingestor.parsers.office import drawing
+from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.xlsx_format import Shown, shown
 from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.flow import described
 from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.raw_xml import of_cells
 from ingestor.parsers.shared.sheets import Row, add_sheet
 from ingestor.parsers.shared.whole import whole
 from ingestor.ports import BadDocument
@@ -22,19 +28,28 @@ _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
+class XlsxOptions(Options):
+    hidden_sheets: bool = Field(default=False, description="whether sheets that are not shown are read")
+    comments: bool = Field(default=False, description="whether comments are read, below their sheet")
+
+
 class XlsxParser:
     isolated = True
 
-    def __init__(self, options: Options) -> None:
-        del options  # there are none
+    def __init__(self, options: XlsxOptions) -> None:
+        self._options = options
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted, a bomb or far too large."""
         package = Package(blob.data)
         part = package.main_part("xl/workbook.xml")
         composer = Composer()
-        for number, (name, rows) in enumerate(_sheets(package, part)):
+        sheets = _sheets(package, part, composer, hidden=self._options.hidden_sheets)
+        for number, (name, sheet, rows) in enumerate(sheets):
             add_sheet(composer, number, name, rows)
+            _add_drawings(composer, package, sheet)
+            if self._options.comments:
+                _add_comments(composer, package, sheet)
         properties = about(package)
         return Document(
             text=composer.text,
@@ -43,10 +58,44 @@ class XlsxParser:
             title=properties.title,
             language=properties.language,
             extra=properties.extra,
+            raw_words=sum(of_cells(package.read(name)) for name in _worksheets(package, part)),
+            left_out=composer.left_out,
+            lost=pictures_only(package, composer),
         )
 
 
-def _sheets(package: Package, part: str) -> Iterator[tuple[str, Iterator[Row]]]:
+def _worksheets(package: Package, part: str) -> list[str]:
+    return [
+        name for kind, name in package.relations(part).values() if kind == "worksheet" and name in package
+    ]
+
+
+def _add_drawings(composer: Composer, package: Package, sheet: str) -> None:
+    """Charts, and what is said of pictures; texts of shapes."""
+    for kind, part in package.relations(sheet).values():
+        relations = package.relations(part) if kind == "drawing" else {}
+        for anchor in package.optional(part if kind == "drawing" else ""):
+            relation, description = drawing.picture(anchor)
+            picture = relations.get(relation, ("", ""))[1]
+            if picture:
+                composer.add("figure", described(description), figure=picture)
+            for chart in filter(None, map(drawing.part_of, anchor.iter())):
+                root = package.optional(relations.get(chart, ("", ""))[1])
+                composer.add("figure", "\n".join(drawing.titles(root)))
+            composer.add("paragraph", drawing.text(anchor))
+
+
+def _add_comments(composer: Composer, package: Package, sheet: str) -> None:
+    for kind, part in package.relations(sheet).values():
+        for comment in package.optional(part if kind == "comments" else "").iter(f"{_S}comment"):
+            said = " ".join("".join(text.text or "" for text in comment.iter(f"{_S}t")).split())
+            composer.add("comment", f"{comment.get('ref', '')}: {said}" if said else "")
+
+
+def _sheets(
+    package: Package, part: str, composer: Composer, *, hidden: bool
+) -> Iterator[tuple[str, str, Iterator[Row]]]:
+    """Name, part and rows of each."""
     workbook, relations = package.xml(part), package.relations(part)
     named = dict(relations.values())
     strings = list(_strings(package, named.get("sharedStrings", "")))
@@ -55,8 +104,12 @@ def _sheets(package: Package, part: str) -> Iterator[tuple[str, Iterator[Row]]]:
     formats = shown(package.optional(named.get("styles", "")), from_1904)
     for sheet in workbook.iter(f"{_S}sheet"):
         kind, name = relations.get(sheet.get(f"{_R}id", ""), ("", ""))
-        if kind == "worksheet" and sheet.get("state", "visible") == "visible":
-            yield sheet.get("name", ""), _rows(package, name, strings, formats)
+        if kind != "worksheet":
+            continue
+        if hidden or sheet.get("state", "visible") == "visible":
+            yield sheet.get("name", ""), name, _rows(package, name, strings, formats, composer)
+        else:
+            composer.leave_out("hidden sheets", of_cells(package.read(name)))
 
 
 def _strings(package: Package, part: str) -> Iterator[str]:
@@ -71,12 +124,16 @@ def _text(item: Element) -> str:
     return "".join(text.text or "" for part in parts for text in part.iter(f"{_S}t"))
 
 
-def _rows(package: Package, part: str, strings: list[str], formats: Shown) -> Iterator[Row]:
+def _rows(
+    package: Package, part: str, strings: list[str], formats: Shown, composer: Composer
+) -> Iterator[Row]:
     number = 0
     for row in package.stream(part, lambda above: above.tag == f"{_S}sheetData"):
         given = row.get("r", "")
         number = whole(given, number + 1)
         cells = dict(_cells(row, strings, formats))
+        signs = sum(not text.isalnum() and not words(text) for text in cells.values())
+        composer.leave_out("cells without a letter or digit", signs)
         yield number, {column: text for column, text in cells.items() if text.strip()}
 
 
@@ -99,7 +156,9 @@ def _shown(cell: Element, strings: list[str], formats: Shown) -> str:
             raise BadDocument("is damaged: a cell's text is missing; save it again, or exclude it")
         return strings[int(text)]
     if kind == "b":
-        return "TRUE" if text == "1" else "FALSE"
+        return "TRUE" if text in ("1", "true") else "FALSE"
+    if kind == "d":
+        return text.removesuffix("T00:00:00").replace("T", " ")
     return formats(text, cell.get("s", "")) if kind == "n" else text
 
 
@@ -111,4 +170,4 @@ def _column(letters: str) -> int:
     return number - 1
 
 
-PLUGIN = Plugin(kind="xlsx", version=1, options=Options, build=XlsxParser)
+PLUGIN = Plugin(kind="xlsx", version=2, options=XlsxOptions, build=XlsxParser)

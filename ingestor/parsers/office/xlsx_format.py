@@ -46,7 +46,7 @@ def shown(styles: Element, from_1904: bool) -> Shown:
     own = {form.get("numFmtId", ""): form.get("formatCode", "") for form in styles.iter(f"{_S}numFmt")}
     cells = styles.find(f"{_S}cellXfs")
     ids = [form.get("numFmtId", "0") for form in cells] if cells is not None else []
-    formats = [_bare(own.get(id_) or _BUILT_IN.get(int(id_) if id_.isdigit() else 0, "")) for id_ in ids]
+    formats = [bare(own.get(id_) or _BUILT_IN.get(int(id_) if id_.isdigit() else 0, "")) for id_ in ids]
 
     def show(value: str, style: str) -> str:
         form = formats[int(style)] if style.isdigit() and int(style) < len(formats) else ""
@@ -71,7 +71,7 @@ def number(value: float, form: str, from_1904: bool = False) -> str:
     return f"{value:{thousands}.{len(decimals[1]) if decimals else 0}f}"
 
 
-def _bare(form: str) -> str:
+def bare(form: str) -> str:
     first = _LITERAL.sub("", form).partition(";")[0].lower()
     return "" if first == "general" else first
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pypdfium2 import PdfPage
 
 INSTALL = f"{sys.executable} -m pip install rapidocr"
-_SIDE = 1754  # pixels of the longer side: 150 dpi of A4; with more, no more is recognised
+SIDE = 1754  # pixels of the longer side: 150 dpi of A4; with more, no more is recognised
 _SCALE = 300 / 72  # pixels a point at most
 _PARAMETERS = {
     "Global.log_level": "critical",
@@ -30,10 +30,18 @@ _PARAMETERS = {
 
 def recognised(page: "PdfPage") -> tuple[Line, ...]:
     """Its lines, in points. Raises BadDocument where rapidocr is not installed."""
-    engine = _engine()
     width, height = page.get_size()
-    scale = min(_SIDE / max(width, height), _SCALE)
-    found = engine(page.render(scale=scale).to_numpy())
+    scale = min(SIDE / max(width, height), _SCALE)
+    _engine()  # where it is missing, nothing is drawn
+    return lines_in(page.render(scale=scale).to_numpy(), scale, width, height)
+
+
+def lines_in(pixels: Any, scale: float, width: float, height: float) -> tuple[Line, ...]:
+    """Lines of a picture, ``scale`` pixels to the point; its size in points.
+
+    Raises BadDocument where rapidocr is not installed.
+    """
+    found = _engine()(pixels)
     if found.boxes is None or found.txts is None:
         return ()
     seen = [

@@ -2,12 +2,12 @@
 
 Headings are those of the document's outline where it has one, else lines set larger than the rest. Running
 headers and footers are left out, words that a line's end divides are put together. A page without text is a
-picture of one: with `ocr: true` its text is recognised, else a document of nothing else is refused.
+picture of one: with `ocr: true` its text is recognised, else the document says that such pages are lost.
 
 Read with pdfium, which is not safe to use from several threads: hence, too, the process of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from ctypes import POINTER, cast, create_string_buffer
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from ingestor.model import Blob, Document, Scalar
-from ingestor.parsers.pdf.completeness import Count, raw_words, words_in
+from ingestor.parsers.pdf.completeness import FURNITURE, raw_words, without_unicode, words_in
 from ingestor.parsers.pdf.fields import Placed, as_words, placed
 from ingestor.parsers.pdf.furniture import without_furniture
 from ingestor.parsers.pdf.headings import cover_title
@@ -62,14 +62,13 @@ class PdfParser:
         self._ocr = options.ocr
 
     def parse(self, blob: Blob) -> Document:
-        """Raises BadDocument when it is damaged, encrypted, too long or without text that can be read."""
+        """Raises BadDocument when it is damaged, encrypted or too long."""
         document = opened(blob.data)
         try:
             read = read_pages(document, self._ocr)
             pages = read.pages
-            if read.unread and not any(page.lines for page in pages):
-                raise BadDocument(_without_text(len(pages), self._ocr))
-            composed = compose(without_furniture(pages), list(_outline(document)))
+            kept = without_furniture(pages)
+            composed = compose(kept, list(_outline(document)))
             about = document.get_metadata_dict(skip_empty=True)
             language = _language(document)
         finally:
@@ -81,6 +80,9 @@ class PdfParser:
             title=_title(about) or cover_title(pages) or composed.title,
             language=language,
             extra=tuple(_extra(about, read)),
+            raw_words=read.words,
+            left_out=((FURNITURE, words_in(pages) - words_in(kept)),),
+            lost=_lost(read, self._ocr),
         )
 
 
@@ -98,12 +100,22 @@ def opened(data: bytes) -> "PdfDocument":
     return document
 
 
-def _without_text(pages: int, ocr: bool) -> str:
+def _lost(read: Read, ocr: bool) -> tuple[str, ...]:
+    """What could not be read, and what would help."""
+    reasons = _unread(read, ocr), without_unicode(read.unmapped, read.characters)
+    return tuple(filter(None, reasons))
+
+
+def _unread(read: Read, ocr: bool) -> str | None:
+    """Pages that are pictures, and what would read them."""
+    if not read.unread:
+        return None
+    share = f"{read.unread:,} of its {len(read.pages):,} pages"
     if ocr:
-        return "all its pages are pictures in which OCR finds no text that it can read; exclude it"
+        return f"{share} hold pictures in which OCR finds no text that it can read"
     return (
-        f"has no text layer: {pages:,} pages are pictures of text, it needs OCR: {INSTALL}, and"
-        " `parsing: {pdf: {ocr: true}}` for its source; or run a tool such as ocrmypdf on it, or exclude it"
+        f"{share} hold pictures and no text layer: OCR would read them: {INSTALL}, and"
+        " `parsing: {pdf: {ocr: true}}` for its source; or run a tool such as ocrmypdf on it"
     )
 
 
@@ -123,20 +135,6 @@ def read_pages(document: "PdfDocument", ocr: bool) -> Read:
         read.pages.append(_page(document, page, label, ocr, read))
         page.close()
     return read
-
-
-def count(read: Read, kept: Sequence[Page]) -> Count:
-    """How much of the text came out; ``kept``: the pages without running headers and footers."""
-    said = words_in(kept)
-    return Count(
-        pages=len(read.pages),
-        unread=read.unread,
-        raw=read.words,
-        said=said,
-        furniture=words_in(read.pages) - said,
-        characters=read.characters,
-        unmapped=read.unmapped,
-    )
 
 
 def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read: Read) -> Page:

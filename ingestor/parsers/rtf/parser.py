@@ -1,5 +1,6 @@
 """Rich Text Format: headings, lists, tables, code, links, footnotes; title, author, dates."""
 
+from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.rtf.read import Reader
 from ingestor.registry import Options, Plugin
@@ -23,6 +24,8 @@ class RtfParser:
             content_type=_CONTENT_TYPE,
             title=about.get("title") or reader.flow.title or composer.title,
             extra=tuple((name, about[name]) for name in ("author", "created", "modified") if about.get(name)),
+            raw_words=words("".join(reader.said)),
+            left_out=composer.left_out,
         )
 
 

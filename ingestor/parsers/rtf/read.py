@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ingestor.core.completeness import words as words_in
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.office.docx_styles import Style, kind
 from ingestor.parsers.rtf.tables import Finish, State, Tables
@@ -43,6 +44,7 @@ class _Link:
 class Reader:
     flow: Flow = field(default_factory=Flow)
     tables: Tables = field(default_factory=Tables)
+    said: list[str] = field(default_factory=list)  # all that belongs to the text, as it stands in the file
     _body: list[str] = field(default_factory=list)
     _state: State = field(init=False)
     _finish: Callable[[], None] | None = None  # when this group ends
@@ -115,6 +117,8 @@ class Reader:
         out = self._state.out
         if text and out is not None and not self._state.unseen:
             out.append(raised(text) if self._state.raised else text)
+            if not self._state.place:
+                self.said.append(text)
             if out is self._body and text.strip():
                 self._mono = self._mono and self._state.mono
 
@@ -213,6 +217,7 @@ class Reader:
 
     def _instruct(self) -> None:
         def instruct(text: str) -> None:
+            self.flow.composer.leave_out("instructions of fields", words_in(text))
             if self._links:
                 self._links[-1].instruction = text
 
@@ -231,6 +236,7 @@ class Reader:
 
     def _end_paragraph(self) -> None:
         state = self._state
+        self.said.append("\n")
         if state.out is not self._body:
             self._say("\n")
         elif state.in_table:
@@ -274,6 +280,7 @@ class Reader:
     def _end_cell(self) -> None:
         if self._state.out is self._body:
             self._cells.append(self._taken()[0])
+            self.said.append("\n")
             self._marker = None
 
     def _end_row(self) -> None:

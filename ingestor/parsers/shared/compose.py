@@ -4,6 +4,7 @@ Blocks stand a blank line apart. Where each lies is noted as it is added, never 
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ class Composer:
         self.page_label: str | None = None
         self._parts: list[str] = []
         self._length = 0
+        self._left_out = Counter[str]()
 
     def add(self, kind: str, text: str, **facts: Any) -> None:
         """Append a block, unless nothing of it is visible. ``facts``: other fields of Block."""
@@ -37,6 +39,15 @@ class Composer:
         self.blocks.append(
             Block(kind, start, self._length, page=self.page, page_label=self.page_label, **facts)
         )
+
+    def leave_out(self, rule: str, count: int) -> None:
+        """So many words are left out on purpose; ``rule``: in plural, what is left out."""
+        self._left_out[rule] += count
+
+    @property
+    def left_out(self) -> tuple[tuple[str, int], ...]:
+        """See ``model.Document``."""
+        return tuple(sorted((rule, count) for rule, count in self._left_out.items() if count))
 
     def heading(self, text: str, level: int, number: str | None = None) -> None:
         """A heading of one line, ``level`` 1 being the outermost."""

@@ -31,8 +31,9 @@ _LEGACY = [
 # What people mean by a name is the superset of it that is in use; and the codecs that are character sets.
 _SUPERSETS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "shift_jis": "cp932"}
 _SUPERSETS |= {"gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949"}
-_SHIFTING = {"hz", "iso2022_jp", "iso2022_jp_2", "iso2022_jp_ext", "iso2022_kr"}  # they look like ASCII
-_CHARACTER_SETS = re.compile(r"ascii|cp\d|iso\d|koi8|mac|kz1048|ptcp|tis|euc|big5|gb|johab|shift|hz$")
+# They look like ASCII.
+_SHIFTING = {"utf-7", "hz", "iso2022_jp", "iso2022_jp_2", "iso2022_jp_ext", "iso2022_kr"}
+_CHARACTER_SETS = re.compile(r"ascii|utf-7$|cp\d|iso\d|koi8|mac|kz1048|ptcp|tis|euc|big5|gb|johab|shift|hz$")
 # The mark of UTF-32-LE begins with that of UTF-16-LE: the longer ones come first.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),

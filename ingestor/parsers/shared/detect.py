@@ -5,9 +5,12 @@ notes.txt is a PDF. What the config says of a name (``types``) stands above all 
 """
 
 import re
+import sys
+import zlib
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 
 from ingestor.core.content_types import (
@@ -15,15 +18,18 @@ from ingestor.core.content_types import (
     ENTRIES,
     EXTENSIONS,
     FILE_NAMES,
+    LATE,
     LOOKS,
     MEMBERS,
     PARSERS,
+    PICTURES,
     PROSE,
     READ_BY_NAME,
     SIGNATURES,
     TEXTUAL,
     UNKNOWN,
     WEAK_SIGNATURES,
+    XML_KINDS,
     ZIPPED,
     is_text,
 )
@@ -42,6 +48,21 @@ _HEADER = re.compile(
     rb"(?:return-path|received|delivered-to|from|to|date|subject|message-id|mime-version|x-[\w-]+): "
 )
 _MAIL = (re.compile(rb"^from: ", re.M), re.compile(rb"^(?:date|subject|message-id): ", re.M))
+# Head of a member in a zip: offsets of its method, its packed size and the length of its extra field.
+_MEMBER_FIELDS = ((8, 10), (18, 22), (28, 30))
+_MEMBER_HEAD = 30 + len(b"mimetype")
+_PLAIN_XML = ("application/xml", "text/xml")
+_MAN = re.compile(rb"^\.(?:TH|Dd|Dt) +\S", re.M)
+_PAGE = re.compile(r"\.[1-9]\w{0,3}$")  # of a manual: its section
+_ENTRY, _ENTRY_HEAD = (
+    b"PK\x01\x02",
+    46,
+)  # of a member in a zip's directory: its mark, and the bytes before its name
+_DECLARED = 100  # bytes of a declared type
+_LATE_MIMETYPE = re.compile(rb"PK\x03\x04.{22}\x08\0.{2}mimetype", re.DOTALL)
+_BEHIND = 1024 + len(b"%PDF-1.7")  # bytes in which PDF readers look for the beginning of a PDF
+_PDF = re.compile(rb"%PDF-[12]\.\d")
+_PDF_END = 2048  # bytes at whose end a PDF says where its index begins
 _MARKS = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")  # of UTF-16 and UTF-32
 
 
@@ -55,6 +76,8 @@ def content_type(blob: Blob) -> str:
         return next((kind for entry, kind in ENTRIES if entry in blob.data), found)
     if found:
         return found
+    if _PDF.search(head, 0, _BEHIND) and b"startxref" in blob.data[-_PDF_END:]:
+        return "application/pdf"  # behind the header of a mail gateway, a printer or an old Macintosh
     if b"\0" in head and (weakly := _signed(head, WEAK_SIGNATURES)):
         return weakly
     if _is_binary(head):
@@ -62,7 +85,10 @@ def content_type(blob: Blob) -> str:
     named = blob.told or _declared(blob.content_type) or _named(blob.name)
     if named == "text/plain" and not blob.told and looks_restructured(head):
         return "text/x-rst"  # manuals are often written so in files called .txt
-    return named or _worded(head)
+    if named is None and _MAN.search(head) and _PAGE.search(blob.name):
+        return "text/troff"
+    kind = named or _worded(head)
+    return _xml_kind(head) or kind if kind in _PLAIN_XML else kind
 
 
 def told(blob: Blob, key: str, types: Types) -> Blob:
@@ -76,7 +102,10 @@ def told(blob: Blob, key: str, types: Types) -> Blob:
 def rules() -> Fingerprint:
     """What types are told by, and who reads them: where these change, documents are to be read again."""
     tables = (RULES, PARSERS, EXTENSIONS, FILE_NAMES, SIGNATURES, WEAK_SIGNATURES, MEMBERS, PROSE, TEXTUAL)
-    return fingerprint([sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in tables])
+    rows = [
+        sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in (*tables, XML_KINDS, PICTURES)
+    ]
+    return fingerprint([reads_pictures(), *rows])
 
 
 def parser_of(blob: Blob) -> str:
@@ -111,17 +140,30 @@ def parser_kind(content_type: str) -> str:
     """The kind of parser for a content type. Raises Unsupported when there is none."""
     if content_type in PARSERS:
         return PARSERS[content_type]
+    if content_type in PICTURES:
+        if reads_pictures():
+            return "image"
+        raise Unsupported(
+            f"looks like an image ({content_type}); OCR would read text in it: {sys.executable} -m pip"
+            " install rapidocr; else exclude it"
+        )
     if is_text(content_type):
         return {"json": "json", "xml": "xml"}.get(content_type.rpartition("+")[2], "text")
     if content_type in ARCHIVES:
         raise Unsupported(
             f"an archive ({content_type}), which is not opened: set `archives: true` on its source to read"
-            " what is in it (.zip and .tar, also compressed), or exclude it"
+            " what is in it (.zip, .7z, .tar, also compressed; single .gz, .bz2, .xz, .zst), or exclude it"
         )
     raise Unsupported(
         f"looks like {_look(content_type)} ({content_type}), which no installed parser reads;"
         " exclude it, or convert it to text, Markdown or HTML"
     )
+
+
+@cache
+def reads_pictures() -> bool:
+    """Whether OCR is installed."""
+    return find_spec("rapidocr") is not None
 
 
 def _signed(head: bytes, signatures: tuple[tuple[int, bytes, str], ...]) -> str | None:
@@ -133,12 +175,35 @@ def _is_binary(head: bytes) -> bool:
 
 
 def _zip_type(data: bytes) -> str | None:
-    """ODF and EPUB begin with a stored member "mimetype"; Office formats have a member of known name."""
+    """ODF and EPUB say it in a member "mimetype", the first by rule; others have a member of known name."""
     if data.startswith(b"mimetype", 30):
-        size = int.from_bytes(data[18:22], "little")
-        declared = data[38 : 38 + min(size, 100)].decode("ascii", "replace").strip()
-        return declared if declared.startswith("application/") else None
-    return next((kind for member, kind in MEMBERS if member in data[-_TAIL:]), None)
+        return _mimetype(data, 0)
+    found = next((kind for member, kind in MEMBERS if _has_member(data, member)), None)
+    late = _LATE_MIMETYPE.search(data) if found in LATE else None
+    return (_mimetype(data, late.start()) if late else None) or found
+
+
+def _has_member(data: bytes, name: bytes) -> bool:
+    """Whether the zip's directory names a member that begins so."""
+    at = data.find(name, max(0, len(data) - _TAIL))
+    while at >= 0:
+        if data.startswith(_ENTRY, max(0, at - _ENTRY_HEAD)):
+            return True
+        at = data.find(name, at + 1)
+    return False
+
+
+def _mimetype(data: bytes, at: int) -> str | None:
+    """What the member ``mimetype`` at that offset says."""
+    method, size, extra = (int.from_bytes(data[at + a : at + b], "little") for a, b in _MEMBER_FIELDS)
+    start = at + _MEMBER_HEAD + extra
+    packed = data[start : start + (min(size, _DECLARED) or _DECLARED)]
+    try:
+        plain = zlib.decompressobj(-15).decompress(packed, _DECLARED) if method else packed
+    except zlib.error:
+        return None
+    declared = plain.decode("ascii", "replace").strip()
+    return declared if declared.startswith("application/") else None
 
 
 def _declared(declared: str | None) -> str | None:
@@ -164,6 +229,10 @@ def _worded(head: bytes) -> str:
     if first.startswith(b"#!"):
         return "text/x-python" if b"python" in first else "text/x-shellscript"
     return "text/plain"
+
+
+def _xml_kind(head: bytes) -> str | None:
+    return next((kind for pattern, kind in XML_KINDS if re.search(pattern, head)), None)
 
 
 def _is_mail(head: bytes) -> bool:

@@ -1,27 +1,36 @@
 """A word processor's text as it flows: what its paragraphs become together. Pure.
 
-Neighbouring items of a list become one block, and so do lines of code. A footnote follows the block that
-cites it. Where the document knows its pages, each block has the page of its first character.
+Neighbouring items of a list become one block, and so do lines of code. A footnote or a comment follows the
+block that it belongs to, a caption makes one block with the picture above it. Where the document knows
+its pages, each block has the page of its first character.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
 from ingestor.parsers.shared.compose import Composer
 
+# Names of styles, in lower case, of what is said below or above a picture.
+CAPTION = re.compile(r"caption|beschriftung|légende|figure|illustration|abbildung")
 _INDENT = 8  # levels
+_NO_DESCRIPTION = re.compile(
+    r"\S+\.\w{3,4}|(?:picture|image|graphic|object|shape|chart|diagram|figure|grafik|bild|objekt|imagen?)\s*\d*",
+    re.IGNORECASE,
+)
 
 
 @dataclass(slots=True)
 class Said:
     """A paragraph's text; how many pages end before its first character, and how many after it; what else
-    is anchored in it (text boxes, tables)."""
+    is anchored in it (text boxes, tables, charts); its pictures, by name and description."""
 
     parts: list[str] = field(default_factory=list)
     pages_before: int = 0
     pages_after: int = 0
     frames: list[Element] = field(default_factory=list)
+    pictures: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -39,7 +48,8 @@ class Flow:
         self.composer = Composer()
         self.title: str | None = None  # set as such
         self._kind, self._lines = "", list[str]()
-        self._notes: list[str] = []
+        self._notes: list[tuple[str, str]] = []  # kind and text
+        self._figures: list[tuple[str, str]] = []  # name and description, while a caption may follow
         self._marks = 0
 
     def begin_page(self, page: int) -> None:
@@ -56,8 +66,28 @@ class Flow:
         """The mark that stands for a footnote."""
         self._marks += 1
         mark = f"[^{self._marks}]"
-        self._notes.append(f"{mark}: {' '.join(note.split())}")
+        self._notes.append(("footnote", f"{mark}: {' '.join(note.split())}"))
         return mark
+
+    def comment(self, author: str, text: str) -> None:
+        said = " ".join(text.split())
+        self._notes.append(("comment", f"{author}: {said}" if author and said else said))
+
+    def figure(self, name: str, description: str) -> None:
+        """A picture, its name inside the document, and what the document says of it."""
+        self._flush_lines()
+        self._figures.append((name, described(description)))
+
+    def caption(self, text: str) -> None:
+        """Of the picture above; a paragraph where there is none."""
+        figures, self._figures = self._figures, []
+        self._flush_lines()
+        if figures:
+            said = [description for _, description in figures if description not in ("", text.strip())]
+            self.composer.add("figure", "\n".join([*said, text]), figure=figures[0][0] or None)
+        else:
+            self.composer.add("paragraph", text)
+        self._flush_notes()
 
     def add(self, kind: str, text: str) -> None:
         if kind == "code":
@@ -86,6 +116,13 @@ class Flow:
         """Of a list; ``level`` 0 is the outermost."""
         self._gather("list", f"{'  ' * min(level, _INDENT)}{marker} {' '.join(text.split())}")
 
+    def chart(self, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """A figure with its titles, and its numbers as a table."""
+        self._flush_lines()
+        self.composer.add("figure", "\n".join(titles))
+        self.composer.table(rows)
+        self._flush_notes()
+
     def table(self, rows: Iterable[Sequence[str]]) -> None:
         self._flush_lines()
         self.composer.table(rows)
@@ -104,11 +141,20 @@ class Flow:
 
     def _flush_lines(self) -> None:
         """A note cited in the paragraph that is about to be added is not yet due."""
+        figures, self._figures = self._figures, []
+        for name, description in figures:
+            self.composer.add("figure", description, figure=name or None)
         lines, kind = "\n".join(self._lines), self._kind
         self._kind, self._lines = "", []
         self.composer.add(kind, lines)
 
     def _flush_notes(self) -> None:
-        for note in self._notes:
-            self.composer.add("footnote", note)
+        for kind, note in self._notes:
+            self.composer.add(kind, note)
         self._notes = []
+
+
+def described(text: str) -> str:
+    """A picture's description, unless a program made it up: a file's name, "Picture 3"."""
+    said = " ".join(text.split())
+    return "" if _NO_DESCRIPTION.fullmatch(said) else said

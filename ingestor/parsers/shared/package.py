@@ -6,6 +6,7 @@ are not read, and neither is anything else outside the package.
 """
 
 import io
+import re
 import zipfile
 import zlib
 from collections import deque
@@ -24,8 +25,12 @@ _PART = 500_000_000  # bytes of a part that is read
 _RATIO = 300  # unpacked to packed; XML that people have comes to 50
 _SMALL = 50_000_000  # bytes; below, any ratio will do
 _DEEP = 300  # elements inside each other
+_START = 4096  # bytes in which a part declares its namespaces
 _ENCRYPTED = 1  # flag of a member
 _RELATIONS = "{http://schemas.openxmlformats.org/package/2006/relationships}"
+# Strict Open XML has namespaces and types of relations of its own, for the same elements.
+_STRICT = re.compile(rb"""(?<==["'])http://purl\.oclc\.org/ooxml/(\w+)(?=/)""")
+_STRICT_START = b"http://purl.oclc.org/ooxml/"
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError)
 
 
@@ -61,7 +66,7 @@ class Package:
         if size > _PART or (size > _SMALL and size > _RATIO * packed):
             raise BadDocument(f"has a part of {size:,} bytes, packed into {packed:,}: too large; exclude it")
         try:
-            return self._zip.read(info)
+            return _transitional(self._zip.read(info))
         except _DAMAGE as error:
             raise BadDocument(f"is damaged: {error}; save it again, or exclude it") from None
 
@@ -93,6 +98,13 @@ class Package:
             relation.get("Id", ""): (relation.get("Type", "").rpartition("/")[2], _target(relation, part))
             for relation in root.iter(f"{_RELATIONS}Relationship")
         }
+
+
+def _transitional(part: bytes) -> bytes:
+    """A part of Strict Open XML (ISO/IEC 29500-1) with the namespaces that nearly all files have."""
+    if _STRICT_START not in part[:_START]:
+        return part
+    return _STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006", part)
 
 
 def xml(data: bytes, name: str) -> Element:

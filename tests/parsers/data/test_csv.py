@@ -90,4 +90,4 @@ def test_laws_hold_for_any_cells(source: str) -> None:
 
 @given(st.binary(max_size=200))
 def test_laws_hold_for_any_bytes(data: bytes) -> None:
-    obeys_laws(PARSER, Blob(data, "a.csv"))
+    obeys_laws(PARSER, Blob(data, "a.csv"), sound=False)

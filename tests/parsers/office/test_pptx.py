@@ -1,13 +1,12 @@
 import pytest
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.pptx import PLUGIN
+from ingestor.parsers.office.pptx import PLUGIN, PptxOptions
 from ingestor.ports import BadDocument
-from ingestor.registry import Options
 from tests.parsers.files import pptx, shape, zipped
 from tests.parsers.laws import obeys_laws, texts
 
-PARSER = PLUGIN.build(Options())
+PARSER = PLUGIN.build(PptxOptions())
 TABLE = (
     "<p:graphicFrame><a:tbl>"
     "<a:tr><a:tc><a:p><a:r><a:t>h1</a:t></a:r></a:p></a:tc><a:tc><a:p><a:r><a:t>h2</a:t></a:r></a:p></a:tc></a:tr>"

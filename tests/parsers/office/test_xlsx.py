@@ -3,15 +3,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.xlsx import PLUGIN
+from ingestor.parsers.office.xlsx import PLUGIN, XlsxOptions
 from ingestor.parsers.office.xlsx_format import number
 from ingestor.parsers.shared import sheets
 from ingestor.ports import BadDocument
-from ingestor.registry import Options
 from tests.parsers.files import xlsx
 from tests.parsers.laws import obeys_laws, texts
 
-PARSER = PLUGIN.build(Options())
+PARSER = PLUGIN.build(XlsxOptions())
 
 
 def parse(data: bytes) -> Document:

@@ -1,14 +1,11 @@
-from dataclasses import replace
-
 import pytest
 
-from ingestor.parsers.pdf.completeness import PICTURES, Count, raw_words, shortfall, words_in
-from ingestor.parsers.pdf.furniture import without_furniture
+from ingestor.core.completeness import shortfall
+from ingestor.model import Blob
+from ingestor.parsers.pdf.completeness import raw_words, without_unicode, words_in
 from ingestor.parsers.pdf.lines import Line, Page
-from ingestor.parsers.pdf.parser import count, opened, read_pages
+from ingestor.parsers.pdf.parser import PdfOptions, PdfParser
 from tests.parsers.files import pdf
-
-WHOLE = Count(pages=9, unread=0, raw=1000, said=950, furniture=40, characters=6000, unmapped=0)
 
 
 def test_raw_words_of_a_page() -> None:
@@ -21,19 +18,11 @@ def test_words_of_lines_and_of_tables() -> None:
     assert words_in([Page("1", 800, lines)]) == 7
 
 
-@pytest.mark.parametrize(
-    ("facts", "reason"),
-    [
-        ({}, None),
-        ({"said": 860, "furniture": 50}, None),
-        ({"said": 0, "raw": 0, "unread": 9}, PICTURES),
-        ({"unread": 2}, "2 of 9 pages are pictures: OCR would read them"),
-        ({"said": 500}, "460 of 1,000 words are in no block"),
-        ({"unmapped": 3000}, "the fonts give no Unicode value for 3,000 of 6,000 characters"),
-    ],
-)
-def test_why_text_is_missing(facts: dict[str, int], reason: str | None) -> None:
-    assert shortfall(replace(WHOLE, **facts)) == reason
+@pytest.mark.parametrize(("unmapped", "named"), [(0, False), (1800, False), (1801, True)])
+def test_characters_without_a_unicode_value(unmapped: int, named: bool) -> None:
+    reason = without_unicode(unmapped, 6000)
+    assert (reason is not None) == named
+    assert reason is None or reason == "the fonts give no Unicode value for 1,801 of 6,000 characters"
 
 
 TEXT = [
@@ -47,18 +36,18 @@ GRID = (
 
 
 @pytest.mark.parametrize(
-    ("pages", "lines", "reason"),
+    ("pages", "lines", "state", "reason"),
     [
-        (TEXT, "", None),
-        (TEXT, GRID, None),
-        ([[], []], "", PICTURES),
-        ([*TEXT, []], "", "1 of 6 pages are pictures: OCR would read them"),
+        (TEXT, "", None, ""),
+        (TEXT, GRID, None, ""),
+        ([[], []], "", "empty", "2 of its 2 pages hold pictures"),
+        ([*TEXT, []], "", "incomplete", "1 of its 6 pages hold pictures"),
     ],
 )
 def test_nothing_is_lost_without_a_reason(
-    pages: list[list[tuple[int, int, int, str]]], lines: str, reason: str | None
+    pages: list[list[tuple[int, int, int, str]]], lines: str, state: str | None, reason: str
 ) -> None:
-    document = opened(pdf(pages, lines=lines))
-    read = read_pages(document, ocr=False)
-    assert shortfall(count(read, without_furniture(read.pages))) == reason
-    document.close()
+    document = PdfParser(PdfOptions()).parse(Blob(pdf(pages, lines=lines), "a.pdf"))
+    found = shortfall(document)
+    assert (found and found.state) == state
+    assert found is None or found.reason.startswith(reason)

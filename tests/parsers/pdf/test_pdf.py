@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingestor.core.completeness import Shortfall, shortfall
 from ingestor.model import Blob, Document
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
 from ingestor.ports import BadDocument
@@ -81,15 +82,19 @@ def test_the_outline_goes_before_sizes() -> None:
     assert (document.title, document.language) == ("Report", "de-CH")
 
 
-def test_pages_without_text_are_counted_and_nothing_but_such_is_refused() -> None:
-    assert ("pages_without_text", 1) in parse(pdf([[], [(50, 700, 10, "text")]])).extra
-    with pytest.raises(BadDocument) as refused:
-        PARSER.parse(Blob(pdf([[], []]), "a.pdf"))
-    assert str(refused.value) == (
-        "has no text layer: 2 pages are pictures of text, it needs OCR:"
+def test_pages_without_text_are_counted_and_what_would_read_them_is_said() -> None:
+    document = parse(pdf([[], [(50, 700, 10, "text")]]))
+    assert ("pages_without_text", 1) in document.extra
+    assert shortfall(document) == Shortfall(
+        "incomplete",
+        "1 of its 2 pages hold pictures and no text layer: OCR would read them:"
         f" {sys.executable} -m pip install rapidocr, and `parsing: {{pdf: {{ocr: true}}}}` for its source;"
-        " or run a tool such as ocrmypdf on it, or exclude it"
+        " or run a tool such as ocrmypdf on it",
     )
+    scanned = shortfall(parse(pdf([[], []])))
+    assert scanned is not None
+    assert scanned.state == "empty"
+    assert scanned.reason.startswith("2 of its 2 pages hold pictures and no text layer: OCR would read them")
 
 
 @pytest.mark.parametrize("others", [[], [(50, 700, 10, "text")]])

@@ -30,6 +30,18 @@ def utf16(text: str) -> bytes:
     return text.encode("utf-16-le")
 
 
+def late(method: int, *names: str) -> bytes:
+    """An OpenDocument sheet whose member ``mimetype`` comes last."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x" * 5000)
+        archive.writestr("mimetype", f"{ODF}.spreadsheet", method)
+    return file.getvalue()
+
+
+PDF = b"%PDF-1.4\n1 0 obj\n\0\nendobj\nstartxref\n9\n%%EOF\n"
+ODF = "application/vnd.oasis.opendocument"
 OFFICE = "application/vnd.openxmlformats-officedocument"
 
 
@@ -106,6 +118,17 @@ OFFICE = "application/vnd.openxmlformats-officedocument"
             None,
             "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
         ),
+        # what stands elsewhere than in the first bytes
+        ("a.pdf", bytes(128) + PDF, None, "application/pdf"),
+        ("a.txt", b"HTTP/1.1 200 OK\r\n\r\n" + PDF, None, "application/pdf"),
+        ("a.txt", b"a PDF begins with %PDF-1.7", None, "text/plain"),
+        ("a.bin", bytes(1025) + PDF, None, "application/octet-stream"),
+        ("a", late(zipfile.ZIP_STORED, "content.xml", "META-INF/manifest.xml"), None, f"{ODF}.spreadsheet"),
+        ("a", late(zipfile.ZIP_DEFLATED, "content.xml", "META-INF/manifest.xml"), None, f"{ODF}.spreadsheet"),
+        ("a", zipped("content.xml", "META-INF/manifest.xml"), None, f"{ODF}.text"),
+        ("a", zipped("META-INF/container.xml"), None, "application/epub+zip"),
+        ("a.zip", zipped("book/META-INF/container.xml", "b/word/document.xml"), None, "application/zip"),
+        ("a.zip", late(zipfile.ZIP_STORED, "readme.txt"), None, "application/zip"),
         # UTF-16 is full of NUL bytes and text all the same
         ("a.txt", "\ufeffwords".encode("utf-16-le"), None, "text/plain"),
         ("a.txt", "many words".encode("utf-16-le"), None, "text/plain"),

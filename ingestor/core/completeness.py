@@ -1,0 +1,66 @@
+"""Whether the text of a document is all that its format holds, so that none is empty in silence. Pure.
+
+A parser that builds its text from markup may say how many words the raw content holds, which rules left words
+out, and what could not be read (see ``model.Document``). Both counts are of the same kind: runs of letters,
+digits and underscores.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from ingestor.model import HOLDER, Document
+
+ENOUGH = 0.9  # of the expected words
+_FEW = 20  # missing words that do not matter, as long as half of the words are there
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Why a document that was read has no text, or less than it holds."""
+
+    state: Literal["empty", "incomplete"]
+    reason: str
+
+
+def words(text: str) -> int:
+    return len(_WORD.findall(text))
+
+
+def expected(document: Document) -> int:
+    """Words that the document's text is to have at least, without those that named rules leave out."""
+    return max(0, (document.raw_words or 0) - sum(count for _, count in document.left_out))
+
+
+def shortfall(document: Document) -> Shortfall | None:
+    """None where the text is whole, as far as its parser can tell."""
+    if document.content_type == HOLDER:
+        return None
+    if not document.text.strip():
+        return Shortfall("empty", _why_empty(document))
+    missing = _missing(document)
+    reasons = [*document.lost, *([missing] if missing else [])]
+    return Shortfall("incomplete", "; ".join(reasons)) if reasons else None
+
+
+def _missing(document: Document) -> str | None:
+    wanted = expected(document)
+    if not wanted:
+        return None
+    found = words(document.text)
+    if found >= ENOUGH * wanted or (wanted - found < _FEW and 2 * found >= wanted):
+        return None
+    return f"{found:,} of about {wanted:,} words were read; report it, with the file if you can"
+
+
+def _why_empty(document: Document) -> str:
+    if document.lost:
+        return "; ".join(document.lost)
+    if wanted := expected(document):
+        return (
+            f"none of its {wanted:,} words were found: it is written in a form that is not read (perhaps an "
+            "unknown namespace); save it again with another program"
+        )
+    rules = [f"{rule} ({count:,})" for rule, count in document.left_out if count]
+    return f"all its words are left out: {', '.join(rules)}" if rules else "it holds no text"

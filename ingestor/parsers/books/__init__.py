@@ -1,0 +1,1 @@
+"""Books in XML: DocBook and FictionBook."""

@@ -1,0 +1,171 @@
+"""Books in XML (FictionBook, DocBook): a tree of elements as a flow of blocks.
+
+A file that is not well-formed, or declares entities, is read as plain XML, and says that it is incomplete.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.data.xml import XmlParser
+from ingestor.parsers.shared.flow import Flow
+from ingestor.parsers.shared.mathml import is_formula, linear
+from ingestor.parsers.shared.package import xml
+from ingestor.parsers.shared.raw_xml import of_markup
+from ingestor.ports import BadDocument
+from ingestor.registry import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Local names of elements, by what they are. ``links``: attributes that hold the address of a link."""
+
+    sections: frozenset[str]
+    titles: frozenset[str]
+    paragraphs: Mapping[str, str]  # to the kind of block
+    lists: Mapping[str, str]  # to "-" or "1"
+    items: frozenset[str]
+    rows: frozenset[str]
+    cells: frozenset[str]
+    tables: frozenset[str]
+    pictures: frozenset[str]
+    notes: frozenset[str]
+    left_out: frozenset[str]
+
+
+def local(element: Element) -> str:
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def parsed(blob: Blob, read: Callable[[Element], Document]) -> Document:
+    """What ``read`` makes of the root; plain XML where that is not possible."""
+    try:
+        document = read(xml(blob.data, blob.name or "file"))
+    except BadDocument as error:
+        plain = XmlParser(Options()).parse(blob)
+        return replace(plain, lost=(f"its structure: {error}",))
+    return replace(document, raw_words=of_markup(blob.data))
+
+
+class Tree:
+    """Adds an element's blocks to ``flow``."""
+
+    def __init__(self, names: Names, flow: Flow) -> None:
+        self._names, self.flow = names, flow
+
+    def block(self, element: Element, level: int = 1) -> None:
+        """``level``: of a title that stands in the element."""
+        names, name = self._names, local(element)
+        if name in names.left_out:
+            return
+        if name in names.titles:
+            self.flow.heading(self._cell(element), min(level, 9))
+        elif name in names.paragraphs:
+            self._paragraph(element, names.paragraphs[name], level)
+        elif name in names.lists:
+            self._list(element, 0)
+        elif name in names.tables:
+            self._table(element)
+        elif name in names.pictures:
+            self.flow.figure(*_picture(element))
+        else:
+            deeper = level + (name in names.sections)
+            for child in element:
+                self.block(child, deeper)
+
+    def text(self, element: Element) -> str:
+        """In one line, unless it is code."""
+        return " ".join("".join(self._parts(element)).split())
+
+    def _paragraph(self, element: Element, kind: str, level: int) -> None:
+        """Lists, tables and the like may stand inside it."""
+        if kind == "code":
+            self.flow.add(kind, "".join(self._parts(element)))
+            self.flow.flush()
+            return
+        inner = [child for child in element if self._is_block(child)]
+        if kind == "quote" and inner:
+            self.flow.add(kind, "\n".join(filter(None, map(self.text, self._inside(element)))))
+            return
+        text = self.text(element)
+        if text:
+            self.flow.add(kind, text)
+        for child in inner:
+            self.block(child, level)
+
+    def _is_block(self, element: Element) -> bool:
+        names, name = self._names, local(element)
+        return (
+            name in names.paragraphs or name in names.lists or name in names.tables or name in names.pictures
+        )
+
+    def _parts(self, element: Element) -> Iterator[str]:
+        yield element.text or ""
+        for child in element:
+            name = local(child)
+            if is_formula(child):
+                yield linear(child)
+            elif name in self._names.notes:
+                yield self.flow.cite(self.text(_copy(child)))
+            elif name not in self._names.left_out and not self._is_block(child):
+                yield from self._parts(child)
+            yield child.tail or ""
+
+    def _list(self, element: Element, level: int) -> None:
+        numbered = self._names.lists[local(element)] == "1"
+        for count, item in enumerate(self._items(element), 1):
+            said = " ".join(filter(None, (self.text(item), *map(self.text, self._inside(item)))))
+            if said:
+                self.flow.item(said, level, f"{count}." if numbered else "-")
+            for child in item.iter():
+                if child is not item and local(child) in self._names.lists:
+                    self._list(child, level + 1)
+        self.flow.flush()
+
+    def _items(self, element: Element) -> Iterator[Element]:
+        for child in element:
+            if local(child) in self._names.items:
+                yield child
+            elif local(child) not in self._names.lists:
+                yield from self._items(child)
+
+    def _inside(self, item: Element) -> Iterator[Element]:
+        """Paragraphs of an item, without those of lists in it."""
+        for child in item:
+            if local(child) in self._names.paragraphs:
+                yield child
+            elif local(child) not in self._names.lists:
+                yield from self._inside(child)
+
+    def _table(self, element: Element) -> None:
+        rows = (row for row in element.iter() if local(row) in self._names.rows)
+        titles = [child for child in element if local(child) in self._names.titles]
+        for title in titles:
+            self.flow.add("paragraph", self.text(title))
+        self.flow.table(
+            [[self._cell(cell) for cell in row if local(cell) in self._names.cells] for row in rows]
+        )
+
+    def _cell(self, cell: Element) -> str:
+        """All that it says, in one line."""
+        return " ".join(filter(None, (self.text(cell), *map(self.text, self._inside(cell)))))
+
+
+def _copy(element: Element) -> Element:
+    """Only what is inside: the paragraphs of a note stand in one line."""
+    inner = Element("note")
+    inner.text = " ".join("".join(element.itertext()).split())
+    return inner
+
+
+def _picture(element: Element) -> tuple[str, str]:
+    attributes: dict[str, Any] = {
+        name.rpartition("}")[2]: value for one in element.iter() for name, value in one.attrib.items()
+    }
+    said = next(
+        (" ".join("".join(one.itertext()).split()) for one in element.iter() if local(one) == "textobject"),
+        "",
+    )
+    return attributes.get("fileref") or attributes.get("href") or "", attributes.get("alt") or said

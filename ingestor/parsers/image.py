@@ -1,0 +1,67 @@
+"""Pictures of text (PNG, JPEG, TIFF, BMP, WebP, GIF), read by OCR where rapidocr is installed.
+
+A page of a TIFF is a page. Blocks are found as on a scanned page of a PDF. A picture in which OCR finds
+nothing is an empty document.
+"""
+
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+from ingestor.model import Blob, Document
+from ingestor.parsers.pdf.layout import compose
+from ingestor.parsers.pdf.lines import Page
+from ingestor.parsers.pdf.ocr import SIDE, lines_in
+from ingestor.parsers.shared.detect import content_type
+from ingestor.ports import BadDocument
+from ingestor.registry import Options, Plugin
+
+_POINTS = 842  # of the longer side, as if it were a page of A4
+_PIXELS = 200_000_000  # of a picture
+_PAGES = 1000
+
+
+class ImageParser:
+    isolated = True
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when it is damaged or far too large, or rapidocr is not installed."""
+        pages = list(_pages(blob.data))
+        composed = compose(pages, [])
+        return Document(
+            text=composed.text,
+            blocks=tuple(composed.blocks),
+            content_type=content_type(blob),
+            title=composed.title,
+            extra=(("pages", len(pages)),),
+            lost=() if composed.text else ("OCR finds no text in it",),
+        )
+
+
+def _pages(data: bytes) -> Iterator[Page]:
+    from numpy import asarray
+    from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
+
+    Image.MAX_IMAGE_PIXELS = None  # checked here, before anything is unpacked
+    try:
+        with Image.open(BytesIO(data)) as picture:
+            for number, frame in enumerate(ImageSequence.Iterator(picture), 1):
+                if frame.width * frame.height > _PIXELS or number > _PAGES:
+                    raise BadDocument(f"has more than {_PIXELS:,} pixels, or {_PAGES:,} pages: exclude it")
+                upright = ImageOps.exif_transpose(frame).convert("RGB")
+                upright.thumbnail((SIDE, SIDE))
+                yield _page(str(number), asarray(upright))
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError, EOFError) as error:
+        raise BadDocument(f"is damaged or cut off ({error}); save it again, or exclude it") from error
+
+
+def _page(label: str, pixels: Any) -> Page:
+    height, width = pixels.shape[:2]
+    scale = max(width, height) / _POINTS
+    return Page(label, height / scale, lines_in(pixels, scale, width / scale, height / scale))
+
+
+PLUGIN = Plugin(kind="image", version=1, options=Options, build=ImageParser)

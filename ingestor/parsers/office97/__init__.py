@@ -1,0 +1,1 @@
+"""Files of Office before 2007, and of Outlook."""

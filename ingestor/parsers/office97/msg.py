@@ -1,0 +1,172 @@
+"""Messages of Outlook (.msg): subject, text and people, as of any mail; what is attached to them.
+
+[MS-OXMSG] Each property is a stream, named by its number and type. [MS-OXRTFCP] Texts may be packed RTF.
+"""
+
+import re
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ingestor.core.completeness import words
+from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
+from ingestor.parsers.rtf.read import Reader
+from ingestor.parsers.shared.compose import Composer
+from ingestor.parsers.shared.decode import codec, decode
+
+_SUBJECT, _BODY, _HTML, _RTF = "0037", "1000", "1013", "1009"
+_SENDER, _ADDRESS, _SMTP, _TO, _CC = "0C1A", "0C1F", "5D01", "0E04", "0E03"
+_DATES = (0x00390040, 0x0E060040)  # sent, delivered
+_DATA, _LONG_NAME, _NAME, _SHOWN, _MIME = "3701", "3707", "3704", "3001", "370E"
+_EPOCH = 11_644_473_600  # seconds from 1601 to 1970
+_QUOTED = re.compile(r"[ \t]?>")
+_LARGEST = 50_000_000  # bytes, unpacked
+_START = (
+    b"{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript "
+    b"\\fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par "
+    b"\\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    name: str
+    data: bytes
+
+
+def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
+    del data
+    subject = " ".join(_text(file, _SUBJECT).split())
+    composer.heading(subject, 1)
+    raw = words(subject) + _add_body(file, composer)
+    name, address = _text(file, _SENDER), _text(file, _SMTP) or _text(file, _ADDRESS)
+    address = address if "@" in address else ""
+    written = f"{name} <{address}>" if name and address else name or address
+    extra = {"author": name or address, "from": written, "to": _text(file, _TO), "cc": _text(file, _CC),
+             "date": _date(file)}  # fmt: skip
+    return {
+        "raw_words": raw,
+        "title": subject or None,
+        "extra": tuple((key, value) for key, value in extra.items() if value),
+    }
+
+
+def attachments(file: Any) -> Iterator[Attached]:
+    """Files that are attached; messages in messages are left out."""
+    folders = sorted({entry[0] for entry in file.listdir() if entry[0].startswith("__attach_version1.0_")})
+    for number, folder in enumerate(folders, 1):
+        path = f"{folder}/__substg1.0_{_DATA}0102"
+        if file.exists(path):
+            names = (_text(file, kind, f"{folder}/") for kind in (_LONG_NAME, _NAME, _SHOWN))
+            name = next((name for name in names if name.strip()), f"attachment-{number}")
+            yield Attached(" ".join(name.split()), file.openstream(path).read())
+
+
+def _add_body(file: Any, composer: Composer) -> int:
+    """The plain text, else the HTML, else the RTF. Returns how many words it holds."""
+    plain = _text(file, _BODY)
+    if plain.strip():
+        for kind, text in _paragraphs(plain):
+            composer.add(kind, text)
+        return words(plain)
+    markup = _bytes(file, f"__substg1.0_{_HTML}0102")
+    html = decode(markup) if markup else _text(file, _HTML)
+    if html.strip():
+        page = HtmlParser(HtmlOptions(mode="full")).read(html)
+        for block in page.blocks:
+            composer.add(block.kind, page.text[block.start : block.end], level=block.level, title=block.title)
+        for rule, count in page.left_out:
+            composer.leave_out(rule, count)
+        return page.raw_words or 0
+    packed = _bytes(file, f"__substg1.0_{_RTF}0102")
+    if not packed:
+        return 0
+    reader = Reader()
+    reader.read(unpacked(packed).decode("latin-1"))
+    rich = reader.flow.composer
+    for block in rich.blocks:
+        composer.add(block.kind, rich.text[block.start : block.end], level=block.level, title=block.title)
+    return words("".join(reader.said))
+
+
+def unpacked(packed: bytes) -> bytes:
+    """RTF: eight literals or references into the last 4,096 bytes after each byte that says which."""
+    if len(packed) < 16:
+        return b""
+    (size,) = struct.unpack_from("<I", packed, 4)
+    if packed[8:12] != b"LZFu":
+        return packed[16 : 16 + size]
+    size = min(size, _LARGEST)
+    out = bytearray(_START)
+    at = 16
+    while at < len(packed) and len(out) - len(_START) < size:
+        flags, at = packed[at], at + 1
+        for bit in range(8):
+            if flags & 1 << bit:
+                if at + 2 > len(packed):
+                    return bytes(out[len(_START) :])
+                token = int.from_bytes(packed[at : at + 2], "big")
+                at += 2
+                offset, length = token >> 4, (token & 15) + 2
+                place = offset + (len(out) & ~4095)
+                place -= 4096 if place >= len(out) else 0
+                if offset == len(out) % 4096 or place < 0:
+                    return bytes(out[len(_START) :])
+                for step in range(length):
+                    out.append(out[place + step])
+            elif at < len(packed):
+                out.append(packed[at])
+                at += 1
+    return bytes(out[len(_START) : len(_START) + size])
+
+
+def _paragraphs(body: str) -> Iterator[tuple[str, str]]:
+    """Runs of quoted lines, and of others up to a blank line."""
+    kind, run = "paragraph", list[str]()
+    for line in body.splitlines():
+        now = "quote" if _QUOTED.match(line) else "paragraph"
+        if now != kind or not line.strip():
+            yield kind, "\n".join(run)
+            kind, run = now, []
+        run.append(line)
+    yield kind, "\n".join(run)
+
+
+def _text(file: Any, number: str, folder: str = "") -> str:
+    """Of a property, in UTF-16 or else in the code page that the message names."""
+    wide = _bytes(file, f"{folder}__substg1.0_{number}001F")
+    if wide:
+        return wide.decode("utf-16-le", "replace").replace("\0", "")
+    narrow = _bytes(file, f"{folder}__substg1.0_{number}001E")
+    return narrow.decode(_codepage(file), "replace").replace("\0", "") if narrow else ""
+
+
+def _codepage(file: Any) -> str:
+    number = _property(file, 0x3FFD0003) or _property(file, 0x3FDE0003) or 1252
+    return "utf-8" if number == 65001 else codec(f"cp{number & 0xFFFF}") or "cp1252"
+
+
+def _bytes(file: Any, path: str) -> bytes:
+    data: bytes = file.openstream(path).read() if file.exists(path) else b""
+    return data
+
+
+def _property(file: Any, tag: int) -> int:
+    """Of those that are no texts: 8 bytes behind tag and flags, after a head of 32 bytes."""
+    properties = _bytes(file, "__properties_version1.0")
+    for at in range(32, len(properties) - 15, 16):
+        if struct.unpack_from("<I", properties, at)[0] == tag:
+            (value,) = struct.unpack_from("<Q", properties, at + 8)
+            return int(value)
+    return 0
+
+
+def _date(file: Any) -> str | None:
+    """ISO 8601, from tenths of microseconds since 1601."""
+    found = next((value for tag in _DATES if (value := _property(file, tag))), 0)
+    try:
+        return datetime.fromtimestamp(found // 10**7 - _EPOCH, UTC).isoformat() if found else None
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,102 @@
+"""Files of Office before 2007 and of Outlook (.doc, .xls, .ppt, .msg), told apart by the streams in them."""
+
+import struct
+from collections.abc import Callable
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from ingestor.model import Blob, Document, Scalar
+from ingestor.parsers.office97 import doc, msg, ppt, xls
+from ingestor.parsers.shared.compose import Composer
+from ingestor.ports import BadDocument
+from ingestor.registry import Options, Plugin
+
+if TYPE_CHECKING:
+    from olefile import OleFileIO
+
+_MS = "application/vnd.ms-"
+_KINDS: tuple[tuple[str, str, Callable[[Any, bytes, Composer], dict[str, Any]]], ...] = (
+    ("__properties_version1.0", f"{_MS}outlook", msg.read),
+    ("WordDocument", "application/msword", doc.read),
+    ("PowerPoint Document", f"{_MS}powerpoint", ppt.read),
+    ("Workbook", f"{_MS}excel", xls.read),
+    ("Book", f"{_MS}excel", xls.read),
+)
+# What the readers raise for bytes that contradict themselves.
+_DAMAGE = (
+    *(OSError, ValueError, LookupError, EOFError, AttributeError, TypeError, ArithmeticError, AssertionError),
+    struct.error,
+)
+
+
+class Office97Parser:
+    isolated = True
+
+    def __init__(self, options: Options) -> None:
+        del options  # there are none
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises BadDocument when it is damaged or encrypted, or holds nothing that is read."""
+        try:
+            return _document(blob.data)
+        except _DAMAGE as error:
+            raise BadDocument(f"is damaged or cut off ({error}); save it again, or exclude it") from error
+
+
+def _document(data: bytes) -> Document:
+    from olefile import OleFileIO
+
+    composer = Composer()
+    with OleFileIO(BytesIO(data)) as file:
+        for stream, content_type, read in _KINDS:
+            if file.exists(stream):
+                found = read(file, data, composer)
+                about = {} if read is msg.read else _about(file)
+                title = found.pop("title", None)
+                extra = found.pop("extra", ()) or _extra(about)
+                return Document(
+                    text=composer.text,
+                    blocks=tuple(composer.blocks),
+                    content_type=content_type,
+                    title=about.get("title") or title,
+                    extra=extra,
+                    left_out=composer.left_out,
+                    **found,
+                )
+    raise BadDocument("holds no document of Word, Excel, PowerPoint or Outlook; convert it, or exclude it")
+
+
+def _about(file: "OleFileIO") -> dict[str, str]:
+    """What the document says of itself; nothing where that part is damaged."""
+    try:
+        said = file.get_metadata()
+    except _DAMAGE:
+        return {}
+    codepage = said.codepage or 1252
+    found: dict[str, str] = {}
+    for name, value in (("title", said.title), ("author", said.author)):
+        if isinstance(value, bytes):
+            text = value.decode(_encoding(codepage), "replace")
+            found[name] = " ".join(text.replace("\0", " ").split())
+    for name, value in (("created", said.create_time), ("modified", said.last_saved_time)):
+        if value is not None and getattr(value, "year", 0) > 1980:
+            found[name] = value.isoformat()
+    return found
+
+
+def _encoding(codepage: int) -> str:
+    """Code pages are 16 bits with a sign."""
+    number = codepage % 65536
+    name = "utf-8" if number == 65001 else f"cp{number}"
+    try:
+        "".encode(name)
+    except LookupError:
+        return "cp1252"
+    return name
+
+
+def _extra(about: dict[str, str]) -> tuple[tuple[str, Scalar], ...]:
+    return tuple((name, about[name]) for name in ("author", "created", "modified") if about.get(name))
+
+
+PLUGIN = Plugin(kind="office97", version=1, options=Options, build=Office97Parser)

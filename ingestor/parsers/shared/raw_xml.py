@@ -1,0 +1,52 @@
+"""How many words the XML parts of office documents hold, whatever their namespaces are. Pure.
+
+Counted without the reader's own knowledge of the format, so that what the reader misses shows. One look over
+the bytes takes about 50 ms a megabyte.
+"""
+
+import re
+from html import unescape
+
+from ingestor.core.completeness import words
+
+_OFFICE = re.compile(
+    rb"<(?:[\w.-]+:)?t(?:\s[^<>]*)?>([^<]*)</|</(?:[\w.-]+:)?(?:p|si|is)>|<(?:[\w.-]+:)?(?:tab|br|cr)[\s/>]"
+)
+_CELL = re.compile(rb"<(?:[\w.-]+:)?(?:v|is)>(?!\s*</)")
+_ODF_BODY = re.compile(rb"<[\w.-]+:body[\s>]")
+_ODF_BREAK = re.compile(rb"</[\w.-]+:(?:p|h)>|<[\w.-]+:(?:s|tab|line-break)[\s/>][^<>]*>?")
+_BINARY = re.compile(rb"<office:binary-data>[^<]*")
+_BLOCK_END = re.compile(rb"</(?:\w+:)?(?:p|v|td|th|para|simpara|title|subtitle|entry|term|member|screen)\s*>")
+_APART = re.compile(
+    rb"<(binary|description|info|\w+info|remark|indexterm|titleabbrev|refmeta|index|toc)\b[^<>]*(?<!/)>.*?</\1\s*>|<!--.*?-->"
+    rb"|<\?.*?\?>|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>",
+    re.DOTALL,
+)
+_TAG = re.compile(rb"<[^<>]*>")
+
+
+def of_office(part: bytes) -> int:
+    """Words in the ``t`` elements of DOCX and PPTX, those of one paragraph put together."""
+    return _count(b"".join(text[1] if text[1] is not None else b" " for text in _OFFICE.finditer(part)))
+
+
+def of_cells(sheet: bytes) -> int:
+    """Cells of an XLSX sheet with a value: each is a word at least."""
+    return len(_CELL.findall(sheet))
+
+
+def of_odf(content: bytes) -> int:
+    """All character data of an OpenDocument's body."""
+    body = _ODF_BODY.search(content)
+    return (
+        _count(_TAG.sub(b"", _ODF_BREAK.sub(b" ", _BINARY.sub(b"", content[body.start() :])))) if body else 0
+    )
+
+
+def of_markup(data: bytes) -> int:
+    """All character data of FictionBook or DocBook, without what describes the book, and pictures."""
+    return _count(_TAG.sub(b"", _BLOCK_END.sub(b" ", _APART.sub(b" ", data))))
+
+
+def _count(text: bytes) -> int:
+    return words(unescape(text.decode("utf-8", "ignore")))

@@ -1,0 +1,106 @@
+"""No document is empty in silence: what is missing is said, and what was read stays."""
+
+import re
+
+import pytest
+
+from ingestor.core.completeness import Shortfall, expected, shortfall, words
+from ingestor.model import HOLDER, Blob, Document
+from ingestor.parsers.office import docx as docx_parser
+from ingestor.parsers.shared.detect import parser_of
+from ingestor.registry import find
+from tests.parsers.files import docx, epub, odf, paragraph, pptx, relations, shape, xlsx, zipped
+
+MISSING = "{} of about {} words were read; report it, with the file if you can"
+
+
+def read(data: bytes, name: str = "file") -> Document:
+    blob = Blob(data, name)
+    plugin = find("parsers", parser_of(blob))
+    document: Document = plugin.build(plugin.options()).parse(blob)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "state", "reason"),
+    [
+        (Document("words"), None, ""),
+        (Document("a b c", raw_words=3), None, ""),
+        (Document("word " * 90, raw_words=100), None, ""),
+        (Document("word " * 89, raw_words=100), None, "few are missing"),
+        (Document("word " * 179, raw_words=200), "incomplete", MISSING.format(179, 200)),
+        (Document("word " * 4, raw_words=10), "incomplete", MISSING.format(4, 10)),
+        (Document("word " * 40, raw_words=200, left_out=(("footers", 150), ("notes", 10))), None, ""),
+        (Document("some text", lost=("2 pages",)), "incomplete", "2 pages"),
+        (Document(" \n", raw_words=0), "empty", "it holds no text"),
+        (Document(""), "empty", "it holds no text"),
+        (Document("", lost=("3 pictures", "a film"), raw_words=9), "empty", "3 pictures; a film"),
+        (
+            Document("", raw_words=9, left_out=(("notes", 9),)),
+            "empty",
+            "all its words are left out: notes (9)",
+        ),
+        (Document("", content_type=HOLDER), None, "an archive, whose members are documents"),
+    ],
+)
+def test_shortfall(document: Document, state: str | None, reason: str) -> None:
+    found = shortfall(document)
+    assert found == (Shortfall(state, reason) if state else None)  # type: ignore[arg-type]
+
+
+def test_words_in_any_script_count() -> None:
+    assert words("Über 12.5 % -- naïve|cell| 日本 ---") == 6
+
+
+def table(rows: int) -> str:
+    cell = "<w:tc><w:p><w:r><w:t>cell</w:t></w:r></w:p></w:tc>"
+    return f"<w:tbl>{f'<w:tr>{cell}{cell}</w:tr>' * rows}</w:tbl>"
+
+
+def test_a_reader_that_drops_a_table_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = docx(paragraph("Some words before it") + table(20))
+    assert shortfall(read(file)) is None
+    monkeypatch.setattr(docx_parser._Reader, "_table", lambda self, element: None)
+    assert shortfall(read(file)) == Shortfall("incomplete", MISSING.format(4, 44))
+
+
+WORDS = paragraph("Words of another time")
+UNKNOWN = zipped(
+    {
+        "_rels/.rels": relations(("r", "officeDocument", "word/document.xml")),
+        "word/document.xml": f'<w:document xmlns:w="http://example.org/word"><w:body>{WORDS}</w:body></w:document>',
+    }
+)
+HIDDEN = xlsx({"hidden": '<row><c t="inlineStr"><is><t>secret words</t></is></c></row>'})
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (UNKNOWN, "none of its 4 words were found: it is written in a form that is not read"),
+        (docx(paragraph("")), "it holds no text"),
+        (HIDDEN, r"all its words are left out: hidden sheets \(1\)"),
+        (pptx(shape("12 May", placeholder="dt")), "all its words are left out: dates, footers and numbers"),
+        (odf("text", "<text:p/>", **{"Pictures/1.png": b""}), r"pictures only \(1\), and OCR would read"),
+        (epub({"a.xhtml": "<img src='a.jpg'>"}, ["a.xhtml"], {"a.jpg": ""}), r"pictures only \(1\)"),
+        (b"<!doctype html><body><div id=app></div><script>f('words')</script>", "is made by scripts"),
+        (b"<!doctype html><body><!-- x -->", "it holds no text"),
+        (b"", "it holds no text"),
+    ],
+)
+def test_documents_without_text_say_why(data: bytes, reason: str) -> None:
+    document = read(data)
+    found = shortfall(document)
+    assert found is not None
+    assert found.state == "empty"
+    assert re.search(reason, found.reason), found.reason
+
+
+def test_what_named_rules_leave_out_is_counted() -> None:
+    page = (
+        b"<!doctype html><body><nav>Home News</nav><main><p>" + b"word " * 50 + b"</p><aside>Other pages"
+        b"</aside><button>Press</button></main><p>Imprint</p>"
+    )
+    document = read(page)
+    assert dict(document.left_out) == {"navigation and hidden parts": 2, "what surrounds the main content": 3}
+    assert (document.raw_words, expected(document)) == (55, 50)

@@ -1,0 +1,212 @@
+"""Flat OpenDocument, FictionBook, DocBook, manual pages and MediaWiki are read as themselves."""
+
+# ruff: noqa: E501 - markup reads better in one line
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.core.completeness import shortfall
+from ingestor.model import Blob, Document
+from ingestor.parsers.shared.detect import parser_of
+from ingestor.registry import find
+from tests.parsers.files import ODF
+from tests.parsers.laws import obeys_laws, texts
+
+
+def parse(source: str, name: str = "file", kind: str | None = None) -> Document:
+    blob = Blob(source.encode(), name)
+    plugin = find("parsers", parser_of(blob))
+    assert kind is None or plugin.kind == kind
+    document = obeys_laws(plugin.build(plugin.options()), blob)
+    assert document is not None
+    return document
+
+
+def blocks(document: Document) -> list[tuple[str, str]]:
+    return [(block.kind, text) for block, text in zip(document.blocks, texts(document), strict=True)]
+
+
+FLAT = (
+    f'<?xml version="1.0"?><office:document {ODF} office:mimetype="application/vnd.oasis.opendocument.{{}}">'
+    "<office:meta><dc:title>A study</dc:title></office:meta><office:styles><style:style style:name='Q' "
+    "style:parent-style-name='Quotations'/></office:styles><office:body><office:{}>{}</office:{}></office:body></office:document>"
+)
+
+
+def test_flat_odf() -> None:
+    body = (
+        "<text:h>Head</text:h><text:p text:style-name='Q'>Quoted</text:p><text:p><draw:frame><draw:image>"
+        "<office:binary-data>aGVsbG8gd29ybGQ=</office:binary-data></draw:image></draw:frame></text:p>"
+    )
+    document = parse(FLAT.format("text", "text", body, "text"), "a.fodt", "odf")
+    assert blocks(document) == [("heading", "Head"), ("quote", "Quoted")]
+    assert (document.title, document.raw_words) == ("A study", 2)
+    cells = (
+        "<table:table table:name='S'><table:table-row><table:table-cell><text:p>a</text:p></table:table-cell>"
+    )
+    sheet = FLAT.format(
+        "spreadsheet", "spreadsheet", f"{cells}</table:table-row></table:table>", "spreadsheet"
+    )
+    assert blocks(parse(sheet, "a.xml", "odf")) == [("heading", "S"), ("paragraph", "a")]
+
+
+FB2 = """<?xml version="1.0" encoding="UTF-8"?>
+<FictionBook xmlns="http://www.gribuser.ru/xml/fictionbook/2.0" xmlns:l="http://www.w3.org/1999/xlink"><description>
+<title-info><genre>prose</genre><author><first-name>Ada</first-name><last-name>Bo</last-name></author>
+<book-title>The harbour</book-title><lang>en</lang></title-info></description>
+<body><title><p>The harbour</p></title><section><title><p>Chapter</p><p>one</p></title><epigraph><p>A motto.</p></epigraph>
+<p>Ships <emphasis>come</emphasis> in.</p><section><title><p>Night</p></title><p>Dark.</p>
+<poem><stanza><v>A verse,</v><v>another.</v></stanza></poem><cite><p>Said.</p></cite>
+<table><tr><th>Port</th><th>Tons</th></tr><tr><td>Oslo</td><td>12</td></tr></table></section></section></body>
+<binary id="i.png" content-type="image/png">aGVsbG8gd29ybGQ=</binary></FictionBook>"""
+
+
+def test_fictionbook() -> None:
+    document = parse(FB2, "a.fb2", "fb2")
+    assert blocks(document) == [
+        ("heading", "The harbour"), ("heading", "Chapter one"), ("quote", "A motto."), ("paragraph", "Ships come in."),
+        ("heading", "Night"), ("paragraph", "Dark."), ("paragraph", "A verse,"), ("paragraph", "another."),
+        ("quote", "Said."), ("table", "| Port | Tons |\n| --- | --- |\n| Oslo | 12 |"),
+    ]  # fmt: skip
+    assert [block.level for block in document.blocks if block.kind == "heading"] == [1, 2, 3]
+    assert (document.title, document.language, dict(document.extra)) == (
+        "The harbour",
+        "en",
+        {"author": "Ada Bo"},
+    )
+
+
+DOCBOOK = """<?xml version="1.0"?>
+<!DOCTYPE book PUBLIC "-//OASIS//DTD DocBook XML V4.5//EN" "http://www.oasis-open.org/docbook/xml/4.5/docbookx.dtd">
+<book lang="en"><bookinfo><title>Handbook</title><author><firstname>Ada</firstname><surname>Bo</surname></author>
+<pubdate>2024</pubdate></bookinfo><chapter id="c"><title>Harbours &amp; ships</title>
+<para>Some <emphasis>words</emphasis><footnote><para>A note.</para></footnote> here<indexterm><primary>x</primary></indexterm>.
+<itemizedlist><listitem><para>one</para></listitem><listitem><para>two</para><orderedlist><listitem><para>deep</para>
+</listitem></orderedlist></listitem></itemizedlist></para>
+<section><title>Code</title><programlisting>if x:
+    y()</programlisting><variablelist><varlistentry><term>-v</term><listitem><para>verbose</para></listitem></varlistentry>
+</variablelist><table><title>Tons</title><tgroup cols="2"><thead><row><entry>Port</entry><entry>Tons</entry></row></thead>
+<tbody><row><entry>Oslo</entry><entry>12</entry></row></tbody></tgroup></table>
+<mediaobject><imageobject><imagedata fileref="a.png"/></imageobject><textobject><phrase>A crane</phrase></textobject>
+</mediaobject></section></chapter></book>"""
+
+
+def test_docbook() -> None:
+    document = parse(DOCBOOK, "a.xml", "docbook")
+    assert blocks(document) == [
+        ("heading", "Handbook"), ("heading", "Harbours & ships"), ("paragraph", "Some words[^1] here."),
+        ("footnote", "[^1]: A note."), ("list", "- one\n- two\n  1. deep"), ("heading", "Code"),
+        ("code", "if x:\n    y()"), ("list", "- -v verbose"), ("paragraph", "Tons"),
+        ("table", "| Port | Tons |\n| --- | --- |\n| Oslo | 12 |"), ("figure", "A crane"),
+    ]  # fmt: skip
+    assert [block.level for block in document.blocks if block.kind == "heading"] == [1, 2, 3]
+    assert document.blocks[-1].figure == "a.png"
+    assert (document.title, document.language) == ("Handbook", "en")
+    assert dict(document.extra) == {"author": "Ada Bo", "date": "2024"}
+
+
+def test_books_that_are_not_well_formed_are_read_as_plain_xml() -> None:
+    entities = DOCBOOK.replace('.dtd">', ".dtd\" [<!ENTITY x 'words'>]>")
+    document = parse(entities, "a.xml", "docbook")
+    found = shortfall(document)
+    assert "Harbours &amp; ships" in document.text
+    assert found is not None and found.reason.startswith("its structure: declares entities")
+
+
+MAN = r""".\" A comment
+.TH ZIP 1 "2024-01-02" "x" "y"
+.SH NAME
+zip \- pack \fIfiles\fR \(em quickly
+.SH "SEE ALSO"
+.PP
+First line
+goes on with
+.BR tar (1),
+.I gzip
+and \*(lqquotes\*(rq.
+.TP
+.B \-v
+Be verbose\. Very.
+.IP \(bu 2
+A point
+.SS Sub
+.nf
+code  here
+  more
+.fi
+.TS
+tab(@);
+l l.
+Port@Tons
+Oslo@12
+.TE
+"""
+
+
+def test_manual_pages() -> None:
+    document = parse(MAN, "zip.1", "man")
+    assert blocks(document) == [
+        ("heading", "NAME"), ("paragraph", "zip - pack files — quickly"), ("heading", "SEE ALSO"),
+        ("paragraph", "First line goes on with tar(1), gzip and “quotes”."), ("definition", "-v"),
+        ("paragraph", "Be verbose. Very."), ("list", "- A point"), ("heading", "Sub"), ("code", "code  here\n  more"),
+        ("table", "| Port | Tons |\n| --- | --- |\n| Oslo | 12 |"),
+    ]  # fmt: skip
+    assert document.title == "ZIP(1)"
+    mdoc = ".Dd today\n.Dt LS 1\n.Os\n.Sh NAME\n.Nm ls\n.Nd list files\n.Sh SYNOPSIS\n.Nm\n.Op Fl l\n.Ar file ...\n"
+    assert blocks(parse(mdoc, "ls.1", "man"))[-1] == ("paragraph", "ls [-l] file ...")
+    assert parser_of(Blob(b"TH 1\nwords", "a.1")) == "text"
+
+
+WIKI = """'''Harbours''' are [[port|ports]] of [https://example.org the sea].<ref>A note.</ref> {{Infobox|x={{y}}}}
+== History ==
+* one
+* two
+** deep
+# first
+[[File:a.png|thumb|200px|A [[crane]] at work]]
+{| class="wikitable"
+! Port !! Tons
+|-
+| align="left" | Oslo || 12
+|}
+<pre>code ''here''</pre>
+<!-- hidden -->
+=== More ===
+Last &amp; least.
+[[Category:Ports]]
+"""
+READ = [
+    ("paragraph", "Harbours are ports of [the sea](https://example.org).[^1]"), ("footnote", "[^1]: A note."),
+    ("heading", "History"), ("list", "- one\n- two\n  - deep\n1. first"), ("figure", "A crane at work"),
+    ("table", "| Port | Tons |\n| --- | --- |\n| Oslo | 12 |"), ("code", "code ''here''"), ("heading", "More"),
+    ("paragraph", "Last & least."),
+]  # fmt: skip
+
+
+def test_mediawiki() -> None:
+    document = parse(WIKI, "a.wiki", "mediawiki")
+    assert blocks(document) == READ
+    assert [block.level for block in document.blocks if block.kind == "heading"] == [1, 2]
+    page = "<page><title>Harbour</title><revision><text>{}</text></revision></page>"
+    text = WIKI.replace("&", "&amp;").replace("<", "&lt;")
+    export = f'<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/">{page.format(text)}</mediawiki>'
+    whole = parse(export, "dump.xml", "mediawiki")
+    assert blocks(whole) == [("heading", "Harbour"), *READ]
+    assert whole.title == "Harbour"
+
+
+@given(st.lists(st.sampled_from(
+    [".TP\n", ".TS\n", ".TE\n", ".nf\n", ".IP \"", "\\f", "\\(", "a", "\n", "[[", "]]", "|", "{{", "}}", "{|\n", "'''", "<ref>", "==",
+     "<pre>", " ", "*", ".It Fl x\n", ".SH\n", "\\[u1F600]", "[[File:a|"]
+)).map("".join), st.sampled_from(["a.man", "a.wiki"]))  # fmt: skip
+def test_laws_hold_for_any_markup(source: str, name: str) -> None:
+    plugin = find("parsers", parser_of(Blob(source.encode(), name)))
+    obeys_laws(plugin.build(plugin.options()), Blob(source.encode(), name), sound=False)
+
+
+@pytest.mark.parametrize(
+    "source", ["[[File:a" + "|b[[c]]" * 3000, "<ref>" * 20_000, "{{" * 50_000, "{{a" * 5000 + "}}" * 5000]
+)
+def test_absurd_wikis_are_read(source: str) -> None:
+    parse(source, "a.wiki", "mediawiki")

@@ -1,0 +1,167 @@
+"""Files of old Office programs, made by LibreOffice 7.4, and messages made here."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingestor.archives.members import Found
+from ingestor.archives.unpack import unpack
+from ingestor.core.completeness import shortfall
+from ingestor.model import Blob, Document
+from ingestor.parsers.office97.msg import unpacked
+from ingestor.parsers.office97.parser import PLUGIN
+from ingestor.parsers.shared.detect import content_type, parser_of
+from ingestor.ports import BadDocument
+from ingestor.registry import Options
+from tests.parsers.laws import obeys_laws, texts
+from tests.parsers.ole import ole
+
+PARSER = PLUGIN.build(Options())
+FILES = Path(__file__).parents[1] / "old_office"
+
+
+def parse(data: bytes) -> Document:
+    assert parser_of(Blob(data, "file")) == "office97"
+    document = obeys_laws(PARSER, Blob(data, "file"))
+    assert document is not None
+    assert shortfall(document) is None
+    return document
+
+
+def blocks(document: Document) -> list[tuple[str, int, str]]:
+    return [(b.kind, b.level, text) for b, text in zip(document.blocks, texts(document), strict=True)]
+
+
+def test_word() -> None:
+    document = parse((FILES / "harbours.doc").read_bytes())
+    assert blocks(document) == [
+        ("heading", 1, "Harbours of the North"),
+        ("paragraph", 0, "Ships from Kraków — and Αθήνα — load wheat, “quoted” and priced in €."),
+        ("heading", 2, "Cargo"),
+        ("list", 0, "- wheat\n- barley\n  - winter barley"),
+        ("table", 0, "| Port | Tons |\n| --- | --- |\n| Oslo | 1200 |"),
+        ("paragraph", 0, "After the table[^1] it goes on."),
+        ("footnote", 0, "[^1]: A footnote with words."),
+        ("paragraph", 0, "The last paragraph."),
+        ("paragraph", 0, "Words in a text box."),
+    ]
+    assert (document.title, document.content_type) == ("The harbours", "application/msword")
+    assert dict(document.extra)["author"] == "Ada"
+
+
+def test_excel() -> None:
+    document = parse((FILES / "prices.xls").read_bytes())
+    header = "| Ware | Preis € | Date | Share |\n| --- | --- | --- | --- |"
+    assert blocks(document) == [
+        ("heading", 1, "Prices"), ("table", 0, f"{header}\n| Weizen | 12.5 | 2024-01-31 | 25% |"),
+    ]  # fmt: skip
+    assert (document.blocks[1].page, document.blocks[1].page_label) == (0, "Prices")
+    assert (document.title, document.left_out) == (None, (("hidden sheets", 1),))
+
+
+def test_powerpoint() -> None:
+    document = parse((FILES / "harbours.ppt").read_bytes())
+    assert blocks(document) == [
+        ("heading", 1, "Harbours of the North"), ("list", 0, "- Wheat from Kraków\n- Barley"),
+        ("notes", 0, "Say hello first."), ("paragraph", 0, "A free text box"),
+    ]  # fmt: skip
+    assert [block.page for block in document.blocks] == [0, 0, 0, 1]
+    assert document.title == "Harbours of the North"
+
+
+def message(**properties: str | bytes) -> bytes:
+    """Properties by their numbers: text, or bytes with a type behind the number."""
+    dates = struct.pack("<IIQ", 0x00390040, 0, (1_704_164_645 + 11_644_473_600) * 10**7)
+    codepage = struct.pack("<IIQ", 0x3FFD0003, 0, 1251)
+    streams = {"__properties_version1.0": bytes(32) + dates + codepage}
+    for name, value in properties.items():
+        folder, _, number = name.rpartition("x")
+        path = f"__attach_version1.0_#{folder[1:]}/" if folder else ""
+        if isinstance(value, str):
+            streams[f"{path}__substg1.0_{number}001F"] = value.encode("utf-16-le")
+        else:
+            streams[f"{path}__substg1.0_{number}"] = value
+    return ole(streams)
+
+
+def test_outlook() -> None:
+    data = message(
+        x0037="Greetings", x1000="Hello,\r\n\r\nsee below.\r\n> quoted\r\n", x0C1A="Ada",
+        x0C1F="ada@example.org", x0E04="Bo; Cy",
+    )  # fmt: skip
+    document = parse(data)
+    assert blocks(document) == [
+        ("heading", 1, "Greetings"), ("paragraph", 0, "Hello,"), ("paragraph", 0, "see below."),
+        ("quote", 0, "> quoted"),
+    ]  # fmt: skip
+    assert (document.title, document.content_type) == ("Greetings", "application/vnd.ms-outlook")
+    assert dict(document.extra) == {
+        "author": "Ada", "from": "Ada <ada@example.org>", "to": "Bo; Cy", "date": "2024-01-02T03:04:05+00:00",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("properties", "expected"),
+    [
+        ({"x1000001E": "Привет".encode("cp1251")}, ["Привет"]),
+        ({"x10130102": "<h1>Größe</h1><p>Text</p>".encode().ljust(4096)}, ["Größe", "Text"]),
+        ({"x10090102": b"\0\0\0\0\x28\0\0\0MELA\0\0\0\0{\\rtf1 Rich \\b text\\b0\\par}"}, ["Rich text"]),
+    ],
+)  # fmt: skip
+def test_bodies_of_outlook(properties: dict[str, bytes], expected: list[str]) -> None:
+    assert texts(parse(message(**properties))) == expected
+
+
+def test_packed_rtf() -> None:
+    """The example of [MS-OXRTFCP] 3.1.1."""
+    packed = bytes.fromhex(
+        "2d0000002b0000004c5a4675f1c5c7a703000a007263706731323542320af32068656c090020627705b06c647d0a800fa0"
+    )
+    assert unpacked(packed) == b"{\\rtf1\\ansi\\ansicpg1252\\pard hello world}\r\n"
+
+
+def test_what_is_attached_to_a_message_is_a_document_of_its_own() -> None:
+    data = message(
+        x0037="S", x1000="Body", a00000000x3707="notes.md", a00000000x37010102=b"# Notes\n".ljust(4096),
+        a00000001x37010102=b"more".ljust(4096),
+    )  # fmt: skip
+    found = list(unpack(Blob(data, "a.msg"), archives=False))
+    assert [(one.member.name, one.data.strip()) for one in found if isinstance(one, Found)] == [
+        ("notes.md", b"# Notes"), ("attachment-2", b"more"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (ole({"Contents": b"x"}), "holds no document of Word, Excel, PowerPoint or Outlook"),
+        (ole({"WordDocument": struct.pack("<HH", 0xA5DC, 0x68)}), "from before 1997"),
+        (ole({"WordDocument": struct.pack("<HH6xH", 0xA5EC, 0xC1, 0x100)}), "is encrypted"),
+        (ole({"WordDocument": struct.pack("<HH6xH", 0xA5EC, 0xC1, 0)}), "is damaged or cut off"),
+        (ole({"Workbook": b"x"}), "is damaged"),
+        ((FILES / "harbours.doc").read_bytes()[:3000], "is damaged"),
+    ],
+)
+def test_what_can_not_be_read_says_why(data: bytes, reason: str) -> None:
+    with pytest.raises(BadDocument, match=reason):
+        PARSER.parse(Blob(data, "a.doc"))
+
+
+@settings(deadline=None)
+@given(st.sampled_from(sorted(FILES.iterdir())), st.integers(0, 15_000), st.binary(min_size=1, max_size=9))
+def test_laws_hold_for_any_damage(file: Path, at: int, damage: bytes) -> None:
+    data = bytearray(file.read_bytes())
+    data[at : at + len(damage)] = damage
+    obeys_laws(PARSER, Blob(bytes(data), "a"), sound=False)
+
+
+def test_types() -> None:
+    types = {file.name: content_type(Blob(file.read_bytes(), "x")) for file in FILES.iterdir()}
+    assert types == {
+        "harbours.doc": "application/msword",
+        "harbours.ppt": "application/vnd.ms-powerpoint",
+        "prices.xls": "application/vnd.ms-excel",
+    }

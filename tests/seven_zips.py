@@ -1,0 +1,55 @@
+"""Archives made by 7-Zip 16.02: docs/a.md, docs/sub/ü b.txt, an empty file; each packed by another method."""
+
+from base64 import b64decode
+
+ARCHIVES = {
+    "lzma2": b64decode(
+        "N3q8ryccAASA0y3vswAAAAAAAAAhAAAAAAAAAMd6cekBADlUaGUgZmlyc3QgZmlsZSBvZiB0aGUgYXJjaGl2ZS4KRWluIHp3"
+        "ZWl0ZXIsIMO8YmVyIEjDpGZlbi4KAAAAgTMHrg/R1LcIoJCgd17FQBiP6W1nuuDg4Bux1UBShaM6x1kvsDqz6ZbRC8WZGhG6"
+        "4qxTsuGHtH74J/Oj5dz3+yusJxU5QGNDV1EcSZbFhB9segusam7h0m/ohMWmXCtyUwr9pLyxZo+GgwSuWtaPwco6ABcGPgEJ"
+        "dQAHCwEAASMDAQEFXQAQAAAMgLoKAfa9WK0AAA=="
+    ),
+    "lzma": b64decode(
+        "N3q8ryccAAT5u8TBuwAAAAAAAAAhAAAAAAAAABWWSTEAKhoIogLKhhA2FubXdXZuWz0kQtboXRlIaE6JPdx7ekznLFIpBNI+"
+        "MfyaHyvbLbGntmogCWTYjy/7tWAAAACBMweuD9HFlIygkKB3sP6Th+GqP6kw0Egh3ShnJMuEfTFhWCxpehCozjiPXSyXV53w"
+        "E2aESIc7+NjY3bt5rlUOlab5vQllI/D7zWDcjgdi56OQFKGNKdEUpl7ybUxUssNgzifA8LhcvC0FwqwH0axSSy5HCwV6RxHB"
+        "96AAFwY9AQl+AAcLAQABIwMBAQVdABAAAAyAygoBPUmmagAA"
+    ),
+    "copy": b64decode(
+        "N3q8ryccAARm1d4HrQAAAAAAAAAhAAAAAAAAABP8y4FUaGUgZmlyc3QgZmlsZSBvZiB0aGUgYXJjaGl2ZS4KRWluIHp3ZWl0"
+        "ZXIsIMO8YmVyIEjDpGZlbi4KAACBMweuMZpDQf6k2gEir7PqZEZUQlJ3Y4fJT/7pqWSXPCqx7043eimwYbqxJoMgn7a6WOg4"
+        "9sI8i3aAazHHkTGqA1eQCkvVUcPxzOzDU8fgR6MHeTeqwNKhjeqyZ+sYb7nKh9ivpD3zas1xPzqc9bfuABcGOgEJcwAHCwEA"
+        "ASMDAQEFXQAQAAAMgMoKAUxTIn8AAA=="
+    ),
+    "deflate": b64decode(
+        "N3q8ryccAASoZu+2tAAAAAAAAAAhAAAAAAAAAMRo2jQBOgDF/1RoZSBmaXJzdCBmaWxlIG9mIHRoZSBhcmNoaXZlLgpFaW4g"
+        "endlaXRlciwgw7xiZXIgSMOkZmVuLgoAAIEzB64P0ePZhKCQoHJD1Fmomu5lQ5pPuKHwtKSDJkXbMG0Uw8o6ChUj1kUeC3pD"
+        "CneKYYb3Cu1fE0R6aDvtWiUbRVY4LtEjSYBzAQetzDouqpIdZaIHOlLLwDl297FgK2lsZF19JMWZir+xz8nfI/ZA4AAXBj8B"
+        "CXUABwsBAAEjAwEBBV0AEAAADIC6CgF9rkgBAAA="
+    ),
+    "bzip2": b64decode(
+        "N3q8ryccAAQPKxG92AAAAAAAAAAhAAAAAAAAACHaOz9CWmg5MUFZJlNZ3iZKDgAAB9ecABBABQJABAA7ZZ2QBAAABAgAIABI"
+        "inpqabUep6jaanlNBRoAAAYIGRxBWOupWMRzW4YiUwsZQCeLOLLIUMQkr+0aoQJBAYu5IpwoSG8TJQcAAACBMweuD9PDgP1A"
+        "wJDO5ct29kK8/JEIHbkeVAzabp72BUEc747+MfCSP4F/DPIeCVzf0NCrvZEWnhonK7lwhAIGBJwm7dxwX+iTzKKM0jtw6Sw5"
+        "3l5jZcHRjpSZlMHueIxCbmJTTkp+Ps8CQyVc62p1N2gXBmQBCXQABwsBAAEjAwEBBV0AEAAADIC6CgFS4UjvAAA="
+    ),
+    "delta": b64decode(
+        "N3q8ryccAASrErE8vAAAAAAAAAAhAAAAAAAAAB3hJAwBADlUaBG4AUkMCgKt8kkG/LQKRrEOSPG4/FIC9gYO/LilF18ptwxX"
+        "6/IP/P7Hrpecn6kQu9ajXKPBCMmcAAAAgTMHrg/R1LcIoIppsLpoqCJYG6dSV+4yqw3ri3SDLooYBKZi6KzwrLEGkGT8FPTW"
+        "qyrH0ob70Z2UpVok5cTzw6o5eOMKWGLeKH94u8/4R6AVfukx6bv/MaPsP1M5RPtrICpK49qcl+AEEPL/8L7/FjP4SsiPsOUy"
+        "q1OgABcGPgEJfgAHCwEAASMDAQEFXQAQAAAMgMoKAQVs64MAAA=="
+    ),
+    "encrypted": b64decode(
+        "N3q8ryccAARihUTS5gAAAAAAAAAiAAAAAAAAAJl7mh4RFdxu9cjnWf7o86VRKCGZEZxuerUOLQ2v75Rz/JrdClTFXwJjGb5K"
+        "mQEDU0Jo2czk00N62mmp0DmkxqLKle5LAACBMweuD9Hy+/1Au5RkOzmkeudqI0W63H9YcDCvi+jvzyE4JPh5PKYAmuvMbnZT"
+        "RDk/erh52NRdbAGuwYsDy57Zr4Hk6zFtNYojIuZZUOPf0t1bkFLXMCKjdN1CgR8mMSel/Dp6pY9QkTMSxHNIShWaITMjn6Ev"
+        "yi5fir+tl8FiaYOyl8BhnlDmidRccI99u8mHoESQY+49j50jhTLJ9eEEDAAAABcGQAEJgKYABwsBAAEjAwEBBV0AEAAADIEK"
+        "CgFXYm3mAAA="
+    ),
+    "ppmd": b64decode(
+        "N3q8ryccAARwttUfswAAAAAAAAAhAAAAAAAAAFYhwhcAVBY7tq9VCWLVrefWLY85kRkjf0UbmWAdm3QLvpiT1nYRQ3moyNCQ"
+        "LdORYu/mFPdsclcyAAAAgTMHrg/RTICooJCgd7D++v1R570Z1NDZktjyUV5sg9bwZSXVgJTsao6BNEMZIcONdZchCduN3elh"
+        "HZSqTuXF0pma1g9oaSm5A/8eyiCe+FxnQZJ1xYKJLrjEUlO7ZQXXdYePt3psJiIWd5JHszVosQ6RG5EZH9WPRhLsABcGNQEJ"
+        "fgAHCwEAASMDAQEFXQAQAAAMgMoKAXKhBBwAAA=="
+    ),
+}
