@@ -185,11 +185,23 @@ class Journal:
 
     # --- what is due ---------------------------------------------------------------------------------
 
-    def due(self, feeds: Sequence[Feed], now: float, limit: int, but: Collection[int] = ()) -> list[Entry]:
-        """Documents to ingest, those that have waited longest first, without the rows ``but``."""
+    def due(
+        self,
+        feeds: Sequence[Feed],
+        now: float,
+        limit: int,
+        but: Collection[int] = (),
+        largest: int | None = None,
+    ) -> list[Entry]:
+        """Documents to ingest, those that have waited longest first, without the rows ``but``.
+
+        ``largest``: no document of more bytes; documents of unknown size are taken.
+        """
+        small = "" if largest is None else "AND coalesce(size, 0) <= ?"
         query = f"""SELECT id FROM documents WHERE {UNSETTLED} AND wanted_version IS NOT NULL
-                    AND retry_at <= ? AND {_fed_by(feeds)} ORDER BY retry_at, id LIMIT ?"""
-        rows = self._db.execute(query, (now, *chain(*feeds), limit + len(but)))
+                    AND retry_at <= ? AND {_fed_by(feeds)} {small} ORDER BY retry_at, id LIMIT ?"""
+        values = (now, *chain(*feeds), *([] if largest is None else [largest]), limit + len(but))
+        rows = self._db.execute(query, values)
         chosen = [row[0] for row in rows if row[0] not in but][:limit]
         return [entry for row in chosen if (entry := self.entry(row)) is not None]
 

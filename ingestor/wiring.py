@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Literal
 
 from ingestor import detect, file_permissions, handover, running_config
 from ingestor.answers import Kept, Reckoned
@@ -23,7 +24,7 @@ from ingestor.config import Choice, Config, SourceConfig
 from ingestor.containers import Containers
 from ingestor.engine import Engine
 from ingestor.fingerprint import embedder_fingerprint, plugin_fingerprint
-from ingestor.isolation import Isolated, Isolation
+from ingestor.isolation import Isolated, IsolatedIfLarge, Isolation
 from ingestor.isolation_process import Limits
 from ingestor.journal import Journal
 from ingestor.journal import opened as open_journal
@@ -38,6 +39,7 @@ from ingestor.prepare import Tools
 from ingestor.reading import Fetch, Memory, Reader
 from ingestor.renames import origin
 from ingestor.shelf import Model, Shelf
+from ingestor.text_budget import TextBudget
 from ingestor.tokens import Tokens
 from ingestor.transitions import Standing, Transitions
 from ingestor.vector_check import checked
@@ -64,6 +66,10 @@ class Parts:
     @cached_property
     def tokens(self) -> Tokens:
         return Tokens()
+
+    @cached_property
+    def text_budget(self) -> TextBudget:
+        return TextBudget()
 
     @cached_property
     def isolation(self) -> Isolation:
@@ -115,9 +121,9 @@ class Parts:
         """These parts with another config; what is loaded and wanted still stays loaded."""
         fresh = Parts(config)
         kept = (
-            ["tokens", "isolation"]
+            ["tokens", "isolation", "text_budget"]
             if config.embedding != self.config.embedding
-            else ["tokens", "isolation", "embedder", "embedder_recipe"]
+            else ["tokens", "isolation", "text_budget", "embedder", "embedder_recipe"]
         )
         fresh.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
         return fresh
@@ -180,6 +186,7 @@ class Parts:
             neighbours=shared.neighbours,
             beyond=partial(beyond, self.embedder),
             max_records=self.config.max_records,
+            chunking_turn=self.text_budget.taken,
         )
 
     def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
@@ -265,16 +272,22 @@ def build(choice: Choice):  # type: ignore[no-untyped-def]
 
 
 def isolated(choice: Choice) -> bool:
-    """Whether this parser works in another process."""
-    return bool(getattr(choice.plugin.build, "isolated", False))
+    """Whether this parser always works in another process."""
+    return _isolated(choice) is True
+
+
+def _isolated(choice: Choice) -> bool | Literal["large"]:
+    found: bool | Literal["large"] = getattr(choice.plugin.build, "isolated", False)
+    return found
 
 
 def parser(choice: Choice, isolation: Isolation) -> Parser:
     """The parser itself, or what stands for it here while it works in another process."""
+    elsewhere = Isolated(choice.plugin.kind, choice.options, isolation)
     if isolated(choice):
-        return Isolated(choice.plugin.kind, choice.options, isolation)
+        return elsewhere
     built: Parser = build(choice)
-    return built
+    return IsolatedIfLarge(built, elsewhere) if _isolated(choice) == "large" else built
 
 
 def journal_path(config: Config) -> Path:
@@ -318,9 +331,11 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(embedding.close)
         answers = Kept(cache)
         stack.callback(parts.isolation.close)
+        parts.isolation.take_turns()
         pool = Pool(config.workers)
         stack.callback(pool.close)
         stack.callback(parts.isolation.stop)
+        stack.callback(parts.text_budget.stop)
         stack.callback(answers.stop)
         stack.callback(embedding.stop)  # first of all, so that no worker waits for vectors
         models: dict[CollectionName, Model] = {}

@@ -36,11 +36,11 @@ SAMPLE = {
     *("cut-0.zip", "self-tree.pdf", "groups.rtf", "deep.eml", "deep.toml", "aliases.yaml", "lone-16.txt"),
     *("name-not-utf-8", "pipe", "link-loops", "ignore-pattern"),
 }
-SOON = 120.0  # seconds in which all ordinary documents of a family are searchable, on a busy machine
+SOON = 30.0  # seconds in which all ordinary documents of a family are searchable
 STOPPED = 10.0  # seconds
-# Three processes that read hostile files may take 1 GB each; the daemon and Chroma take the rest.
-# The daemon may hold a few documents of 40 MB of text while it cuts them.
-PARSERS, DAEMON, TREE = 10**9, 2.5 * 10**9, 4 * 10**9  # bytes
+# Four processes that read hostile files may take 1 GB each; the daemon and Chroma take the rest. The daemon
+# holds a few documents of 40 MB of text, of which it chunks 8 million characters at once, or one document.
+PARSERS, DAEMON, TREE = 10**9, 1.5 * 10**9, 4 * 10**9  # bytes
 RECORDS = 30  # of a document: many equal chunks hide others from search, see the last test
 
 
@@ -153,8 +153,7 @@ def is_decided(project: Project, cases: Sequence[Case], places: dict[str, Path])
     source = project.json("status")["sources"]["docs"]
     restless = _restless(cases, places)
     due = [one for one in project.json("ls") if one["state"] == "due" and _top(one) not in restless]
-    opened = "others took too long" not in (source["trouble"] or "")
-    return bool(source["last_scan"] and not due and opened)
+    return bool(source["last_scan"] and not due and not source["listing"])
 
 
 def _restless(cases: Sequence[Case], places: dict[str, Path]) -> set[str]:
