@@ -22,7 +22,7 @@ from ingestor.ports import Embedder, NeedsHuman, Stop, Transient
 from ingestor.vector_check import checked
 from ingestor.work import Outcome, Stopped
 
-PATIENCE = 5.0  # seconds that the end of the program waits for work under way
+PATIENCE = 3.0  # seconds that the end of the program waits for work under way
 _HARMLESS = "word"  # a text that any model can take
 
 

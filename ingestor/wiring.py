@@ -44,6 +44,7 @@ from ingestor.tokens import Tokens
 from ingestor.transitions import Standing, Transitions
 from ingestor.vector_check import checked
 from ingestor.window import beyond
+from ingestor.work import Stopped
 
 
 @dataclass(frozen=True)
@@ -336,6 +337,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(pool.close)
         stack.callback(parts.isolation.stop)
         stack.callback(parts.text_budget.stop)
+        stack.callback(_end_chunking, parts.tokens)
         stack.callback(answers.stop)
         stack.callback(embedding.stop)  # first of all, so that no worker waits for vectors
         models: dict[CollectionName, Model] = {}
@@ -346,6 +348,15 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         yield Running(
             parts, journal, cache, answers, embedding, pool, collections, engine, transitions, models
         )
+
+
+def _end_chunking(tokens: Tokens) -> None:
+    """Chunkers end at the next text that they count: large documents must not hold up the end."""
+
+    def stop() -> None:
+        raise Stopped
+
+    tokens.check = stop
 
 
 def unknown(journal: Journal, name: CollectionName) -> Model:

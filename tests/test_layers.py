@@ -62,6 +62,7 @@ MAY_THREAD = {
     "ingestor.isolation_process": "Event, as the type of that flag",
     "ingestor.chroma_child": "its own process, with a thread that ends it when its parent dies",
     "connectors.files": "a Lock: most remote file systems serve one caller at a time",
+    "connectors._imap_session": "a Timer ends the wait for an answer that drips",
     "connectors._imap_sessions": "a Lock: workers share connections; a Timer closes what is idle",
     "connectors._push_http": "a few workers answer requests, each at the speed of its caller",
     "connectors._web_network": "names are found in the system's own time: by a thread that can be left",
