@@ -5,7 +5,7 @@ journal each time. Read ``step`` first.
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -31,7 +31,8 @@ log = logging.getLogger("ingestor")
 EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
 IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; one larger than that goes alone
 LARGE = 2 * 10**6  # bytes; such documents are heavy
-_HEAVY_SHARE = 2  # of the workers, one in so many may prepare heavy documents
+_HEAVY_SHARE = 1 / 2  # of the workers, that may prepare heavy documents
+_SOURCE_SHARE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
 
 
 class Engine:
@@ -232,14 +233,23 @@ class Engine:
     def _fair(self, ready: Sequence[Feed], free: int) -> list[Entry]:
         """Due documents for ``free`` workers. Heavy ones occupy only some of the workers."""
         now, busy = self.clock(), self.in_flight.keys()
+        ready = self._with_room(ready)
         due = self.journal.due(ready, now, free, busy)
-        room = max(1, self.workers // _HEAVY_SHARE) - sum(map(self._heavy, self.in_flight.values()))
+        room = max(1, int(self.workers * _HEAVY_SHARE)) - sum(map(self._heavy, self.in_flight.values()))
         beyond = {entry.row for entry in list(filter(self._heavy, due))[max(0, room) :]}
         if not beyond:
             return due
         chosen = [entry for entry in due if entry.row not in beyond]
         known = {*busy, *self.slow, *(entry.row for entry in due)}
         return chosen + self.journal.due(ready, now, len(beyond), known, largest=LARGE)
+
+    def _with_room(self, ready: Sequence[Feed]) -> Sequence[Feed]:
+        """Those whose source does not occupy its share of the workers already."""
+        if len({name for name, _ in self.sources}) < 2:
+            return ready
+        most = max(1, int(self.workers * _SOURCE_SHARE))
+        occupied = Counter(entry.source for entry in self.in_flight.values())
+        return [feed for feed in ready if occupied[feed[0]] < most]
 
     def _heavy(self, entry: Entry) -> bool:
         """Whether it may take long: it is large, or exceeded the time of a first attempt."""
