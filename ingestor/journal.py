@@ -17,7 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from ingestor.decide import NEVER, Changes, Failure
+from ingestor.decide import NEVER, Changes, Failure, queue_turns
 from ingestor.model import CollectionName, SourceName, Sums
 from ingestor.ports import NeedsHuman
 from ingestor.receipts import add_sums, adopt, known_of, write_receipt
@@ -140,17 +140,23 @@ class Journal:
         """Take over what a listing says. Whatever failed before is tried again in its new version.
 
         ``remove_at``: how long what vanished waits for a document of the same content to take it over.
+        Members of a container are due behind all other documents, those of several containers in turn.
         """
+        turns = queue_turns(item.key for item in changes.changed)
         with self.transaction() as db:
             db.executemany(
                 f"""INSERT INTO documents (document_id, source, collection, key, wanted_version, uri, size,
-                                           modified, extra)
-                   VALUES ({_DOCUMENT_ID}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                                           modified, extra, retry_at)
+                   VALUES ({_DOCUMENT_ID}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10)
                    ON CONFLICT (source, collection, key) DO UPDATE SET
                        wanted_version = excluded.wanted_version, uri = excluded.uri, size = excluded.size,
                        modified = excluded.modified, extra = excluded.extra,
-                       attempts = 0, retry_at = 0, reason = NULL, detail = NULL, quarantined = 0""",
-                ((source, collection, *item_columns(item), token_hex(8)) for item in changes.changed),
+                       attempts = 0, retry_at = excluded.retry_at, reason = NULL, detail = NULL,
+                       quarantined = 0""",
+                (
+                    (source, collection, *item_columns(item), token_hex(8), turn)
+                    for item, turn in zip(changes.changed, turns, strict=True)
+                ),
             )
             db.executemany(
                 """UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,

@@ -513,7 +513,7 @@ def test_a_container_that_takes_too_long_costs_itself_alone() -> None:
     world.put("sound.eml", mailed({"c.md": "C"}))
     world.put("b.md", b"B")
     isolation = Isolation(Limits(seconds=2, processes=1))
-    journal = Journal(world, unpack=isolation.unpack)
+    journal = Journal(world, unpack=isolation.unpack, clock=lambda: 0.0)
     assert journal.look()[0] == {"a.eml", "sound.eml", "sound.eml/!/c.md", "b.md"}
     assert journal.trouble is None
     assert journal.read("sound.eml/!/c.md") == b"C"

@@ -104,6 +104,12 @@ def test_a_vanished_document_waits_to_be_found_under_another_name(journal: Journ
     assert due(journal) == ["b"]
 
 
+def test_members_of_archives_are_due_behind_other_documents_and_in_turn(journal: Journal) -> None:
+    observe(journal, "a.zip/!/1", "a.zip/!/2", "a.zip/!/3", "b.zip/!/1", "b.zip/!/b.zip/!/2", "c")
+    observe(journal, "d")
+    assert due(journal) == ["c", "d", "a.zip/!/1", "b.zip/!/1", "a.zip/!/2", "b.zip/!/b.zip/!/2", "a.zip/!/3"]
+
+
 def test_nothing_waits_for_a_time_that_a_wrong_clock_made_up(journal: Journal) -> None:
     observe(journal, "a", "b", "c")
     for key, retry_at, quarantined in (("a", 9e9, False), ("b", 5.0, False), ("c", NEVER, True)):
