@@ -721,3 +721,11 @@ def test_a_process_finds_what_is_found_here() -> None:
     }
     assert found.broken == same.broken
     isolation.close()
+
+
+def test_a_mailbox_of_one_endless_line_is_read_in_linear_time() -> None:
+    begun = time.process_time()
+    assert list(
+        members_of(Blob(b"From a@b Tue Jan  2 03:04:05 2024\n\nFrom " + b"00:00" * 400_000, "a.mbox"), False)
+    )
+    assert time.process_time() - begun < 5
