@@ -31,9 +31,7 @@ def test_many_files_in_one_folder_are_listed_within_bounds(tmp_path: Path) -> No
             ended = time.monotonic() - begun
     finally:
         daemon.kill()
-    print(
-        f"listed in {listed:.0f} s, {cpu:.0f} CPU s; ended in {ended:.1f} s; daemon {peak.daemon / 1e6:.0f} MB"
-    )
+    print(f"listed in {listed:.0f} s, {cpu:.0f} CPU s; ended in {ended:.1f} s; {peak.daemon / 1e6:.0f} MB")
     assert cpu < CPU
     assert peak.daemon < MEMORY
 
