@@ -75,8 +75,9 @@ class Journal:
         migrate(self._db)
         self._reader = _connect(path)
         self._reader.execute("PRAGMA query_only=ON")
-        with self.transaction():
-            self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
+        if self.get("owner") is None:  # whoever only looks waits for nobody who writes
+            with self.transaction():
+                self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
 
     @classmethod
     def blank(cls) -> "Journal":
