@@ -24,8 +24,8 @@ PURE = {
 
 # All that a pure module may import, besides pure modules and the registry (whose types options are made of).
 HARMLESS = {
-    "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum",
-    "errno",
+    "abc", "array", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib",
+    "enum", "errno",
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
     "idna", "ipaddress", "numpy", "protego", "pydantic", "pydantic_core", "sentencex",
@@ -58,9 +58,11 @@ MAY_THREAD = {
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
     "ingestor.pipeline.language": "a Lock: the model is loaded once, whoever needs it first",
     "ingestor.sandbox.pool": "a queue: all workers share the processes; and the flag that stops them",
+    "ingestor.pipeline.text_budget": "a Condition: large documents wait until they may be chunked",
     "ingestor.sandbox.process": "Event, as the type of that flag",
     "ingestor.chroma.child": "its own process, with a thread that ends it when its parent dies",
     "ingestor.connectors.remote.files": "a Lock: most remote file systems serve one caller at a time",
+    "ingestor.connectors.imap.session": "a Timer ends the wait for an answer that drips",
     "ingestor.connectors.imap.sessions": "a Lock: workers share connections; a Timer closes what is idle",
     "ingestor.connectors.push.http": "a few workers answer requests, each at the speed of its caller",
     "ingestor.connectors.http.network": "names are found in the system's own time: by a thread that can be left",

@@ -47,7 +47,8 @@ _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
     NotImplementedError, RuntimeError, OverflowError,
 )  # fmt: skip
-_FROM = re.compile(rb"^From [^\r\n]*\d\d:\d\d[^\r\n]*\r?\n", re.MULTILINE)
+_FROM = re.compile(rb"^From [^\r\n]*+\r?\n", re.MULTILINE)
+_TIME = re.compile(rb"\d\d:\d\d")
 _ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _MESSAGE_ID = re.compile(rb"^message-id:\s*<?([^>\s]+)", re.MULTILINE | re.IGNORECASE)
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
@@ -226,6 +227,8 @@ def _of_mail(data: bytes, budget: Budget) -> Iterator[Found]:
 def _of_mbox(data: bytes, budget: Budget) -> Iterator[Found]:
     start = None
     for match in _FROM.finditer(data):
+        if not _TIME.search(match[0]):
+            continue
         if start is not None:
             yield _message(data[start : match.start()], budget)
         start = match.end()

@@ -26,5 +26,9 @@ class Work(Protocol):
     def next(self, timeout: float) -> Outcome | None: ...
 
 
+class Slow(Exception):
+    """The document takes longer than a first attempt may: it waits for a turn among the slow documents."""
+
+
 class Stopped(Exception):
     """The program is going down: the work is abandoned, and nothing of it was written."""
