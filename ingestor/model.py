@@ -26,6 +26,9 @@ Vectors = npt.NDArray[np.float32]  # shape (n, dimensions)
 Sums = npt.NDArray[np.int64]  # shape (k,): additive integer state of a collection statistic
 
 
+INSIDE = "/!/"  # in an item's key: between the name of a container and that of its member
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """A document as its source lists it, before anything was read."""

@@ -36,11 +36,15 @@ class Stale(Transient):
 
 
 class PartialScan(Transient):
-    """A scan that listed all it could: of what lies under ``unknown`` nothing is known or removed."""
+    """A scan that listed all it could: of what lies under ``unknown`` nothing is known or removed.
 
-    def __init__(self, message: str, unknown: Sequence[str]) -> None:
+    ``more``: the scan ended early, so that its documents need not wait. Another scan goes on at once.
+    """
+
+    def __init__(self, message: str, unknown: Sequence[str], *, more: bool = False) -> None:
         super().__init__(message)
         self.unknown = tuple(unknown)
+        self.more = more
 
 
 class BadDocument(Exception):

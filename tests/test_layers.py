@@ -38,7 +38,7 @@ READS_FILES = {
 # All that a pure module may import, besides pure modules and the registry (whose types options are made of).
 HARMLESS = {
     "abc", "base64", "bisect", "collections", "contextlib", "dataclasses", "datetime", "difflib", "enum",
-    "errno", "hmac",
+    "errno", "hmac", "array",
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
     "idna", "ipaddress", "numpy", "protego", "pydantic", "pydantic_core", "sentencex",
@@ -71,10 +71,12 @@ MAY_THREAD = {
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
     "ingestor.pipeline.language": "a Lock: the model is loaded once, whoever needs it first",
     "ingestor.sandbox.pool": "a queue: all workers share the processes; and the flag that stops them",
+    "ingestor.pipeline.text_budget": "a Condition: large documents wait until they may be chunked",
     "ingestor.sandbox.process": "Event, as the type of that flag",
     "ingestor.chroma.child": "its own process: a thread for the guard, and one that ends it with its parent",
     "ingestor.chroma.guard": "one event loop for all connections, in that process",
     "ingestor.connectors.remote.files": "a Lock: most remote file systems serve one caller at a time",
+    "ingestor.connectors.imap.session": "a Timer ends the wait for an answer that drips",
     "ingestor.connectors.imap.sessions": "a Lock: workers share connections; a Timer closes what is idle",
     "ingestor.connectors.push.http": "a few workers answer requests, each at the speed of its caller",
     "ingestor.connectors.http.network": "names are resolved by a thread that can be left",

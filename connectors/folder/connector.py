@@ -13,6 +13,7 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -32,6 +33,7 @@ from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Tr
 from ingestor.registry import Options, Plugin, tuning
 from ingestor.units import Duration, Size
 
+_NAMED = 10  # places that a message names
 _UNKNOWN = 100  # subtrees named by one PartialScan
 _TICK = 100_000_000  # ns: a second write so soon after the first may leave the same timestamps
 _COARSE_TICK = 2_000_000_000  # ns, on file systems that keep whole seconds
@@ -186,9 +188,9 @@ class Folder:
             raise Transient(f"the folder {self._uri} was replaced while it was listed")
 
     def _unseen(self, unknown: dict[str, str]) -> str:
-        key, why = next(iter(unknown.items()))
-        more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        where = f"{self._uri}/{key} ({why}){more}"
+        named = [f"{self._uri}/{key} ({why})" for key, why in islice(unknown.items(), _NAMED)]
+        more = f", and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        where = ", ".join(named) + more
         return f"could not look at {where}: what is known of it stays; make it readable or exclude it"
 
     def _real(self, root: int, item: Item) -> str:

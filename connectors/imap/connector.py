@@ -25,6 +25,7 @@ from ingestor.units import Duration, Size, seconds
 
 _UNKNOWN = 100  # folders named by one PartialScan
 _NAMED = 20  # folders named in a message to people
+_LISTING = 3600.0  # seconds for all folders
 
 
 def _host(host: str) -> str:
@@ -97,8 +98,11 @@ class Imap:
     def scan(self) -> Iterator[Item]:
         """Raises NeedsHuman (login, certificate, folder's name), Transient, or PartialScan at the end."""
         unknown: dict[str, str] = {}
-        earliest = self._earliest()
+        earliest, until = self._earliest(), time.monotonic() + _LISTING
         for name, raw in self._folders().items():
+            if time.monotonic() > until:
+                unknown[name] = f"the listing took more than {_LISTING:g} s"
+                continue
             try:
                 with self._sessions.one() as session:
                     found = session.listing(raw)

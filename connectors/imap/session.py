@@ -8,10 +8,12 @@ is Refused. No error holds the password, even where a server repeats what it was
 import contextlib
 import imaplib
 import select
+import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Timer
 from typing import Any, Literal
 
 from pydantic import SecretStr
@@ -20,6 +22,7 @@ from ingestor.connectors.imap import text
 from ingestor.ports import NeedsHuman, Transient
 
 SECONDS = 60.0  # that a server may be silent for
+ANSWER = 600.0  # seconds for a whole answer, however steadily it drips
 _PARTING = 5.0  # and at the end
 _MOST = 512 * 2**20  # bytes of one answer
 _HANDSHAKE = (
@@ -34,9 +37,34 @@ Tls = Literal["starttls"] | bool
 
 
 class _Bounded(imaplib.IMAP4):
-    """Breaks off where an answer is longer than any can be, or is announced to be."""
+    """Breaks off where an answer takes too long, is longer than any can be, or is announced to be."""
 
     heard = 0
+    late = False
+    _timer: Timer | None = None
+
+    def open(self, *where: Any, **more: Any) -> None:
+        super().open(*where, **more)
+        self.begin()
+
+    def begin(self) -> None:
+        """An answer is expected from now on."""
+        self.end()
+        self.heard, self.late = 0, False
+        self._timer = Timer(ANSWER, self._leave)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def end(self) -> None:
+        """The answer came, or nobody waits for it."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _leave(self) -> None:
+        """In the timer's thread: whoever reads finds the connection closed, which a timeout cannot do."""
+        self.late = True
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # of TLS, too: without a farewell
 
     def read(self, size: int) -> bytes:
         self._count(size)
@@ -93,11 +121,14 @@ class Session:
         self.sound = True
         with self._talking():
             self._imap: _Bounded = _connected(server)
+        self._imap.begin()
         try:
             self._enter()
         except BaseException:
             self.abandon()
             raise
+        finally:
+            self._imap.end()
 
     def folders(self) -> list[bytes]:
         """Raw names."""
@@ -217,14 +248,19 @@ class Session:
         """Whatever breaks off a talk leaves a connection that says nothing sensible any more."""
         self.sound = False
         if (imap := getattr(self, "_imap", None)) is not None:
-            imap.heard = 0
+            imap.begin()
         try:
             yield
         except _TROUBLE as error:
+            if imap is not None and imap.late:
+                raise self._later(f"its answer took more than {ANSWER:g} s") from None
             raise (_human(self._server, error) or self._later(error)) from None
+        finally:
+            if (imap := getattr(self, "_imap", None)) is not None:
+                imap.end()
         self.sound = True
 
-    def _later(self, error: Exception) -> Transient:
+    def _later(self, error: object) -> Transient:
         return Transient(f"{self._server} can't be asked just now: {self._said(error)}")
 
     def _said(self, answer: Any) -> str:

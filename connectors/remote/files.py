@@ -18,6 +18,7 @@ from fsspec.registry import available_protocols
 from pydantic import AfterValidator, Field, SecretStr
 
 from ingestor.connectors.remote import http_index
+from ingestor.connectors.remote.bounded_read import LISTING, content, listing
 from ingestor.connectors.remote.file_info import is_marked, modified, size, version
 from ingestor.connectors.remote.open import missing, opened
 from ingestor.connectors.shared.common_ancestors import cover
@@ -32,11 +33,15 @@ _ARCHIVES = ("zip", "tar")  # read as they were when opened
 _OF_INDEXES = ("http", "https")
 _WHOLE = (*_ARCHIVES, "github")  # where the root has no name, or `options` say what it is
 _UNKNOWN = 100  # subtrees named by one PartialScan
+_DEEPEST = 100  # folders in each other; pages that link to themselves go on for ever
+_MOST_FOLDERS = 200_000
+_PAGE = 20 * 10**6  # bytes of a page that shows a folder
 _COARSE = 3.0  # seconds in which a second change may leave the same time, where that is whole seconds
 _REFUSED = re.compile(
     r"Auth|Credential|Permission|Forbidden|AccessDenied|Logon|WrongPassword|PasswordExpired", re.IGNORECASE
 )
 _STATUSES = ("status", "status_code", "code")  # what HTTP clients call it
+_TRAP = f"more than {_DEEPEST} nested folders, {_MOST_FOLDERS:,} in all, or {LISTING:g} s: a crawl trap?"
 _Info = dict[str, Any]
 T = TypeVar("T")
 
@@ -111,7 +116,7 @@ class Files:
 
         def read(system: Any, root: str) -> tuple[bytes, _Info]:
             full = self._place(root, path)
-            data = bytes(system.cat_file(full))
+            data = content(system, self._protocol, full, self._options.max_size)
             system.invalidate_cache()
             return data, system.info(full)
 
@@ -174,9 +179,12 @@ class Files:
 
     def _walked(self, under: str, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
         """The files of every folder at, below and on the way to a path."""
-        pending, seen = [""], {""}
+        pending, seen, until = [""], {""}, time.monotonic() + LISTING
         while pending:
             above = pending.pop()
+            if len(seen) > _MOST_FOLDERS or above.count("/") >= _DEEPEST or time.monotonic() > until:
+                unknown[above] = _TRAP
+                continue
             try:
                 entries = self._ask(lambda system, root, above=above: self._list(system, root, above))  # type: ignore[misc]
             except NeedsHuman as error:
@@ -194,7 +202,7 @@ class Files:
 
     def _all(self, system: Any, root: str, under: str) -> list[tuple[str, _Info]]:
         place = _join(root, under)
-        found = dict(system.find(place, detail=True))
+        found = listing(system, place)
         if under and place not in found:  # an object may have the name of a folder, and is then left out
             with suppress(FileNotFoundError):
                 system.invalidate_cache()
@@ -241,7 +249,8 @@ class Files:
             return NeedsHuman(missing(self._protocol, error))
         if _is_missing(error):
             return _Missing(f"{url} is not there, or can't be read: create it, or correct `url` ({said})")
-        status = next((found for name in _STATUSES if (found := getattr(error, name, None))), None)
+        told = (getattr(error, name, None) for name in _STATUSES)
+        status = next((found for found in told if found is not None), None)
         said_no = _REFUSED.search(type(error).__name__) or re.match("(530|401|403) ", str(error))
         if status in (401, 403) or said_no or getattr(error, "errno", None) in (errno.EACCES, errno.EPERM):
             return NeedsHuman(f"{url} lets nobody in ({said}): check `secrets` and `options`")
@@ -266,7 +275,10 @@ def _is_missing(error: Exception) -> bool:
 def _indexed(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
     """What the page of a folder shows; of its files nothing is known yet."""
     url = f"{http_index.address(root, above)}/" if above else f"{root}/"
-    found = http_index.entries(system.cat_file(url), url)
+    page = content(system, "http", url, _PAGE)
+    if len(page) > _PAGE:
+        raise NeedsHuman(f"{url} has more than {_PAGE:,} bytes: it is no page that shows a folder")
+    found = http_index.entries(page, url)
     paths = {(f"{above}/{name}" if above else name): is_folder for name, is_folder in found.items()}
     return [
         (path, {"name": http_index.address(root, path), "type": "directory" if is_folder else "file"})

@@ -45,8 +45,7 @@ def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
     elif protocol == "webdav" and "password" in given:  # it wants a pair, which YAML has none of
         given["auth"] = (given.pop("username", ""), given.pop("password"))
     elif protocol in ("s3", "s3a"):  # s3fs itself tries five times
-        once = {"retries": {"mode": "standard", "total_max_attempts": 1}}
-        given["config_kwargs"] = {**once, **given.get("config_kwargs", {})}
+        given["config_kwargs"] = {**_s3(), **given.get("config_kwargs", {})}
     elif protocol in ("gs", "gcs"):
         given = {"requests_timeout": _SECONDS, **given}
     elif protocol in ("az", "abfs"):
@@ -64,6 +63,13 @@ def missing(protocol: str, error: ImportError) -> str:
 def _made(kind: Any, url: str, given: dict[str, Any]) -> tuple[Any, str]:
     told = {**kind._get_kwargs_from_urls(url), **given}
     return kind(**told, skip_instance_cache=True), kind._strip_protocol(url).rstrip("/")
+
+
+def _s3() -> dict[str, Any]:
+    from ingestor.connectors.remote.s3 import NoRedirects
+
+    once = {"mode": "standard", "total_max_attempts": 1}
+    return {"retries": once, "http_session_cls": NoRedirects}
 
 
 def _http(given: dict[str, Any]) -> dict[str, Any]:

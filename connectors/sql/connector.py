@@ -8,6 +8,7 @@ runs as it is, inside another; nothing is written.
 """
 
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, date, datetime
@@ -50,6 +51,12 @@ def _select(query: str) -> str:
     if not re.match(r"(select|with)\b", query, re.IGNORECASE):
         raise ValueError("must be a SELECT")
     return query
+
+
+_MOST_ROWS = 5_000_000  # of one listing
+_LISTING = 3600.0  # seconds
+_LONGEST_KEY = 1000  # characters
+_TOGETHER = 100  # rows that are in memory at the same time; a row may hold many megabytes
 
 
 class SqlOptions(Options):
@@ -104,9 +111,15 @@ class Sql:
     def scan_under(self, under: str) -> Iterator[Item]:
         """Until a whole listing has shown what keys look like, all rows are read for any part of them."""
         seen: set[str] = set()
+        until = time.monotonic() + _LISTING
         with self.database.connected() as connection:
             for row in self._rows(connection, under):
                 item = self._item(row)
+                if len(seen) >= _MOST_ROWS or time.monotonic() > until:
+                    raise NeedsHuman(
+                        f"the query gives more than {_MOST_ROWS:,} rows, or takes more than {_LISTING:g} s: "
+                        "narrow it"
+                    )
                 if item.key in seen:
                     raise NeedsHuman(
                         f"{self._options.key} is {item.key!r} in two rows: correct `key` or `query`"
@@ -152,7 +165,7 @@ class Sql:
         statement = self._select(self._listed)
         if under and self._shown:
             statement = statement.where(self._at(under))
-        for row in connection.execute(statement.execution_options(yield_per=1000)):
+        for row in connection.execute(statement.execution_options(yield_per=_TOGETHER)):
             yield _plain(row._mapping)
 
     def _select(self, names: list[str] | None) -> Any:
@@ -185,6 +198,10 @@ class Sql:
 
     def _key(self, key: object) -> str:
         kind, name = type(key).__name__, str(key)
+        if len(name) > _LONGEST_KEY:
+            raise NeedsHuman(
+                f"{self._options.key} has more than {_LONGEST_KEY:,} characters in a row: correct `key`"
+            )
         if kind not in _BY_NAME or not name:
             raise NeedsHuman(
                 f"{self._options.key} is {key!r} in a row: a key is a whole number, text or a UUID"

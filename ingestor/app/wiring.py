@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Literal
 
 from ingestor.app import handover
 from ingestor.app.renames import origin
@@ -20,6 +21,7 @@ from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, SourceConfig
 from ingestor.core.backend import Model
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
+from ingestor.core.interruptions import Stopped
 from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import Shelf
 from ingestor.engine.vector_check import checked
@@ -32,11 +34,12 @@ from ingestor.pipeline.containers import Containers
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Fetch, Memory, Reader
+from ingestor.pipeline.text_budget import TextBudget
 from ingestor.pipeline.truncation import beyond
 from ingestor.ports import Asymmetric, Chunker, Embed, Embedder, Loadable, NeedsHuman, Parser, Pinned
 from ingestor.rechunk.recipes import Choices, Lost, as_chosen, asking_prices, chosen, parsing
 from ingestor.rechunk.swap import Standing, Transitions
-from ingestor.sandbox.pool import Isolated, Isolation
+from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.state import file_permissions, running_config
 from ingestor.state.cache import VectorCache
@@ -67,6 +70,10 @@ class Parts:
     @cached_property
     def tokens(self) -> Tokens:
         return Tokens()
+
+    @cached_property
+    def text_budget(self) -> TextBudget:
+        return TextBudget()
 
     @cached_property
     def isolation(self) -> Isolation:
@@ -118,9 +125,9 @@ class Parts:
         """These parts with another config; what is loaded and wanted still stays loaded."""
         fresh = Parts(config)
         kept = (
-            ["tokens", "isolation"]
+            ["tokens", "isolation", "text_budget"]
             if config.embedding != self.config.embedding
-            else ["tokens", "isolation", "embedder", "embedder_recipe"]
+            else ["tokens", "isolation", "text_budget", "embedder", "embedder_recipe"]
         )
         fresh.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
         return fresh
@@ -184,6 +191,7 @@ class Parts:
             neighbours=shared.neighbours,
             beyond=partial(beyond, self.embedder),
             max_records=self.config.max_records,
+            chunking_turn=self.text_budget.taken,
         )
 
     def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
@@ -269,16 +277,22 @@ def build(choice: Choice):  # type: ignore[no-untyped-def]
 
 
 def isolated(choice: Choice) -> bool:
-    """Whether this parser works in another process."""
-    return bool(getattr(choice.plugin.build, "isolated", False))
+    """Whether this parser always works in another process."""
+    return _isolated(choice) is True
+
+
+def _isolated(choice: Choice) -> bool | Literal["large"]:
+    found: bool | Literal["large"] = getattr(choice.plugin.build, "isolated", False)
+    return found
 
 
 def parser(choice: Choice, isolation: Isolation) -> Parser:
     """The parser itself, or what stands for it here while it works in another process."""
+    elsewhere = Isolated(choice.plugin.kind, choice.options, isolation)
     if isolated(choice):
-        return Isolated(choice.plugin.kind, choice.options, isolation)
+        return elsewhere
     built: Parser = build(choice)
-    return built
+    return IsolatedIfLarge(built, elsewhere) if _isolated(choice) == "large" else built
 
 
 def journal_path(config: Config) -> Path:
@@ -322,9 +336,12 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(embedding.close)
         answers = Kept(cache)
         stack.callback(parts.isolation.close)
+        parts.isolation.take_turns()
         pool = Pool(config.workers)
         stack.callback(pool.close)
         stack.callback(parts.isolation.stop)
+        stack.callback(parts.text_budget.stop)
+        stack.callback(_end_chunking, parts.tokens)
         stack.callback(answers.stop)
         stack.callback(embedding.stop)  # first of all, so that no worker waits for vectors
         models: dict[CollectionName, Model] = {}
@@ -335,6 +352,15 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         yield Running(
             parts, journal, cache, answers, embedding, pool, collections, engine, transitions, models
         )
+
+
+def _end_chunking(tokens: Tokens) -> None:
+    """Chunkers end at the next text that they count: large documents must not hold up the end."""
+
+    def stop() -> None:
+        raise Stopped
+
+    tokens.check = stop
 
 
 def unknown(journal: Journal, name: CollectionName) -> Model:

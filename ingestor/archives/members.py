@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from ingestor.model import INSIDE
 from ingestor.ports import BadDocument
 
-INSIDE = "/!/"  # between the name of a container and that of its member
 DEEPEST = 3  # containers in each other
 MOST_MEMBERS = 50_000
 MOST_BYTES = 10**9  # unpacked, of all members together

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from tempfile import TemporaryFile
 from weakref import finalize
 
-from ingestor.archives.members import INSIDE, MOST_BYTES, MOST_MEMBERS, Member, is_harmless
+from ingestor.archives.members import MOST_BYTES, MOST_MEMBERS, Member, is_harmless
+from ingestor.model import INSIDE
 from ingestor.ports import BadDocument
 
 

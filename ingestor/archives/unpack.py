@@ -23,7 +23,6 @@ from pathlib import PurePosixPath
 from ingestor.archives import sevenzip
 from ingestor.archives.members import (
     DEEPEST,
-    INSIDE,
     LARGEST,
     Broken,
     Budget,
@@ -35,7 +34,7 @@ from ingestor.archives.members import (
     refusal,
 )
 from ingestor.core.fingerprint import digest
-from ingestor.model import Blob
+from ingestor.model import INSIDE, Blob
 from ingestor.parsers.mail import message as mail
 from ingestor.parsers.shared import detect
 from ingestor.ports import BadDocument
@@ -56,7 +55,8 @@ _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError,
     NotImplementedError, RuntimeError, OverflowError,
 )  # fmt: skip
-_FROM = re.compile(rb"^From [^\r\n]*\d\d:\d\d[^\r\n]*\r?\n", re.MULTILINE)
+_FROM = re.compile(rb"^From [^\r\n]*+\r?\n", re.MULTILINE)
+_TIME = re.compile(rb"\d\d:\d\d")
 _ESCAPED_FROM = re.compile(rb"^>(>*From )", re.MULTILINE)
 _MESSAGE_ID = re.compile(rb"^message-id:\s*<?([^>\s]+)", re.MULTILINE | re.IGNORECASE)
 _END_OF_HEAD = re.compile(rb"\r?\n\r?\n")
@@ -323,6 +323,8 @@ def _of_message(data: bytes, budget: Budget) -> Iterator[Found]:
 def _of_mbox(data: bytes, budget: Budget) -> Iterator[Found]:
     start = None
     for match in _FROM.finditer(data):
+        if not _TIME.search(match[0]):
+            continue
         if start is not None:
             yield _message(data[start : match.start()], budget)
         start = match.end()

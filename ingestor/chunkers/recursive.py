@@ -11,8 +11,10 @@ not quite add up, so a pack's own text is counted too, and it gives its last par
 than exceed the size. A part is counted once for every separator tried on it: time is linear in the text.
 """
 
+from array import array
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
+from typing import TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
@@ -21,8 +23,10 @@ from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
 from ingestor.text.limits import SMALLEST, count, limit
-from ingestor.text.spans import Span, between, chunks, clusters, trim
+from ingestor.text.spans import Span, chunks, clusters, trim
 from ingestor.text.tokens import Tokens
+
+_Numbers: TypeAlias = "array[int]"
 
 SEPARATORS = ("\n\n", "\n", ".", "?", "!", " ", "")
 
@@ -87,11 +91,11 @@ def packed(
     sizes = _counts(text, edges, tokens)
     first = 0
     for fits, run in groupby(sizes, lambda length: length < size):
-        end = first + len(list(run))
+        end = first + sum(1 for _ in run)
         if fits:
             yield from _merged(text, edges[first : end + 1], sizes[first:end], tokens, size, overlap)
         else:
-            for part in between(edges[first : end + 1]):
+            for part in pairwise(edges[first : end + 1]):
                 yield from packed(text, part, tokens, size, overlap, finer) if finer else [part]
         first = end
 
@@ -104,29 +108,35 @@ def _first_in(text: str, span: Span, separators: tuple[str, ...]) -> tuple[str, 
     return separators[-1], ()
 
 
-def _edges(text: str, span: Span, separator: str) -> list[int]:
-    """Where parts begin, each with its separator, and the span's end."""
+def _edges(text: str, span: Span, separator: str) -> _Numbers:
+    """Where parts begin, each with its separator, and the span's end.
+
+    Eight bytes a part: a text of one long word has as many parts as characters.
+    """
     if not separator:
-        return list(clusters(text, span))
+        return array("q", clusters(text, span))
     start, end = span
-    edges, at = [start], text.find(separator, start, end)
+    edges, at = array("q", [start]), text.find(separator, start, end)
     while at >= 0:
         if at > start:
             edges.append(at)
         at = text.find(separator, at + len(separator), end)
-    return [*edges, end]
+    edges.append(end)
+    return edges
 
 
-def _counts(text: str, edges: Sequence[int], tokens: Tokens) -> list[int]:
+def _counts(text: str, edges: _Numbers, tokens: Tokens) -> _Numbers:
     """The tokens of each part; equal parts (words, characters) are counted once."""
-    parts = [text[start:end] for start, end in between(edges)]
-    distinct = list(dict.fromkeys(parts))
-    known = dict(zip(distinct, tokens.counts(distinct), strict=True))
-    return [known[part] for part in parts]
+    distinct: dict[str, int] = {}
+    parts = array(
+        "q", (distinct.setdefault(text[start:end], len(distinct)) for start, end in pairwise(edges))
+    )
+    counts = tokens.counts(list(distinct))
+    return array("q", (counts[part] for part in parts))
 
 
 def _merged(
-    text: str, edges: Sequence[int], sizes: Sequence[int], tokens: Tokens, size: int, overlap: int
+    text: str, edges: _Numbers, sizes: _Numbers, tokens: Tokens, size: int, overlap: int
 ) -> Iterator[Span]:
     """Neighbouring parts packed up to ``size``; a pack begins with up to ``overlap`` of the one before."""
 

@@ -174,7 +174,12 @@ class Parsing(Options):
         le=86400,
         description="most CPU time for a document; it may take four times as long",
     )
-    processes: int = Field(default=2, ge=1, le=64, description="how many documents are read at the same time")
+    processes: int = Field(
+        default=2,
+        ge=1,
+        le=64,
+        description="how many documents are read at the same time; one more while slow ones are",
+    )
 
 
 class Rechunk(Options):

@@ -5,12 +5,13 @@ and what becomes of a document that failed.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ingestor.core.backoff import LONGEST, delay
 from ingestor.core.error_text import describe
-from ingestor.model import Item
+from ingestor.model import INSIDE, Item
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 
 NEVER = math.inf  # as a time: not before the document's version or its recipe changes
@@ -61,6 +62,19 @@ def compare(known: Mapping[str, str], items: Iterable[Item], scope: Scope) -> Ch
             appeared += item.key not in known
     vanished = tuple(key for key in known if key not in seen and scope.covers(key))
     return Changes(tuple(changed), vanished, appeared, len(seen))
+
+
+def queue_turns(keys: Iterable[str]) -> Iterator[float]:
+    """For each new document its place in the queue, as the POSIX seconds from which on it is due.
+
+    0 for documents on their own. Members of a container have 1, 2, ...: an archive of thousands of files
+    makes no other document wait, and two archives are read side by side.
+    """
+    members = Counter[str]()
+    for key in keys:
+        container, inside, _ = key.partition(INSIDE)
+        members[container] += bool(inside)
+        yield float(members[container]) if inside else 0.0
 
 
 def sudden_loss(

@@ -5,14 +5,14 @@ journal each time. Read ``step`` first.
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ingestor.core import decisions
 from ingestor.core.backoff import LONGEST, delay
 from ingestor.core.decisions import NEVER, Failure
-from ingestor.core.stopped import Stopped
+from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.open_collections import Shelf
 from ingestor.engine.outcomes import Outcome, Work
@@ -31,6 +31,9 @@ log = logging.getLogger("ingestor")
 
 EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
 IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; one larger than that goes alone
+LARGE = 2 * 10**6  # bytes; such documents are heavy
+_HEAVY_SHARE = 1 / 2  # of the workers, that may prepare heavy documents
+_SOURCE_SHARE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
 
 
 class Engine:
@@ -51,6 +54,7 @@ class Engine:
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents go
         self.in_flight: dict[int, Entry] = {}
+        self.slow: set[int] = set()  # rows of documents that exceeded the time of a first attempt
         self.guard = WithdrawalGuard(journal)
         self.writer = Writer(
             journal, shelf, clock, random, self._wanted_recipe, self._hold_collection, self._failed
@@ -140,6 +144,11 @@ class Engine:
 
     def _prepared(self, begun: "_Begun", outcome: Outcome) -> None:
         entry = begun.entry
+        if isinstance(outcome.error, Slow):
+            self.slow.add(entry.row)
+            self.in_flight.pop(entry.row, None)
+            return
+        self.slow.discard(entry.row)
         if self._handed_over(entry):
             self.in_flight.pop(entry.row, None)
         elif isinstance(outcome.value, Prepared):
@@ -219,9 +228,33 @@ class Engine:
         """Keep the workers busy. What is prepared waits for company to be written, and holds up no worker."""
         ready, free = self._ready(), self.workers - self._preparing()
         if ready and free > 0:
-            due = self.journal.due(ready, self.clock(), free, self.in_flight.keys())
-            for entry in self._affordable(due):
+            for entry in self._affordable(self._fair(ready, free)):
                 self._start(Job(entry, self._others(entry)))
+
+    def _fair(self, ready: Sequence[Feed], free: int) -> list[Entry]:
+        """Due documents for ``free`` workers. Heavy ones occupy only some of the workers."""
+        now, busy = self.clock(), self.in_flight.keys()
+        ready = self._with_room(ready)
+        due = self.journal.due(ready, now, free, busy)
+        room = max(1, int(self.workers * _HEAVY_SHARE)) - sum(map(self._heavy, self.in_flight.values()))
+        beyond = {entry.row for entry in list(filter(self._heavy, due))[max(0, room) :]}
+        if not beyond:
+            return due
+        chosen = [entry for entry in due if entry.row not in beyond]
+        known = {*busy, *self.slow, *(entry.row for entry in due)}
+        return chosen + self.journal.due(ready, now, len(beyond), known, largest=LARGE)
+
+    def _with_room(self, ready: Sequence[Feed]) -> Sequence[Feed]:
+        """Those whose source does not occupy its share of the workers already."""
+        if len({name for name, _ in self.sources}) < 2:
+            return ready
+        most = max(1, int(self.workers * _SOURCE_SHARE))
+        occupied = Counter(entry.source for entry in self.in_flight.values())
+        return [feed for feed in ready if occupied[feed[0]] < most]
+
+    def _heavy(self, entry: Entry) -> bool:
+        """Whether it may take long: it is large, or exceeded the time of a first attempt."""
+        return _size(entry) > LARGE or entry.row in self.slow
 
     def _tidy(self) -> None:
         """Remove what is gone, unless it may yet be found under another name; last of all what drifted."""

@@ -189,6 +189,9 @@ class Scanner:
         if source.leads and row.identity is None:  # a crash must not leave documents of no root
             self.source_rows.identify(source.name, found.identity)
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
+        if found.more:
+            state.dirty.update(found.scope.under)
+            return
         if found.scope.whole:
             if source.leads:
                 left = found.known - len(found.changes.vanished) + found.changes.appeared

@@ -9,21 +9,22 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, Queue, SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, current_thread
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.stopped import Stopped
+from ingestor.core.interruptions import Stopped
 from ingestor.engine.outcomes import Outcome
 from ingestor.engine.vector_check import checked
 from ingestor.model import Digest, Fingerprint, Vectors
 from ingestor.ports import Embedder, NeedsHuman, Stop, Transient
 from ingestor.state.cache import VectorCache
 
-PATIENCE = 5.0  # seconds that the end of the program waits for work under way
+STUCK = 60.0  # seconds after which a listing is no longer waited for by others
+PATIENCE = 3.0  # seconds that the end of the program waits for work under way
 _HARMLESS = "word"  # a text that any model can take
 
 
@@ -31,15 +32,30 @@ class _Workers:
     """Threads that take work in turn. Unlike an executor's they do not keep the program from ending."""
 
     def __init__(self, number: int, name: str) -> None:
+        self._name = name
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._closed = Event()
-        self._threads = [Thread(target=self._serve, name=f"{name} {n}", daemon=True) for n in range(number)]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[Thread] = []
+        self._since: dict[str, float] = {}  # by thread: since when it is busy
+        for _ in range(number):
+            self._grow()
 
     def submit(self, work: Callable[[], None]) -> None:
         """``work`` raises nothing."""
         self._work.put(work)
+
+    def relieve(self) -> None:
+        """Start one more thread where work waits and every thread is stuck: it may never return."""
+        stuck_since = monotonic() - STUCK
+        busy = list(self._since.values())
+        waits = not self._work.empty() and len(busy) == len(self._threads)
+        if waits and max(busy) < stuck_since and not self._closed.is_set():
+            self._grow()
+
+    def _grow(self) -> None:
+        name = f"{self._name} {len(self._threads)}"
+        self._threads.append(Thread(target=self._serve, name=name, daemon=True))
+        self._threads[-1].start()
 
     def close(self) -> None:
         """What was not begun is dropped."""
@@ -55,7 +71,9 @@ class _Workers:
         while not self._closed.is_set():
             work = self._work.get()
             if not self._closed.is_set():
+                self._since[current_thread().name] = monotonic()
                 work()
+                self._since.pop(current_thread().name)
 
 
 class Pool:
@@ -86,6 +104,7 @@ class Pool:
 
     def next(self, timeout: float) -> Outcome | None:
         """The next outcome, or None after ``timeout`` seconds."""
+        self._scans.relieve()
         try:
             return self._inbox.get(timeout=timeout) if timeout > 0 else self._inbox.get_nowait()
         except Empty:

@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 from ingestor.core.backoff import delay
 from ingestor.core.decisions import NEVER
-from ingestor.core.stopped import Stopped
+from ingestor.core.interruptions import Stopped
 from ingestor.engine import protocol
 from ingestor.engine.open_collections import Shelf
 from ingestor.model import CollectionName

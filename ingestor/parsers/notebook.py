@@ -29,6 +29,8 @@ class NotebookOptions(Options):
 
 
 class NotebookParser:
+    isolated = "large"
+
     def __init__(self, options: NotebookOptions) -> None:
         self._outputs = options.outputs
         self._markdown = MarkdownParser(Options())

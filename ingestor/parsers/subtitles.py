@@ -32,6 +32,8 @@ class _Cue:
 
 
 class SubtitleParser:
+    isolated = "large"
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from threading import Event, Lock
 
-from ingestor.core.stopped import Stopped
+from ingestor.core.interruptions import Stopped
 from ingestor.llm.client import Answer, Question
 from ingestor.state.cache import VectorCache
 

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 
-from ingestor.archives.members import DEEPEST, INSIDE, Member, budget
+from ingestor.archives.members import DEEPEST, Member, budget
 from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import is_document, may_hold
 from ingestor.core.error_text import describe
 from ingestor.core.fingerprint import combine
-from ingestor.model import HOLDER, Blob, Item
+from ingestor.model import HOLDER, INSIDE, Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.sandbox.pool import Defect
 
@@ -32,7 +32,8 @@ _REFUSED = " refused "  # and a digest of the limits
 _MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
 _HOLDER = Blob(b"", "", HOLDER)
 _KEPT = 2  # unpacked containers kept at hand
-_WASTE = 10.0  # seconds that one listing may lose to containers that can't be opened
+_OPENING = 5.0  # seconds that one listing may take to open containers, beside as long as all else takes
+_COSTLY = 1.0  # seconds to open a container; the next listing opens such a container last
 
 Unpack = Callable[[Blob, bool], Unpacked | None]
 
@@ -53,34 +54,46 @@ class Containers:
     _lock: Lock = field(default_factory=Lock)
     _listed: dict[str, Item] = field(default_factory=dict)
     _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # key: version, why not
-    _failed: dict[str, None] = field(default_factory=dict)  # keys with a defect, the last tried last
+    _failed: set[str] = field(default_factory=set)  # keys with a defect
+    _late: dict[str, None] = field(default_factory=dict)  # keys that are opened last, the last tried last
 
     def expand(self, items: Iterable[Item], known: Mapping[str, str]) -> Iterator[Item]:
         """The items and their members. ``known``: version by key, as the source was listed last."""
         before = _by_container(known)
         unread: dict[str, str] = {}
         seen: tuple[str, ...] = ()
-        wasted = 0.0
+        started, opening, more = self.clock(), 0.0, False
         try:
-            for item in self._with_failed_last(items):
-                if wasted > _WASTE and self._is_new(item, known):
-                    unread[item.key] = "others took too long to fail; it is opened in the next scan"
+            for item in self._with_costly_last(items):
+                new = self._is_new(item, known)
+                if new and opening > _OPENING + (self.clock() - started - opening):
+                    unread[item.key] = "others took too long to open; it is opened in the next scan"
+                    more |= item.key not in self._failed
                     continue
                 begun = self.clock()
                 try:
                     yield from self._with_members(item, before, known.get(item.key))
                 except (Transient, OSError, Defect) as error:
                     unread[item.key] = describe(error)
-                if self._refusal(item) or item.key in self._failed:
-                    wasted += self.clock() - begun
+                opening += self._opening_time(item, begun) if new else 0.0
         except PartialScan as error:
             seen = error.unknown
             unread[""] = str(error)
         if unread:
-            raise PartialScan(_said(unread), (*seen, *filter(None, unread)))
+            raise PartialScan(_said(unread), (*seen, *filter(None, unread)), more=more)
 
-    def _with_failed_last(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Containers that had a defect come last, and the one tried longest ago first: none waits for ever.
+    def _opening_time(self, item: Item, begun: float) -> float:
+        """Seconds since ``begun``. Notes a container that was costly to open, or had a defect."""
+        took = self.clock() - begun
+        self._late.pop(item.key, None)
+        if took > _COSTLY or item.key in self._failed:
+            self._late[item.key] = None
+        return took
+
+    def _with_costly_last(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Containers that were costly to open, or had a defect, come last, the one tried longest ago first.
+
+        So no container waits for ever, whichever others change all the time.
 
         What ends a listing early is raised when they have come.
         """
@@ -88,13 +101,13 @@ class Containers:
         partial: PartialScan | None = None
         try:
             for item in items:
-                if item.key in self._failed:
+                if item.key in self._late:
                     late[item.key] = item
                 else:
                     yield item
         except PartialScan as error:
             partial = error
-        yield from [late[key] for key in tuple(self._failed) if key in late]
+        yield from [late[key] for key in tuple(self._late) if key in late]
         if partial is not None:
             raise partial
 
@@ -224,10 +237,9 @@ class Containers:
             self._verdicts[item.key] = item.version, str(error)
             raise
         except Defect:
-            self._failed.pop(item.key, None)
-            self._failed[item.key] = None
+            self._failed.add(item.key)
             raise
-        self._failed.pop(item.key, None)
+        self._failed.discard(item.key)
         self._verdicts[item.key] = item.version, None
         return opened
 

@@ -49,6 +49,7 @@ class Listing:
     known: int
     identity: str
     trouble: str | None = None
+    more: bool = False  # see ports.PartialScan
 
 
 @dataclass(slots=True)
@@ -83,7 +84,8 @@ def take(
         items.append(item)
     scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
     trouble = "; ".join(map(str, broken_off)) or None
-    return Listing(compare(known, items, scope), scope, len(known), identity, trouble)
+    more = any(error.more for error in broken_off)
+    return Listing(compare(known, items, scope), scope, len(known), identity, trouble, more)
 
 
 def _items(

@@ -6,6 +6,7 @@ whose vector is not in the index already are embedded, and the vector cache answ
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import compress
 
@@ -47,7 +48,10 @@ _PIECES = 10  # distinct texts that a strategy may compare, for each chunk that 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """All that turns one source's items into records (chunkers/options: context, neighbours)."""
+    """All that turns one source's items into records (chunkers/options: context, neighbours).
+
+    ``chunking_turn``: waits until a document of so many characters may be chunked.
+    """
 
     reader: Reader
     collection: CollectionName
@@ -61,6 +65,7 @@ class Tools:
     neighbours: float = 0.0
     beyond: Beyond = endless
     max_records: int = 100_000  # of a document
+    chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
 
     def recipe(self, parser: str) -> str:
         """Of documents read by that parser; "" is a document that none could read."""
@@ -114,7 +119,8 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     if not job.force and _nothing_new(entry, facts, recipe):
         return _unchanged(entry, item.version)
     document = reading.document()
-    chunking = _chunked(entry, document, tools, job.others)
+    with tools.chunking_turn(len(document.text)):
+        chunking = _chunked(entry, document, tools, job.others)
     owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
     receipt = Receipt(
         owner.row, item.version, recipe, facts, content, reading.parser,

@@ -13,20 +13,21 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from queue import Empty, LifoQueue
-from threading import Event, Lock
+from threading import Event, Lock, Semaphore
 from typing import Any, TypeVar
 
 from ingestor.archives.members import LARGEST, MOST_BYTES, MOST_MEMBERS, Member
 from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import holds_members
 from ingestor.core.document_json import decode
-from ingestor.core.stopped import Stopped
-from ingestor.model import Blob, Document
-from ingestor.ports import BadDocument
+from ingestor.core.fingerprint import digest
+from ingestor.core.interruptions import Slow, Stopped
+from ingestor.model import Blob, Digest, Document
+from ingestor.ports import BadDocument, Parser
 from ingestor.registry import Options
 from ingestor.sandbox.confinement import described
 from ingestor.sandbox.process import Died, Killed, Limits, Process, TooSlow
-from ingestor.sandbox.wire import BATCH, CROWD, DESCRIPTIONS, DOCUMENT
+from ingestor.sandbox.wire import BATCH, CROWD, DESCRIPTIONS, DOCUMENT, TICK
 
 log = logging.getLogger("ingestor")
 
@@ -34,6 +35,8 @@ T = TypeVar("T")
 _Lane = LifoQueue[Process | None]
 
 _MOST_BATCHES = MOST_BYTES // BATCH + 2 * MOST_MEMBERS // CROWD + 2  # of one container
+_HARMLESS = 100_000  # bytes of text that a parser may read in the daemon itself
+_FIRST_SHARE, _LEAST_FIRST = 12, 1.0  # see Isolation.take_turns; CPU seconds
 _SMALLEST_SHARE, _FULL_SHARE = 1 / 20, 20 * 10**6  # see Isolation._seconds
 
 
@@ -41,9 +44,13 @@ class Defect(Exception):
     """A parser failed in a way that it does not know; a note holds its traceback."""
 
 
+class TookTooLong(BadDocument):
+    """The document exceeded its CPU time or wall time."""
+
+
 class Isolation:
     """At most ``limits.processes`` documents are parsed at once, and one container is opened beside them;
-    others wait for their turn."""
+    others wait for their turn. Slow documents have turns of their own after ``take_turns``."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -51,7 +58,10 @@ class Isolation:
         self._lock = Lock()
         self._layers: dict[str, str] = {}
         self._running: set[Process] = set()
-        self._free = _lane(limits.processes)
+        self._free = _lane(limits.processes + 1)  # one is always left for quick documents
+        self._quick, self._slow = Semaphore(limits.processes), Semaphore(limits.processes)
+        self._first: float | None = None  # CPU seconds of a first attempt; None: it has all
+        self._known_slow: set[Digest] = set()
         self._opening = _lane(1)  # its own, so that listings do not wait for slow documents
 
     @property
@@ -63,17 +73,48 @@ class Isolation:
         """What the parser of that kind makes of it.
 
         Raises BadDocument, also for what exceeded a limit or crashed; Defect for any other exception of
-        the parser, Transient when no process can be started, Stopped after ``stop``.
+        the parser, Transient when no process can be started, Slow when another attempt may have more
+        time, Stopped after ``stop``.
         """
         request = ["parse", kind, options.model_dump_json(), blob.name, blob.content_type, blob.told]
 
-        def ask(process: Process) -> dict[str, Any]:
-            process.ask(request, blob.data, self._limits.seconds)
+        def ask(process: Process, seconds: float) -> dict[str, Any]:
+            process.ask(request, blob.data, seconds)
             return process.answer(DOCUMENT)
 
-        document = _checked(self._run(self._free, ask))["document"]
+        document = _checked(self._in_turn(blob, ask))["document"]
         assert isinstance(document, dict)
         return decode(document)
+
+    def take_turns(self) -> None:
+        """From now on a document's first attempt has a twelfth of the CPU time, and ends with Slow.
+
+        Slow documents then leave one process to the others: they cannot hold up everything.
+        """
+        self._first = max(_LEAST_FIRST, self._limits.seconds / _FIRST_SHARE)
+
+    def _in_turn(self, blob: Blob, ask: Callable[[Process, float], T]) -> T:
+        whole, first = self._limits.seconds, self._first
+        if first is None or first >= whole:
+            return self._waited(self._quick, lambda process: ask(process, whole))
+        content = digest(blob.data)
+        if content in self._known_slow:
+            self._known_slow.discard(content)
+            return self._waited(self._slow, lambda process: ask(process, whole))
+        try:
+            return self._waited(self._quick, lambda process: ask(process, first))
+        except TookTooLong:
+            self._known_slow.add(content)
+            raise Slow(f"takes more than {first:g} s of CPU time") from None
+
+    def _waited(self, turns: Semaphore, ask: Callable[[Process], T]) -> T:
+        while not turns.acquire(timeout=TICK):
+            if self._stopped.is_set():
+                raise Stopped
+        try:
+            return self._run(self._free, ask)
+        finally:
+            turns.release()
 
     @property
     def unpack(self) -> "Opener":
@@ -157,6 +198,8 @@ class Isolation:
             return self._ask(self._started(), ask)
         except Killed as killed:
             raise Defect(str(killed)) from None
+        except TooSlow as slow:
+            raise TookTooLong(str(slow)) from None
         except Died as died:
             raise BadDocument(str(died)) from None
 
@@ -211,6 +254,18 @@ class Isolated:
     def parse(self, blob: Blob) -> Document:
         """Raises what Isolation.parse raises."""
         return self._isolation.parse(self._kind, self._options, blob)
+
+
+class IsolatedIfLarge:
+    """A parser whose work is done in another process, unless the content is so small that it is harmless."""
+
+    def __init__(self, here: Parser, elsewhere: Isolated) -> None:
+        self._here, self._elsewhere = here, elsewhere
+
+    def parse(self, blob: Blob) -> Document:
+        """Raises what Isolation.parse raises."""
+        parser: Parser = self._here if len(blob.data) <= _HARMLESS else self._elsewhere
+        return parser.parse(blob)
 
 
 def _lane(processes: int) -> _Lane:

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from ingestor.core.document_json import pack
 from ingestor.core.error_text import describe
-from ingestor.core.stopped import Stopped
+from ingestor.core.interruptions import Stopped
 from ingestor.ports import Transient
 from ingestor.sandbox.confinement import hide
 from ingestor.sandbox.wire import GREETING, LARGEST, OUT_OF_MEMORY, PATIENCE, Oversized, receive, send_watched

@@ -17,7 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from ingestor.core.decisions import NEVER, Changes, Failure
+from ingestor.core.decisions import NEVER, Changes, Failure, queue_turns
 from ingestor.model import CollectionName, SourceName, Sums
 from ingestor.ports import NeedsHuman
 from ingestor.state.receipts import add_sums, adopt, known_of, write_receipt
@@ -75,8 +75,9 @@ class Journal:
         migrate(self._db)
         self._reader = _connect(path)
         self._reader.execute("PRAGMA query_only=ON")
-        with self.transaction():
-            self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
+        if self.get("owner") is None:  # whoever only looks waits for nobody who writes
+            with self.transaction():
+                self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
 
     @classmethod
     def blank(cls) -> "Journal":
@@ -140,17 +141,23 @@ class Journal:
         """Take over what a listing says. Whatever failed before is tried again in its new version.
 
         ``remove_at``: how long what vanished waits for a document of the same content to take it over.
+        Members of a container are due behind all other documents, those of several containers in turn.
         """
+        turns = queue_turns(item.key for item in changes.changed)
         with self.transaction() as db:
             db.executemany(
                 f"""INSERT INTO documents (document_id, source, collection, key, wanted_version, uri, size,
-                                           modified, extra)
-                   VALUES ({_DOCUMENT_ID}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                                           modified, extra, retry_at)
+                   VALUES ({_DOCUMENT_ID}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10)
                    ON CONFLICT (source, collection, key) DO UPDATE SET
                        wanted_version = excluded.wanted_version, uri = excluded.uri, size = excluded.size,
                        modified = excluded.modified, extra = excluded.extra,
-                       attempts = 0, retry_at = 0, reason = NULL, detail = NULL, quarantined = 0""",
-                ((source, collection, *item_columns(item), token_hex(8)) for item in changes.changed),
+                       attempts = 0, retry_at = excluded.retry_at, reason = NULL, detail = NULL,
+                       quarantined = 0""",
+                (
+                    (source, collection, *item_columns(item), token_hex(8), turn)
+                    for item, turn in zip(changes.changed, turns, strict=True)
+                ),
             )
             db.executemany(
                 """UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
@@ -185,11 +192,23 @@ class Journal:
 
     # --- what is due ---------------------------------------------------------------------------------
 
-    def due(self, feeds: Sequence[Feed], now: float, limit: int, but: Collection[int] = ()) -> list[Entry]:
-        """Documents to ingest, those that have waited longest first, without the rows ``but``."""
+    def due(
+        self,
+        feeds: Sequence[Feed],
+        now: float,
+        limit: int,
+        but: Collection[int] = (),
+        largest: int | None = None,
+    ) -> list[Entry]:
+        """Documents to ingest, those that have waited longest first, without the rows ``but``.
+
+        ``largest``: no document of more bytes; documents of unknown size are taken.
+        """
+        small = "" if largest is None else "AND coalesce(size, 0) <= ?"
         query = f"""SELECT id FROM documents WHERE {UNSETTLED} AND wanted_version IS NOT NULL
-                    AND retry_at <= ? AND {_fed_by(feeds)} ORDER BY retry_at, id LIMIT ?"""
-        rows = self._db.execute(query, (now, *chain(*feeds), limit + len(but)))
+                    AND retry_at <= ? AND {_fed_by(feeds)} {small} ORDER BY retry_at, id LIMIT ?"""
+        values = (now, *chain(*feeds), *([] if largest is None else [largest]), limit + len(but))
+        rows = self._db.execute(query, values)
         chosen = [row[0] for row in rows if row[0] not in but][:limit]
         return [entry for row in chosen if (entry := self.entry(row)) is not None]
 

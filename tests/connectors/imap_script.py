@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -36,6 +37,7 @@ class Scripted:
     port: int = 0
     changed: threading.Condition = field(default_factory=threading.Condition)
     connections: list[socket.socket] = field(default_factory=list)
+    drips: str | None = None  # the command whose answer comes a byte at a time, for ever
 
     def serve(self, listener: socket.socket) -> None:
         threads = []
@@ -72,6 +74,10 @@ class Scripted:
                     self._say(connection, b"+ \r\n")
                     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
                     lines.readline()
+                if self.drips is not None and command.startswith(self.drips):
+                    while True:
+                        self._say(connection, b"x")
+                        time.sleep(0.05)
                 answer = self._answer(command)
                 self._say(connection, answer.replace(b"TAG", tag.encode()))
                 if answer.startswith(b"* BYE"):

@@ -260,4 +260,4 @@ _PLACES: dict[str, Callable[[Path], None]] = {
     "empty": lambda folder: (folder / "empty.pdf").touch(),
 }
 _RESTLESS = {"grows", "replaced", "changing", "moved"}
-_REFUSED = {"sparse-large", "ignore-many", "ignore-sparse", "ignore-stack", "empty"}
+_REFUSED = {"sparse-large", "ignore-many", "ignore-sparse", "ignore-stack"}

@@ -23,24 +23,17 @@ from tests.e2e.memory import Peak, watched
 from tests.e2e.project import Daemon, Project, wait
 
 FAMILIES = families()
-SAMPLE = {
-    *(
-        "bomb.docx",
-        "laughs.docx",
-        "encrypted.pdf",
-        "garbage.pdf",
-        "program.txt",
-        "small-told.zip",
-        "slips.zip",
-    ),
-    *("cut-0.zip", "self-tree.pdf", "groups.rtf", "deep.eml", "deep.toml", "aliases.yaml", "lone-16.txt"),
-    *("name-not-utf-8", "pipe", "link-loops", "ignore-pattern"),
+SAMPLE = {  # quick ones of every kind
+    *("laughs.docx", "encrypted.pdf", "garbage.pdf", "small-told.zip", "slips.zip", "groups.rtf", "deep.eml"),
+    *("deep.toml", "lone-16.txt", "name-not-utf-8", "pipe", "ignore-pattern"),
 }
-SOON = 120.0  # seconds in which all ordinary documents of a family are searchable, on a busy machine
+SOON = 30.0  # seconds in which all ordinary documents of a family are searchable
 STOPPED = 10.0  # seconds
-# Three processes that read hostile files may take 1 GB each; the daemon and Chroma take the rest.
-# The daemon may hold a few documents of 40 MB of text while it cuts them.
-PARSERS, DAEMON, TREE = 10**9, 2.5 * 10**9, 4 * 10**9  # bytes
+# Work that others have waiting for each core stretches both; 1 on an idle machine.
+BUSY = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+# Four processes that read hostile files may take 1 GB each; the daemon and Chroma take the rest. The daemon
+# holds a few documents of 40 MB of text, of which it chunks 8 million characters at once, or one document.
+PARSERS, DAEMON, TREE = 10**9, 1.5 * 10**9, 4 * 10**9  # bytes
 RECORDS = 30  # of a document: many equal chunks hide others from search, see the last test
 
 
@@ -65,7 +58,7 @@ def test_the_corpus_is_large_and_no_input_stands_twice_in_a_family() -> None:
 
 def test_a_sample_of_hostile_inputs(project: Project) -> None:
     cases = [case for cases in FAMILIES.values() for case in cases if case.name in SAMPLE]
-    assert len(cases) >= 15
+    assert {case.name for case in cases} == SAMPLE
     survives(project, list({case.name: case for case in cases}.values()), restarted=False)
 
 
@@ -121,7 +114,8 @@ def write_ordinary(places: dict[str, Path]) -> list[str]:
 
 def searchable_soon(project: Project, texts: Sequence[str]) -> None:
     begun = time.monotonic()
-    collection = wait(lambda: _collection(project), SOON)
+    soon = SOON * BUSY
+    collection = wait(lambda: _collection(project), soon)
     vectors = HashingEmbedder(HashingOptions(dimensions=64)).embed(texts)
 
     def found() -> bool:
@@ -131,7 +125,7 @@ def searchable_soon(project: Project, texts: Sequence[str]) -> None:
             return False
         return all(text in documents for text, documents in zip(texts, hits["documents"] or [], strict=True))
 
-    wait(found, SOON - (time.monotonic() - begun), 0.5)
+    wait(found, soon - (time.monotonic() - begun), 0.5)
     print(f"ordinary documents searchable after {time.monotonic() - begun:.1f} s")
 
 
@@ -144,8 +138,8 @@ def _collection(project: Project) -> Any:
 
 def stops(daemon: Daemon) -> None:
     begun = time.monotonic()
-    assert daemon.stop(seconds=STOPPED) == 0
-    print(f"stopped after {time.monotonic() - begun:.1f} s")
+    assert daemon.stop(seconds=STOPPED * BUSY) == 0
+    print(f"stopped after {time.monotonic() - begun:.1f} s; others stretch times by {BUSY:.1f}")
 
 
 def is_decided(project: Project, cases: Sequence[Case], places: dict[str, Path]) -> bool:
@@ -153,8 +147,7 @@ def is_decided(project: Project, cases: Sequence[Case], places: dict[str, Path])
     source = project.json("status")["sources"]["docs"]
     restless = _restless(cases, places)
     due = [one for one in project.json("ls") if one["state"] == "due" and _top(one) not in restless]
-    opened = "others took too long" not in (source["trouble"] or "")
-    return bool(source["last_scan"] and not due and opened)
+    return bool(source["last_scan"] and not due and not source["listing"])
 
 
 def _restless(cases: Sequence[Case], places: dict[str, Path]) -> set[str]:

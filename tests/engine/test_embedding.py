@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.stopped import Stopped
+from ingestor.core.interruptions import Stopped
 from ingestor.engine.vector_check import BadVectors, checked
 from ingestor.engine.workers import Embedding
 from ingestor.model import Fingerprint, Vectors

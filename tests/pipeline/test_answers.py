@@ -9,7 +9,7 @@ from threading import Event
 import pytest
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.core.stopped import Stopped
+from ingestor.core.interruptions import Stopped
 from ingestor.llm.client import Answer, Question
 from ingestor.pipeline.answers import Kept, Reckoned
 from ingestor.ports import Transient

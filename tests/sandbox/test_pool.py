@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.core.document_json import decode, encode, pack
-from ingestor.core.stopped import Stopped
+from ingestor.core.interruptions import Slow, Stopped
 from ingestor.model import Blob, Block, Document
 from ingestor.ports import BadDocument, Transient
 from ingestor.registry import Options, find, kinds
 from ingestor.sandbox import process as sandbox_process
-from ingestor.sandbox.pool import Defect, Isolated, Isolation
+from ingestor.sandbox.pool import Defect, Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from tests.bad_parser import installed
 from tests.e2e.project import wait
@@ -171,13 +171,55 @@ def test_stopping_ends_a_document_under_way_and_the_processes(parse: Parse) -> N
     pid = int(isolation.parse("bad", Options(), Blob(b"pid", "a")).text)
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(isolation.parse, "bad", Options(), Blob(b"sleep", "a"))
-        wait(lambda: not isolation._free.qsize())
+        wait(lambda: isolation._free.qsize() == 1)
         isolation.stop()
         with pytest.raises(Stopped):
             running.result(30)
     isolation.close()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_slow_document_ends_its_first_attempt_early_and_has_all_its_time_in_the_next() -> None:
+    isolation = Isolation(Limits(seconds=3, processes=1))
+    isolation.take_turns()
+    hang = Blob(b"hang", "a")
+    with pytest.raises(Slow, match="more than 1 s"):
+        isolation.parse("bad", Options(), hang)
+    with pytest.raises(BadDocument, match="took more than 3 s"):
+        isolation.parse("bad", Options(), hang)
+    isolation.close()
+
+
+def test_slow_documents_leave_a_process_to_others() -> None:
+    isolation = Isolation(Limits(seconds=30, processes=1))
+    isolation.take_turns()
+    isolation._first = 1.0
+    slow = [Blob(b"sleep", name) for name in ("a", "b")]
+    with ThreadPoolExecutor(2) as threads:
+        with pytest.raises(Slow):
+            isolation.parse("bad", Options(), slow[0])
+        running = threads.submit(isolation.parse, "bad", Options(), slow[0])
+        wait(lambda: isolation._free.qsize() == 1)
+        assert isolation.parse("bad", Options(), Blob(b"the next one", "c")).text == "the next one"
+        assert not running.done()
+        isolation.close()
+        with pytest.raises(Stopped):
+            running.result(30)
+
+
+def test_large_texts_are_parsed_elsewhere_and_small_ones_here() -> None:
+    plugin = find("parsers", "markdown")
+    isolation = Isolation(Limits(processes=1))
+    parser = IsolatedIfLarge(
+        plugin.build(plugin.options()), Isolated("markdown", plugin.options(), isolation)
+    )
+    small, large = Blob(b"# Head\n\nText\n", "a.md"), Blob(b"# Head\n\nText\n" * 10_000, "a.md")
+    assert parser.parse(small) == plugin.build(plugin.options()).parse(small)
+    assert not isolation._running
+    assert parser.parse(large) == plugin.build(plugin.options()).parse(large)
+    assert isolation._running
+    isolation.close()
 
 
 @pytest.mark.parametrize("deed", ["drip", "sleep"])
@@ -352,6 +394,21 @@ SAMPLES = {
     "html": ("a.html", b"<h1>Head</h1><p>Text and <code>code</code>.</p>"),
     "mail": ("a.eml", b"From: a@b.c\nSubject: Hello\nDate: Tue, 2 Jan 2024 03:04:05 +0000\n\nText.\n"),
     "code": ("a.rs", b"fn main() {\n    let a = 1;\n}\n"),
+    "markdown": ("a.md", b"# Head\n\nText with `code`.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"),
+    "rst": ("a.rst", b"Head\n====\n\nText.\n"),
+    "asciidoc": ("a.adoc", b"= Head\n\nText.\n"),
+    "org": ("a.org", b"* Head\nText.\n"),
+    "latex": ("a.tex", b"\\section{Head}\nText.\n"),
+    "csv": ("a.csv", b"name,size\na,1\nb,2\n"),
+    "json": ("a.json", b'{"a": {"b": 1}}\n'),
+    "xml": ("a.xml", b"<a><b>Text.</b></a>"),
+    "yaml": ("a.yaml", b"a:\n  b: 1\n"),
+    "toml": ("a.toml", b"[a]\nb = 1\n"),
+    "notebook": (
+        "a.ipynb",
+        b'{"nbformat": 4, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "# A"}]}',
+    ),
+    "subtitles": ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\nText.\n"),
 }
 
 

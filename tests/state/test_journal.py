@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from ingestor.core.decisions import NEVER, Changes, Failure
 from ingestor.model import CollectionName, Item, Known, SourceName
-from ingestor.state.journal import Journal
+from ingestor.state.journal import Journal, opened
 from ingestor.state.reports import Reports
 from ingestor.state.rows import CollectionRow, Entry, Intent, Receipt, SourceRow, pack, unpack
 from ingestor.state.schema import NewerJournal
@@ -102,6 +103,20 @@ def test_a_vanished_document_waits_to_be_found_under_another_name(journal: Journ
     after = one(journal, "b")
     assert (after.document_id, after.known) == (before.document_id, before.known)
     assert due(journal) == ["b"]
+
+
+def test_a_journal_opens_while_another_process_writes(tmp_path: Path) -> None:
+    with opened(tmp_path / "j") as writing, writing.transaction():
+        begun = time.monotonic()
+        with opened(tmp_path / "j") as looking:
+            assert looking.owner == writing.owner
+        assert time.monotonic() - begun < 10, "sqlite3 waits 30 s for a lock"
+
+
+def test_members_of_archives_are_due_behind_other_documents_and_in_turn(journal: Journal) -> None:
+    observe(journal, "a.zip/!/1", "a.zip/!/2", "a.zip/!/3", "b.zip/!/1", "b.zip/!/b.zip/!/2", "c")
+    observe(journal, "d")
+    assert due(journal) == ["c", "d", "a.zip/!/1", "b.zip/!/1", "a.zip/!/2", "b.zip/!/b.zip/!/2", "a.zip/!/3"]
 
 
 def test_nothing_waits_for_a_time_that_a_wrong_clock_made_up(journal: Journal) -> None:

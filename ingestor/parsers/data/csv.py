@@ -25,6 +25,8 @@ _ONE_IN = 3  # rows at which a table that may end does
 
 
 class CsvParser:
+    isolated = "large"
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
 

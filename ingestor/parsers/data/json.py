@@ -22,6 +22,8 @@ _LONGEST = 80  # characters of a key in a path
 
 
 class JsonParser:
+    isolated = "large"
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
 

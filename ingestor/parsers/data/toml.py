@@ -19,6 +19,8 @@ _NEAR = 2000  # characters before a table in which its comments may begin
 
 
 class TomlParser:
+    isolated = "large"
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
 

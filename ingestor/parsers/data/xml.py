@@ -29,6 +29,8 @@ _LANGUAGE = re.compile(r"\s(?:xml:)?lang\s*=\s*[\"']([\w-]{2,35})[\"']")
 
 
 class XmlParser:
+    isolated = "large"
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
 

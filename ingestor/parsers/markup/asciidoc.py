@@ -30,6 +30,8 @@ _ADDRESS = re.compile(r"(?<!\s)\s*+<[^<>]*+>")
 
 
 class AsciiDocParser:
+    isolated = "large"
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
 

@@ -47,6 +47,8 @@ _LONGEST = 1000  # characters of an argument that are read
 
 
 class LatexParser:
+    isolated = "large"
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
 

@@ -49,6 +49,8 @@ _ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{[#.:][^{}]*+\}$")  # {#anchor .class} be
 
 
 class MarkdownParser:
+    isolated = "large"
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
         self._md = MarkdownIt("commonmark", {"maxNesting": _DEPTH}).enable("table")

@@ -30,6 +30,8 @@ _CODE = ("src", "export")  # their argument is a language
 
 
 class OrgParser:
+    isolated = "large"
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
 

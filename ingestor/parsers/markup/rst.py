@@ -72,6 +72,8 @@ _ABOUT = {"author": "author", "authors": "author", "date": "date"}
 
 
 class RstParser:
+    isolated = "large"
+
     def __init__(self, options: Options) -> None:
         del options  # there are none
 

@@ -93,10 +93,11 @@ def _said(paragraph: Element | None) -> Style:
     outline = value(paragraph, "outlineLvl")
     numbering = None if paragraph is None else paragraph.find(f"{W}numPr")
     level = value(numbering, "ilvl")
+    heading, depth = whole(outline, _LEVELS), whole(level, _LEVELS)
     return Style(
-        level=int(outline) + 1 if outline.isdigit() and int(outline) < _LEVELS else 0,
+        level=heading + 1 if heading < _LEVELS else 0,
         list_id=value(numbering, "numId"),
-        list_level=int(level) if level.isdigit() and int(level) < _LEVELS else None,
+        list_level=depth if depth < _LEVELS else None,
     )
 
 
@@ -138,7 +139,7 @@ class Lists:
             return ""
 
         def number(place: re.Match[str]) -> str:
-            at = int(place[1]) - 1
+            at = whole(place[1], 1) - 1
             other = levels.get(at, _Level("decimal"))
             return written(counts.get(at, other.start), other.format)
 
@@ -147,8 +148,8 @@ class Lists:
 
 def _levels(pattern: Element) -> dict[int, _Level]:
     return {
-        int(level.get(f"{W}ilvl", "0")): _Level(
-            value(level, "numFmt", "decimal"), value(level, "lvlText"), _int(value(level, "start"), 1)
+        whole(level.get(f"{W}ilvl", "0"), 0): _Level(
+            value(level, "numFmt", "decimal"), value(level, "lvlText"), whole(value(level, "start"), 1)
         )
         for level in pattern.iter(f"{W}lvl")
         if level.get(f"{W}ilvl", "0").isdigit()
@@ -157,11 +158,7 @@ def _levels(pattern: Element) -> dict[int, _Level]:
 
 def _restarts(found: Element) -> dict[int, int]:
     return {
-        int(override.get(f"{W}ilvl", "0")): _int(value(override, "startOverride"), 1)
+        whole(override.get(f"{W}ilvl", "0"), 0): whole(value(override, "startOverride"), 1)
         for override in found.iter(f"{W}lvlOverride")
         if override.get(f"{W}ilvl", "0").isdigit() and override.find(f"{W}startOverride") is not None
     }
-
-
-def _int(text: str, default: int) -> int:
-    return whole(text, default)

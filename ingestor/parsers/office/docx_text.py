@@ -7,10 +7,10 @@ from xml.etree.ElementTree import Element
 from ingestor.core.completeness import words
 from ingestor.parsers.office import drawing
 from ingestor.parsers.office.docx_styles import W
-from ingestor.parsers.office.math import M, linear
 from ingestor.parsers.office.symbols import readable, symbol
 from ingestor.parsers.shared.flow import Flow, Said
 from ingestor.parsers.shared.numbers import raised
+from ingestor.parsers.shared.office_math import M, linear
 
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _MC = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"

@@ -12,12 +12,12 @@ from pydantic import Field
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.office import drawing
-from ingestor.parsers.office.math import M, linear
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.office.symbols import readable
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import described
 from ingestor.parsers.shared.numbers import raised
+from ingestor.parsers.shared.office_math import M, linear
 from ingestor.parsers.shared.package import Package
 from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.ports import BadDocument

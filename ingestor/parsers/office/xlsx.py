@@ -152,9 +152,10 @@ def _shown(cell: Element, strings: list[str], formats: Shown) -> str:
     found = cell.find(f"{_S}v")
     text = "" if found is None or found.text is None else found.text
     if kind == "s":
-        if not text.isdigit() or int(text) >= len(strings):
+        index = whole(text, len(strings))
+        if index >= len(strings):
             raise BadDocument("is damaged: a cell's text is missing; save it again, or exclude it")
-        return strings[int(text)]
+        return strings[index]
     if kind == "b":
         return "TRUE" if text in ("1", "true") else "FALSE"
     if kind == "d":

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from xml.etree.ElementTree import Element
 
+from ingestor.parsers.shared.whole import whole
+
 Shown = Callable[[str, str], str]  # (value, style) -> text
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
@@ -38,6 +40,7 @@ _BUILT_IN = {
 _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGNORECASE)
 _EPOCH = datetime(1899, 12, 30)
 _FROM_1904 = timedelta(days=1462)
+_LONGEST = 255  # characters that Excel allows in a format
 _DAYS = 2_958_466  # the year 10000
 
 
@@ -46,10 +49,11 @@ def shown(styles: Element, from_1904: bool) -> Shown:
     own = {form.get("numFmtId", ""): form.get("formatCode", "") for form in styles.iter(f"{_S}numFmt")}
     cells = styles.find(f"{_S}cellXfs")
     ids = [form.get("numFmtId", "0") for form in cells] if cells is not None else []
-    formats = [bare(own.get(id_) or _BUILT_IN.get(int(id_) if id_.isdigit() else 0, "")) for id_ in ids]
+    formats = [bare(own.get(id_) or _BUILT_IN.get(whole(id_, 0), "")) for id_ in ids]
 
     def show(value: str, style: str) -> str:
-        form = formats[int(style)] if style.isdigit() and int(style) < len(formats) else ""
+        index = whole(style, len(formats))
+        form = formats[index] if index < len(formats) else ""
         try:
             return number(float(value), form, from_1904)
         except (ValueError, OverflowError):
@@ -72,6 +76,8 @@ def number(value: float, form: str, from_1904: bool = False) -> str:
 
 
 def bare(form: str) -> str:
+    if len(form) > _LONGEST:
+        return ""
     first = _LITERAL.sub("", form).partition(";")[0].lower()
     return "" if first == "general" else first
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
-from ingestor.parsers.office.math import bracketed
 from ingestor.parsers.shared.numbers import raised
+from ingestor.parsers.shared.office_math import bracketed
 
 _MATH = "{http://www.w3.org/1998/Math/MathML}"
 _SILENT = ("annotation", "annotation-xml", "mphantom", "none", "mprescripts", "maligngroup")

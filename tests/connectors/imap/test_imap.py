@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
@@ -482,3 +483,23 @@ def test_an_answer_without_end_is_broken_off(name: str, monkeypatch: pytest.Monk
 
 def read_all(connector: Imap) -> list[bytes]:
     return [connector.fetch(item).data for item in connector.scan()]
+
+
+@pytest.mark.parametrize(
+    "command", ["CAPABILITY", "AUTHENTICATE", "LIST", "EXAMINE", "UID FETCH 1:*", "UID FETCH 4"]
+)
+def test_an_answer_that_drips_is_left_at_the_deadline(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "ANSWER", 0.5)
+    with scripted() as server:
+        server.drips = command
+        begun = time.monotonic()
+        with pytest.raises(Transient, match=r"can't be asked just now"):
+            read_all(server.connector())
+        assert time.monotonic() - begun < 10
+
+
+def test_a_listing_of_many_slow_folders_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingestor.connectors.imap.connector._LISTING", -1.0)
+    with scripted() as server, pytest.raises(PartialScan, match="took more than") as raised:
+        list(server.connector().scan())
+    assert raised.value.unknown == ("INBOX",)

@@ -356,6 +356,40 @@ def test_too_large_a_document(tmp_path: Path) -> None:
         world.connector.fetch(listed(world.connector)["a.md"])
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_rows_without_end_need_a_person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingestor.connectors.sql.connector._MOST_ROWS", 500)
+    query = (
+        "SELECT * FROM (WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)"
+        ' SELECT id AS "Key", id AS version, id AS body, id AS author FROM n)'
+    )
+    world = DatabaseWorld(tmp_path, query=query)
+    with pytest.raises(NeedsHuman, match="more than 500 rows"):
+        listed(world.connector)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_row_of_many_megabytes_costs_itself_alone(tmp_path: Path) -> None:
+    world = DatabaseWorld(tmp_path, max_size=1_000_000)
+    world.put("large.md", b"x" * 60_000_000)
+    world.put("a.md", b"sound")
+    items = listed(world.connector)
+    with pytest.raises(BadDocument, match="60,000,000 bytes; max_size is 1,000,000"):
+        world.connector.fetch(items["large.md"])
+    assert world.connector.fetch(items["a.md"]).data == b"sound"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("database")
+def test_a_key_of_many_megabytes_needs_a_person(tmp_path: Path) -> None:
+    world = DatabaseWorld(tmp_path)
+    world.put("k" * 10_000_000, b"x")
+    with pytest.raises(NeedsHuman, match="more than 1,000 characters"):
+        listed(world.connector)
+
+
 def test_sqlalchemy_may_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("sqlalchemy", "sqlalchemy.exc"):
         monkeypatch.setitem(sys.modules, name, None)

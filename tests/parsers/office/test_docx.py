@@ -223,3 +223,12 @@ trees = st.recursive(
 @given(trees)
 def test_laws_hold_for_any_tree(tree: str) -> None:
     obeys_laws(PARSER, Blob(docx(f"<w:p>{tree}</w:p>{tree}"), "a.docx"), sound=False)
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "²", "-1"])
+def test_absurd_numbers_are_no_defect(digits: str) -> None:
+    levels = (
+        f'<w:numPr><w:ilvl w:val="{digits}"/><w:numId w:val="1"/></w:numPr><w:outlineLvl w:val="{digits}"/>'
+    )
+    data = docx(f"<w:p><w:pPr>{levels}</w:pPr><w:r><w:t>text</w:t></w:r></w:p>")
+    assert PARSER.parse(Blob(data, "a.docx")).text.endswith("text")

@@ -1,10 +1,12 @@
+from xml.etree.ElementTree import fromstring
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.xlsx import PLUGIN, XlsxOptions
-from ingestor.parsers.office.xlsx_format import number
+from ingestor.parsers.office.xlsx_format import number, shown
 from ingestor.parsers.shared import sheets
 from ingestor.ports import BadDocument
 from tests.parsers.files import xlsx
@@ -113,3 +115,15 @@ def test_damage_and_absurd_sizes_are_refused(monkeypatch: pytest.MonkeyPatch) ->
 def parse_strictly(data: bytes) -> Document:
     document: Document = PARSER.parse(Blob(data, "a.xlsx"))
     return document
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "²", "-1", ""])
+def test_absurd_numbers_are_no_defect(digits: str) -> None:
+    styles = (
+        f'<s:styleSheet xmlns:s="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
+        f'<s:numFmts><s:numFmt numFmtId="200" formatCode="{"[" * 200_000}"/></s:numFmts>'
+        f'<s:cellXfs><s:xf numFmtId="{digits}"/><s:xf numFmtId="200"/></s:cellXfs></s:styleSheet>'
+    )
+    show = shown(fromstring(styles), False)
+    assert show("1.5", digits) == "1.5"
+    assert show("1.5", "1") == "1.5"

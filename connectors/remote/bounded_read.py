@@ -1,0 +1,75 @@
+"""Read and list what a remote server sends, within bounds of size, number and time.
+
+A size in a listing is a claim: what comes may be larger, or have no end. No more than was asked for is kept.
+"""
+
+from typing import Any
+
+from fsspec.asyn import sync
+
+from ingestor.ports import NeedsHuman
+
+SECONDS = 600.0  # for a whole answer, however steadily it drips
+LISTING = 3600.0  # seconds for all pages of one listing
+MOST_KEYS = 2_000_000  # of one listing
+_PART = 2**20  # bytes
+_HTTP, _S3 = ("http", "https"), ("s3", "s3a")
+
+
+def content(system: Any, protocol: str, path: str, most: int) -> bytes:
+    """The file's bytes; of a longer one ``most`` + 1 at least. Raises whatever the file system raises."""
+    read = {**dict.fromkeys(_HTTP, _http), **dict.fromkeys(_S3, _s3)}.get(protocol)
+    if read is None:
+        return bytes(system.cat_file(path))
+    found: bytes = sync(system.loop, read, system, path, most, timeout=SECONDS)
+    return found
+
+
+def listing(system: Any, place: str) -> dict[str, dict[str, Any]]:
+    """Every object below a place of S3, by its name. Raises NeedsHuman where there are too many."""
+    found: dict[str, dict[str, Any]] = sync(system.loop, _s3_listing, system, place, timeout=LISTING)
+    return found
+
+
+async def _http(system: Any, url: str, most: int) -> bytes:
+    session = await system.set_session()
+    async with session.get(system.encode_url(url), **system.kwargs) as answer:
+        system._raise_not_found_for_status(answer, url)
+        return await _bounded(answer.content, most)
+
+
+async def _s3(system: Any, path: str, most: int) -> bytes:
+    bucket, key, version = system.split_path(path)
+    which = {"VersionId": version} if version else {}
+    answer = await system._call_s3("get_object", Bucket=bucket, Key=key, **which)
+    try:
+        return await _bounded(answer["Body"], most)
+    finally:
+        answer["Body"].close()
+
+
+async def _bounded(stream: Any, most: int) -> bytes:
+    data = bytearray()
+    while len(data) <= most and (part := await stream.read(min(_PART, most + 1 - len(data)))):
+        data += part
+    return bytes(data)
+
+
+async def _s3_listing(system: Any, place: str) -> dict[str, dict[str, Any]]:
+    """Pages may repeat keys, or never end: what comes is counted, not what is new."""
+    from botocore.exceptions import ClientError
+    from s3fs.errors import translate_boto_error
+
+    bucket, key, _ = system.split_path(place)
+    prefix = f"{key.rstrip('/')}/" if key else ""
+    found: dict[str, dict[str, Any]] = {}
+    count = 0
+    try:
+        async for info in system._iterdir(bucket, delimiter="", prefix=prefix):
+            found[info["name"]] = info
+            count += 1
+            if count > MOST_KEYS:
+                raise NeedsHuman(f"{place} lists more than {MOST_KEYS:,} keys: name a narrower `url`")
+    except ClientError as error:
+        raise translate_boto_error(error) from error
+    return found

@@ -1,0 +1,9 @@
+"""Errors that end work before it is done, and lose nothing. Pure."""
+
+
+class Slow(Exception):
+    """The document takes longer than a first attempt may: it waits for a turn among the slow documents."""
+
+
+class Stopped(Exception):
+    """The program is stopping: the work is abandoned, and nothing of it was written."""

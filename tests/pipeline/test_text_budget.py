@@ -1,0 +1,42 @@
+"""The bound on text that is chunked at the same time."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from ingestor.core.interruptions import Stopped
+from ingestor.pipeline.text_budget import TextBudget
+from tests.e2e.project import wait
+
+
+def test_large_documents_wait_and_small_ones_do_not() -> None:
+    budget, entered = TextBudget(1_000_000), Event()
+
+    def chunk(characters: int) -> None:
+        with budget.taken(characters):
+            entered.set()
+
+    with ThreadPoolExecutor(1) as threads:
+        with budget.taken(700_000):
+            with budget.taken(200_000), budget.taken(290_000):
+                pass
+            waiting = threads.submit(chunk, 400_000)
+            assert not entered.wait(0.2)
+        waiting.result(10)
+    assert entered.is_set()
+
+
+def test_a_document_larger_than_the_budget_is_chunked_alone() -> None:
+    budget = TextBudget(1_000_000)
+    with budget.taken(50_000_000), ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(_take, budget, 300_000)
+        wait(lambda: not waiting.done())
+        budget.stop()
+        with pytest.raises(Stopped):
+            waiting.result(10)
+
+
+def _take(budget: TextBudget, characters: int) -> None:
+    with budget.taken(characters):
+        pass
