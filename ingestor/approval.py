@@ -17,15 +17,16 @@ from ingestor.outlook import outlook
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.reports import Reports
 from ingestor.rows import Edition
-from ingestor.wiring import Parts, gone_sources, opened
+from ingestor.wiring import Parts, gone_sources, made_by, opened
 
 PATIENCE = 30.0  # seconds that a daemon may take to hear of it
 
 
 def approve(config: Config) -> list[str]:
     """Say yes to all that waits; returns what that is, in words."""
-    parts, said = Parts(config), []
+    said = []
     with journal_of(config) as journal, rehearsed(config, journal) as seen:
+        parts = Parts(config, made_by(journal))
         for found in outlook(parts, seen):
             if found.waits or journal.get(f"waits:{found.serves}"):
                 wanted = parts.wanted(found.serves)

@@ -22,7 +22,7 @@ from ingestor.plan import Plan, Recorder
 from ingestor.ports import Embed
 from ingestor.registry import find
 from ingestor.renames import Renames
-from ingestor.wiring import Parts, cache_path, gone_sources, journal_path, leaving
+from ingestor.wiring import Parts, cache_path, gone_sources, journal_path, leaving, made_by
 
 SAMPLE = 64  # texts embedded to measure the rate where none is known
 
@@ -50,9 +50,9 @@ class Estimate:
 
 def make_plan(config: Config) -> Estimate:
     """Reads the sources; writes nothing, not even a journal where there is none."""
-    parts = Parts(config)
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with journal_or_blank(config) as now, rehearsed(config, now) as journal:
+        parts = Parts(config, made_by(now))
         width = parts.embedder.dimensions
         recorder = Recorder(cache, parts.embedder_recipe, width, look_alikes(width))
         reckoned = Reckoned(cache, parts.tokens.counts)

@@ -25,7 +25,7 @@ from ingestor.reports import Listed, Reports
 from ingestor.rows import Edition, Entry
 from ingestor.running_config import InForce
 from ingestor.status import Status, gather
-from ingestor.wiring import Parts, journal_path, lock_path
+from ingestor.wiring import Parts, journal_path, lock_path, made_by
 
 T = TypeVar("T")
 
@@ -176,7 +176,7 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
     with journal_of(config) as journal:
         if collection not in [edition.serves for edition in live_editions(journal)]:
             raise _no_collection(journal, collection)
-        parts, vectors = Parts(config), list[Vectors]()
+        parts, vectors = Parts(config, made_by(journal)), list[Vectors]()
 
         def ask(collections: Collections) -> list[Hit]:
             index = collections.existing(CollectionName(collection))

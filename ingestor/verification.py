@@ -19,7 +19,7 @@ from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.reports import Reports
 from ingestor.rows import Edition
-from ingestor.wiring import Parts, cache_path, lock_path, opened
+from ingestor.wiring import Parts, cache_path, lock_path, made_by, opened
 from ingestor.wishes import Wishes
 
 
@@ -82,7 +82,7 @@ def _moved_aside(config: Config) -> Path | None:
 
 
 def _verify(config: Config) -> Verification:
-    parts, report = Parts(config), Verification()
+    report = Verification()
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         cache = VectorCache(cache_path(config), config.cache_size)
         for edition in live_editions(journal):
@@ -90,7 +90,7 @@ def _verify(config: Config) -> Verification:
             _count(report, edition.serves, found)
         cache.close()
     with journal_of(config) as journal:  # sources can take long, and others may want Chroma
-        _compare_sources(report, parts, journal)
+        _compare_sources(report, Parts(config, made_by(journal)), journal)
     return report
 
 

@@ -56,6 +56,7 @@ MAY_THREAD = {
     "ingestor.cache": "a Lock: all workers share one connection",
     "ingestor.answers": "Locks: workers that ask the same wait for one answer; and the flag that stops them",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
+    "ingestor.embedders.openvino_model": "a Lock: an inference request serves one caller at a time",
     "ingestor.language": "a Lock: the model is loaded once, whoever needs it first",
     "ingestor.isolation": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.isolation_process": "Event, as the type of that flag",
@@ -71,6 +72,7 @@ MAY_THREAD = {
 CONFINED = {
     "chromadb": ("ingestor.indexes",),
     "httpx": ("ingestor.indexes", "ingestor.language_model", "ingestor.bounded_http"),
+    "openvino": ("ingestor.embedders",),
     "torch": ("ingestor.embedders",),
     "sentence_transformers": ("ingestor.embedders",),
     "transformers": ("ingestor.embedders",),
