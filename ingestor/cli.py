@@ -1,4 +1,8 @@
-"""The command line: reads the words, calls the program, prints the answer. No logic of its own."""
+"""The command line: reads the words, calls the program, prints the answer. No logic of its own.
+
+The modules of the commands import what they need within each function: importing all of it takes longer than
+many a command runs.
+"""
 
 import sys
 from collections.abc import Callable
@@ -8,15 +12,11 @@ from typing import Annotated
 import typer
 
 from ingestor import __version__
-from ingestor.chunk_command import chunk
+from ingestor.cli_chunk import chunk
 from ingestor.cli_collections import collections
 from ingestor.cli_look import list_documents, plan, query, show, status, verify
 from ingestor.cli_tell import accept, apply, pause, resume, retry, rollback
 from ingestor.cli_work import init, run, sync
-from ingestor.config import ConfigError
-from ingestor.error_text import describe
-from ingestor.inspection import BadRequest
-from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
 from ingestor.usage import FAILED, INTERRUPTED, USAGE, fail
 
 app = typer.Typer(
@@ -35,12 +35,25 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
-    except (ConfigError, BadRequest) as error:
-        fail(str(error), USAGE)
-    except (NeedsHuman, Transient, Torn, Gone, BadDocument, OSError) as error:
-        fail(describe(error), FAILED)
     except KeyboardInterrupt:
         fail("interrupted", INTERRUPTED)
+    except Exception as error:
+        _explain(error)
+        raise
+
+
+def _explain(error: Exception) -> None:
+    """End with a message if the error is one of those that are no defect of this program."""
+    from ingestor.config import ConfigError
+    from ingestor.error_text import describe
+    from ingestor.inspection import BadRequest
+    from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
+
+    match error:
+        case ConfigError() | BadRequest():
+            fail(str(error), USAGE)
+        case NeedsHuman() | Transient() | Torn() | Gone() | BadDocument() | OSError():
+            fail(describe(error), FAILED)
 
 
 @app.callback(invoke_without_command=True)

@@ -5,19 +5,11 @@ import time
 from importlib.resources import files
 from os import environ
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingestor import console, greeting, progress, summary
-from ingestor.daemon import Loop
-from ingestor.editions import Editions
 from ingestor.invocation import command
-from ingestor.live import Live
-from ingestor.log import set_up
-from ingestor.reload import Reloader, stamp
-from ingestor.reports import Reports
-from ingestor.source_rows import SourceRows
 from ingestor.usage import (
     CONFIG,
     FAILED,
@@ -30,8 +22,10 @@ from ingestor.usage import (
     fail,
     read_config,
 )
-from ingestor.wiring import opened
-from ingestor.wishes import Wishes
+
+if TYPE_CHECKING:
+    from ingestor.daemon import Loop
+    from ingestor.live import Live
 
 
 def init(
@@ -41,6 +35,7 @@ def init(
 
     The folder of documents that it names is made, too, where there is none.
     """
+    from ingestor import console
 
     if path.exists():
         fail(f"{path} exists already; name another file, or move it away", USAGE)
@@ -57,6 +52,12 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     It serves Chroma, watches the sources, and ends at SIGTERM, Ctrl-C or with its terminal. A changed config
     file is taken over while it runs.
     """
+    from ingestor import greeting, progress
+    from ingestor.daemon import Loop
+    from ingestor.log import set_up
+    from ingestor.reload import Reloader, stamp
+    from ingestor.wiring import opened
+    from ingestor.wishes import Wishes
 
     seen = stamp(config)
     checked = read_config(config)
@@ -71,7 +72,12 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
             greeting.take_leave()
 
 
-def _ready(live: Live, loop: Loop, config: Path, as_json: bool) -> None:
+def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
+    from ingestor import greeting
+    from ingestor.editions import Editions
+    from ingestor.reports import Reports
+    from ingestor.source_rows import SourceRows
+
     names = sorted({source.collection for source in loop.running.parts.config.sources})
     editions, reports = Editions(loop.running.journal), Reports(loop.running.journal)
     records = sum(reports.records(editions.live(name).name) for name in names)
@@ -92,6 +98,11 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     Exits with 0 when all is settled, 3 when some documents are quarantined, 4 when something failed or is
     left to do, 130 when it was interrupted. What no parser reads is skipped, and is no failure.
     """
+    from ingestor import console, progress, summary
+    from ingestor.daemon import Loop
+    from ingestor.log import set_up
+    from ingestor.wiring import opened
+    from ingestor.wishes import Wishes
 
     checked = read_config(config)
     set_up("warning" if as_json else checked.log.level, checked.log.format)

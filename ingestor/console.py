@@ -4,26 +4,30 @@ The JSON keys are a promise (docs/commands.md); texts for people may change. ``e
 ``overview`` a status; ``progress`` is what people see while they wait.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ingestor.estimate import Estimate
-from ingestor.inventory import CollectionInfo
 from ingestor.invocation import command
-from ingestor.live import Listing
-from ingestor.outlook import Outlook
-from ingestor.plan import Plan
 from ingestor.printable import line
-from ingestor.reports import Listed as Document
-from ingestor.verification import Verification
+
+if TYPE_CHECKING:
+    from ingestor.estimate import Estimate
+    from ingestor.inventory import CollectionInfo
+    from ingestor.live import Listing
+    from ingestor.outlook import Outlook
+    from ingestor.plan import Plan
+    from ingestor.reports import Listed as Document
+    from ingestor.verification import Verification
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)

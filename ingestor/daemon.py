@@ -15,7 +15,8 @@ from ingestor.error_text import describe
 from ingestor.live import Listing, Live
 from ingestor.ports import NeedsHuman
 from ingestor.reports import Reports
-from ingestor.wiring import Running, lock_path
+from ingestor.state_files import lock_path
+from ingestor.wiring import Running
 from ingestor.wishes import Wishes
 
 log = logging.getLogger("ingestor")

@@ -22,7 +22,8 @@ from ingestor.plan import Plan, Recorder
 from ingestor.ports import Embed
 from ingestor.registry import find
 from ingestor.renames import Renames
-from ingestor.wiring import Parts, cache_path, gone_sources, journal_path, leaving, made_by
+from ingestor.state_files import cache_path, journal_path
+from ingestor.wiring import Parts, gone_sources, leaving, made_by
 
 SAMPLE = 64  # texts embedded to measure the rate where none is known
 

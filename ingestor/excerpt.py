@@ -1,16 +1,21 @@
 """What people see of texts: the answers to a query, and a document's chunks."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from ingestor.console import out, print_wrapped
-from ingestor.inspection import Shown
-from ingestor.model import Hit, Metadata
 from ingestor.printable import line, spelt
+
+if TYPE_CHECKING:
+    from ingestor.inspection import Shown
+    from ingestor.model import Hit, Metadata
 
 WIDEST = 100  # columns: longer lines are hard to read
 LINES = 6  # of an answer's text that are shown

@@ -31,8 +31,9 @@ from ingestor.language_model import Answers, Asking, Straight
 from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, RecordId, Vectors
 from ingestor.ports import BadDocument, Chunker, Embedder
 from ingestor.registry import Group, find
+from ingestor.state_files import cache_path
 from ingestor.tokens import Tokens
-from ingestor.wiring import build, cache_path, parser
+from ingestor.wiring import build, parser
 
 Vector = npt.NDArray[np.float32]  # shape (dimensions,)
 

@@ -19,7 +19,8 @@ from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.reports import Reports
 from ingestor.rows import Edition
-from ingestor.wiring import Parts, cache_path, lock_path, made_by, opened
+from ingestor.state_files import cache_path, lock_path
+from ingestor.wiring import Parts, made_by, opened
 from ingestor.wishes import Wishes
 
 

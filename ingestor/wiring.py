@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 
 from ingestor import detect, file_permissions, handover, running_config
 from ingestor.answers import Kept, Reckoned
@@ -49,6 +48,7 @@ from ingestor.prepare import Tools
 from ingestor.reading import Fetch, Memory, Reader
 from ingestor.renames import origin
 from ingestor.shelf import Model, Shelf
+from ingestor.state_files import cache_path, journal_path, lock_path
 from ingestor.tokens import Tokens
 from ingestor.transitions import Standing, Transitions
 from ingestor.vector_check import checked
@@ -311,18 +311,6 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
         return Isolated(choice.plugin.kind, choice.options, isolation)
     built: Parser = build(choice)
     return built
-
-
-def journal_path(config: Config) -> Path:
-    return config.state / "journal.sqlite3"
-
-
-def lock_path(config: Config) -> Path:
-    return config.state / "lock"
-
-
-def cache_path(config: Config) -> Path:
-    return config.state / "cache.sqlite3"
 
 
 def _is_ours(config: Config) -> Callable[[str], bool]:

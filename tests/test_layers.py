@@ -79,11 +79,11 @@ CONFINED = {
     "watchdog": ("connectors",),
     "typer": (
         "ingestor.cli",
+        "ingestor.cli_chunk",
         "ingestor.cli_collections",
         "ingestor.cli_look",
         "ingestor.cli_tell",
         "ingestor.cli_work",
-        "ingestor.chunk_command",
         "ingestor.usage",
     ),
     "rich": (

