@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ingestor.chunk_command import chunk
+from ingestor.cli_chunk import chunk
 from ingestor.config import ConfigError
 from ingestor.inspection import BadRequest
 from ingestor.isolation import Isolation

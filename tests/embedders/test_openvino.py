@@ -213,9 +213,12 @@ def test_padding_to_the_longest_of_a_batch_would_break_the_law(embedder, texts):
 # --- which engine ------------------------------------------------------------------------------------------
 
 
-def test_the_default_model_needs_no_torch():
+def test_the_default_model_needs_neither_torch_nor_a_network():
+    """Although the package openvino-telemetry, which OpenVINO asks for, is installed."""
     script = """
 import sys
+network = []
+sys.addaudithook(lambda event, args: network.append(event) if event.startswith("socket.") else None)
 from importlib.abc import MetaPathFinder
 class Forbidden(MetaPathFinder):
     def find_spec(self, name, path, target=None):
@@ -225,10 +228,10 @@ sys.meta_path.insert(0, Forbidden())
 from ingestor.registry import find
 plugin = find("embedders", "sentence-transformers")
 embedder = plugin.build(plugin.options())
-print(embedder.embed(["a text"]).shape, embedder.identity["engine"])
+print(embedder.embed(["a text"]).shape, embedder.identity["engine"], network)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["(1,", "384)", "openvino"]
+    assert done.stdout.split() == ["(1,", "384)", "openvino", "[]"]
 
 
 def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
