@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingestor.embedders.hardware import installed, multiplies_bfloat16, resolve_device
+from ingestor.embedders.hardware import has_amx, installed, multiplies_bfloat16, resolve_device
 from ingestor.embedders.outline import NotCovered, outline
 from ingestor.ports import NeedsHuman
 
@@ -42,14 +42,17 @@ def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way
         absent = "" if place in (best, "cpu") else f"it has no {place}"
         for each in ("openvino", "torch") if engine == "auto" else (engine,):
             why = absent or _missing(each, place, refused)
-            for one in _precisions(precision, place):
+            for one in _precisions(precision, place, each):
                 yield Way(each, one, place, why or _unfit(each, one, place, precision))
 
 
-def _precisions(wanted: str, device: str) -> tuple[str, ...]:
+def _precisions(wanted: str, device: str, engine: str) -> tuple[str, ...]:
+    """The fastest first. Without AMX, which it must not use (torch_model.py), torch is faster in float32."""
     if wanted != "auto":
         return (wanted,)
-    return ("bfloat16", "float32") if device == "cpu" else ("float32",)
+    if device != "cpu":
+        return ("float32",)
+    return ("float32", "bfloat16") if engine == "torch" and has_amx() else ("bfloat16", "float32")
 
 
 def _refused(folder: Path) -> str:

@@ -36,6 +36,10 @@ def multiplies_bfloat16() -> bool:
     return bool({"amx_bf16", "avx512_bf16"} & cpu_flags())
 
 
+def has_amx() -> bool:
+    return "amx_bf16" in cpu_flags()
+
+
 def cpu_flags() -> frozenset[str]:
     """As Linux lists them on x86; empty elsewhere."""
     try:

@@ -252,6 +252,12 @@ def test_bfloat16_is_not_taken_where_the_processor_has_none(monkeypatch):
         _ = build(precision="bfloat16").identity
 
 
+@pytest.mark.parametrize(("flag", "precision"), [("amx_bf16", "float32"), ("avx512_bf16", "bfloat16")])
+def test_torch_takes_bfloat16_only_where_it_is_faster_without_amx(monkeypatch, flag, precision):
+    monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset({flag}))
+    assert build(engine="torch").identity["precision"] == precision
+
+
 def test_without_torch_other_models_say_what_to_install(tmp_path, monkeypatch):
     folder = models.save_static(tmp_path / "static")
     monkeypatch.setattr(engines, "installed", lambda *packages: "torch" not in packages)
