@@ -56,6 +56,7 @@ MAY_THREAD = {
     "ingestor.state.cache": "a Lock: all workers share one connection",
     "ingestor.pipeline.answers": "Locks: workers that ask the same wait for one answer; and the flag that stops them",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
+    "ingestor.embedders.openvino_model": "a Lock: an inference request serves one caller at a time",
     "ingestor.pipeline.language": "a Lock: the model is loaded once, whoever needs it first",
     "ingestor.sandbox.pool": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.sandbox.process": "Event, as the type of that flag",
@@ -71,17 +72,18 @@ MAY_THREAD = {
 CONFINED = {
     "chromadb": ("ingestor.indexes",),
     "httpx": ("ingestor.indexes", "ingestor.llm.client", "ingestor.llm.bounded_http"),
+    "openvino": ("ingestor.embedders",),
     "torch": ("ingestor.embedders",),
     "sentence_transformers": ("ingestor.embedders",),
     "transformers": ("ingestor.embedders",),
     "watchdog": ("connectors",),
     "typer": (
         "ingestor.cli.main",
+        "ingestor.cli.chunk",
         "ingestor.cli.collections",
         "ingestor.cli.look",
         "ingestor.cli.control",
         "ingestor.cli.run",
-        "ingestor.cli.chunk_command",
         "ingestor.cli.usage",
     ),
     "rich": (

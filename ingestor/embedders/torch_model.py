@@ -8,6 +8,7 @@ Models whose input is not a plain tokenized text (chat templates, static embeddi
 pooling) go through the library's own preparation, one text at a time.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,7 @@ from ingestor.embedders.tokenizing import whole
 from ingestor.embedders.weights import Weights, unusable
 from ingestor.model import Vectors
 
+_KERNELS = "ONEDNN_MAX_CPU_ISA"  # read at the first matrix product of the process
 _ENDLESS = 2**31 - 1  # tokens, of a model that names no window
 _Features = dict[str, Any]  # tensors, by the names that the model's stages know them by
 _Part = tuple[tuple[int, ...], _Features]  # positions of texts, and what the model is given for them
@@ -35,6 +37,7 @@ class TorchModel:
 
     def __init__(self, weights: Weights, device: str, precision: str, threads: int) -> None:
         weights.verify()
+        avoid_amx()
         if threads:
             torch.set_num_threads(threads)  # of the whole process
         self._model, self._device = _loaded(weights, device), torch.device(device)
@@ -108,6 +111,18 @@ class TorchModel:
             features = stage(features)
         found: Vectors = _widened(features["sentence_embedding"]).cpu().numpy()
         return found
+
+
+def avoid_amx() -> None:
+    """Keep torch to AVX-512, unless it has multiplied before.
+
+    With AMX a text's bfloat16 vector has other bits in a batch of another size (torch 2.13, Intel).
+    """
+    before = os.environ.get(_KERNELS)
+    os.environ[_KERNELS] = before or "AVX512_CORE_BF16"
+    torch.ones(16, 16, dtype=torch.bfloat16) @ torch.ones(16, 16, dtype=torch.bfloat16)
+    if before is None:
+        del os.environ[_KERNELS]
 
 
 def _loaded(weights: Weights, device: str) -> SentenceTransformer:
