@@ -15,8 +15,9 @@ WORKDIR /src
 # from place to place, so it is pinned by version; everything else is pinned by its SHA-256.
 RUN python3 -m venv /opt/ingestor \
     && /opt/ingestor/bin/pip install ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch==2.13.0
-COPY requirements.lock ./
-RUN /opt/ingestor/bin/pip install --require-hashes --no-deps --requirement requirements.lock
+COPY requirements.lock requirements-torch.lock ./
+RUN /opt/ingestor/bin/pip install --require-hashes --no-deps \
+    --requirement requirements.lock --requirement requirements-torch.lock
 COPY pyproject.toml ./
 COPY README.md LICENSE ./
 COPY connectors connectors

@@ -15,14 +15,14 @@ setup: $(READY)
 
 # torch comes first and by itself: asked for in any other way, pip may fetch the CUDA build (gigabytes).
 # TORCH_INDEX can name an index of CPU-only builds, as the Dockerfile does.
-$(READY): requirements.lock requirements-dev.lock pyproject.toml
+$(READY): requirements.lock requirements-torch.lock requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ingestor needs Python 3.11 or newer")'
 	@echo "Setting up $(VENV): some minutes and 2 GB, once."
 	@$(PYTHON) -m venv $(VENV)
 	@echo "1 of 3: torch"
 	@$(PIP) install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	@echo "2 of 3: everything else, each file by its SHA-256 in the lock files"
-	@$(PIP) install --quiet --require-hashes --no-deps -r requirements.lock -r requirements-dev.lock
+	@$(PIP) install --quiet --require-hashes --no-deps -r requirements.lock -r requirements-torch.lock -r requirements-dev.lock
 	@echo "3 of 3: ingestor"
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $(READY)

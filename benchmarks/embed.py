@@ -1,144 +1,157 @@
-"""Embedding rates: this program's against the bare model's, and against the usual ways, on the same texts.
+"""Embedding rates: engine by precision, threads and length of text; and how near the vectors are.
 
-``python -m benchmarks embed [ROUNDS]`` takes about a minute. The texts are the chunks that ``recursive`` cuts
-from the documents. The ways take turns, and the best round of each counts. Seconds are the processor's, with
-one thread for the model, so that the ratios hold on a busy machine too. The limit is forward passes alone, of
-batches tokenized and padded beforehand, in the same precision and shapes.
+``python -m benchmarks embed [ROUNDS]`` takes some minutes. The texts are parts of real documents of about 50
+and about 200 tokens. All ways run in one process and take turns on the same texts; the best round of each
+counts. Rates are chunks a second on the clock and a second of the processor; on a busy machine only the
+latter hold, and only the ratios of either. Cosines are to sentence-transformers in float32. The last line
+compares the whole pipeline, from the listing to Chroma, with its embedder alone.
 """
 
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from itertools import count
 from pathlib import Path
 
 import chromadb
-import torch
+import numpy as np
 import yaml
-from chromadb.utils.embedding_functions.onnx_mini_lm_l6_v2 import ONNXMiniLM_L6_V2
-from sentence_transformers import SentenceTransformer
-from transformers.utils import logging as transformers_logging
 
 from ingestor.app.daemon import Loop
 from ingestor.app.signals import Wishes
 from ingestor.app.wiring import opened
-from ingestor.cli.main import read_config
-from ingestor.embedders.batches import batches
+from ingestor.cli.usage import read_config
+from ingestor.embedders.hardware import multiplies_bfloat16
 from ingestor.embedders.sentence_transformers import (
     SentenceTransformersEmbedder,
     SentenceTransformersOptions,
 )
 from ingestor.embedders.weights import locate
+from ingestor.model import Vectors
 
 ROOT = Path(__file__).parents[1]
 CORPORA = (ROOT.parent / "shared" / "data" / "chunking_eval", ROOT / "documents")
-OPTIONS = SentenceTransformersOptions(threads=1)
-LIMIT = "forward passes alone: the limit"
-PEERS = "sentence-transformers, its defaults"
+LENGTHS = {"short": (220, 48), "long": (900, 16)}  # characters of a text, number of texts
+ENGINES, THREADS = ("torch", "openvino"), (1, 2)
+PEER = ("sentence-transformers", "float32")
+BASE = ("torch", "bfloat16")  # the one that the others are compared with; float32 without bfloat16
 
-Way = Callable[[], float]  # embeds all texts, and says in how many seconds
+Way = Callable[[Sequence[str]], Vectors]
+Key = tuple[str, str, int, str]  # engine, precision, threads, length
+Cost = tuple[float, float]  # seconds on the clock and of the processor
 
 
-def main(rounds: int = 1) -> None:
+def main(rounds: int = 3) -> None:
     """Prints a table."""
-    transformers_logging.disable_progress_bar()
     corpus = next(folder for folder in CORPORA if folder.is_dir())
-    embedder = SentenceTransformersEmbedder(OPTIONS)
-    with tempfile.TemporaryDirectory(prefix="ingestor-embed-") as folder:
-        states = (Path(folder) / str(number) for number in count())
-        _, texts = pipeline(corpus, next(states))
-        embedder.embed(texts[:1])  # loads the model
-        ways: dict[str, Way] = {
-            LIMIT: forward_passes(embedder, texts),
-            "the embedder": lambda: timed(lambda: embedder.embed(texts)),
-            "the whole pipeline, scan to Chroma": lambda: pipeline(corpus, next(states))[0],
-            **usual_ways(texts),
-        }
-        turns = [{name: way() for name, way in ways.items()} for _ in range(rounds)]
-    best = {name: min(turn[name] for turn in turns) for name in ways}
-    report(best, len(texts), sum(embedder.count(texts)), str(embedder.identity["precision"]))
+    texts = {name: passages(corpus, *size) for name, size in LENGTHS.items()}
+    ways = all_ways()
+    for (_, _, threads), way in ways.items():
+        allow(threads)
+        for each in texts.values():
+            way(each)  # loads the model, and compiles what it needs for these shapes
+    turns = [measure(ways, texts) for _ in range(rounds)]
+    best = {key: tuple(min(turn[key][part] for turn in turns) for part in (0, 1)) for key in turns[0]}
+    report(best, texts)
+    report_agreement(ways, [*texts["short"], *texts["long"]])
+    report_pipeline(corpus)
 
 
-def pipeline(corpus: Path, state: Path) -> tuple[float, list[str]]:
-    """Seconds of a first pass over the corpus, less the loading of the model; and the chunks it made."""
-    state.mkdir()
-    file = state / "config.yaml"
-    source = {
-        "name": "docs",
-        "kind": "folder",
-        "path": str(corpus),
-        "include": ["**/*.md"],
-        "collection": "docs",
-    }
-    config = {
-        "state": "./state",
-        "chroma": {"path": "./chroma", "embedded": True},
-        "embedding": {"threads": OPTIONS.threads},
-        "sources": [source],
-    }
-    file.write_text(yaml.safe_dump(config))
-    with opened(read_config(file), serve=False) as running:
-        running.parts.embedder.embed(["loads the model"])
-        seconds = timed(Loop(running, Wishes(), lambda live: None).sync)
-    client = chromadb.PersistentClient(str(state / "chroma"))
-    return seconds, client.get_collection("docs").get(include=["documents"])["documents"] or []
+def all_ways() -> dict[tuple[str, str, int], Way]:
+    """By engine, precision and threads."""
+    ways: dict[tuple[str, str, int], Way] = {}
+    for engine in ENGINES:
+        for precision in ("float32", "bfloat16") if multiplies_bfloat16() else ("float32",):
+            for threads in THREADS:
+                options = SentenceTransformersOptions(engine=engine, precision=precision, threads=threads)
+                ways[engine, precision, threads] = SentenceTransformersEmbedder(options).embed
+    ways["torch", "float32", 1](["loads torch as the program does, with threads that do not spin"])
+    from sentence_transformers import SentenceTransformer
+
+    library = SentenceTransformer(str(locate("all-MiniLM-L6-v2").folder), device="cpu", local_files_only=True)
+    return {**{(*PEER, threads): library.encode for threads in THREADS}, **ways}
 
 
-def forward_passes(embedder: SentenceTransformersEmbedder, texts: Sequence[str]) -> Way:
-    model = bare_model(str(embedder.identity["precision"]))
-    lengths = [min(length, embedder.window) for length in embedder.count(texts)]
-    prepared = [
-        model.tokenizer(
-            [texts[position] for position in batch.members],
-            padding="max_length",
-            truncation=True,
-            max_length=batch.length,
-            return_tensors="pt",
+def allow(threads: int) -> None:
+    """So many threads for torch; OpenVINO's are an option of each model."""
+    import torch
+
+    torch.set_num_threads(threads)
+
+
+def measure(ways: dict[tuple[str, str, int], Way], texts: dict[str, list[str]]) -> dict[Key, Cost]:
+    found = {}
+    for (engine, precision, threads), way in ways.items():
+        allow(threads)
+        for length, each in texts.items():
+            begun, worked = time.perf_counter(), time.process_time()
+            way(each)
+            cost = time.perf_counter() - begun, time.process_time() - worked
+            found[engine, precision, threads, length] = cost
+    return found
+
+
+def passages(corpus: Path, size: int, number: int) -> list[str]:
+    """Parts of the documents, cut at blanks, from all over the corpus."""
+    text = " ".join(path.read_text("utf-8") for path in sorted(corpus.rglob("*.md")))
+    step = len(text) // number
+    cut = [text[start : start + size] for start in range(0, step * number, step)]
+    return [part[part.find(" ") + 1 : part.rfind(" ")] for part in cut]
+
+
+def report(best: dict[Key, tuple[float, ...]], texts: dict[str, list[str]]) -> None:
+    base = BASE if (*BASE, 1, "short") in best else ("torch", "float32")
+    columns = ("threads", "texts", "clock", "ratio", "work", "ratio")
+    print(" " * 32, *(f"{column:>8}" for column in columns), f"; ratio to {' '.join(base)}")
+    for key, costs in best.items():
+        engine, precision, threads, length = key
+        than = best[(*base, threads, length)]
+        rates = [len(texts[length]) / cost for cost in costs]
+        ratios = [other / cost for other, cost in zip(than, costs, strict=True)]
+        print(
+            f"{engine:22} {precision:9} {threads:8} {length:>8} {rates[0]:8.1f} {ratios[0]:8.2f}"
+            f" {rates[1]:8.1f} {ratios[1]:8.2f}"
         )
-        for batch in batches(lengths, embedder.window, OPTIONS.batch_tokens)
-    ]
-
-    def passes() -> None:
-        with torch.inference_mode():
-            for features in prepared:
-                model(dict(features))
-
-    return lambda: timed(passes)
 
 
-def usual_ways(texts: list[str]) -> dict[str, Way]:
-    """As LangChain, LlamaIndex and chonkie do; and Chroma by itself, where its weights are at hand."""
-    default, half = bare_model("float32"), bare_model("bfloat16")
-    ways: dict[str, Way] = {
-        PEERS: lambda: timed(lambda: default.encode(texts)),
-        "sentence-transformers, bfloat16": lambda: timed(lambda: half.encode(texts)),
-    }
-    weights = ONNXMiniLM_L6_V2.DOWNLOAD_PATH / ONNXMiniLM_L6_V2.EXTRACTED_FOLDER_NAME / "model.onnx"
-    if weights.is_file():
-        ways["Chroma's default embedding function"] = lambda: timed(lambda: ONNXMiniLM_L6_V2()(texts))
-    else:
-        print("Chroma's default embedding function is left out: its weights are not on this machine")
-    return ways
+def report_agreement(ways: dict[tuple[str, str, int], Way], texts: Sequence[str]) -> None:
+    reference = unit(ways[(*PEER, 1)](texts))
+    for (engine, precision, threads), way in ways.items():
+        if threads == 1:
+            cosines = (unit(way(texts)) * reference).sum(axis=1)
+            print(f"{engine:22} {precision:9} cosine: mean {cosines.mean():.6f}, least {cosines.min():.6f}")
 
 
-def bare_model(precision: str) -> SentenceTransformer:
-    return SentenceTransformer(
-        str(locate(OPTIONS.model).folder),
-        device="cpu",
-        local_files_only=True,
-        model_kwargs={"dtype": getattr(torch, precision)},
+def unit(vectors: Vectors) -> Vectors:
+    scaled: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return scaled
+
+
+def report_pipeline(corpus: Path) -> None:
+    """The first pass, less the loading of the model, against its embedder alone on the same chunks."""
+    with tempfile.TemporaryDirectory(prefix="ingestor-embed-") as folder:
+        state = Path(folder)
+        where = {"path": str(corpus), "include": ["**/*.md"], "collection": "docs"}
+        source = {"name": "docs", "kind": "folder", **where}
+        config = {
+            "state": "./state",
+            "chroma": {"path": "./chroma", "embedded": True},
+            "embedding": {"threads": 1},
+            "chunking": {"strategy": "recursive"},
+            "sources": [source],
+        }
+        (state / "config.yaml").write_text(yaml.safe_dump(config))
+        with opened(read_config(state / "config.yaml"), serve=False) as running:
+            embedder = running.parts.embedder
+            embedder.embed(["loads the model"])
+            begun = time.process_time()
+            Loop(running, Wishes(), lambda live: None).sync()
+            whole = time.process_time() - begun
+        client = chromadb.PersistentClient(str(state / "chroma"))
+        chunks = client.get_collection("docs").get(include=["documents"])["documents"] or []
+        begun = time.process_time()
+        embedder.embed(chunks)
+        alone = time.process_time() - begun
+    rates = f"{len(chunks) / whole:.0f} against {len(chunks) / alone:.0f} chunks a second of work"
+    print(
+        f"the whole pipeline against its embedder alone: {alone / whole:.0%} ({len(chunks)} chunks; {rates})"
     )
-
-
-def timed(work: Callable[[], object]) -> float:
-    begun = time.process_time()
-    work()
-    return time.process_time() - begun
-
-
-def report(seconds: dict[str, float], texts: int, tokens: int, precision: str) -> None:
-    print(f"{texts} texts, {tokens / texts:.0f} tokens each; {precision}; per processor second")
-    print(f"{'':38} {'texts':>8} {'tokens':>9} {'of limit':>9} {'of peers':>9}")
-    for name, taken in seconds.items():
-        rates = f"{texts / taken:8.0f} {tokens / taken:9.0f}"
-        print(f"{name:38} {rates} {seconds[LIMIT] / taken:8.0%} {seconds[PEERS] / taken:8.1f}x")

@@ -7,7 +7,7 @@ an hour.
 An index, besides, says ``Torn`` or ``Gone`` of a collection.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Event
 from typing import Protocol, runtime_checkable
 
@@ -181,6 +181,19 @@ class Pinned(Protocol):
         """JSON values, such as the digest of the weights. Other values mean other vectors.
 
         It counts beside the options, except for those declared by ``registry.pinned``.
+        """
+        ...
+
+
+@runtime_checkable
+class Adaptive(Pinned, Protocol):
+    """An embedder whose options leave a choice to the machine, such as the precision of its arithmetic."""
+
+    def alternatives(self) -> Iterable[tuple["Embedder", bool]]:
+        """Every embedder that the same options stand for on some machine, the best first.
+
+        False: this machine cannot run it. A collection stays with the one that made it, where that is
+        possible; where it is not, embedding everything again waits for approval.
         """
         ...
 

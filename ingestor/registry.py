@@ -6,7 +6,7 @@ A plugin module holds one ``Plugin`` value; its kind is the name that a config u
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -48,15 +48,21 @@ class UnknownKind(LookupError):
 
 
 @cache
+def entries(group: Group) -> EntryPoints:
+    """Of all installed packages. Reading them takes as long as starting Python."""
+    return entry_points(group=f"ingestor.{group}")
+
+
+@cache
 def kinds(group: Group) -> tuple[str, ...]:
     """The installed kinds of a group, sorted."""
-    return tuple(sorted(entry.name for entry in entry_points(group=f"ingestor.{group}")))
+    return tuple(sorted(entry.name for entry in entries(group)))
 
 
 @cache
 def find(group: Group, kind: str) -> Plugin:
     """The plugin of that name. Raises UnknownKind, naming the known ones."""
-    for entry in entry_points(group=f"ingestor.{group}"):
+    for entry in entries(group):
         if entry.name == kind:
             plugin = entry.load()
             if not isinstance(plugin, Plugin):

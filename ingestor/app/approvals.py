@@ -9,7 +9,7 @@ from secrets import token_hex
 from ingestor.app.handover import rehearsed
 from ingestor.app.queries import BadRequest, collections_of, is_running, journal_of
 from ingestor.app.recipe_changes import outlook
-from ingestor.app.wiring import Parts, gone_sources, opened
+from ingestor.app.wiring import Parts, gone_sources, made_by, opened
 from ingestor.config.models import Config, Embedded
 from ingestor.model import CollectionName
 from ingestor.ports import NeedsHuman, Transient
@@ -24,8 +24,9 @@ PATIENCE = 30.0  # seconds that a daemon may take to hear of it
 
 def approve(config: Config) -> list[str]:
     """Say yes to all that waits; returns what that is, in words."""
-    parts, said = Parts(config), []
+    said = []
     with journal_of(config) as journal, rehearsed(config, journal) as seen:
+        parts = Parts(config, made_by(journal))
         for found in outlook(parts, seen):
             if found.waits or journal.get(f"waits:{found.serves}"):
                 wanted = parts.wanted(found.serves)

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
 from ingestor.app.signals import Wishes
-from ingestor.app.wiring import Running, lock_path
+from ingestor.app.wiring import Running
 from ingestor.config.models import Config
 from ingestor.core.backoff import LONGEST as LONGEST_WAIT
 from ingestor.core.decisions import NEVER
 from ingestor.core.error_text import describe
 from ingestor.ports import NeedsHuman
 from ingestor.state import run_status, running_config
+from ingestor.state.files import lock_path
 from ingestor.state.reports import Reports
 from ingestor.state.run_status import Listing, Live
 

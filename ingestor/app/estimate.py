@@ -13,16 +13,17 @@ from ingestor.app.plan import Plan, Recorder
 from ingestor.app.queries import is_running, journal_of, unusable
 from ingestor.app.recipe_changes import Outlook, disk, outlook
 from ingestor.app.renames import Renames
-from ingestor.app.wiring import Parts, cache_path, gone_sources, journal_path, leaving
+from ingestor.app.wiring import Parts, gone_sources, leaving, made_by
 from ingestor.config.models import Config
 from ingestor.model import SourceName, Vectors
 from ingestor.pipeline.answers import Reckoned
 from ingestor.ports import Embed
 from ingestor.rechunk import policy
 from ingestor.registry import find
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.parses import Parses
+from ingestor.state.cache.store import VectorCache
+from ingestor.state.files import cache_path, journal_path
 from ingestor.state.journal import Journal
-from ingestor.state.parse_cache import Parses
 
 SAMPLE = 64  # texts embedded to measure the rate where none is known
 
@@ -50,9 +51,9 @@ class Estimate:
 
 def make_plan(config: Config) -> Estimate:
     """Reads the sources; writes nothing, not even a journal where there is none."""
-    parts = Parts(config)
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with journal_or_blank(config) as now, rehearsed(config, now) as journal:
+        parts = Parts(config, made_by(now))
         width = parts.embedder.dimensions
         recorder = Recorder(cache, parts.embedder_recipe, width, look_alikes(width))
         reckoned = Reckoned(cache, parts.tokens.counts)

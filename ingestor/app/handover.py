@@ -16,8 +16,8 @@ from ingestor.config.models import Config
 from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, packed, unpacked
+from ingestor.state.cache.parses import Parses
 from ingestor.state.journal import Journal
-from ingestor.state.parse_cache import Parses
 
 log = logging.getLogger("ingestor")
 

@@ -25,7 +25,7 @@ from ingestor.pipeline.answers import Reckoned
 from ingestor.pipeline.listing import Listing, Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare
 from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient, Unsupported
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
 from ingestor.state.rows import Entry

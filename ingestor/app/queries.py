@@ -1,4 +1,9 @@
-"""What the commands that look ask for. They read the journal beside a running daemon, and change nothing."""
+"""What the commands that look ask for. They read the journal beside a running daemon, and change nothing.
+
+What takes long to import is imported where it is used.
+"""
+
+from __future__ import annotations
 
 import re
 import socket
@@ -6,19 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ingestor.app.status import Status, gather
-from ingestor.app.wiring import Parts, journal_path, lock_path
-from ingestor.chroma.backend import Collections, reachable
-from ingestor.chroma.client import Unreachable
-from ingestor.chroma.folder import LOCK
 from ingestor.config.models import Config, Embedded, Supervised
 from ingestor.model import CollectionName, Hit, Record, Vectors
-from ingestor.pipeline.prepare import record_id
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
+from ingestor.state.files import journal_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import Locked, held, noted, patiently
@@ -26,6 +26,10 @@ from ingestor.state.reports import Listed, Reports
 from ingestor.state.rows import Edition, Entry
 from ingestor.state.run_status import Live
 from ingestor.state.running_config import InForce
+
+if TYPE_CHECKING:
+    from ingestor.app.status import Status
+    from ingestor.chroma.backend import Collections
 
 T = TypeVar("T")
 
@@ -66,6 +70,8 @@ def collections_of(config: Config, journal: Journal, patience: float = 30.0) -> 
     ``patience``: seconds to wait for one that starts, or that another command has for itself.
     """
 
+    from ingestor.app.wiring import Parts
+
     def opened(stack: ExitStack) -> Collections:
         running = is_running(config)
         parts = Parts(_as_served(config) if running else config)
@@ -80,6 +86,8 @@ def _as_served(config: Config) -> Config:
 
     Raises Locked where it does not listen just now, NeedsHuman where it never does.
     """
+    from ingestor.chroma.folder import LOCK
+
     chroma, who = config.chroma, f"process {' '.join(noted(lock_path(config))[:1])}"
     if isinstance(chroma, Embedded):
         raise NeedsHuman(
@@ -96,6 +104,8 @@ def _as_served(config: Config) -> Config:
 
 
 def _listens(host: str, port: int) -> bool:
+    from ingestor.chroma.backend import reachable
+
     try:
         socket.create_connection((reachable(host), port), 5).close()
     except OSError:
@@ -111,6 +121,8 @@ def current_status(in_force: InForce) -> Status:
 
 
 def _status(config: Config) -> Status:
+    from ingestor.app.status import gather
+
     running, said = is_running(config), run_status.read(config.state)
     if running and str(said.pid) not in noted(lock_path(config))[:1]:
         said = Live()  # what runs has just begun, and another one said this
@@ -169,6 +181,8 @@ def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | N
 
 def search(config: Config, text: str, n: int, collection: str, where: dict[str, object] | None) -> list[Hit]:
     """Nearest first, by the configured embedder."""
+    from ingestor.app.wiring import Parts, made_by
+
     if not text.strip():
         raise BadRequest("say what to look for: the text is empty")
     if _LOST.search(text):
@@ -176,7 +190,7 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
     with journal_of(config) as journal:
         if collection not in [edition.serves for edition in live_editions(journal)]:
             raise _no_collection(journal, collection)
-        parts, vectors = Parts(config), list[Vectors]()
+        parts, vectors = Parts(config, made_by(journal)), list[Vectors]()
 
         def ask(collections: Collections) -> list[Hit]:
             index = collections.existing(CollectionName(collection))
@@ -196,6 +210,8 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
 
 def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:
     """What Chroma says, asked once more if it went away meanwhile: the daemon may just have ended."""
+    from ingestor.chroma.client import Unreachable
+
     with suppress(Unreachable), collections_of(config, journal) as collections:
         return ask(collections)
     with collections_of(config, journal) as collections:
@@ -223,6 +239,8 @@ class Shown:
 
 
 def shown(config: Config, document: str) -> Shown:
+    from ingestor.pipeline.prepare import record_id
+
     with journal_of(config) as journal:
         entry = find_documents(journal, document)[0]
         ids = [record_id(entry.document_id, known.slot) for known in entry.known]

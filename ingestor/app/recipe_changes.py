@@ -38,7 +38,8 @@ def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
 
 def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     wanted, settings = parts.wanted(serves), parts.config.rechunk
-    now, editions = situation(journal, serves, wanted, asking_prices(parts.config, serves)), Editions(journal)
+    prices, editions = asking_prices(parts.config, serves), Editions(journal)
+    now = situation(journal, serves, wanted, prices, parts.other_recipes)
     decision = policy.decide(replace(now, approved=policy.named(wanted), refused=None), settings)
     edition = editions.live(serves).name
     if decision.act == "build":

@@ -8,15 +8,16 @@ from ingestor.app import verify
 from ingestor.app.daemon import Loop
 from ingestor.app.queries import collections_of, journal_of, live_editions
 from ingestor.app.signals import Wishes
-from ingestor.app.wiring import Parts, cache_path, lock_path, opened
+from ingestor.app.wiring import Parts, made_by, opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
 from ingestor.config.models import Config, Embedded, Supervised
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import unpacked
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
+from ingestor.state.files import cache_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.lock import hold
 from ingestor.state.reports import Reports
@@ -82,7 +83,7 @@ def _moved_aside(config: Config) -> Path | None:
 
 
 def _verify(config: Config) -> Verification:
-    parts, report = Parts(config), Verification()
+    report = Verification()
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         cache = VectorCache(cache_path(config), config.cache_size)
         for edition in live_editions(journal):
@@ -90,7 +91,7 @@ def _verify(config: Config) -> Verification:
             _count(report, edition.serves, found)
         cache.close()
     with journal_of(config) as journal:  # sources can take long, and others may want Chroma
-        _compare_sources(report, parts, journal)
+        _compare_sources(report, Parts(config, made_by(journal)), journal)
     return report
 
 

@@ -15,7 +15,7 @@ from ingestor.core.fingerprint import combine, halved, metadata_digest, text_dig
 from ingestor.model import CollectionName, Digest, Fingerprint, Known, Record, RecordId, Vector
 from ingestor.pipeline.prepare import record_id
 from ingestor.ports import Index, Torn
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 
 FEW_STALE = 0.1  # of the records: so many are written again in place

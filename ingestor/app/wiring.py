@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Literal
 
 from ingestor.app import handover
@@ -36,34 +35,64 @@ from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Fetch, Memory, Reader
 from ingestor.pipeline.text_budget import TextBudget
 from ingestor.pipeline.truncation import beyond
-from ingestor.ports import Asymmetric, Chunker, Embed, Embedder, Loadable, NeedsHuman, Parser, Pinned
+from ingestor.ports import (
+    Adaptive,
+    Asymmetric,
+    Chunker,
+    Embed,
+    Embedder,
+    Loadable,
+    NeedsHuman,
+    Parser,
+    Pinned,
+)
 from ingestor.rechunk.recipes import Choices, Lost, as_chosen, asking_prices, chosen, parsing
 from ingestor.rechunk.swap import Standing, Transitions
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.state import file_permissions, running_config
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.parses import Parses
+from ingestor.state.cache.store import VectorCache
+from ingestor.state.editions import Editions
+from ingestor.state.files import cache_path, journal_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import hold, patiently
-from ingestor.state.parse_cache import Parses
 from ingestor.text.tokens import Tokens
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a config describes; nothing heavy is loaded before its first use."""
+    """What a config describes; nothing heavy is loaded before its first use.
+
+    ``made``: recipes of the embedders that made the collections.
+    """
 
     config: Config
+    made: frozenset[str] = frozenset()
 
     @cached_property
     def embedder(self) -> Embedder:
-        embedder: Embedder = build(self.config.embedding)
-        return embedder
+        """Of those that the config may mean: one that made collections, else the best on this machine."""
+        own: Embedder = build(self.config.embedding)
+        if not self.made or not isinstance(own, Adaptive):
+            return own
+        possible = (each for each, here in own.alternatives() if here)
+        return next((each for each in possible if self._recipe(each) in self.made), own)
 
     @cached_property
     def embedder_recipe(self) -> Fingerprint:
-        choice, embedder = self.config.embedding, self.embedder
+        return self._recipe(self.embedder)
+
+    @cached_property
+    def other_recipes(self) -> frozenset[Fingerprint]:
+        """Of the embedders that the same config means on other machines."""
+        own = self.embedder
+        found = {self._recipe(each) for each, _ in own.alternatives()} if isinstance(own, Adaptive) else set()
+        return frozenset(found - {self.embedder_recipe})
+
+    def _recipe(self, embedder: Embedder) -> Fingerprint:
+        choice = self.config.embedding
         identity = embedder.identity if isinstance(embedder, Pinned) else None
         return embedder_fingerprint(choice.plugin, choice.options, identity)
 
@@ -96,10 +125,11 @@ class Parts:
         if choices is None:
             return None
         recipe = choices["embedding"]["recipe"]
+        same = frozenset({recipe})
         try:
-            found = self.under(as_chosen(self.config, choices, detect.rules()))
+            found = self.under(as_chosen(self.config, choices, detect.rules()), same)
             if recipe == self.embedder_recipe:  # a model that moved is the same model
-                return self.under(replace(found.config, embedding=self.config.embedding))
+                return self.under(replace(found.config, embedding=self.config.embedding), same)
             return found if found.embedder_recipe == recipe else None
         except (Lost, NeedsHuman):
             return None
@@ -121,14 +151,12 @@ class Parts:
             attach=attach,
         )
 
-    def under(self, config: Config) -> "Parts":
+    def under(self, config: Config, made: frozenset[str]) -> "Parts":
         """These parts with another config; what is loaded and wanted still stays loaded."""
-        fresh = Parts(config)
-        kept = (
-            ["tokens", "isolation", "text_budget"]
-            if config.embedding != self.config.embedding
-            else ["tokens", "isolation", "text_budget", "embedder", "embedder_recipe"]
-        )
+        fresh = Parts(config, made)
+        kept = ["tokens", "isolation", "text_budget"]
+        if config.embedding == self.config.embedding and (not made or self.embedder_recipe in made):
+            kept += ["embedder", "embedder_recipe", "other_recipes"]
         fresh.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
         return fresh
 
@@ -216,7 +244,7 @@ class Running:
 
     def reconfigured(self, config: Config) -> "Running":
         """The same state under another config. Raises NeedsHuman when its embedder can't be had."""
-        fresh = replace(self, parts=self.parts.under(config))
+        fresh = replace(self, parts=self.parts.under(config, made_by(self.journal)))
         assert fresh.parts.embedder_recipe
         return fresh
 
@@ -225,6 +253,7 @@ class Running:
         config = self.parts.config
         handover.settle_names(config, self.journal, Parses(self.cache), self.parts.wanted)
         self.transitions.max_loss = {source.name: source.max_loss for source in config.sources}
+        self.transitions.other_recipes = self.parts.other_recipes
         standings = [
             standing
             for serves in config.collections
@@ -244,8 +273,8 @@ class Running:
         parts = self.parts.by(standing.choices)
         if parts is None:
             logging.getLogger("ingestor").warning(
-                "%s: what its documents were made by is not installed any more; until the new collection is "
-                "complete it stays as it is", standing.serves,
+                "%s: what its documents were made by is not available on this machine; the collection stays "
+                "unchanged until a new one is complete", standing.serves,
             )  # fmt: skip
             return []
         self.models[standing.edition] = parts.model
@@ -269,6 +298,13 @@ def leaving(config: Config, journal: Journal) -> list[SourceName]:
     """Those of them whose documents are to be removed."""
     gone = gone_sources(config, journal)
     return [name for name in gone if config.prune or journal.get(f"prune:{name}")]
+
+
+def made_by(journal: Journal) -> frozenset[str]:
+    """Recipes of the embedders that made the collections which readers see."""
+    return frozenset(
+        each.embedder for each in Editions(journal).all() if each.role == "live" and each.embedder
+    )
 
 
 def build(choice: Choice):  # type: ignore[no-untyped-def]
@@ -295,18 +331,6 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
     return IsolatedIfLarge(built, elsewhere) if _isolated(choice) == "large" else built
 
 
-def journal_path(config: Config) -> Path:
-    return config.state / "journal.sqlite3"
-
-
-def lock_path(config: Config) -> Path:
-    return config.state / "lock"
-
-
-def cache_path(config: Config) -> Path:
-    return config.state / "cache.sqlite3"
-
-
 def _is_ours(config: Config) -> Callable[[str], bool]:
     """Of a name in the state folder."""
     begins = (journal_path(config).name, cache_path(config).name, "live.", "chroma.log", running_config.NAME)
@@ -321,12 +345,12 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
     Raises NeedsHuman when another daemon holds the lock. Chroma's folder is waited for: a command that looks
     may have it for a moment.
     """
-    parts = Parts(config)
     with ExitStack() as stack:
         file_permissions.make(config.state, _is_ours(config))
         stack.enter_context(hold(lock_path(config)))
         running_config.keep(config, time.time())
         journal = stack.enter_context(open_journal(journal_path(config)))
+        parts = Parts(config, made_by(journal))
         cache = VectorCache(cache_path(config), config.cache_size)
         stack.callback(cache.close)
         chroma = parts.collections(journal, serve=serve)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ingestor.chroma.folder import REMEDY, claim, damaged, require_room
+from ingestor.chroma.reading import Answers
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Full(Transient):
 
 
 class Client:
-    """An open connection; ``api`` is chromadb's ServerAPI.
+    """An open connection; ``api`` is chromadb's ServerAPI, or answers like it (see chroma_http).
 
     ``folder``: where Chroma keeps its data, if that is ours to look at.
     """
@@ -81,26 +82,35 @@ def connect(
     the server. Proxies named in the environment are not asked for addresses of this machine.
     """
     import httpx
+
+    place = f"[{host}]" if ":" in host else host
+    headers = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
+    session = httpx.Client(
+        timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT)),
+        headers={"Content-Type": "application/json", "User-Agent": "ingestor", **headers},
+        trust_env=host not in ("127.0.0.1", "localhost", "::1"),
+    )
+    base = f"http{'s' if ssl else ''}://{place}:{port}"
+    api = Answers(session, base, lambda: _whole(session, place, port, ssl=ssl))
+    return Client(api, session.close, folder)
+
+
+def _whole(session: "httpx.Client", host: str, port: int, *, ssl: bool) -> Any:
+    """chromadb's ServerAPI, with our session: its own has no timeout, and no way to ask for one."""
     from chromadb.api import ServerAPI
     from chromadb.config import System
 
     api = System(
         _settings(
             chroma_api_impl="chromadb.api.fastapi.FastAPI",
-            chroma_server_host=f"[{host}]" if ":" in host else host,
+            chroma_server_host=host,
             chroma_server_http_port=port,
             chroma_server_ssl_enabled=ssl,
         )
     ).instance(ServerAPI)
-    headers = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
-    session = httpx.Client(
-        timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT)),
-        headers={**api._session.headers, **headers},
-        trust_env=host not in ("127.0.0.1", "localhost", "::1"),
-    )
     api._session.close()
-    api._session = session  # chromadb's own has no timeout, and no way to ask for one
-    return Client(api, session.close, folder)
+    api._session = session
+    return api
 
 
 def embedded(path: Path) -> Client:

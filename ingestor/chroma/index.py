@@ -122,11 +122,13 @@ class ChromaIndex:
 
 @contextmanager
 def _understood(where: dict[str, object] | None) -> Iterator[None]:
-    from chromadb.errors import InvalidArgumentError
-
     try:
         yield
-    except InvalidArgumentError as error:
+    except Exception as error:
+        from chromadb.errors import InvalidArgumentError
+
+        if not isinstance(error, InvalidArgumentError):
+            raise
         raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
 
 

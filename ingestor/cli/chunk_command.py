@@ -5,9 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from os import environ
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ingestor.app.queries import BadRequest
 from ingestor.cli.invocation import DEFAULT_CONFIG
@@ -16,33 +14,23 @@ from ingestor.config.models import Choice, Config, ConfigError, Problem
 from ingestor.config.options import Check
 from ingestor.config.yaml_tree import Tree, parse
 from ingestor.model import Document
-from ingestor.preview import show
+from ingestor.preview import show as preview_show
 from ingestor.preview.page import Assets, page
 from ingestor.preview.preview import Cut, Reading, Setting, answers, cut, read, setting
 from ingestor.registry import Options
 
 
-def chunk(
-    file: Annotated[Path, typer.Argument(help="Any file that a source could hold.")],
-    strategy: Annotated[str | None, typer.Option(help="How to cut; else as the config says.")] = None,
-    option: Annotated[
-        list[str], typer.Option(metavar="KEY=VALUE", help="An option of the strategy; may be repeated.")
-    ] = [],  # noqa: B006
-    compare: Annotated[
-        list[str],
-        typer.Option(metavar="NAME[:KEY=VALUE...],...", help="More strategies, each with its own options."),
-    ] = [],  # noqa: B006
-    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page that shows it all.")] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="The config file; config.yaml if there is one.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+def show(
+    file: Path,
+    strategy: str | None,
+    option: Sequence[str],
+    compare: Sequence[str],
+    html: Path | None,
+    config: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
-    """Show how a file is cut into chunks.
-
-    Nothing is indexed, and no Chroma is needed.
-    """
-
+    """What ``ingestor chunk`` does. ``option``: KEY=VALUE; ``compare``: NAME:KEY=VALUE."""
     _check_files(file, html)
     loaded = _config(config)
     where = setting(file, loaded)
@@ -59,7 +47,7 @@ def _cuts(
     file: Path, document: Document, choices: Iterable[Choice], reading: Reading, look: bool
 ) -> Iterator[Cut]:
     for choice in choices:
-        with show.waiting(f"cutting by {choice.plugin.kind}"):
+        with preview_show.waiting(f"cutting by {choice.plugin.kind}"):
             yield cut(file, document, choice, reading, look)
 
 
@@ -139,13 +127,13 @@ def assets() -> Assets:
 def _answer(document: Document, cuts: Sequence[Cut], html: Path | None, as_json: bool) -> None:
     if as_json:
         found = [_json(each) for each in cuts]
-        typer.echo(json.dumps(found if len(found) > 1 else found[0]))
+        print(json.dumps(found if len(found) > 1 else found[0]))
         return
     if html is None:
-        show.show(document, cuts)
-    show.summarize(cuts)
+        preview_show.show(document, cuts)
+    preview_show.summarize(cuts)
     if html is not None:
-        typer.echo(f"wrote {html}")
+        print(f"wrote {html}")
 
 
 def _json(found: Cut) -> dict[str, Any]:

@@ -4,11 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ingestor.app import inventory
-from ingestor.app.queries import is_running
-from ingestor.cli import console
 from ingestor.cli.invocation import command
-from ingestor.cli.log import set_up
 from ingestor.cli.usage import CONFIG, USAGE, ConfigOption, JsonOption, fail, read_config
 
 Delete = Annotated[str | None, typer.Option(help="Delete this one: ours, and in no use.")]
@@ -29,6 +25,10 @@ def collections(
 
     All are listed, whoever wrote them. Only what is ours and in no use is deleted without --not-ours.
     """
+    from ingestor.app import inventory
+    from ingestor.app.queries import is_running
+    from ingestor.cli.log import set_up
+    from ingestor.cli.output import console
 
     if (delete is not None and adopt is not None) or (not_ours and delete is None):
         fail("say --delete NAME, --delete NAME --not-ours, or --adopt NAME", USAGE)

@@ -4,21 +4,16 @@ What they say is left in the journal, where a daemon finds it.
 """
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingestor.app.approvals import approve, roll_back
-from ingestor.app.queries import find_documents, is_running, journal_of
-from ingestor.cli import console
 from ingestor.cli.invocation import command
-from ingestor.cli.log import set_up
-from ingestor.cli.run import sync
 from ingestor.cli.usage import CONFIG, USAGE, ConfigOption, JsonOption, chosen, fail, looked_up, read_config
-from ingestor.config.models import Config
-from ingestor.model import SourceName
-from ingestor.state.sources import SourceRows
-from ingestor.state.withdrawals import Withdrawals
+
+if TYPE_CHECKING:
+    from ingestor.config.models import Config
+    from ingestor.model import SourceName
 
 
 def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
@@ -27,6 +22,11 @@ def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     Documents are chunked anew, and those of sources that are configured no more are removed. A daemon that
     runs does it; else it is done here, as by sync.
     """
+    from ingestor.app.approvals import approve
+    from ingestor.app.queries import is_running
+    from ingestor.cli.log import set_up
+    from ingestor.cli.output import console
+    from ingestor.cli.run import sync
 
     checked = read_config(config)
     set_up("warning" if as_json else checked.log.level, checked.log.format)
@@ -48,6 +48,9 @@ def rollback(
 
     The new recipe stays refused until the config changes again, or until apply.
     """
+    from ingestor.app.approvals import roll_back
+    from ingestor.cli.log import set_up
+    from ingestor.cli.output import console
 
     checked = read_config(config)
     set_up("warning", checked.log.format)
@@ -63,6 +66,8 @@ def retry(
     as_json: JsonOption = False,
 ) -> None:
     """Try again what failed or is quarantined."""
+    from ingestor.app.queries import find_documents, is_running, journal_of
+    from ingestor.cli.output import console
 
     if (document is None) == (not every):
         fail("name a document, or say --all", USAGE)
@@ -84,6 +89,11 @@ def accept(
 
     They are removed from Chroma at the next pass; also those that cannot be read any more and were kept.
     """
+    from ingestor.app.queries import journal_of
+    from ingestor.cli.output import console
+    from ingestor.model import SourceName
+    from ingestor.state.sources import SourceRows
+    from ingestor.state.withdrawals import Withdrawals
 
     with journal_of(looked_up(config)) as journal:
         name = SourceName(source)
@@ -104,6 +114,9 @@ def pause(
     It is not listed, and none of its documents is touched; readers go on. What is being written just now is
     brought to its end.
     """
+    from ingestor.app.queries import journal_of
+    from ingestor.cli.output import console
+    from ingestor.state.sources import SourceRows
 
     checked = looked_up(config)
     names = _sources(checked, source)
@@ -121,6 +134,9 @@ def resume(
     as_json: JsonOption = False,
 ) -> None:
     """Go on with a source that was paused."""
+    from ingestor.app.queries import is_running, journal_of
+    from ingestor.cli.output import console
+    from ingestor.state.sources import SourceRows
 
     checked = looked_up(config)
     with journal_of(checked) as journal:
@@ -130,7 +146,9 @@ def resume(
     console.say({"resumed": names}, words, as_json)
 
 
-def _sources(config: Config, wanted: str | None) -> list[SourceName]:
+def _sources(config: "Config", wanted: str | None) -> "list[SourceName]":
+    from ingestor.model import SourceName
+
     names = [source.name for source in config.sources]
     if wanted is not None and wanted not in names:
         fail(f"there is no source {wanted!r} in the config; known: {', '.join(names)}", USAGE)

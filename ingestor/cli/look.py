@@ -5,11 +5,6 @@ from typing import Annotated
 
 import typer
 
-from ingestor.app.estimate import make_plan
-from ingestor.app.queries import current_status, journal_of, listed, search, shown
-from ingestor.app.verification import verified
-from ingestor.cli import console, excerpt, overview, progress
-from ingestor.cli.log import set_up
 from ingestor.cli.usage import (
     CONFIG,
     FAILED,
@@ -32,6 +27,9 @@ def plan(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     Exits with 0 when all could be looked at, 3 when some documents are or would be quarantined, 4 when a
     source could not be listed, a document could not be read for now, or Chroma has not what the journal says.
     """
+    from ingestor.app.estimate import make_plan
+    from ingestor.cli.log import set_up
+    from ingestor.cli.output import console, progress
 
     checked = read_config(config)
     set_up("warning", checked.log.format)
@@ -48,6 +46,8 @@ def status(
     check: Annotated[bool, typer.Option("--check", help="Exit with 4 unless it runs and is well.")] = False,
 ) -> None:
     """Show how every source and collection stands."""
+    from ingestor.app.queries import current_status
+    from ingestor.cli.output import overview
 
     found = current_status(config_in_force(config))
     overview.show_status(found, as_json, config)
@@ -64,6 +64,9 @@ def query(
     as_json: JsonOption = False,
 ) -> None:
     """Search a collection as an app would."""
+    from ingestor.app.queries import search
+    from ingestor.cli.log import set_up
+    from ingestor.cli.output import excerpt, progress
 
     checked = looked_up(config)
     set_up("error", checked.log.format)
@@ -98,6 +101,9 @@ def verify(
 
     Exits with 4 when anything is off.
     """
+    from ingestor.app.verification import verified
+    from ingestor.cli.log import set_up
+    from ingestor.cli.output import console, progress
 
     checked = read_config(config) if repair else looked_up(config)
     set_up("warning", checked.log.format)
@@ -115,6 +121,8 @@ def list_documents(
     as_json: JsonOption = False,
 ) -> None:
     """List the documents."""
+    from ingestor.app.queries import journal_of, listed
+    from ingestor.cli.output import console
 
     with journal_of(looked_up(config)) as journal:
         console.show_documents(listed(journal, source), as_json)
@@ -126,6 +134,9 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a document's chunks, as they are in Chroma."""
+    from ingestor.app.queries import shown
+    from ingestor.cli.log import set_up
+    from ingestor.cli.output import excerpt
 
     checked = looked_up(config)
     set_up("error", checked.log.format)

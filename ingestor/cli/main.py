@@ -1,4 +1,8 @@
-"""The command line: reads the words, calls the program, prints the answer. No logic of its own."""
+"""The command line: reads the words, calls the program, prints the answer. No logic of its own.
+
+The modules of the commands import what they need within each function: importing all of it takes longer than
+many a command runs.
+"""
 
 import sys
 from collections.abc import Callable
@@ -8,16 +12,12 @@ from typing import Annotated
 import typer
 
 from ingestor import __version__
-from ingestor.app.queries import BadRequest
-from ingestor.cli.chunk_command import chunk
+from ingestor.cli.chunk import chunk
 from ingestor.cli.collections import collections
 from ingestor.cli.control import accept, apply, pause, resume, retry, rollback
 from ingestor.cli.look import list_documents, plan, query, show, status, verify
 from ingestor.cli.run import init, run, sync
 from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail
-from ingestor.config.models import ConfigError
-from ingestor.core.error_text import describe
-from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
 
 app = typer.Typer(
     help="Keeps Chroma collections exactly in step with the documents people have.",
@@ -35,12 +35,25 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
-    except (ConfigError, BadRequest) as error:
-        fail(str(error), USAGE)
-    except (NeedsHuman, Transient, Torn, Gone, BadDocument, OSError) as error:
-        fail(describe(error), FAILED)
     except KeyboardInterrupt:
         fail("interrupted", INTERRUPTED)
+    except Exception as error:
+        _explain(error)
+        raise
+
+
+def _explain(error: Exception) -> None:
+    """End with a message if the error is one of those that are no defect of this program."""
+    from ingestor.app.queries import BadRequest
+    from ingestor.config.models import ConfigError
+    from ingestor.core.error_text import describe
+    from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
+
+    match error:
+        case ConfigError() | BadRequest():
+            fail(str(error), USAGE)
+        case NeedsHuman() | Transient() | Torn() | Gone() | BadDocument() | OSError():
+            fail(describe(error), FAILED)
 
 
 @app.callback(invoke_without_command=True)

@@ -5,17 +5,11 @@ import time
 from importlib.resources import files
 from os import environ
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingestor.app.daemon import Loop
-from ingestor.app.reload import Reloader, stamp
-from ingestor.app.signals import Wishes
-from ingestor.app.wiring import opened
-from ingestor.cli import console, goodbye, progress, summary
 from ingestor.cli.invocation import command
-from ingestor.cli.log import set_up
 from ingestor.cli.usage import (
     CONFIG,
     FAILED,
@@ -28,10 +22,10 @@ from ingestor.cli.usage import (
     fail,
     read_config,
 )
-from ingestor.state.editions import Editions
-from ingestor.state.reports import Reports
-from ingestor.state.run_status import Live
-from ingestor.state.sources import SourceRows
+
+if TYPE_CHECKING:
+    from ingestor.app.daemon import Loop
+    from ingestor.state.run_status import Live
 
 
 def init(
@@ -41,6 +35,7 @@ def init(
 
     The folder of documents that it names is made, too, where there is none.
     """
+    from ingestor.cli.output import console
 
     if path.exists():
         fail(f"{path} exists already; name another file, or move it away", USAGE)
@@ -57,6 +52,12 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     It serves Chroma, watches the sources, and ends at SIGTERM, Ctrl-C or with its terminal. A changed config
     file is taken over while it runs.
     """
+    from ingestor.app.daemon import Loop
+    from ingestor.app.reload import Reloader, stamp
+    from ingestor.app.signals import Wishes
+    from ingestor.app.wiring import opened
+    from ingestor.cli.log import set_up
+    from ingestor.cli.output import goodbye, progress
 
     seen = stamp(config)
     checked = read_config(config)
@@ -71,7 +72,12 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
             goodbye.take_leave()
 
 
-def _ready(live: Live, loop: Loop, config: Path, as_json: bool) -> None:
+def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
+    from ingestor.cli.output import goodbye
+    from ingestor.state.editions import Editions
+    from ingestor.state.reports import Reports
+    from ingestor.state.sources import SourceRows
+
     names = sorted({source.collection for source in loop.running.parts.config.sources})
     editions, reports = Editions(loop.running.journal), Reports(loop.running.journal)
     records = sum(reports.records(editions.live(name).name) for name in names)
@@ -92,6 +98,11 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     Exits with 0 when all is settled, 3 when some documents are quarantined, 4 when something failed or is
     left to do, 130 when it was interrupted. What no parser reads is skipped, and is no failure.
     """
+    from ingestor.app.daemon import Loop
+    from ingestor.app.signals import Wishes
+    from ingestor.app.wiring import opened
+    from ingestor.cli.log import set_up
+    from ingestor.cli.output import console, progress, summary
 
     checked = read_config(config)
     set_up("warning" if as_json else checked.log.level, checked.log.format)

@@ -3,16 +3,18 @@
 import sys
 from os import environ, umask
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from ingestor.cli.invocation import DEFAULT_CONFIG
-from ingestor.config.file import load
-from ingestor.config.models import Config
 from ingestor.core.escape import spelt
 from ingestor.state.file_permissions import UMASK
-from ingestor.state.running_config import InForce, in_force
+
+if TYPE_CHECKING:
+    from ingestor.config.models import Config
+    from ingestor.state.running_config import InForce
+
 
 ConfigOption = Annotated[Path, typer.Option("--config", "-c", help="The config file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
@@ -22,12 +24,15 @@ SETTLED, USAGE, QUARANTINED, FAILED, INTERRUPTED = 0, 2, 3, 4, 130
 
 
 def fail(message: str, code: int) -> NoReturn:
+
     print(spelt(message), file=sys.stderr)
     raise SystemExit(code)
 
 
-def read_config(path: Path) -> Config:
+def read_config(path: Path) -> "Config":
     """For commands whose files are ours: from here on, what is made is for this user alone."""
+    from ingestor.config.file import load
+
     umask(UMASK)
     config = load(path, environ)
     for warning in config.warnings:
@@ -35,8 +40,10 @@ def read_config(path: Path) -> Config:
     return config
 
 
-def config_in_force(path: Path) -> InForce:
+def config_in_force(path: Path) -> "InForce":
     """For commands that look: where the file has an error, what runs keeps to the config that it has."""
+    from ingestor.state.running_config import in_force
+
     umask(UMASK)
     found = in_force(path, environ)
     if found.error is None:
@@ -45,8 +52,9 @@ def config_in_force(path: Path) -> InForce:
     return found
 
 
-def looked_up(path: Path) -> Config:
+def looked_up(path: Path) -> "Config":
     """The same, and the error is told on standard error."""
+
     found = config_in_force(path)
     if found.error is not None:
         print(spelt(found.error), file=sys.stderr)
@@ -54,7 +62,7 @@ def looked_up(path: Path) -> Config:
     return found.config
 
 
-def chosen(config: Config, wanted: str | None) -> str:
+def chosen(config: "Config", wanted: str | None) -> str:
     """The collection that is meant: the one named, or the only one."""
     names = sorted({str(source.collection) for source in config.sources})
     if wanted is None and len(names) > 1:

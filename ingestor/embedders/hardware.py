@@ -1,5 +1,6 @@
-"""What "auto" means on this machine, found out without loading torch unless there is an NVIDIA driver."""
+"""What this machine has, found out without loading torch unless there is an NVIDIA driver."""
 
+from importlib.util import find_spec
 from pathlib import Path
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -10,22 +11,33 @@ def resolve_device(wanted: str) -> str:
     """``auto`` is cuda where torch can use it, else cpu."""
     if wanted != "auto":
         return wanted
-    if not _DRIVER.exists():
+    if not _DRIVER.exists() or not installed("torch"):
         return "cpu"
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def resolve_precision(wanted: str, device: str) -> str:
-    """``auto`` is bfloat16 on a CPU that multiplies it in hardware, else float32.
+def installed(*packages: str) -> bool:
+    """Whether all of them can be imported; found out without importing them."""
+    try:
+        return all(find_spec(name) is not None for name in packages)
+    except ImportError:  # something forbids it
+        return False
 
-    MiniLM on one core, texts of 48 / 208 tokens a second, bfloat16 against float32: 307 / 55 against 90 / 21
-    with AVX512_BF16 (AMD Zen 5), about 280 / 58 against 90 / 18 with AMX. With neither it is far slower.
+
+def multiplies_bfloat16() -> bool:
+    """Whether the processor multiplies bfloat16 in hardware.
+
+    MiniLM by torch on one core, texts of 48 / 208 tokens a second, bfloat16 against float32: 307 / 55
+    against 90 / 21 with AVX512_BF16 (AMD Zen 5), about 280 / 58 against 90 / 18 with AMX. Without either it
+    is far slower.
     """
-    if wanted != "auto":
-        return wanted
-    return "bfloat16" if device == "cpu" and {"amx_bf16", "avx512_bf16"} & cpu_flags() else "float32"
+    return bool({"amx_bf16", "avx512_bf16"} & cpu_flags())
+
+
+def has_amx() -> bool:
+    return "amx_bf16" in cpu_flags()
 
 
 def cpu_flags() -> frozenset[str]:

@@ -1,29 +1,27 @@
 """Embeds with any sentence-transformers model; all-MiniLM-L6-v2 comes with this program.
 
-Vectors are unit vectors, exact in float16 (rounding.py), and functions of their text alone (batches.py). The
-identity names all that decides them but the make of the processor and the version of torch, whose
-differences are in the last bits and not worth embedding a collection again for.
+Vectors are unit vectors, exact in float16 (rounding.py), and functions of their text alone (batches.py).
+Models of the BERT family run by OpenVINO (outline.py says which), all others by sentence-transformers and
+torch. The identity names all that decides the vectors but the make of the processor and the versions of
+OpenVINO and torch, whose differences are in the last bits and not worth embedding a collection again for.
 
-Torch and the model (seconds and 500 MB) are loaded by the first text that is embedded; options, identity,
-and for most models dimensions, window and counts, need only the model's configuration.
+The model is loaded by the first text that is embedded; options, identity, and for most models dimensions,
+window and counts, need only the model's configuration.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from threading import Lock
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from ingestor.embedders import weights
+from ingestor.embedders import engines, model_files, weights
 from ingestor.embedders.batches import STEP
-from ingestor.embedders.hardware import resolve_device, resolve_precision
 from ingestor.model import ReaderModel, Vectors
 from ingestor.registry import Options, Plugin, pinned, tuning
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-    from ingestor.embedders.torch_model import TorchModel
 
 
 class SentenceTransformersOptions(Options):
@@ -33,14 +31,34 @@ class SentenceTransformersOptions(Options):
         "all-MiniLM-L6-v2",
         description="the one that comes with the program, a folder, or a name on the Hugging Face hub",
     )
+    engine: Literal["auto", "openvino", "torch"] = pinned(
+        "auto",
+        description="what runs the model: `openvino` those of the BERT family on CPUs, `torch` all; `auto` "
+        "takes the fastest that can, and stays with the one that made the collection",
+    )
     precision: Literal["auto", "float32", "bfloat16"] = pinned(
-        "auto", description="of the computation; `auto` takes bfloat16 on CPUs that are fast at it"
+        "auto", description="of the computation; `auto` takes bfloat16 on CPUs that have AMX or AVX512-BF16"
     )
     device: str = pinned("auto", description="`cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes the best")
-    prompt: str = pinned("", description="put before every document's text, as the model wants it")
-    query_prompt: str = pinned("", description="put before every question")
+    prompt: str | None = pinned(
+        None, description="put before every document's text; without it as the model's own files say"
+    )
+    query_prompt: str | None = pinned(
+        None, description="put before every question; without it as the model's own files say"
+    )
     batch_tokens: int = tuning(2048, ge=1, description="how much is embedded at a time")
-    threads: int = tuning(0, ge=0, description="CPU threads; 0 is as many as torch chooses")
+    threads: int = tuning(0, ge=0, description="CPU threads; 0 is as many as the engine chooses")
+
+
+class Model(Protocol):
+    """A loaded model. Threads may share it."""
+
+    dimensions: int
+    window: int  # tokens
+
+    def vectors(self, texts: Sequence[str], prompt: str, budget: int) -> Vectors: ...
+
+    def counter(self) -> "Tokenizer": ...
 
 
 class SentenceTransformersEmbedder:
@@ -48,52 +66,63 @@ class SentenceTransformersEmbedder:
 
     def __init__(self, options: SentenceTransformersOptions) -> None:
         self._options = options
-        self._device = resolve_device(options.device)
-        self._precision = resolve_precision(options.precision, self._device)
         self._lock = Lock()
-        self._loaded: TorchModel | None = None
+        self._loaded: Model | None = None
+
+    def alternatives(self) -> Iterator[tuple["SentenceTransformersEmbedder", bool]]:
+        """See ports.Adaptive."""
+        for way in self._ways:
+            other = SentenceTransformersEmbedder(self._options)
+            other._weights, other._ways, other._way = self._weights, self._ways, way
+            yield other, not way.missing
 
     @cached_property
     def identity(self) -> dict[str, object]:
-        """All that decides the vectors, as JSON values; found without loading torch."""
+        """All that decides the vectors, as JSON values; found without loading the model."""
+        way = self._way
         identity: dict[str, object] = {
             "weights": self._weights.pin,
-            "precision": self._precision,
-            "device": self._device.partition(":")[0],
-            "prompt": self._options.prompt,
+            "precision": way.precision,
+            "device": way.device.partition(":")[0],
+            "prompt": self._prompts.document,
             "padding": STEP,
             "rounding": "float16",
         }
         if identity["device"] != "cpu":
             identity["batch_tokens"] = self._options.batch_tokens  # see torch_model.py
-        return identity
+        return identity if way.engine == "torch" else {**identity, "engine": way.engine}
 
     @cached_property
     def dimensions(self) -> int:
-        return weights.dimensions(self._weights.folder) or self._model.dimensions
+        return model_files.dimensions(self._weights.folder) or self._model.dimensions
 
     @cached_property
     def window(self) -> int:
-        return weights.window(self._weights.folder) or self._model.window
+        return model_files.window(self._weights.folder) or self._model.window
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        return self._model.vectors(texts, self._options.prompt, self._options.batch_tokens)
+        return self._model.vectors(texts, self._prompts.document, self._options.batch_tokens)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        return self._model.vectors(texts, self._options.query_prompt, self._options.batch_tokens)
+        return self._model.vectors(texts, self._prompts.query, self._options.batch_tokens)
 
     def reader_model(self) -> ReaderModel:
-        """Readers embed their questions on the CPU, under the same prompt."""
-        options, prompt = self._options, self._options.query_prompt
+        """Readers embed their questions by sentence-transformers on the CPU, under the same prompt."""
+        prompt = self._prompts.query
         prompted = {"prompts": {"query": prompt}, "default_prompt_name": "query"} if prompt else {}
         return ReaderModel(
             "sentence_transformer",
-            {"model_name": options.model, "device": "cpu", "normalize_embeddings": True, "kwargs": prompted},
+            {
+                "model_name": self._options.model,
+                "device": "cpu",
+                "normalize_embeddings": True,
+                "kwargs": prompted,
+            },
         )
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The prompt's tokens included, since it shares the window."""
-        prompted = [self._options.prompt + text for text in texts]
+        prompted = [self._prompts.document + text for text in texts]
         return [len(encoding) for encoding in self._counter.encode_batch_fast(prompted)]
 
     @cached_property
@@ -101,23 +130,52 @@ class SentenceTransformersEmbedder:
         return weights.locate(self._options.model)
 
     @cached_property
+    def _ways(self) -> list[engines.Way]:
+        options = self._options
+        return list(engines.ways(options.engine, options.precision, options.device, self._weights.folder))
+
+    @cached_property
+    def _way(self) -> engines.Way:
+        return engines.resolved(self._ways, self._options.model)
+
+    @cached_property
+    def _prompts(self) -> model_files.Prompts:
+        own = model_files.prompts(self._weights.folder)
+        document, query = self._options.prompt, self._options.query_prompt
+        return model_files.Prompts(
+            own.document if document is None else document, own.query if query is None else query
+        )
+
+    @cached_property
     def _counter(self) -> "Tokenizer":
         from ingestor.embedders.tokenizing import from_folder
 
-        return from_folder(self._weights.folder) or self._model.counter()
+        folder = self._weights.folder
+        return from_folder(model_files.transformer(folder) or folder) or self._model.counter()
 
     @property
-    def _model(self) -> "TorchModel":
-        # Heard only before torch is loaded. Threads that spin while they wait are no faster on an idle one,
-        # and starve one another on a busy one: 3 s became 8 to 13 there.
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        from ingestor.embedders.torch_model import TorchModel
-
+    def _model(self) -> Model:
         with self._lock:
             if self._loaded is None:
-                options = self._options
-                self._loaded = TorchModel(self._weights, self._device, self._precision, options.threads)
+                load = _openvino if self._way.engine == "openvino" else _torch
+                self._loaded = load(self._weights, self._way, self._options.threads)
             return self._loaded
+
+
+def _openvino(found: weights.Weights, way: engines.Way, threads: int) -> Model:
+    from ingestor.embedders.openvino_model import OpenVinoModel
+    from ingestor.embedders.outline import outline
+
+    return OpenVinoModel(found, outline(found.folder), way.precision, threads)
+
+
+def _torch(found: weights.Weights, way: engines.Way, threads: int) -> Model:
+    # Heard only before torch is loaded. Threads that spin while they wait are no faster on an idle one,
+    # and starve one another on a busy one: 3 s became 8 to 13 there.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from ingestor.embedders.torch_model import TorchModel
+
+    return TorchModel(found, way.device, way.precision, threads)
 
 
 def build(options: SentenceTransformersOptions) -> SentenceTransformersEmbedder:

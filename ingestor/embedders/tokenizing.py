@@ -3,12 +3,24 @@
 from pathlib import Path
 
 from tokenizers import Tokenizer
+from tokenizers.normalizers import Lowercase, Sequence
+
+from ingestor.embedders.model_files import read_json
 
 
 def from_folder(folder: Path) -> Tokenizer | None:
-    """That of the model in the folder, if it has one in the common format. Without truncation."""
+    """That of the transformer in the folder, if it has one in the common format. Without truncation.
+
+    ``do_lower_case`` of sentence_bert_config.json is obeyed as sentence-transformers does.
+    """
     file = folder / "tokenizer.json"
-    return whole(Tokenizer.from_file(str(file))) if file.is_file() else None
+    if not file.is_file():
+        return None
+    tokenizer = Tokenizer.from_file(str(file))
+    if read_json(folder / "sentence_bert_config.json").get("do_lower_case"):
+        own = tokenizer.normalizer
+        tokenizer.normalizer = Lowercase() if own is None else Sequence([Lowercase(), own])
+    return whole(tokenizer)
 
 
 def whole(tokenizer: Tokenizer) -> Tokenizer:

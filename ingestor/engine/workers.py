@@ -21,7 +21,7 @@ from ingestor.engine.outcomes import Outcome
 from ingestor.engine.vector_check import checked
 from ingestor.model import Digest, Fingerprint, Vectors
 from ingestor.ports import Embedder, NeedsHuman, Stop, Transient
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.store import VectorCache
 
 STUCK = 60.0  # seconds after which a listing is no longer waited for by others
 PATIENCE = 3.0  # seconds that the end of the program waits for work under way

@@ -6,7 +6,7 @@ from threading import Event, Lock
 
 from ingestor.core.interruptions import Stopped
 from ingestor.llm.client import Answer, Question
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.store import VectorCache
 
 _log = logging.getLogger(__name__)
 _TURNS = 256

@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from ingestor.app.wiring import build, cache_path, parser
+from ingestor.app.wiring import build, parser
 from ingestor.chunkers.semantic.seen import Seen, seen
 from ingestor.config.check import Filtered
 from ingestor.config.models import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
@@ -32,7 +32,8 @@ from ingestor.ports import BadDocument, Chunker, Embedder
 from ingestor.registry import Group, find
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.store import VectorCache
+from ingestor.state.files import cache_path
 from ingestor.text.tokens import Tokens
 
 Vector = npt.NDArray[np.float32]  # shape (dimensions,)

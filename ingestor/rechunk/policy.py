@@ -29,6 +29,7 @@ class Situation:
     approved: str | None = None  # what someone said yes to
     refused: str | None = None  # what someone rolled back from
     rebuild: str | None = None  # why it is to be written into another collection, whatever the config says
+    moved: bool = False  # the same config means another embedder on this machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ def cost(tokens: int, rechunk: Rechunk) -> float:
 
 
 def _asks(now: Situation, rechunk: Rechunk) -> str:
+    if now.moved:
+        return "this machine computes vectors in another way than the one that made them"
     bound = rechunk.approve
     if bound is not None and bound.chunks is not None and now.chunks > bound.chunks:
         return f"{now.chunks} chunks are more than the {bound.chunks} that need no approval"

@@ -15,7 +15,7 @@ import numpy as np
 from ingestor.config.models import Rechunk
 from ingestor.core.decisions import too_many
 from ingestor.engine.open_collections import Shelf
-from ingestor.model import CollectionName, SourceName
+from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import Decision, Situation
@@ -53,6 +53,7 @@ class Transitions:
         self._editions = Editions(journal)
         pending = journal.select("SELECT 1 FROM state WHERE key LIKE 'roll back:%' AND value != ''")
         self._heard = None if pending else journal.get("asked")  # a kill can leave a word unheard
+        self.other_recipes: frozenset[Fingerprint] = frozenset()  # see wiring.Parts
         self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
         self._changed = False  # returned by the next ``advance`` that succeeds
         self._logged: dict[CollectionName, str] = {}  # trouble of replaced editions: once, not every second
@@ -63,7 +64,9 @@ class Transitions:
         """Decide about one collection and note it down; returns what is to be kept in step."""
         live, building = self._editions.live(serves), self._building(serves)
         self._forget_leave(wanted)
-        decision = policy.decide(situation(self._journal, serves, wanted, prices), settings)
+        decision = policy.decide(
+            situation(self._journal, serves, wanted, prices, self.other_recipes), settings
+        )
         self._journal.set(f"waits:{serves}", decision.why and f"{decision.why}; {_listed(decision)}")
         if building is not None and decision.act in ("follow", "build", "keep"):
             log.info("%s: what was being built is dropped", serves)
@@ -274,8 +277,17 @@ class Transitions:
         return next(iter(self._editions.of(serves, "building")), None)
 
 
-def situation(journal: Journal, serves: CollectionName, wanted: Choices, prices: Prices) -> Situation:
-    """How a collection stands, for ``rechunk.decide``. Reads only."""
+def situation(
+    journal: Journal,
+    serves: CollectionName,
+    wanted: Choices,
+    prices: Prices,
+    other_recipes: frozenset[Fingerprint] = frozenset(),
+) -> Situation:
+    """How a collection stands, for ``rechunk.decide``. Reads only.
+
+    ``other_recipes``: of the embedders that the same config means on other machines.
+    """
     editions = Editions(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "building")), None)
     old = _choices(live)
@@ -295,6 +307,7 @@ def situation(journal: Journal, serves: CollectionName, wanted: Choices, prices:
         journal.get(f"approved:{serves}"),
         journal.get(f"refused:{serves}"),
         journal.get(f"rebuild:{serves}"),
+        live.embedder in other_recipes,
     )
 
 

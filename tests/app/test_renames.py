@@ -19,10 +19,10 @@ from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import BadDocument
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import packed, unpacked
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.parses import Parses
+from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.parse_cache import Parses
 from ingestor.state.reports import Reports
 from ingestor.state.rows import Intent, Receipt
 from ingestor.state.sources import SourceRows

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from ingestor.app.queries import BadRequest
-from ingestor.cli.chunk_command import chunk
+from ingestor.cli.chunk import chunk
 from ingestor.config.models import ConfigError
 from ingestor.ports import BadDocument
 from ingestor.registry import kinds

@@ -8,8 +8,8 @@ import pytest
 from ingestor.app.estimate import Estimate
 from ingestor.app.plan import Plan
 from ingestor.app.verification import Verification
-from ingestor.cli.console import counted, duration, print_table, show_documents, show_plan, show_verify
 from ingestor.cli.invocation import DEFAULT_CONFIG
+from ingestor.cli.output.console import counted, duration, print_table, show_documents, show_plan, show_verify
 from ingestor.state.reports import Listed
 
 

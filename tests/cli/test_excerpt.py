@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ingestor.cli.excerpt import LINES, excerpt, show_hits
+from ingestor.cli.output.excerpt import LINES, excerpt, show_hits
 from ingestor.model import Hit, RecordId
 
 PROSE = "The library opens at nine on weekdays, and at ten on the days when the market is held."

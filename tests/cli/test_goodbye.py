@@ -1,6 +1,6 @@
 import pytest
 
-from ingestor.cli.goodbye import _best
+from ingestor.cli.output.goodbye import _best
 
 
 @pytest.mark.parametrize(

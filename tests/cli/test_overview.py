@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.app.status import CollectionStatus, Failed, SourceStatus, Status
 from ingestor.cli.invocation import DEFAULT_CONFIG
-from ingestor.cli.overview import show_status
+from ingestor.cli.output.overview import show_status
 
 
 def said(status: Status, capsys: pytest.CaptureFixture[str], config: Path = DEFAULT_CONFIG) -> str:

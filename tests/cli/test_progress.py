@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from ingestor.cli.progress import Bar, Lines, Meter, Stretch
+from ingestor.cli.output.progress import Bar, Lines, Meter, Stretch
 from ingestor.state.run_status import Listing, Live
 
 
@@ -76,7 +76,7 @@ def test_a_listing_that_takes_long_is_told_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [1000.0]
-    monkeypatch.setattr("ingestor.cli.progress.monotonic", lambda: now[0])
+    monkeypatch.setattr("ingestor.cli.output.progress.monotonic", lambda: now[0])
     meter = Meter(Lines())
     for second in range(13):
         now[0] += 1

@@ -20,8 +20,8 @@ from ingestor.app.recipe_changes import outlook
 from ingestor.app.signals import Wishes
 from ingestor.app.status import Status
 from ingestor.app.wiring import Parts, Running, opened
-from ingestor.cli import summary
 from ingestor.cli.main import main
+from ingestor.cli.output import summary
 from ingestor.config.file import load
 from ingestor.config.models import ConfigError
 from ingestor.model import Item

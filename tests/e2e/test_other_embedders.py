@@ -37,7 +37,7 @@ def load_again() -> None:
     """Plugins are found and loaded when they are needed next."""
     sys.modules.pop("plain_plugin", None)
     invalidate_caches()
-    for known in (registry.find, registry.kinds):
+    for known in (registry.find, registry.kinds, registry.entries):
         known.cache_clear()
 
 

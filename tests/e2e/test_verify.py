@@ -14,7 +14,7 @@ from ingestor.chroma.reach import DEEP, FEW, NEAR, PAGE, reachable
 from ingestor.embedders.hashing import PLUGIN
 from ingestor.model import CollectionName, Fingerprint, Hit, Record, RecordId, Vectors
 from ingestor.ports import Index
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from tests.e2e.project import Project

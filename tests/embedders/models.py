@@ -12,7 +12,15 @@ from tokenizers.models import WordLevel
 from tokenizers.normalizers import Lowercase
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
-from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig,
+    BertModel,
+    MPNetConfig,
+    MPNetModel,
+    PreTrainedTokenizerFast,
+    XLMRobertaConfig,
+    XLMRobertaModel,
+)
 
 WORDS = [f"w{n}" for n in range(200)]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -78,3 +86,31 @@ def drop_window(folder: Path) -> None:
     settings = json.loads(file.read_text())
     del settings["model_max_length"]
     file.write_text(json.dumps(settings))
+
+
+def save_family(folder: Path, family: str, pooling: str = "mean") -> Path:
+    """A tiny encoder of that family in that folder, with weights large enough for every part to matter."""
+    torch.manual_seed(9)
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"] if family == "bert" else ["<s>", "<pad>", "</s>", "<unk>"]
+    pad, unknown, first, last = special if family == "bert" else (special[n] for n in (1, 3, 0, 2))
+    backend = Tokenizer(WordLevel({word: n for n, word in enumerate(special + WORDS)}, unk_token=unknown))
+    backend.normalizer, backend.pre_tokenizer = Lowercase(), Whitespace()
+    ends = [(first, special.index(first)), (last, special.index(last))]
+    backend.post_processor = TemplateProcessing(single=f"{first} $A {last}", special_tokens=ends)
+    names = {"pad_token": pad, "unk_token": unknown, "cls_token": first, "sep_token": last}
+    parts = folder / "parts"
+    PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=WINDOW, **names).save_pretrained(parts)
+    sizes = {
+        "vocab_size": len(special + WORDS), "hidden_size": HIDDEN, "num_hidden_layers": 3,
+        "num_attention_heads": 4, "intermediate_size": 64, "max_position_embeddings": 64,
+        "pad_token_id": special.index(pad), "initializer_range": 0.3,
+    }  # fmt: skip
+    kind, config = {
+        "bert": (BertModel, BertConfig),
+        "xlm-roberta": (XLMRobertaModel, XLMRobertaConfig),
+        "mpnet": (MPNetModel, MPNetConfig),
+    }[family]
+    kind(config(**sizes)).save_pretrained(parts)
+    stages = [Transformer(str(parts), max_seq_length=WINDOW), Pooling(HIDDEN, pooling_mode=pooling)]
+    SentenceTransformer(modules=stages, device="cpu").save(str(folder / "model"))
+    return folder / "model"

@@ -1,6 +1,7 @@
 """What an embedder's recipe is made of: too little in it, and vectors of two models meet."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,6 +9,7 @@ import pytest
 
 from ingestor.app.wiring import Parts
 from ingestor.config.models import Choice, Config
+from ingestor.embedders import hardware
 from ingestor.engine.vector_check import BadVectors
 from ingestor.model import Fingerprint, ReaderModel, Vectors
 from ingestor.registry import Plugin, find, pinned
@@ -23,7 +25,7 @@ def recipe(plugin: Plugin, **options: Any) -> Fingerprint:
     return parts(plugin, **options).embedder_recipe
 
 
-CPU = {"precision": "float32", "device": "cpu"}
+CPU = {"engine": "torch", "precision": "float32", "device": "cpu"}
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,8 @@ CPU = {"precision": "float32", "device": "cpu"}
          {**CPU, "precision": "bfloat16", "prompt": "passage: ", "query_prompt": "q: ", "batch_tokens": 64,
           "threads": 1},
          "1fa9bec0f8d73133a83363424d021e3f"),
+        ("sentence-transformers", {**CPU, "engine": "openvino"},
+         "186fa9826efa4c264534288606a19e84"),
         ("sentence-transformers", {**CPU, "device": "cuda:1", "batch_tokens": 512},
          "c95c3b62e417cb816271c6515ff08fb1"),
     ],
@@ -48,6 +52,50 @@ def test_recipes_of_the_built_in_embedders_stay_what_they_are(
 ) -> None:
     """Another recipe has every collection embedded again after an upgrade."""
     assert recipe(find("embedders", kind), **options) == known
+
+
+LEFT_OPEN = {"engine": "auto", "precision": "auto", "device": "cpu"}
+BY_TORCH = {"engine": "torch", "precision": "float32", "device": "cpu"}
+
+
+@pytest.fixture
+def sentence_transformers(monkeypatch: pytest.MonkeyPatch) -> Plugin:
+    """On a processor with bfloat16, whatever runs the test."""
+    monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset({"amx_bf16"}))
+    return find("embedders", "sentence-transformers")
+
+
+def identity(found: Parts) -> dict[str, Any]:
+    return cast(Any, found.embedder).identity
+
+
+def test_auto_is_the_fastest_for_a_new_collection(sentence_transformers: Plugin) -> None:
+    found = identity(parts(sentence_transformers, **LEFT_OPEN))
+    assert (found["engine"], found["precision"]) == ("openvino", "bfloat16")
+
+
+def test_auto_stays_with_what_made_the_collections(sentence_transformers: Plugin) -> None:
+    made = recipe(sentence_transformers, **BY_TORCH)
+    found = replace(parts(sentence_transformers, **LEFT_OPEN), made=frozenset({made}))
+    assert found.embedder_recipe == made
+    assert recipe(sentence_transformers, **LEFT_OPEN) in found.other_recipes
+
+
+def test_auto_is_another_where_what_made_the_collections_is_not_possible(
+    sentence_transformers: Plugin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = recipe(sentence_transformers, **LEFT_OPEN)
+    monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset({"avx2"}))
+    found = replace(parts(sentence_transformers, **LEFT_OPEN), made=frozenset({made}))
+    assert (identity(found)["engine"], identity(found)["precision"]) == ("openvino", "float32")
+    assert made in found.other_recipes
+
+
+def test_a_chosen_engine_is_taken_whatever_made_the_collections(sentence_transformers: Plugin) -> None:
+    made = recipe(sentence_transformers, **LEFT_OPEN)
+    found = replace(parts(sentence_transformers, **BY_TORCH), made=frozenset({made}))
+    assert "engine" not in identity(found)
+    assert made not in found.other_recipes
 
 
 @pytest.mark.parametrize(

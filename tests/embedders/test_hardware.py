@@ -9,24 +9,14 @@ ARM = "Features\t: fp asimd bf16\n"
 
 
 @pytest.mark.parametrize(
-    ("cpuinfo", "wanted", "device", "expected"),
-    [
-        (INTEL, "auto", "cpu", "bfloat16"),
-        (AMD, "auto", "cpu", "bfloat16"),
-        (OLD, "auto", "cpu", "float32"),
-        (ARM, "auto", "cpu", "float32"),
-        (None, "auto", "cpu", "float32"),
-        (AMD, "auto", "cuda", "float32"),
-        (AMD, "float32", "cpu", "float32"),
-        (OLD, "bfloat16", "cpu", "bfloat16"),
-    ],
+    ("cpuinfo", "expected"), [(INTEL, True), (AMD, True), (OLD, False), (ARM, False), (None, False)]
 )
-def test_precision(monkeypatch, tmp_path, cpuinfo, wanted, device, expected):
+def test_bfloat16(monkeypatch, tmp_path, cpuinfo, expected):
     file = tmp_path / "cpuinfo"
     if cpuinfo is not None:
         file.write_text(cpuinfo)
     monkeypatch.setattr(hardware, "_CPUINFO", file)
-    assert hardware.resolve_precision(wanted, device) == expected
+    assert hardware.multiplies_bfloat16() is expected
 
 
 def test_without_a_driver_the_device_is_the_cpu(monkeypatch, tmp_path):

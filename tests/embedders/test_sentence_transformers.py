@@ -30,7 +30,7 @@ sys.addaudithook(lambda event, args: network.append(event) if event.startswith("
 
 
 def build(**options):
-    return PLUGIN.build(SentenceTransformersOptions(**options))
+    return PLUGIN.build(SentenceTransformersOptions(**{"engine": "torch"} | options))
 
 
 @contextmanager

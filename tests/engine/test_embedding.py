@@ -17,7 +17,7 @@ from ingestor.engine.vector_check import BadVectors, checked
 from ingestor.engine.workers import Embedding
 from ingestor.model import Fingerprint, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.store import VectorCache
 from tests.plain_embedder import vector
 
 RECIPE = Fingerprint("11" * 16)

@@ -13,7 +13,7 @@ from ingestor.core.interruptions import Stopped
 from ingestor.llm.client import Answer, Question
 from ingestor.pipeline.answers import Kept, Reckoned
 from ingestor.ports import Transient
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.store import VectorCache
 
 
 @pytest.fixture

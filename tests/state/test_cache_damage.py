@@ -11,8 +11,9 @@ import pytest
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.model import Fingerprint
-from ingestor.state import cache, cache_rows
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache import rows as cache_rows
+from ingestor.state.cache import store
+from ingestor.state.cache.store import VectorCache
 from tests.state.test_cache import vectors_of
 
 FLIPS = 20
@@ -144,7 +145,7 @@ def of_any_row(*_: object) -> bool:
 def test_a_checksum_that_says_nothing_of_the_key_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, broken: Callable[..., object]
 ) -> None:
-    monkeypatch.setattr(cache, name, broken)
+    monkeypatch.setattr(store, name, broken)
     assert any(bad for bad, _ in trials(tmp_path, kind, range(40)))
 
 

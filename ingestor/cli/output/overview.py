@@ -1,18 +1,23 @@
 """A status on the screen: first what matters most, then the figures, last what failed and what helps."""
 
+from __future__ import annotations
+
 import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ingestor.app.status import CollectionStatus, Failed, SourceStatus, Status
-from ingestor.cli.console import counted, duration, listing_words, out, print_table, print_wrapped
 from ingestor.cli.invocation import command
+from ingestor.cli.output.console import counted, duration, listing_words, out, print_table, print_wrapped
 from ingestor.core.escape import line
+
+if TYPE_CHECKING:
+    from ingestor.app.status import CollectionStatus, Failed, SourceStatus, Status
 
 MOST = 20  # failures that are shown
 

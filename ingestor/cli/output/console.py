@@ -4,27 +4,31 @@ The JSON keys are a promise (docs/commands.md); texts for people may change. ``e
 ``overview`` a status; ``progress`` is what people see while they wait.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from ingestor.app.estimate import Estimate
-from ingestor.app.inventory import CollectionInfo
-from ingestor.app.plan import Plan
-from ingestor.app.recipe_changes import Outlook
-from ingestor.app.verification import Verification
 from ingestor.cli.invocation import command
 from ingestor.core.escape import line
-from ingestor.state.reports import Listed as Document
-from ingestor.state.run_status import Listing
+
+if TYPE_CHECKING:
+    from ingestor.app.estimate import Estimate
+    from ingestor.app.inventory import CollectionInfo
+    from ingestor.app.plan import Plan
+    from ingestor.app.recipe_changes import Outlook
+    from ingestor.app.verification import Verification
+    from ingestor.state.reports import Listed as Document
+    from ingestor.state.run_status import Listing
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)

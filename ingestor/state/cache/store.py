@@ -16,7 +16,7 @@ from time import time
 from typing import TypeVar
 
 from ingestor.model import Digest, Fingerprint, Vectors
-from ingestor.state.cache_rows import (
+from ingestor.state.cache.rows import (
     ANSWERS,
     DOCUMENTS,
     NONE_YET,

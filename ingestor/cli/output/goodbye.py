@@ -7,8 +7,8 @@ from itertools import islice
 from pathlib import Path
 
 from ingestor.chroma.backend import Collections
-from ingestor.cli.console import counted, duration, err
 from ingestor.cli.invocation import command, quoted
+from ingestor.cli.output.console import counted, duration, err
 from ingestor.core.escape import line
 from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ingestor.core.document_json import Parsed, decode, encode, pack
 from ingestor.core.fingerprint import combine
 from ingestor.model import Digest, Fingerprint, SourceName
-from ingestor.state.cache import VectorCache
+from ingestor.state.cache.store import VectorCache
 
 LARGEST = 64 * 2**20  # bytes, packed, of a document that is kept
 _FORMAT = 2  # of what is stored; others are not read

@@ -1,16 +1,21 @@
 """What people see of texts: the answers to a query, and a document's chunks."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ingestor.app.queries import Shown
-from ingestor.cli.console import out, print_wrapped
+from ingestor.cli.output.console import out, print_wrapped
 from ingestor.core.escape import line, spelt
-from ingestor.model import Hit, Metadata
+
+if TYPE_CHECKING:
+    from ingestor.app.queries import Shown
+    from ingestor.model import Hit, Metadata
 
 WIDEST = 100  # columns: longer lines are hard to read
 LINES = 6  # of an answer's text that are shown

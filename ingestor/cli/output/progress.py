@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ingestor.cli.console import err, listing_words
+from ingestor.cli.output.console import err, listing_words
 from ingestor.state.run_status import Live
 
 EVERY = 5.0  # seconds between two lines

@@ -1,0 +1,91 @@
+"""How long commands take from a cold start, and how much of it the processor works.
+
+``python -m benchmarks start [ROUNDS]``: a project with the sample documents is synced once; then the commands
+take turns, and the best round of each counts. Seconds are those on the clock, and those of the processor in
+the command and its children, which hold on a busy machine, too. The daemon is timed until it says that it is
+in step; the bare interpreter is the least that any command takes.
+"""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from socket import socket
+
+import yaml
+
+INGESTOR = Path(sys.executable).with_name("ingestor")
+DOCUMENTS = Path(__file__).parents[1] / "documents"
+BARE = "python -c pass"
+GOALS = {  # seconds on the clock, on an idle machine of two cores
+    "--help": 0.3, "status": 0.7, "ls": 0.7, "plan": 0.7, "query mill": 1.5, "run": 4.0,
+}  # fmt: skip
+COMMANDS = (
+    *("--help", "--version", "status", "ls", "plan", "query mill", "show README.md", "collections", "verify"),
+    *("pause", "resume", "sync", "run"),
+)
+
+
+def main(rounds: int = 3) -> None:
+    """Prints a table."""
+    with tempfile.TemporaryDirectory(prefix="ingestor-start-") as folder:
+        project = Path(folder)
+        configure(project)
+        one(project, "sync")
+        turns = [{name: one(project, name) for name in (BARE, *COMMANDS)} for _ in range(rounds)]
+    print(f"{'':16} {'clock':>7} {'work':>7} {'goal':>6}   seconds; best of {rounds}")
+    for name in (BARE, *COMMANDS):
+        clock, work = (min(turn[name][part] for turn in turns) for part in (0, 1))
+        print(f"{name:16} {clock:7.2f} {work:7.2f} {GOALS.get(name, ''):>6}")
+
+
+def configure(folder: Path) -> None:
+    shutil.copytree(DOCUMENTS, folder / "documents")
+    shutil.copy(next(DOCUMENTS.rglob("*.md")), folder / "documents" / "README.md")
+    with socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    source = {"name": "docs", "kind": "folder", "path": "./documents", "collection": "docs"}
+    config = {"state": "./state", "chroma": {"path": "./chroma", "port": port}, "sources": [source]}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+
+
+def one(project: Path, name: str) -> tuple[float, float]:
+    """Seconds on the clock and of the processor."""
+    before, begun = worked(), time.perf_counter()
+    if name == "run":
+        seconds = until_in_step(project)
+    else:
+        command = [sys.executable, "-c", "pass"] if name == BARE else [str(INGESTOR), *name.split()]
+        done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+        seconds = time.perf_counter() - begun
+        if done.returncode:
+            raise SystemExit(f"{name} ended with {done.returncode}: {done.stderr or done.stdout}")
+    return seconds, worked() - before
+
+
+def until_in_step(project: Path) -> float:
+    begun = time.perf_counter()
+    daemon = subprocess.Popen(
+        [str(INGESTOR), "run", "--json"], cwd=project, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    assert daemon.stderr is not None
+    for line in daemon.stderr:
+        if json.loads(line).get("message") == "in step":
+            break
+    seconds = time.perf_counter() - begun
+    daemon.send_signal(signal.SIGTERM)
+    daemon.communicate()
+    return seconds
+
+
+def worked() -> float:
+    """Seconds of the processor, of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

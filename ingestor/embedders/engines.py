@@ -1,0 +1,78 @@
+"""By which engine, in which precision and on which device a model can run: here, or on another machine.
+
+``auto`` leaves a choice to the machine. What it came to is part of the embedder's identity.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingestor.embedders.hardware import has_amx, installed, multiplies_bfloat16, resolve_device
+from ingestor.embedders.outline import NotCovered, outline
+from ingestor.ports import NeedsHuman
+
+_NO_TORCH = "torch and sentence-transformers are not installed: pip install 'ingestor[torch]'"
+_NO_BFLOAT16 = "this processor has neither AMX nor AVX512-BF16 for bfloat16"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """``missing``: why it is not for this machine; "" if it is."""
+
+    engine: str
+    precision: str
+    device: str
+    missing: str = ""
+
+
+def resolved(ways: list[Way], model: str) -> Way:
+    """The first that is for this machine. Raises NeedsHuman with the reasons where none is."""
+    here = next((way for way in ways if not way.missing), None)
+    if here is None:
+        reasons = dict.fromkeys(way.missing for way in ways if way.device == ways[0].device)
+        raise NeedsHuman(f"embedding model {model!r} cannot run here: {'; '.join(reasons)}")
+    return here
+
+
+def ways(engine: str, precision: str, device: str, folder: Path) -> Iterator[Way]:
+    """All that these options stand for, on whatever machine; the fastest first."""
+    best = resolve_device(device)
+    refused = "" if engine == "torch" else _refused(folder)
+    for place in dict.fromkeys((best, "cpu", "cuda")) if device == "auto" else (best,):
+        absent = "" if place in (best, "cpu") else f"it has no {place}"
+        for each in ("openvino", "torch") if engine == "auto" else (engine,):
+            why = absent or _missing(each, place, refused)
+            for one in _precisions(precision, place, each):
+                yield Way(each, one, place, why or _unfit(each, one, place, precision))
+
+
+def _precisions(wanted: str, device: str, engine: str) -> tuple[str, ...]:
+    """The fastest first. Without AMX, which it must not use (torch_model.py), torch is faster in float32."""
+    if wanted != "auto":
+        return (wanted,)
+    if device != "cpu":
+        return ("float32",)
+    return ("float32", "bfloat16") if engine == "torch" and has_amx() else ("bfloat16", "float32")
+
+
+def _refused(folder: Path) -> str:
+    try:
+        outline(folder)
+    except NotCovered as error:
+        return f"engine openvino does not cover this model ({error})"
+    return ""
+
+
+def _missing(engine: str, device: str, refused: str) -> str:
+    if engine == "torch":
+        return "" if installed("torch", "sentence_transformers") else _NO_TORCH
+    if device != "cpu":
+        return f"engine openvino runs on the cpu, not on {device}"
+    return refused or ("" if installed("openvino") else "openvino is not installed")
+
+
+def _unfit(engine: str, precision: str, device: str, wanted: str) -> str:
+    """bfloat16 is emulated by torch where the processor lacks it: slow, and only if it is asked for."""
+    asked = wanted != "auto" and engine == "torch"
+    emulated = (precision, device) == ("bfloat16", "cpu") and not multiplies_bfloat16()
+    return _NO_BFLOAT16 if emulated and not asked else ""

@@ -1,0 +1,1 @@
+"""The cache: costly results that may be deleted and made again."""

@@ -1,0 +1,17 @@
+"""Where the files of a state lie. Pure."""
+
+from pathlib import Path
+
+from ingestor.config.models import Config
+
+
+def journal_path(config: Config) -> Path:
+    return config.state / "journal.sqlite3"
+
+
+def lock_path(config: Config) -> Path:
+    return config.state / "lock"
+
+
+def cache_path(config: Config) -> Path:
+    return config.state / "cache.sqlite3"
