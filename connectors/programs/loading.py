@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from ingestor.connectors.programs.child import Failed, Missing, Run
 from ingestor.connectors.programs.loading_child import Request
-from ingestor.connectors.programs.spool import Given, Kept, scalar, text
+from ingestor.connectors.programs.spool import Given, Spool, scalar, text
 from ingestor.model import Blob, Item
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.registry import tuning
@@ -89,7 +89,7 @@ class Loading:
 
     def __init__(self, settings: Settings, find: Callable[[], Call]) -> None:
         self._settings, self._find = settings, find
-        self._kept = Kept(settings.max_size)
+        self._kept = Spool(settings.max_size)
 
     def scan(self) -> Iterator[Item]:
         """Documents of one key are ``key``, ``key#2`` and so on. Raises NeedsHuman or Transient."""

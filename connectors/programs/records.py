@@ -20,7 +20,7 @@ from pydantic import Field, SecretStr
 from ingestor.connectors.programs.child import Failed, Missing, Run
 from ingestor.connectors.programs.record import Record, document
 from ingestor.connectors.programs.scratch import Scratch
-from ingestor.connectors.programs.spool import Kept
+from ingestor.connectors.programs.spool import Spool
 from ingestor.connectors.shared.template import Template
 from ingestor.model import Blob, Item
 from ingestor.ports import NeedsHuman, Transient
@@ -172,7 +172,7 @@ class Records:
 
     def __init__(self, options: RecordOptions, read: Read) -> None:
         self._options, self._read = options, read
-        self._kept = Kept(options.max_size)
+        self._kept = Spool(options.max_size)
 
     def scan(self) -> Iterator[Item]:
         """Nothing is listed before all is known: of records of one key the last counts, as for any target.

@@ -32,7 +32,7 @@ class Given:
         return blake2b(facts + b"\0" + self.data, digest_size=16).hexdigest()
 
 
-class Kept:
+class Spool:
     """A folder of its own, with a file for each version."""
 
     def __init__(self, max_size: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from ingestor.connectors.push.http import Answer, Refused, Request
-from ingestor.connectors.push.store import Full, Kept, Metadata, Store
+from ingestor.connectors.push.store import Full, Metadata, Store, StoredDocument
 from ingestor.model import Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient
 
@@ -177,7 +177,7 @@ def _no_number(name: str) -> float:
     raise ValueError(name)
 
 
-def _shown(kept: Kept) -> dict[str, Any]:
+def _shown(kept: StoredDocument) -> dict[str, Any]:
     return {
         "key": kept.key,
         "version": kept.version,

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from ingestor.connectors.push.answers import Answers
 from ingestor.connectors.push.http import Server
-from ingestor.connectors.push.store import Changes, Kept, Store
+from ingestor.connectors.push.store import Changes, Store, StoredDocument
 from ingestor.connectors.shared.common_ancestors import cover
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, Stale, Stop
@@ -178,7 +178,7 @@ class _Endpoint:
         return True
 
 
-def _item(kept: Kept) -> Item:
+def _item(kept: StoredDocument) -> Item:
     facts = dict(kept.metadata)
     uri = str(facts.pop("source", kept.key)) or kept.key
     return Item(kept.key, kept.version, uri, kept.size, kept.modified, tuple(facts.items()))

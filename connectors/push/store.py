@@ -46,7 +46,7 @@ class Full(Transient):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredDocument:
     """A document without its bytes."""
 
     key: str
@@ -85,12 +85,12 @@ class Store:
                 _note(db, key)
         return there
 
-    def get(self, key: str) -> tuple[Kept, bytes] | None:
+    def get(self, key: str) -> tuple[StoredDocument, bytes] | None:
         with self.opened() as db:
             row = db.execute(_ONE, (key,)).fetchone()
         return (_kept(*row[:-1]), row[-1]) if row else None
 
-    def listed(self, under: str = "") -> Iterator[Kept]:
+    def listed(self, under: str = "") -> Iterator[StoredDocument]:
         """What is at or below a key, as it was at one moment."""
         with self.opened() as db:
             for row in db.execute(_BELOW if under else _ALL, {"under": under}):
@@ -203,9 +203,9 @@ def _note(db: sqlite3.Connection, key: str) -> None:
 
 def _kept(
     key: str, version: str, content_type: str | None, metadata: str, modified: float, size: int
-) -> Kept:
+) -> StoredDocument:
     facts = tuple((name, value) for name, value in json.loads(metadata))
-    return Kept(key, version, content_type, facts, modified, size)
+    return StoredDocument(key, version, content_type, facts, modified, size)
 
 
 def _version(data: bytes, content_type: str | None, facts: str) -> str:

@@ -20,7 +20,7 @@ from ingestor.connectors.http.url import file_name, lies_below, looks_endless, n
 from ingestor.connectors.shared.gitignore import Rules, rules, selects
 from ingestor.connectors.web.content import NO_DOCUMENTS, page_of, sitemap_page
 from ingestor.connectors.web.mirror import Mirror
-from ingestor.connectors.web.robots_cache import Manners
+from ingestor.connectors.web.robots_cache import RobotsCache
 from ingestor.connectors.web.sitemap import Sitemap, sitemap
 from ingestor.ports import NeedsHuman, Transient
 
@@ -84,7 +84,7 @@ class Crawl:
         self._queue: deque[Step] = deque()
         self._seen: set[str] = set()
         self._queries: Counter[str] = Counter()
-        self._manners = Manners(client)
+        self._manners = RobotsCache(client)
         self._failed: Counter[str] = Counter()  # by origin: pages one after another
         self._started = False
         self._entered = False  # whether a page is asked for

@@ -21,7 +21,7 @@ from ingestor.connectors.web.content import blob_name, item_of, page_of, version
 from ingestor.connectors.web.feed_entries import Entry, NoFeed, entries
 from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url
-from ingestor.connectors.web.robots_cache import Manners
+from ingestor.connectors.web.robots_cache import RobotsCache
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
 from ingestor.registry import Plugin, tuning
@@ -84,7 +84,7 @@ class Feed:
         except NoFeed as error:
             kind = Transient if self._mirror.note(_FEED) else NeedsHuman  # it was one before
             raise kind(f"{self._options.url} is no feed: {error}; correct `url`, if it is wrong") from error
-        manners = Manners(client)
+        manners = RobotsCache(client)
         unread: dict[str, Exception] = {}
         for entry in found.entries:
             try:
@@ -111,7 +111,7 @@ class Feed:
             raise NeedsHuman(f"{url} answers HTTP {answer.status}: check `headers`, or `user` and `password`")
         raise NeedsHuman(answer.problem or f"{url} answers HTTP {answer.status}: correct `url`")
 
-    def _keep(self, entry: Entry, client: Client, manners: Manners) -> None:
+    def _keep(self, entry: Entry, client: Client, manners: RobotsCache) -> None:
         """Raises Transient when the article can't be read now."""
         made_of, known = version(b"", entry.version, self._options.full_article), self._mirror.page(entry.key)
         if known and known.made_of == made_of:
@@ -120,7 +120,7 @@ class Feed:
         extra = (("author", entry.author),) if entry.author else ()
         self._mirror.keep(replace(page, made_of=made_of, extra=extra), data)
 
-    def _page(self, entry: Entry, client: Client, manners: Manners) -> tuple[Page, bytes]:
+    def _page(self, entry: Entry, client: Client, manners: RobotsCache) -> tuple[Page, bytes]:
         answer = self._article(entry, client, manners) if self._options.full_article else None
         page = page_of(answer, links=False, robots=True) if answer else None
         if answer is None or page is None or not page.version:
@@ -134,7 +134,7 @@ class Feed:
         )
         return replace(page, modified=entry.changed or page.modified), answer.data
 
-    def _article(self, entry: Entry, client: Client, manners: Manners) -> Answer | None:
+    def _article(self, entry: Entry, client: Client, manners: RobotsCache) -> Answer | None:
         """None where it is not for us. Raises Transient."""
         if entry.link is None:
             return None

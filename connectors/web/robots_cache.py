@@ -10,7 +10,7 @@ from ingestor.ports import Transient
 _LARGEST = 5 * 10**6  # bytes
 
 
-class Manners:
+class RobotsCache:
     """For one pass over a source."""
 
     def __init__(self, client: Client) -> None:

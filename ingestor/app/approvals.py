@@ -57,7 +57,7 @@ def roll_back(config: Config, collection: str) -> None:
         done = _done_by_daemon(config, journal, serves)
     if not done:
         with opened(config, serve=False) as running:
-            running.transitions.heed()
+            running.swaps.run_pending_requests()
     with journal_of(config) as journal:
         if Editions(journal).live(serves).name != latest.name:
             raise BadRequest(f"{collection!r} stays as it is: the old collection was deleted just now")

@@ -94,7 +94,7 @@ class Loop:
 
     def _advance(self) -> bool:
         running = self.running
-        return running.transitions.advance(
+        return running.swaps.advance(
             running.parts.config.rechunk, running.engine.scanner.listed, running.engine.busy()
         )
 

@@ -16,7 +16,7 @@ from ingestor.app.renames import Renames
 from ingestor.app.wiring import Parts, gone_sources, leaving, made_by
 from ingestor.config.models import Config
 from ingestor.model import SourceName, Vectors
-from ingestor.pipeline.answers import Reckoned
+from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.ports import Embed
 from ingestor.rechunk import policy
 from ingestor.registry import find
@@ -56,7 +56,7 @@ def make_plan(config: Config) -> Estimate:
         parts = Parts(config, made_by(now))
         width = parts.embedder.dimensions
         recorder = Recorder(cache, parts.embedder_recipe, width, look_alikes(width))
-        reckoned = Reckoned(cache, parts.tokens.counts)
+        reckoned = DryRunAnswers(cache, parts.tokens.counts)
         memory = None if cache is None else Parses(cache, learns=False)
         expected = outlook(parts, journal)
         sources = [

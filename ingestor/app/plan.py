@@ -21,7 +21,7 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.pipeline import listing
-from ingestor.pipeline.answers import Reckoned
+from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.listing import Listing, Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare
 from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient, Unsupported
@@ -109,7 +109,7 @@ def make(
     journal: Journal,
     sources: Sequence[Source],
     recorder: Recorder,
-    reckoned: Reckoned,
+    reckoned: DryRunAnswers,
     count_tokens: Callable[[Sequence[str]], list[int]],
     rebuilt: Container[CollectionName] = (),
     progress: Callable[[str], None] = lambda key: None,

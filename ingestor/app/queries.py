@@ -21,7 +21,7 @@ from ingestor.state.editions import Editions
 from ingestor.state.files import journal_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
-from ingestor.state.lock import Locked, held, noted, patiently
+from ingestor.state.lock import Locked, held, noted, retry_until_free
 from ingestor.state.reports import Listed, Reports
 from ingestor.state.rows import Edition, Entry
 from ingestor.state.run_status import Live
@@ -78,7 +78,7 @@ def collections_of(config: Config, journal: Journal, patience: float = 30.0) -> 
         return stack.enter_context(parts.collections(journal, attach=running))
 
     with ExitStack() as stack:
-        yield patiently(lambda: opened(stack), patience)
+        yield retry_until_free(lambda: opened(stack), patience)
 
 
 def _as_served(config: Config) -> Config:

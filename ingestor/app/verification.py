@@ -147,7 +147,7 @@ def _mend(config: Config) -> Verification:
                 running.journal.doubt(edition.name)
                 running.collections.delete(edition.shown)
             elif found.rebuild is not None:
-                running.transitions.rebuild(edition.serves, found.rebuild)
+                running.swaps.rebuild(edition.serves, found.rebuild)
             elif not found.clean:
                 index = running.collections.edition(edition)
                 assert index is not None

@@ -22,19 +22,19 @@ from ingestor.core.backend import Model
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.loop import Engine
-from ingestor.engine.open_collections import Shelf
+from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.vector_check import checked
 from ingestor.engine.workers import Embeddings, Pool
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import CollectionName, Fingerprint, SourceName, Vectors
 from ingestor.parsers.shared import detect
-from ingestor.pipeline.answers import Kept, Reckoned
+from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.pipeline.containers import Containers
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Fetch, Memory, Reader
 from ingestor.pipeline.text_budget import TextBudget
-from ingestor.pipeline.truncation import beyond
+from ingestor.pipeline.truncation import exceeds_window
 from ingestor.ports import (
     Adaptive,
     Asymmetric,
@@ -46,8 +46,8 @@ from ingestor.ports import (
     Parser,
     Pinned,
 )
-from ingestor.rechunk.recipes import Choices, Lost, as_chosen, asking_prices, chosen, parsing
-from ingestor.rechunk.swap import Standing, Transitions
+from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, asking_prices, chosen, parsing
+from ingestor.rechunk.swap import KeptEdition, Swaps
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.state import file_permissions, running_config
@@ -57,7 +57,7 @@ from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path, journal_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
-from ingestor.state.lock import hold, patiently
+from ingestor.state.lock import hold, retry_until_free
 from ingestor.text.tokens import Tokens
 
 
@@ -131,7 +131,7 @@ class Parts:
             if recipe == self.embedder_recipe:  # a model that moved is the same model
                 return self.under(replace(found.config, embedding=self.config.embedding), same)
             return found if found.embedder_recipe == recipe else None
-        except (Lost, NeedsHuman):
+        except (NotReproducible, NeedsHuman):
             return None
 
     @property
@@ -173,7 +173,7 @@ class Parts:
         Language models are asked through ``answers``; without these nobody is asked. Without ``memory`` every
         document is read anew.
         """
-        through = answers or Reckoned(None, self.tokens.counts)
+        through = answers or DryRunAnswers(None, self.tokens.counts)
         return [
             self._source(replace(source, collection=edition), embed, through, memory)
             for source in self.config.sources
@@ -217,7 +217,7 @@ class Parts:
             count_tokens=self.tokens.counts,
             context=shared.context,
             neighbours=shared.neighbours,
-            beyond=partial(beyond, self.embedder),
+            exceeds_window=partial(exceeds_window, self.embedder),
             max_records=self.config.max_records,
             chunking_turn=self.text_budget.taken,
         )
@@ -234,12 +234,12 @@ class Running:
     parts: Parts
     journal: Journal
     cache: VectorCache
-    answers: Kept
+    answers: CachedAnswers
     embedding: Embeddings
     pool: Pool
     collections: Collections
     engine: Engine
-    transitions: Transitions
+    swaps: Swaps
     models: dict[CollectionName, Model]  # of the editions that are kept in step
 
     def reconfigured(self, config: Config) -> "Running":
@@ -252,12 +252,12 @@ class Running:
         """Decide what is to be kept in step by which recipe, and have the engine do it."""
         config = self.parts.config
         handover.settle_names(config, self.journal, Parses(self.cache), self.parts.wanted)
-        self.transitions.max_loss = {source.name: source.max_loss for source in config.sources}
-        self.transitions.other_recipes = self.parts.other_recipes
+        self.swaps.max_loss = {source.name: source.max_loss for source in config.sources}
+        self.swaps.other_recipes = self.parts.other_recipes
         standings = [
             standing
             for serves in config.collections
-            for standing in self.transitions.arrange(
+            for standing in self.swaps.arrange(
                 serves, self.parts.wanted(serves), config.rechunk, asking_prices(config, serves)
             )
         ]
@@ -266,10 +266,10 @@ class Running:
         untouched = [edition for edition, each in fed.items() if not each]
         self.embedding.keep({source.tools.embedder_recipe for source in sources})
         self.engine.configure(
-            led(sources), watch=watch, leaving=leaving(config, self.journal), untouched=untouched
+            choose_primaries(sources), watch=watch, leaving=leaving(config, self.journal), untouched=untouched
         )
 
-    def _sources(self, standing: Standing) -> list[Source]:
+    def _sources(self, standing: KeptEdition) -> list[Source]:
         parts = self.parts.by(standing.choices)
         if parts is None:
             logging.getLogger("ingestor").warning(
@@ -282,10 +282,10 @@ class Running:
         return parts.sources(standing.serves, standing.edition, embed, self.answers, Parses(self.cache))
 
 
-def led(sources: Sequence[Source]) -> list[Source]:
-    """Of the feeds of one source the first leads: that of what readers see, where it is kept in step."""
+def choose_primaries(sources: Sequence[Source]) -> list[Source]:
+    """Mark one feed of each source as primary: that of the collection that readers see, if it is kept in step."""
     first = {source.name: source.collection for source in reversed(sources)}
-    return [replace(source, leads=first[source.name] == source.collection) for source in sources]
+    return [replace(source, primary=first[source.name] == source.collection) for source in sources]
 
 
 def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
@@ -354,11 +354,11 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         cache = VectorCache(cache_path(config), config.cache_size)
         stack.callback(cache.close)
         chroma = parts.collections(journal, serve=serve)
-        collections = patiently(lambda: stack.enter_context(chroma))
+        collections = retry_until_free(lambda: stack.enter_context(chroma))
         assert parts.embedder_recipe  # a model that is not there is said before anything is touched
         embedding = Embeddings(cache, parts.tokens.counts)
         stack.callback(embedding.close)
-        answers = Kept(cache)
+        answers = CachedAnswers(cache)
         stack.callback(parts.isolation.close)
         parts.isolation.take_turns()
         pool = Pool(config.workers)
@@ -369,13 +369,13 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(answers.stop)
         stack.callback(embedding.stop)  # first of all, so that no worker waits for vectors
         models: dict[CollectionName, Model] = {}
-        shelf = Shelf(journal, collections, lambda name: models.get(name) or unknown(journal, name))
-        forget = Parses(cache).forget
-        engine = Engine(journal, shelf, pool, time.time, random.random, config.workers, forget)
-        transitions = Transitions(journal, shelf, time.time)
-        yield Running(
-            parts, journal, cache, answers, embedding, pool, collections, engine, transitions, models
+        opened = OpenCollections(
+            journal, collections, lambda name: models.get(name) or unknown(journal, name)
         )
+        forget = Parses(cache).forget
+        engine = Engine(journal, opened, pool, time.time, random.random, config.workers, forget)
+        swaps = Swaps(journal, opened, time.time)
+        yield Running(parts, journal, cache, answers, embedding, pool, collections, engine, swaps, models)
 
 
 def _end_chunking(tokens: Tokens) -> None:

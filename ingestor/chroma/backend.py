@@ -14,10 +14,10 @@ from ingestor.chroma.collections import (
     delete_any_collection,
     delete_collection,
     describe_collections,
+    evict_collection,
     find_collection,
     list_names,
     open_collection,
-    oust_collection,
     rename_collection,
 )
 from ingestor.chroma.index import ChromaIndex, probe
@@ -39,7 +39,7 @@ FORGIVEN = 600.0  # seconds without a restart, after which deaths no longer coun
 
 
 class Collections:
-    """The collections of one state, as ``shelf.Backend``. Use as a context.
+    """The collections of one state, as ``core.backend.Backend``. Use as a context.
 
     ``attach``: a daemon runs and serves, so its server is used; ``serve``: be that daemon. Neither: a server
     for this command alone, on any port. In this process Chroma would hold up every thread while it writes,
@@ -121,8 +121,8 @@ class Collections:
     def rename(self, uuid: str, name: str) -> bool:
         return rename_collection(self._client, uuid, name)
 
-    def oust(self, name: str) -> str:
-        return oust_collection(self._client, name)
+    def evict(self, name: str) -> str:
+        return evict_collection(self._client, name)
 
     def existing(self, name: CollectionName) -> ChromaIndex | None:
         """None where there is none of ours."""

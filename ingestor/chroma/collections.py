@@ -128,7 +128,7 @@ def rename_collection(client: Client, uuid: str, name: str) -> bool:
     return True
 
 
-def oust_collection(client: Client, name: str) -> str:
+def evict_collection(client: Client, name: str) -> str:
     """Frees a name that something not ours took: deleted if empty, else put aside. Returns which."""
     with translated():
         found = client.api.get_collection(name)

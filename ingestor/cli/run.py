@@ -69,7 +69,7 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
         loop = Loop(running, wishes, watcher)
         loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
         if not as_json:
-            goodbye.take_leave()
+            goodbye.say_goodbye()
 
 
 def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:

@@ -19,7 +19,7 @@ class Registrar(Protocol):
         """False if something else bears that name."""
         ...
 
-    def oust(self, name: str) -> str:
+    def evict(self, name: str) -> str:
         """Free a name that is not ours: what bears it is deleted if empty, else renamed. Returns which."""
         ...
 

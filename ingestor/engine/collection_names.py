@@ -18,7 +18,7 @@ log = logging.getLogger("ingestor")
 ATTEMPTS = 5  # against clients that make the same impostor again and again
 
 
-def straighten(registrar: Registrar, editions: Sequence[Edition]) -> int:
+def rename_to_roles(registrar: Registrar, editions: Sequence[Edition]) -> int:
     """Give every edition the name of its role; returns how many were renamed. Raises Transient."""
     here, renamed = registrar.names(), 0
     for edition in sorted(editions, key=lambda edition: edition.role == "live"):  # names are freed first
@@ -33,7 +33,7 @@ def _rename(registrar: Registrar, uuid: str, name: CollectionName) -> None:
     for _ in range(ATTEMPTS):
         if registrar.rename(uuid, name):
             return
-        log.warning("another collection took the name %s meanwhile: it is %s", name, registrar.oust(name))
+        log.warning("another collection took the name %s meanwhile: it is %s", name, registrar.evict(name))
     raise Transient(
         f"some client makes a collection {name!r} again and again; stop it while names are swapped"
     )

@@ -14,7 +14,7 @@ from ingestor.core.backoff import LONGEST, delay
 from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.failure_log import FailureLog
-from ingestor.engine.open_collections import Shelf
+from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outcomes import Outcome, Work
 from ingestor.engine.scanner import Scan, Scanner
 from ingestor.engine.writer import BATCH, Writer
@@ -42,7 +42,7 @@ class Engine:
     def __init__(
         self,
         journal: Journal,
-        shelf: Shelf,
+        collections: OpenCollections,
         pool: Work,
         clock: Callable[[], float],
         random: Callable[[], float],
@@ -57,7 +57,7 @@ class Engine:
         self.slow: set[int] = set()  # rows of documents that exceeded the time of a first attempt
         self.guard = WithdrawalGuard(journal)
         self.writer = Writer(
-            journal, shelf, clock, random, self._wanted_recipe, self._hold_collection, self._failed
+            journal, collections, clock, random, self._wanted_recipe, self._hold_collection, self._failed
         )
         self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
         self._failures = FailureLog()
@@ -199,7 +199,7 @@ class Engine:
     def _may_withdraw(self, entry: Entry, failure: Failure) -> bool:
         """Whether its records may go; if not, the document is put off until a person accepts the loss."""
         source = self.sources.get(entry.feed)
-        if source is None or not source.leads or self.guard.passes(entry, failure, source.max_loss):
+        if source is None or not source.primary or self.guard.passes(entry, failure, source.max_loss):
             return True  # what another edition lacks is judged before readers get it
         later = self.clock() + delay(entry.attempts, self.random(), LONGEST)
         self._put_off(entry, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ingestor.core.backend import Backend, Model
-from ingestor.engine.collection_names import straighten
+from ingestor.engine.collection_names import rename_to_roles
 from ingestor.model import CollectionName
 from ingestor.pipeline.metadata import KEYS
 from ingestor.pipeline.prepare import Prepared
@@ -22,7 +22,7 @@ from ingestor.state.journal import Journal
 log = logging.getLogger("ingestor")
 
 
-class Shelf:
+class OpenCollections:
     """Opens collections once, by the journal's names for them, and keeps the journal true about them."""
 
     def __init__(self, journal: Journal, backend: Backend, model: Callable[[CollectionName], Model]) -> None:
@@ -40,7 +40,7 @@ class Shelf:
     def check(self, name: CollectionName) -> None:
         """Raises Torn or Gone where the collection no longer is what it was.
 
-        The journal keeps why a search misses too many of its records, for ``transitions``.
+        The journal keeps why a search misses too many of its records, for ``swaps``.
         """
         self.see_to_names()
         self.open(name).count()  # by its UUID: one that took its name does not answer
@@ -114,7 +114,7 @@ class Shelf:
         """
         editions = self._editions.all()
         if not self._straight and len(editions) > len({edition.serves for edition in editions}):
-            straighten(self._backend, editions)
+            rename_to_roles(self._backend, editions)
         self._straight = True
 
     def names(self) -> set[str]:

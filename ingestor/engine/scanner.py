@@ -179,21 +179,23 @@ class Scanner:
         if moved_root and not found.scope.whole:  # only a whole listing shows what another root lacks
             state.dirty.add("")
             return
-        if not source.leads and (self._unconfirmed(source, found) or (moved_root and found.changes.vanished)):
+        if not source.primary and (
+            self._unconfirmed(source, found) or (moved_root and found.changes.vanished)
+        ):
             state.next_scan = self._later(source, state.partial)
             state.partial += 1
             return
-        if source.leads and self._held(source, state, found, row, moved_root):
+        if source.primary and self._held(source, state, found, row, moved_root):
             state.next_scan = self.clock() + source.scan_every
             return
-        if source.leads and row.identity is None:  # a crash must not leave documents of no root
+        if source.primary and row.identity is None:  # a crash must not leave documents of no root
             self.source_rows.identify(source.name, found.identity)
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
         if found.more:
             state.dirty.update(found.scope.under)
             return
         if found.scope.whole:
-            if source.leads:
+            if source.primary:
                 left = found.known - len(found.changes.vanished) + found.changes.appeared
                 self.source_rows.scanned(source.name, self.clock(), found.identity, left, found.trouble)
             self._whole(source.collection)
@@ -211,7 +213,7 @@ class Scanner:
 
         Losses are judged once, in the leading edition; the others follow.
         """
-        leading = next((s for s in self._sources.values() if s.name == source.name and s.leads), None)
+        leading = next((s for s in self._sources.values() if s.name == source.name and s.primary), None)
         if leading is None or not found.changes.vanished:
             return False
         return not self.journal.wanted_versions(*leading.feed).keys().isdisjoint(found.changes.vanished)

@@ -16,7 +16,7 @@ from ingestor.core.backoff import delay
 from ingestor.core.decisions import NEVER
 from ingestor.core.interruptions import Stopped
 from ingestor.engine import protocol
-from ingestor.engine.open_collections import Shelf
+from ingestor.engine.open_collections import OpenCollections
 from ingestor.model import CollectionName
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
@@ -82,14 +82,14 @@ class Writer:
     def __init__(
         self,
         journal: Journal,
-        shelf: Shelf,
+        collections: OpenCollections,
         clock: Callable[[], float],
         random: Callable[[], float],
         wanted_recipe: Callable[[Prepared], str],
         hold: Callable[[CollectionName, Exception], None],
         failed: Callable[[Entry, Exception, str], None],
     ) -> None:
-        self._journal, self._shelf, self._clock, self._random = journal, shelf, clock, random
+        self._journal, self._collections, self._clock, self._random = journal, collections, clock, random
         self._wanted_recipe, self._hold, self._failed = wanted_recipe, hold, failed
         self._outboxes: dict[CollectionName, _Outbox] = {}
         self.tally = Tally()
@@ -158,11 +158,11 @@ class Writer:
     def _remover(self, collection: CollectionName, gone: Sequence[Entry]) -> Callable[[], None]:
         def remove() -> None:
             try:
-                dropped = protocol.remove(self._journal, self._shelf.open(collection), gone)
+                dropped = protocol.remove(self._journal, self._collections.open(collection), gone)
             except Foreign as error:
                 log.warning("%d documents are forgotten instead of removed: %s", len(gone), error)
                 self._journal.remove([entry.row for entry in gone])
-                self._shelf.disown(collection)
+                self._collections.disown(collection)
                 return
             except NeedsHuman as error:  # there may be no source to hold: nothing feeds it any more
                 raise Transient(str(error)) from error
@@ -178,10 +178,10 @@ class Writer:
         return [prepared.entry for prepared in batch]
 
     def _look(self, collection: CollectionName, outbox: _Outbox) -> None:
-        if not self._shelf.in_force(collection):  # by its name one would open another
+        if not self._collections.in_force(collection):  # by its name one would open another
             outbox.look = False
             return
-        outcome = self._guarded(collection, lambda: self._shelf.check(collection))
+        outcome = self._guarded(collection, lambda: self._collections.check(collection))
         if outcome == "done" and not outbox.prepared:
             self._resume(collection)
         outbox.look = outcome == "again"
@@ -217,7 +217,7 @@ class Writer:
         return "done"
 
     def _write_valid(self, collection: CollectionName, prepared: Sequence[Prepared]) -> None:
-        self._shelf.open(collection)  # first: opening may find that nothing known of it holds any more
+        self._collections.open(collection)  # first: opening may find that nothing known of it holds any more
         self._write_batch(collection, protocol.compatible(filter(self._wanted, prepared)))
 
     def _wanted(self, prepared: Prepared) -> bool:
@@ -230,8 +230,8 @@ class Writer:
         if not batch:
             return
         try:
-            index = self._shelf.open(collection)
-            keys = self._shelf.extra_keys(collection, batch)
+            index = self._collections.open(collection)
+            keys = self._collections.extra_keys(collection, batch)
             protocol.write(self._journal, index, batch, keys, self._wanted_recipe, self._sliced)
         except (Stopped, Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
             raise
@@ -263,7 +263,7 @@ class Writer:
             yield rows[start : start + SLICE]
 
     def _pause(self, collection: CollectionName, error: Exception, reason: str) -> None:
-        self._shelf.failed(collection, error)  # first: it may start Chroma again, which takes its time
+        self._collections.failed(collection, error)  # first: it may start Chroma again, which takes its time
         outbox = self._outbox(collection)
         wait = min(delay(outbox.attempts, self._random()), LONGEST_PAUSE)
         outbox.attempts += 1
@@ -282,7 +282,7 @@ class Writer:
         """The collection is torn or was deleted: write it anew, from the cache."""
         log.error("collection %s is rebuilt: %s", collection, error)
         self._journal.doubt(collection)
-        self._shelf.discard(collection, torn=isinstance(error, Torn))
+        self._collections.discard(collection, torn=isinstance(error, Torn))
 
     def _count(self, prepared: Prepared) -> None:
         tally = self.tally
@@ -292,7 +292,7 @@ class Writer:
         tally.records_dropped += len(prepared.drops)
         if prepared.receipt.failure is not None:
             return
-        if self._shelf.building(prepared.entry.collection):
+        if self._collections.building(prepared.entry.collection):
             tally.rebuilt += 1
         elif prepared.intent.predecessor is not None:
             tally.moved += 1

@@ -127,7 +127,7 @@ class Asking(Protocol):
         ...
 
 
-class Straight:
+class DirectAnswers:
     """``Answers`` that keep nothing: every question is asked."""
 
     def answer(self, question: Question, ask: Callable[[], Answer]) -> str:

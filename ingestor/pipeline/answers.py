@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 _TURNS = 256
 
 
-class Kept:
+class CachedAnswers:
     """``Answers`` through the cache. Two documents that ask the same at the same time ask once.
 
     Counts what the models were really asked, and the tokens that their servers say they read and wrote.
@@ -68,7 +68,7 @@ class Kept:
             self.cost += answer.cost
 
 
-class Reckoned:
+class DryRunAnswers:
     """``Answers`` that ask nobody: what the cache knows, and else None and a note of the question.
 
     Without an answer a strategy falls back, where with one it might have asked more, or something else: the

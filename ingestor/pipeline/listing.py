@@ -30,7 +30,7 @@ class Source:
     max_loss: float = 0.5
     scan_every: float = 300.0  # seconds
     expand: Expand = as_listed
-    leads: bool = True  # of two feeds of one source, that whose listings say how the source stands
+    primary: bool = True  # of two feeds of one source, that whose listings say how the source stands
 
     @property
     def feed(self) -> Feed:

@@ -63,7 +63,7 @@ class Tools:
     count_tokens: Callable[[Sequence[str]], list[int]]
     context: Context = "none"
     neighbours: float = 0.0
-    beyond: Beyond = endless
+    exceeds_window: Beyond = endless
     max_records: int = 100_000  # of a document
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
 
@@ -143,9 +143,9 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
     chunks = chunking.chunks
     _within(len(chunks), entry, tools)
     if chunking.vectors is None:
-        cut = tools.beyond(_embedded_texts(document, chunks, tools.context))
+        cut = tools.exceeds_window(_embedded_texts(document, chunks, tools.context))
     else:
-        cut = holding(document.text, chunks, compress(parts, tools.beyond(list(parts))))
+        cut = holding(document.text, chunks, compress(parts, tools.exceeds_window(list(parts))))
     if any(cut):
         log.info("%s (%s): %d of its %d chunks are longer than the embedding model reads; smaller ones help",
                  entry.key, entry.source, sum(cut), len(chunks))  # fmt: skip

@@ -15,7 +15,7 @@ def endless(texts: Sequence[str]) -> list[bool]:
     return [False] * len(texts)
 
 
-def beyond(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
+def exceeds_window(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
     """Counts those texts only that may be: a code point has at most four tokens."""
     may_be = [text for text in texts if 4 * len(text) > embedder.window]
     if not may_be:

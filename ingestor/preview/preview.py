@@ -22,11 +22,11 @@ from ingestor.chunkers.semantic.seen import Seen, seen
 from ingestor.config.check import Filtered
 from ingestor.config.models import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
 from ingestor.core.fingerprint import text_digest
-from ingestor.llm.client import Answers, Asking, Straight
+from ingestor.llm.client import Answers, Asking, DirectAnswers
 from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, RecordId, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import metadata
-from ingestor.pipeline.answers import Kept
+from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.language import identified
 from ingestor.ports import BadDocument, Chunker, Embedder
 from ingestor.registry import Group, find
@@ -129,10 +129,10 @@ def cut(file: Path, document: Document, choice: Choice, reading: "Reading", look
 def answers(config: Config | None) -> Iterator[Answers]:
     """Through the cache that sync and the daemon keep, if there is one; else every question is asked."""
     if config is None or not cache_path(config).exists():
-        yield Straight()
+        yield DirectAnswers()
         return
     with closing(VectorCache(cache_path(config), config.cache_size)) as cache:
-        yield Kept(cache)
+        yield CachedAnswers(cache)
 
 
 class Reading:

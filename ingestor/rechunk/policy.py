@@ -1,6 +1,6 @@
 """What a changed config means for a collection that is there already: decided, not done. Pure.
 
-Nothing here touches anything; ``transitions`` does what is decided, and records it first.
+Nothing here touches anything; ``swaps`` does what is decided, and records it first.
 """
 
 from dataclasses import dataclass, replace

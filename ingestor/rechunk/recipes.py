@@ -21,7 +21,7 @@ from ingestor.registry import Group, UnknownKind, find, kinds
 Choices = Mapping[str, Any]
 
 
-class Lost(Exception):
+class NotReproducible(Exception):
     """It can't be made that way any more: the plugin is gone, or is of another version."""
 
 
@@ -82,9 +82,9 @@ def merged(old: Choices, new: Choices) -> Choices:
 
 
 def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Config:
-    """The config as it would be with these choices. Raises Lost."""
+    """The config as it would be with these choices. Raises NotReproducible."""
     if choices.get("detection") != detection:
-        raise Lost("formats are told apart in another way now")
+        raise NotReproducible("formats are told apart in another way now")
     embedding = _choice("embedders", choices["embedding"], config.embedding)
     return replace(
         config,
@@ -114,9 +114,9 @@ def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
         tuning = tuned(today.options) if today.plugin.kind == plugin.kind else {}
         options = plugin.options.model_validate({**tuning, **stored["options"]})
     except (UnknownKind, ValidationError) as error:
-        raise Lost(f"{stored['kind']}: {error}") from error
+        raise NotReproducible(f"{stored['kind']}: {error}") from error
     if plugin.version != stored["version"]:
-        raise Lost(f"{plugin.kind} is of another version now")
+        raise NotReproducible(f"{plugin.kind} is of another version now")
     return Choice(plugin, options)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ingestor.config.models import Rechunk
 from ingestor.core.decisions import too_many
-from ingestor.engine.open_collections import Shelf
+from ingestor.engine.open_collections import OpenCollections
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
@@ -37,7 +37,7 @@ SAMPLE = 5  # records that must be found by their own vectors before readers get
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class KeptEdition:
     """An edition that is to be kept in step, and what its documents are made by."""
 
     edition: CollectionName
@@ -45,11 +45,11 @@ class Standing:
     choices: Choices | None  # None: not known, so it can't be kept in step
 
 
-class Transitions:
+class Swaps:
     """``clock`` gives POSIX seconds."""
 
-    def __init__(self, journal: Journal, shelf: Shelf, clock: Callable[[], float]) -> None:
-        self._journal, self._shelf, self._clock = journal, shelf, clock
+    def __init__(self, journal: Journal, collections: OpenCollections, clock: Callable[[], float]) -> None:
+        self._journal, self._collections, self._clock = journal, collections, clock
         self._editions = Editions(journal)
         pending = journal.select("SELECT 1 FROM state WHERE key LIKE 'roll back:%' AND value != ''")
         self._heard = None if pending else journal.get("asked")  # a kill can leave a word unheard
@@ -60,7 +60,7 @@ class Transitions:
 
     def arrange(
         self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
-    ) -> list[Standing]:
+    ) -> list[KeptEdition]:
         """Decide about one collection and note it down; returns what is to be kept in step."""
         live, building = self._editions.live(serves), self._building(serves)
         self._forget_leave(wanted)
@@ -71,19 +71,19 @@ class Transitions:
         if building is not None and decision.act in ("follow", "build", "keep"):
             log.info("%s: what was being built is dropped", serves)
             self._editions.become(self._clock(), (building.name, "dropped"))
-        standing = [Standing(live.name, serves, _choices(live))]
+        standing = [KeptEdition(live.name, serves, _choices(live))]
         if decision.act in ("follow", "keep"):
             self._editions.choose(live.name, serves, packed(decision.choices))
-            standing = [Standing(live.name, serves, decision.choices)]
+            standing = [KeptEdition(live.name, serves, decision.choices)]
         elif decision.act == "build":
             rebuild = self._journal.get(f"rebuild:{serves}")
             made = self._begun(serves, decision.choices, fresh=bool(rebuild))
             log.info("%s: built anew beside the old one: %s", serves, rebuild or _listed(decision))
-            standing.append(Standing(made.name, serves, decision.choices))
+            standing.append(KeptEdition(made.name, serves, decision.choices))
         else:
             assert building is not None
             self._editions.choose(building.name, serves, packed(decision.choices))  # perhaps with new sources
-            standing.append(Standing(building.name, serves, decision.choices))
+            standing.append(KeptEdition(building.name, serves, decision.choices))
         if decision.act == "keep":
             log.warning("%s: the new config is not applied: %s; %s", serves, decision.why, _listed(decision))
         return standing
@@ -96,7 +96,7 @@ class Transitions:
         ``listed``: whether all sources of an edition were listed whole; ``busy``: editions that work is
         under way for.
         """
-        self._changed |= self.heed() | self._must_rebuild()
+        self._changed |= self.run_pending_requests() | self._must_rebuild()
         self._see_to_names()
         for edition in self._editions.all():
             if edition.role == "live" or edition.name in busy:
@@ -108,7 +108,7 @@ class Transitions:
             except (Torn, Gone) as error:
                 log.error("%s: %s; it is written anew", edition.name, error)
                 self._journal.doubt(edition.name)
-                self._shelf.discard(edition.name, torn=True)
+                self._collections.discard(edition.name, torn=True)
             except NeedsHuman as error:
                 self._delay(edition, str(error))
             except sqlite3.Error:
@@ -124,7 +124,7 @@ class Transitions:
         if edition.role == "building":
             return listed(edition.name) and self._promote(edition)
         if edition.role == "dropped":
-            self._shelf.discard(edition.name, torn=True)
+            self._collections.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
         elif self._clock() >= edition.since + settings.grace:
             log.info("%s: the collection as it was before is deleted", edition.serves)
@@ -162,7 +162,7 @@ class Transitions:
         dropped = [(building.name, "dropped")] if building is not None else []
         self._editions.become(self._clock(), (retired.name, "live"), (live.name, "retired"), *dropped)  # type: ignore[arg-type]
         self._changed = True
-        self._shelf.roles_changed()
+        self._collections.roles_changed()
         self._see_to_names()
         self._journal.set(f"waits:{serves}", "it was rolled back")
         log.info("%s: rolled back", serves)
@@ -173,7 +173,7 @@ class Transitions:
             if self._journal.get(f"prune:{name}"):
                 self._journal.set(f"prune:{name}", "")
 
-    def heed(self) -> bool:
+    def run_pending_requests(self) -> bool:
         """Do what commands asked for. Whether one left word since we last looked."""
         word = self._journal.get("asked")
         if word == self._heard:
@@ -207,7 +207,7 @@ class Transitions:
         if self._journal.get(f"rebuild:{building.serves}"):
             self._journal.set(f"rebuilt:{building.serves}", str(self._clock()))
             self._journal.set(f"rebuild:{building.serves}", "")
-        self._shelf.roles_changed()
+        self._collections.roles_changed()
         self._see_to_names()
         return True
 
@@ -242,7 +242,7 @@ class Transitions:
 
     def _see_to_names(self) -> None:
         try:
-            self._shelf.see_to_names()
+            self._collections.see_to_names()
         except sqlite3.Error:
             raise
         except Exception as error:  # noqa: BLE001 - as in advance
@@ -250,7 +250,7 @@ class Transitions:
 
     def _verify(self, name: CollectionName) -> None:
         """Raises Torn when it does not hold what the journal says, or does not find it."""
-        index = self._shelf.open(name)
+        index = self._collections.open(name)
         found, known = index.count(), Reports(self._journal).records(name)
         if found != known:
             raise Torn(f"the new collection has {found} records instead of {known}")
@@ -269,7 +269,7 @@ class Transitions:
             if made_by is not None and not changes(made_by, wanted):
                 self._editions.become(self._clock(), (edition.name, "building"))
                 return edition
-        made = self._editions.build(serves, packed(wanted), self._clock(), self._shelf.names())
+        made = self._editions.build(serves, packed(wanted), self._clock(), self._collections.names())
         self._editions.note_reach(made.name, None)  # of one that had this name before
         return made
 

@@ -100,7 +100,7 @@ def noted(path: Path) -> list[str]:
         return []
 
 
-def patiently(take: Callable[[], T], seconds: float = 30.0) -> T:
+def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
     """What ``take`` returns, once nobody has what it needs; raises Locked after ``seconds``."""
     until, said = time.monotonic() + seconds, False
     while True:

@@ -52,7 +52,7 @@ def sections(document: Document, depth: int) -> list[Span]:
     return trimmed(text, _with_bodies(split((0, len(text)), cuts), _bodies(text, found)))
 
 
-def leads(document: Document) -> list[Span]:
+def label_spans(document: Document) -> list[Span]:
     """What belongs to the text after it, in order: headings, and labels and comments before other blocks."""
     above = [(heading.start, heading.end) for heading in headings(document)]
     others = [(block.start, block.end) for block in document.blocks if block.kind in LEADING]

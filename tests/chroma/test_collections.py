@@ -4,9 +4,9 @@ import pytest
 
 from ingestor.chroma.client import Client, embedded
 from ingestor.chroma.collections import (
+    evict_collection,
     list_names,
     open_collection,
-    oust_collection,
     rename_collection,
 )
 from tests.chroma.laws import DIMENSIONS, many
@@ -47,10 +47,10 @@ def test_a_taken_name_is_not_taken_over(client: Client) -> None:
 
 def test_an_empty_impostor_goes_and_one_with_records_is_put_aside(client: Client) -> None:
     client.api.create_collection("impostor")
-    assert "empty" in oust_collection(client, "impostor")
+    assert "empty" in evict_collection(client, "impostor")
     assert "impostor" not in list_names(client).values()
     full = make(client, "impostor")
     full.upsert(many(2))
-    aside = oust_collection(client, "impostor").removeprefix("kept, as ")
+    aside = evict_collection(client, "impostor").removeprefix("kept, as ")
     assert list_names(client)[full.uuid] == aside
     assert full.count() == 2

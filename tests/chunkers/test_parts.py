@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.chunkers.semantic.parts import led, small_pieces, whole_paragraphs, whole_sentences
+from ingestor.chunkers.semantic.parts import join_labels, small_pieces, whole_paragraphs, whole_sentences
 from ingestor.model import Block, Document
 from ingestor.text.spans import Span
 from tests.chunkers.golden import sample
@@ -48,7 +48,7 @@ def test_unless_there_is_no_room_for_it() -> None:
 
 def test_a_part_that_only_begins_with_a_heading_leads_nothing() -> None:
     spans = [(0, 15), (16, 20), (22, 32), (35, 38)]
-    assert led(document(), spans, TOKENS, None) == spans
+    assert join_labels(document(), spans, TOKENS, None) == spans
 
 
 def test_headings_that_the_source_shows_count_too() -> None:

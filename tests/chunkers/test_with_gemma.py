@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.chunkers.llm import llm, proposition
 from ingestor.model import Chunk, Document
-from ingestor.pipeline.answers import Kept
+from ingestor.pipeline.answers import CachedAnswers
 from ingestor.registry import Plugin
 from ingestor.state.cache.store import VectorCache
 from tests.chunkers.laws import TOKENS, fake_embed
@@ -54,20 +54,22 @@ def base_url() -> Iterator[str]:
 
 
 @pytest.fixture
-def answers(tmp_path: Path) -> Iterator[Kept]:
+def answers(tmp_path: Path) -> Iterator[CachedAnswers]:
     cache = VectorCache(tmp_path / "cache.sqlite3", 10**8)
-    yield Kept(cache)
+    yield CachedAnswers(cache)
     cache.close()
 
 
-def cut(plugin: Plugin, text: str, base_url: str, answers: Kept, **options: Any) -> tuple[Chunk, ...]:
+def cut(
+    plugin: Plugin, text: str, base_url: str, answers: CachedAnswers, **options: Any
+) -> tuple[Chunk, ...]:
     given = {"base_url": base_url, "model": "gemma-3-270m", "timeout": "10m", **options}
     chunker = plugin.build(plugin.options.model_validate(given), TOKENS).through(answers)
     chunks: tuple[Chunk, ...] = chunker.chunk(Document(text), fake_embed, None).chunks
     return chunks
 
 
-def test_borders_that_a_model_chose(base_url: str, answers: Kept) -> None:
+def test_borders_that_a_model_chose(base_url: str, answers: CachedAnswers) -> None:
     options = {"window": 400, "answer_tokens": 20, "parameters": {"grammar": NUMBERS}}
     chunks = cut(llm.PLUGIN, TEXT, base_url, answers, **options)
     assert "".join("".join(chunk.text for chunk in chunks).split()) == "".join(TEXT.split())
@@ -80,7 +82,7 @@ def test_borders_that_a_model_chose(base_url: str, answers: Kept) -> None:
     assert answers.calls == calls
 
 
-def test_statements_that_a_model_wrote(base_url: str, answers: Kept) -> None:
+def test_statements_that_a_model_wrote(base_url: str, answers: CachedAnswers) -> None:
     text = TEXT[: TEXT.index("Copper")]
     schema = {"type": "json_schema", "json_schema": {"name": "statements", "schema": STATEMENTS}}
     options = {"passage": 80, "group": False, "answer_tokens": 100, "parameters": {"response_format": schema}}

@@ -25,7 +25,7 @@ from ingestor.cli.output import summary
 from ingestor.config.file import load
 from ingestor.config.models import ConfigError
 from ingestor.model import Item
-from ingestor.pipeline.answers import Reckoned
+from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.listing import Source, take
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
@@ -101,7 +101,7 @@ def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> N
     project = Project(tmp_path / "real", {"embedding": {}, "chunking": {}}, {"path": str(SAMPLES)})
     parts = Parts(load(project.config, {}))
     recorder = Recorder(None, parts.embedder_recipe, 384, look_alikes(384))
-    journal, nobody = Journal.blank(), Reckoned(None, parts.tokens.counts)
+    journal, nobody = Journal.blank(), DryRunAnswers(None, parts.tokens.counts)
     sources = [
         source
         for each in outlook(parts, journal)

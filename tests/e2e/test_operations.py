@@ -24,7 +24,7 @@ from ingestor.chroma.folder import LOCK
 from ingestor.chroma.index import ChromaIndex
 from ingestor.config.file import load
 from ingestor.model import CollectionName
-from ingestor.rechunk.swap import Transitions
+from ingestor.rechunk.swap import Swaps
 from ingestor.state import lock
 from ingestor.state.reports import Reports
 from tests.e2e.in_process import Ask
@@ -221,14 +221,14 @@ def test_a_disk_that_fills_during_a_swap_is_waited_out(
     project: Project, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (project.docs / "a.txt").write_text("some words")
-    real, calls = Transitions.advance, iter(range(1000))
+    real, calls = Swaps.advance, iter(range(1000))
 
-    def advance(self: Transitions, *given: Any) -> bool:
+    def advance(self: Swaps, *given: Any) -> bool:
         if next(calls) == 0:
             raise sqlite3.OperationalError("database or disk is full")
         return real(self, *given)
 
-    monkeypatch.setattr(Transitions, "advance", advance)
+    monkeypatch.setattr(Swaps, "advance", advance)
     with opened(load(project.config, {}), serve=False) as running:
         Loop(running, Wishes(), lambda live: None).sync()
         assert [state for *_, state, _ in Reports(running.journal).counts()] == ["settled"]

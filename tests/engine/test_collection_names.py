@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ingestor.engine.collection_names import straighten
+from ingestor.engine.collection_names import rename_to_roles
 from ingestor.model import CollectionName
 from ingestor.ports import Transient
 from ingestor.state.rows import Edition, Role
@@ -32,7 +32,7 @@ class Register:
         self.by_uuid[uuid] = name
         return True
 
-    def oust(self, name: str) -> str:
+    def evict(self, name: str) -> str:
         uuid = next(uuid for uuid, there in self.by_uuid.items() if there == name)
         del self.by_uuid[uuid]
         self.ousted.append(uuid)
@@ -57,29 +57,32 @@ AS_WISHED = {"old": "docs--1", "new": "docs"}
 )
 def test_a_swap_is_taken_up_where_it_was_left(before: dict[str, str], renamed: int) -> None:
     register = Register(dict(before))
-    assert straighten(register, SWAPPED) == renamed
+    assert rename_to_roles(register, SWAPPED) == renamed
     assert register.by_uuid == AS_WISHED
 
 
 def test_a_rollback_is_the_same_the_other_way_round() -> None:
     register = Register(dict(AS_WISHED))
-    straighten(register, [edition("docs", "live", "old"), edition("docs--2", "retired", "new")])
+    rename_to_roles(register, [edition("docs", "live", "old"), edition("docs--2", "retired", "new")])
     assert register.by_uuid == {"old": "docs", "new": "docs--2"}
 
 
 def test_what_took_the_name_in_the_gap_is_ousted() -> None:
     register = Register({"old": "docs", "new": "docs--2"}, squatters=2)
-    straighten(register, SWAPPED)
+    rename_to_roles(register, SWAPPED)
     assert register.by_uuid == AS_WISHED
     assert len(register.ousted) == 2
 
 
 def test_someone_who_never_stops_is_named() -> None:
     with pytest.raises(Transient, match="again and again"):
-        straighten(Register({"old": "docs", "new": "docs--2"}, squatters=99), SWAPPED)
+        rename_to_roles(Register({"old": "docs", "new": "docs--2"}, squatters=99), SWAPPED)
 
 
 def test_what_is_not_there_is_left_alone() -> None:
     register = Register({"someone's": "docs"})
-    assert straighten(register, [edition("docs", "live", None), edition("docs--2", "building", "gone")]) == 0
+    assert (
+        rename_to_roles(register, [edition("docs", "live", None), edition("docs--2", "building", "gone")])
+        == 0
+    )
     assert register.by_uuid == {"someone's": "docs"}

@@ -251,7 +251,7 @@ def test_a_disk_that_has_all_the_files_may_take_the_place_of_another(listed: Lis
 def test_a_second_edition_that_is_being_listed_lost_nothing(listed: Listed) -> None:
     """What the source had is counted in the edition that readers see."""
     building = CollectionName("docs--2")
-    sources = [Source(TREE[0], name, listed.tree, cast(Any, None), leads=name == TREE[1])
+    sources = [Source(TREE[0], name, listed.tree, cast(Any, None), primary=name == TREE[1])
                for name in (TREE[1], building)]  # fmt: skip
     listed.journal.observe(TREE[0], building, Changes(tuple(listed.tree.scan_under("e"))), 0.0)
     listed.scanner.configure(sources, watch=False)

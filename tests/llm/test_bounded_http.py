@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from ingestor.llm.client import Endpoint, LanguageModel, Straight
+from ingestor.llm.client import DirectAnswers, Endpoint, LanguageModel
 from ingestor.ports import NeedsHuman, Transient
 from tests.endpoint import said
 
@@ -127,7 +127,7 @@ def test_a_server_that_means_harm(name: str) -> None:
     with serving(make()) as base_url:
         endpoint = Endpoint.model_validate({"base_url": base_url, "model": "m", "timeout": 0.5, "retries": 0})
         with pytest.raises(Transient, match=reason):
-            LanguageModel(endpoint, Straight())((("user", "?"),))
+            LanguageModel(endpoint, DirectAnswers())((("user", "?"),))
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_refusal_that_means_harm(body: bytes) -> None:
     with serving(once(answer)) as base_url:
         endpoint = Endpoint.model_validate({"base_url": base_url, "model": "m"})
         with pytest.raises(NeedsHuman, match=r"refused the request \(400\)") as caught:
-            LanguageModel(endpoint, Straight())((("user", "?"),))
+            LanguageModel(endpoint, DirectAnswers())((("user", "?"),))
     assert len(str(caught.value)) < 500
 
 
@@ -149,7 +149,7 @@ def test_a_kept_connection_has_a_deadline_for_each_request() -> None:
     )
     with serving(lambda connection: next(answers)(connection)) as base_url:
         endpoint = Endpoint.model_validate({"base_url": base_url, "model": "m", "timeout": 0.5, "retries": 0})
-        model = LanguageModel(endpoint, Straight())
+        model = LanguageModel(endpoint, DirectAnswers())
         assert model((("user", "?"),)) == "Lima."
         with pytest.raises(Transient, match=r"no answer within 0.5 s"):
             model((("user", "!"),))

@@ -11,7 +11,7 @@ import pytest
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
 from ingestor.llm.client import Answer, Question
-from ingestor.pipeline.answers import Kept, Reckoned
+from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.ports import Transient
 from ingestor.state.cache.store import VectorCache
 
@@ -36,17 +36,17 @@ def answering(text: str, asked: list[str]) -> Callable[[], Answer]:
 
 
 def test_a_question_is_asked_once(cache: VectorCache) -> None:
-    kept, asked = Kept(cache), list[str]()
+    kept, asked = CachedAnswers(cache), list[str]()
     for _ in range(3):
         assert kept.answer(question("one"), answering("eins", asked)) == "eins"
     assert kept.answer(question("two"), answering("zwei", asked)) == "zwei"
     assert asked == ["eins", "zwei"]
     assert kept.counts() == {"calls": 2, "prompt_tokens": 200, "completion_tokens": 20, "cost": 0.5}
-    assert Kept(cache).answer(question("one"), answering("uno", asked)) == "eins"
+    assert CachedAnswers(cache).answer(question("one"), answering("uno", asked)) == "eins"
 
 
 def test_no_answer_is_an_answer_too(cache: VectorCache) -> None:
-    kept, asked = Kept(cache), list[str]()
+    kept, asked = CachedAnswers(cache), list[str]()
     assert [kept.answer(question("one"), answering("", asked)) for _ in range(2)] == ["", ""]
     assert asked == [""]
 
@@ -55,7 +55,7 @@ def test_what_failed_is_asked_again(cache: VectorCache) -> None:
     def fail() -> Answer:
         raise Transient("busy")
 
-    kept, asked = Kept(cache), list[str]()
+    kept, asked = CachedAnswers(cache), list[str]()
     with pytest.raises(Transient):
         kept.answer(question("one"), fail)
     assert kept.answer(question("one"), answering("eins", asked)) == "eins"
@@ -63,7 +63,7 @@ def test_what_failed_is_asked_again(cache: VectorCache) -> None:
 
 
 def test_two_that_ask_the_same_at_the_same_time_ask_once(cache: VectorCache) -> None:
-    kept, asked, go_on = Kept(cache), list[str](), Event()
+    kept, asked, go_on = CachedAnswers(cache), list[str](), Event()
 
     def slowly() -> Answer:
         asked.append("eins")
@@ -74,7 +74,7 @@ def test_two_that_ask_the_same_at_the_same_time_ask_once(cache: VectorCache) -> 
         answers = [pool.submit(kept.answer, question("one"), slowly) for _ in range(8)]
         while not asked:
             pass
-        other = pool.submit(Kept(cache).answer, question("another"), answering("anders", []))
+        other = pool.submit(CachedAnswers(cache).answer, question("another"), answering("anders", []))
         go_on.set()
         assert {answer.result() for answer in answers} == {"eins"}
         assert other.result() == "anders"
@@ -84,7 +84,7 @@ def test_two_that_ask_the_same_at_the_same_time_ask_once(cache: VectorCache) -> 
 def test_when_stopped_only_what_is_known_is_answered(
     cache: VectorCache, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kept, asked = Kept(cache), list[str]()
+    kept, asked = CachedAnswers(cache), list[str]()
     kept.answer(question("one"), answering("eins", asked))
     kept.wait(0)
     with caplog.at_level(logging.INFO):
@@ -101,14 +101,14 @@ def test_when_stopped_only_what_is_known_is_answered(
 
 def test_who_asked_nothing_says_nothing(cache: VectorCache, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        Kept(cache).stop()
+        CachedAnswers(cache).stop()
     assert caplog.records == []
 
 
 def test_a_plan_asks_nobody(cache: VectorCache) -> None:
     asked: list[str] = []
-    Kept(cache).answer(question("known"), answering("bekannt", asked))
-    reckoned = Reckoned(cache, lambda texts: [len(text) for text in texts])
+    CachedAnswers(cache).answer(question("known"), answering("bekannt", asked))
+    reckoned = DryRunAnswers(cache, lambda texts: [len(text) for text in texts])
     assert reckoned.answer(question("known"), answering("?", asked)) == "bekannt"
     for _ in range(2):
         assert reckoned.answer(question("one", price=2.0), answering("?", asked)) is None
@@ -119,6 +119,6 @@ def test_a_plan_asks_nobody(cache: VectorCache) -> None:
 
 
 def test_a_plan_without_a_cache_knows_nothing() -> None:
-    reckoned = Reckoned(None, lambda texts: [1 for _ in texts])
+    reckoned = DryRunAnswers(None, lambda texts: [1 for _ in texts])
     assert reckoned.answer(question("one"), answering("?", [])) is None
     assert (reckoned.calls, reckoned.prompt_tokens) == (1, 2)

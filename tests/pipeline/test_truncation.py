@@ -21,7 +21,7 @@ from ingestor.model import (
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
 from ingestor.pipeline.reading import Reader
-from ingestor.pipeline.truncation import beyond, holding
+from ingestor.pipeline.truncation import exceeds_window, holding
 from ingestor.ports import Embedder
 from ingestor.registry import find
 from ingestor.state.rows import Entry
@@ -51,16 +51,16 @@ class Words:
 
 def test_a_text_is_beyond_the_window_from_one_token_more_on() -> None:
     model, ten = Words(), "one two three four five six seven eight nine ten"
-    assert beyond(model, [ten, f"{ten} eleven", "x"]) == [False, True, False]
+    assert exceeds_window(model, [ten, f"{ten} eleven", "x"]) == [False, True, False]
     assert model.counted == [ten, f"{ten} eleven"]
-    assert beyond(model, ["x", "y"]) == [False, False]
-    assert beyond(model, []) == []
+    assert exceeds_window(model, ["x", "y"]) == [False, False]
+    assert exceeds_window(model, []) == []
 
 
 def test_the_packaged_model_counts_as_it_reads() -> None:
     """Two of its 256 tokens are its own."""
     model = SentenceTransformersEmbedder(SentenceTransformersOptions())
-    assert beyond(model, ["a " * 254, "a " * 255]) == [False, True]
+    assert exceeds_window(model, ["a " * 254, "a " * 255]) == [False, True]
 
 
 def test_parts_are_found_in_the_chunks_that_hold_their_beginnings() -> None:
@@ -81,7 +81,7 @@ def prepared(kind: str, model: Embedder, **options: Any) -> Prepared:
     tools = Tools(
         reader, CollectionName("docs"), plugin.build(chosen, TOKENS), Fingerprint(kind),
         kind, model.embed, Fingerprint("words"), TOKENS.counts,
-        context=chosen.context, beyond=partial(beyond, model),
+        context=chosen.context, exceeds_window=partial(exceeds_window, model),
     )  # fmt: skip
     item = Item("a.txt", "1", "/a.txt")
     entry = Entry(

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from ingestor.cli.chunk_command import assets
 from ingestor.config.models import Choice
-from ingestor.llm.client import Straight
+from ingestor.llm.client import DirectAnswers
 from ingestor.model import Block, Chunk, Document
 from ingestor.preview import plot
 from ingestor.preview.page import LISTED, SHOWN, page
@@ -40,7 +40,7 @@ def chosen(kind: str, **options: Any) -> Choice:
 
 def reading() -> Reading:
     plugin = find("embedders", "hashing")
-    return Reading(Choice(plugin, plugin.options(dimensions=64)), Straight())
+    return Reading(Choice(plugin, plugin.options(dimensions=64)), DirectAnswers())
 
 
 def made(document: Document, file: Path, *choices: Choice) -> list[Cut]:

@@ -10,7 +10,16 @@ from ingestor.config.file import load
 from ingestor.config.models import Config, Rechunk
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.rechunk.policy import Situation, decide, named
-from ingestor.rechunk.recipes import Lost, as_chosen, asking_prices, changes, chosen, merged, packed, unpacked
+from ingestor.rechunk.recipes import (
+    NotReproducible,
+    as_chosen,
+    asking_prices,
+    changes,
+    chosen,
+    merged,
+    packed,
+    unpacked,
+)
 
 C, RULES = CollectionName("docs"), Fingerprint("rules")
 
@@ -150,7 +159,7 @@ def test_what_can_not_be_had_again_is_said(tmp_path: Path, key: str, value: obje
     today = config(tmp_path)
     kept = dict(choose(today))
     kept["embedding"] = {**kept["embedding"], key: value}
-    with pytest.raises(Lost):
+    with pytest.raises(NotReproducible):
         as_chosen(replace(today, workers=1), kept, RULES)
 
 

@@ -10,7 +10,7 @@ from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.rechunk.policy import named
 from ingestor.rechunk.recipes import packed
-from ingestor.rechunk.swap import Transitions
+from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.rows import Receipt
@@ -22,7 +22,7 @@ OLD = {"embedding": {**EMBEDDING, "version": 0, "recipe": "old"}, "sources": {}}
 NEW = {"embedding": EMBEDDING, "sources": {"s": {}}}
 
 
-class Shelf:
+class OpenCollections:
     """Every collection is empty; names are no matter."""
 
     def open(self, name: CollectionName) -> MemoryIndex:
@@ -70,14 +70,14 @@ def fill(journal: Journal, edition: CollectionName, documents: int, quarantined:
 def test_a_new_collection_waits_when_it_lacks_most_of_what_readers_have(
     journal: Journal, documents: int, before: int, after: int, waits: bool
 ) -> None:
-    editions, transitions = Editions(journal), Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    editions, swaps = Editions(journal), Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
     editions.choose(C, C, packed(OLD))
     fill(journal, C, documents, before)
     building = editions.build(C, packed(NEW), 50.0)
     fill(journal, building.name, documents, after)
 
     def advanced() -> bool:
-        transitions.advance(Rechunk(), lambda name: True, ())
+        swaps.advance(Rechunk(), lambda name: True, ())
         return editions.live(C).name == building.name
 
     assert advanced() is not waits
@@ -102,32 +102,32 @@ def test_what_was_asked_of_a_daemon_that_was_killed_is_done_by_the_next_and_once
     editions = swapped(journal)
     journal.set("roll back:docs", C)
     journal.set("asked", "a word")
-    after = Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    after = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
     after.advance(Rechunk(), lambda name: True, ())
     assert editions.live(C).name == C
     assert not journal.get("roll back:docs")
 
     journal.set("roll back:docs", C)  # it was killed before it noted that it was done
-    again = Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    again = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
     again.advance(Rechunk(), lambda name: True, ())
     assert editions.live(C).name == C
     assert not journal.get("roll back:docs")
 
 
 def test_a_source_that_came_back_is_not_removed_when_it_leaves_again(journal: Journal) -> None:
-    transitions = Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    swaps = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
     journal.set("prune:s", "1")
     journal.set("prune:other", "1")
-    transitions.arrange(C, NEW, Rechunk())
+    swaps.arrange(C, NEW, Rechunk())
     assert (journal.get("prune:s"), journal.get("prune:other")) == ("", "1")
 
 
 def test_a_name_that_someone_has_in_chroma_is_not_taken(journal: Journal) -> None:
-    editions, transitions = Editions(journal), Transitions(journal, Shelf(), lambda: 100.0)  # type: ignore[arg-type]
+    editions, swaps = Editions(journal), Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
     editions.choose(C, C, packed(OLD))
     fill(journal, C, 1, 0)
     [entry] = journal.of_collection(C)
     known = (Known(0, "t", "v", "m", unsure=False),)
     journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known)], ["r"])
-    standings = transitions.arrange(C, NEW, Rechunk(mode="swap"))
+    standings = swaps.arrange(C, NEW, Rechunk(mode="swap"))
     assert [standing.edition for standing in standings] == [C, "docs--3"]

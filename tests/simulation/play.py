@@ -129,7 +129,7 @@ def roll_back(world: World) -> None:
     """Readers have the old collection again, as old as it is; then the old config is put back as well."""
     try:
         retired = Editions(world.journal).of("docs", "retired")
-        world.transitions.roll_back(max(retired, key=lambda edition: edition.since))
+        world.swaps.roll_back(max(retired, key=lambda edition: edition.since))
     except Crash:
         world.start()
     world.visible = (None, set())

@@ -195,7 +195,7 @@ class Shelves:
         self.chaos.point("after rename")
         return True
 
-    def oust(self, name: str) -> str:
+    def evict(self, name: str) -> str:
         del self.collections[name]
         return "deleted"
 

@@ -173,7 +173,8 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "another disk is believed": (decisions, "sudden_loss", lambda *args: None, {THERE}),
     "withdrawals are not asked about": (decisions, "withdrawal", lambda *args: None, {ASKED}),
     "names are believed after a crash": (
-        open_collections, "straighten", lambda registrar, editions: 0, {EXACT, CLEAN, SUPERSET, ONE_EMBEDDER},
+        open_collections, "rename_to_roles", lambda registrar, editions: 0,
+        {EXACT, CLEAN, SUPERSET, ONE_EMBEDDER},
     ),
     "a collection is swapped before it is complete": (
         Editions, "obstacle", lambda self, new, old: None, {COMPLETE},

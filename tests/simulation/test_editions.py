@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.engine.open_collections import Shelf
+from ingestor.engine.open_collections import OpenCollections
 from ingestor.state.editions import Editions
 from tests.simulation.laws import ONE_LIVE, LawBroken
 from tests.simulation.world import GRACE, World
@@ -39,7 +39,7 @@ def test_a_deleted_edition_is_not_opened_by_its_old_name(tmp_path: Path) -> None
 
 
 def test_a_writer_that_opens_it_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Shelf, "in_force", lambda self, name: True)
+    monkeypatch.setattr(OpenCollections, "in_force", lambda self, name: True)
     with pytest.raises(LawBroken) as found:
         looked_at_late(tmp_path)
     assert found.value.law == ONE_LIVE

@@ -12,18 +12,18 @@ from random import Random
 
 import numpy as np
 
-from ingestor.app.wiring import led
+from ingestor.app.wiring import choose_primaries
 from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.backoff import LONGEST
 from ingestor.engine.loop import Engine
-from ingestor.engine.open_collections import Shelf
+from ingestor.engine.open_collections import OpenCollections
 from ingestor.model import Fingerprint, SourceName, Vectors
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Reader
 from ingestor.rechunk.recipes import Choices
-from ingestor.rechunk.swap import Transitions
+from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
@@ -105,9 +105,11 @@ class World:
 
     def _engine(self, journal: Journal, shelves: Shelves) -> Engine:
         self.models: dict[str, Model] = {}
-        shelf = Shelf(journal, shelves, lambda name: self.models.get(name) or Model(Fingerprint("lost")))
-        self.transitions = Transitions(journal, shelf, lambda: self.now)
-        self.transitions.max_loss = {FILES: MAX_LOSS}
+        shelf = OpenCollections(
+            journal, shelves, lambda name: self.models.get(name) or Model(Fingerprint("lost"))
+        )
+        self.swaps = Swaps(journal, shelf, lambda: self.now)
+        self.swaps.max_loss = {FILES: MAX_LOSS}
         return Engine(journal, shelf, Inline(), lambda: self.now, self.chaos.random.random, 4, self.forget)
 
     def forget(self, source: str, key: str) -> None:
@@ -120,9 +122,9 @@ class World:
             "embedding": {"kind": "e", "version": 1, "options": {}, "recipe": self.embedder},
             "sources": {"files": {"chunking": chunking, "parsing": {}}},
         }
-        standings = self.transitions.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
+        standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
         sources = [self.source(s.edition, s.choices) for s in standings if s.choices is not None]
-        self.engine.configure(led(sources), watch=False)
+        self.engine.configure(choose_primaries(sources), watch=False)
         self.outdated = False
 
     def source(self, edition: str, choices: Choices) -> Source:
@@ -146,9 +148,7 @@ class World:
             self._mind_the_clock()
             self.engine.step(0)
             settings = Rechunk(mode=self.mode, grace=GRACE)
-            self.outdated |= self.transitions.advance(
-                settings, self.engine.scanner.listed, self.engine.busy()
-            )
+            self.outdated |= self.swaps.advance(settings, self.engine.scanner.listed, self.engine.busy())
             if self.outdated:
                 self.configure()
         except sqlite3.OperationalError:

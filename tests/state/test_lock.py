@@ -11,7 +11,7 @@ import time
 import pytest
 
 from ingestor.ports import NeedsHuman
-from ingestor.state.lock import Locked, held, hold, patiently
+from ingestor.state.lock import Locked, held, hold, retry_until_free
 
 HOLDER = """
 import subprocess, sys, time
@@ -86,10 +86,10 @@ def test_whoever_merely_asks_refuses_nobody(tmp_path):
 def test_it_is_waited_for_as_long_as_said(tmp_path):
     first = hold(tmp_path / "lock")
     with pytest.raises(Locked, match=f"process {os.getpid()}"):
-        patiently(lambda: hold(tmp_path / "lock"), 0.1)
+        retry_until_free(lambda: hold(tmp_path / "lock"), 0.1)
     giving_back = threading.Timer(1.0, first.release)  # later than one try takes to give up
     giving_back.start()
-    patiently(lambda: hold(tmp_path / "lock"), 20).release()
+    retry_until_free(lambda: hold(tmp_path / "lock"), 20).release()
     giving_back.join()
 
 

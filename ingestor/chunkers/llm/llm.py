@@ -20,7 +20,7 @@ from ingestor.chunkers.llm.asking import AskingOptions, answered
 from ingestor.chunkers.recursive import Recursive, RecursiveOptions
 from ingestor.chunkers.semantic.cluster import Cluster, ClusterOptions
 from ingestor.chunkers.semantic.parts import small_pieces
-from ingestor.llm.client import Answers, LanguageModel, Messages, Straight
+from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
 from ingestor.model import Chunk, Chunking, Document, Sums
 from ingestor.ports import Chunker, Embed
 from ingestor.registry import Plugin
@@ -55,7 +55,7 @@ class LlmOptions(AskingOptions):
 class Llm:
     def __init__(self, options: LlmOptions, tokens: Tokens, answers: Answers | None = None) -> None:
         self._options, self._tokens = options, tokens
-        self._ask = LanguageModel(options, answers or Straight())
+        self._ask = LanguageModel(options, answers or DirectAnswers())
 
     def through(self, answers: Answers) -> "Llm":
         return Llm(self._options, self._tokens, answers)

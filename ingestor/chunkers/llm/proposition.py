@@ -21,7 +21,7 @@ from pydantic import Field
 
 from ingestor.chunkers.llm.asking import AskingOptions, answered
 from ingestor.chunkers.semantic.parts import small_pieces
-from ingestor.llm.client import Answers, LanguageModel, Messages, Straight
+from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
@@ -86,7 +86,7 @@ class Placing:
 class Proposition:
     def __init__(self, options: PropositionOptions, tokens: Tokens, answers: Answers | None = None) -> None:
         self._options, self._tokens = options, tokens
-        self._ask = LanguageModel(options, answers or Straight())
+        self._ask = LanguageModel(options, answers or DirectAnswers())
 
     def through(self, answers: Answers) -> "Proposition":
         return Proposition(self._options, self._tokens, answers)

@@ -9,7 +9,7 @@ from ingestor.chunkers.recursive import fitting
 from ingestor.model import Document
 from ingestor.text.limits import count
 from ingestor.text.pieces import pieces
-from ingestor.text.sections import leads
+from ingestor.text.sections import label_spans
 from ingestor.text.sentences import paragraphs, sentences
 from ingestor.text.spans import Span, owner, union
 from ingestor.text.tokens import Tokens
@@ -17,24 +17,26 @@ from ingestor.text.tokens import Tokens
 
 def small_pieces(document: Document, tokens: Tokens, size: int, most: int) -> list[Span]:
     """The document in pieces of at most ``size`` tokens. None crosses the start of a heading or label."""
-    starts = (start for start, _ in leads(document))
-    return led(document, pieces(document.text, tokens, size, starts, document.language), tokens, most)
+    starts = (start for start, _ in label_spans(document))
+    return join_labels(document, pieces(document.text, tokens, size, starts, document.language), tokens, most)
 
 
 def whole_sentences(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
     """The document's sentences, those over ``most`` tokens in parts."""
     found = sentences(document.text, language=document.language)
-    return led(document, fitting(document.text, found, tokens, most), tokens, most)
+    return join_labels(document, fitting(document.text, found, tokens, most), tokens, most)
 
 
 def whole_paragraphs(document: Document, tokens: Tokens, most: int | None) -> list[Span]:
     """The document's paragraphs, those over ``most`` tokens in parts."""
-    return led(document, fitting(document.text, paragraphs(document.text), tokens, most), tokens, most)
+    return join_labels(
+        document, fitting(document.text, paragraphs(document.text), tokens, most), tokens, most
+    )
 
 
-def led(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
+def join_labels(document: Document, spans: Sequence[Span], tokens: Tokens, most: int | None) -> list[Span]:
     """Each with the headings and labels just before it, unless all have more than ``most`` tokens."""
-    leading = leads(document)
+    leading = label_spans(document)
     starts = [start for start, _ in leading]
     found: list[Span] = []
     belongs = False

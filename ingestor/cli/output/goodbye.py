@@ -52,7 +52,7 @@ def greet(
     err.print("Watching for changes; Ctrl-C ends it.\n")
 
 
-def take_leave() -> None:
+def say_goodbye() -> None:
     err.print("\nStopping; what was begun is written first.")
 
 

@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.connectors.programs.spool import Given, Kept
+from ingestor.connectors.programs.spool import Given, Spool
 from ingestor.ports import Stale, Transient
 
 ONE = Given("a", b"one\0two", "a.md", "uri", (("x", 1),))
 
 
 def test_it_is_given_back_as_it_was() -> None:
-    kept = Kept(100)
+    kept = Spool(100)
     item = kept.keep(ONE)
     assert (item.key, item.version, item.uri, item.size, item.extra) == (
         "a",
@@ -27,7 +27,7 @@ def test_it_is_given_back_as_it_was() -> None:
 
 
 def test_a_full_disk_leaves_no_half_of_a_document(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, whole = Kept(100), Path.write_bytes
+    kept, whole = Spool(100), Path.write_bytes
 
     def half(path: Path, data: bytes) -> int:
         whole(path, data[:5])

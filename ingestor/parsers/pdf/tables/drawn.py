@@ -76,7 +76,7 @@ def _inside(line: Line, box: Box) -> bool:
 
 
 def _segments(page: "PdfPage") -> Iterator[tuple[Point, Point]]:
-    """Straight lines that are drawn or that border an area."""
+    """DirectAnswers lines that are drawn or that border an area."""
     count = raw.FPDFPage_CountObjects(page)
     objects = (raw.FPDFPage_GetObject(page, at) for at in range(count))
     paths = [found for found in objects if raw.FPDFPageObj_GetType(found) == raw.FPDF_PAGEOBJ_PATH]
