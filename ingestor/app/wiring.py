@@ -283,7 +283,7 @@ class Running:
 
 
 def choose_primaries(sources: Sequence[Source]) -> list[Source]:
-    """Mark one feed of each source as primary: that of the collection that readers see, if it is kept in step."""
+    """Mark one feed of each source as primary: that of the collection that readers see, if kept in step."""
     first = {source.name: source.collection for source in reversed(sources)}
     return [replace(source, primary=first[source.name] == source.collection) for source in sources]
 
