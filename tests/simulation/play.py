@@ -134,7 +134,7 @@ def roll_back(world: World) -> None:
         world.start()
     world.visible = (None, set())
     choices = unpacked(Editions(world.journal).live("docs").choices or "")
-    world.embedder = choices["embedding"]["recipe"]
+    world.embedder = choices["embedding"]["options"]["flavour"]
     world.per_chunk = choices["sources"]["files"]["chunking"]["options"]["per_chunk"]
     world.configure()
 

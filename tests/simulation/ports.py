@@ -77,7 +77,9 @@ class CrashingJournal(Journal):
     def settle(self, receipts, wanted_recipes):  # type: ignore[no-untyped-def]
         refused = [receipt for receipt in receipts if receipt.failure is not None]
         hold(READABLE, [r.failure.reason for r in refused if not self.files.could_be_unreadable(r.version)])
-        withdrawn = [r for r in refused if (entry := self.entry(r.row)) is not None and entry.known]
+        seen = set(self.select("SELECT name FROM collections WHERE role = 'live'"))  # what readers have
+        entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and entry.known]
+        withdrawn = [entry for entry in entries if (entry.collection,) in seen]
         super().settle(receipts, wanted_recipes)
         self.files.withdrawn += len(withdrawn)
         if self.files.too_many_withdrawn(self.indexed()):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.core import decisions, slots
+from ingestor.core import decisions, fingerprint, slots
 from ingestor.engine import open_collections, protocol
 from ingestor.rechunk import policy
 from ingestor.state.editions import Editions
@@ -178,6 +178,9 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     ),
     "a collection is swapped before it is complete": (
         Editions, "obstacle", lambda self, new, old: None, {COMPLETE},
+    ),
+    "options of an embedder do not count": (
+        fingerprint, "meaningful", lambda options: {}, {EXACT, ONE_EMBEDDER},
     ),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
 }  # fmt: skip

@@ -16,6 +16,7 @@ from ingestor.app.wiring import choose_primaries
 from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.backoff import LONGEST
+from ingestor.core.fingerprint import embedder_fingerprint
 from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.model import Fingerprint, SourceName, Vectors
@@ -29,6 +30,7 @@ from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
+from tests.plain_embedder import PLUGIN, PlainOptions
 from tests.simulation.laws import (
     ALIVE,
     CLEAN,
@@ -57,7 +59,7 @@ from tests.simulation.ports import (
     vector,
 )
 
-EMBEDDERS = ("embedder", "other")
+EMBEDDERS = ("sweet", "sour")  # an option of a third party's embedder, which tells nothing else of itself
 FILES = SourceName("files")
 GRACE = 200.0  # seconds
 PUT_BACK = 5.0  # seconds, as daemon.PUT_BACK
@@ -75,7 +77,7 @@ class World:
     collective: bool = False
     per_chunk: int = 1
     mode: str = "in_place"
-    embedder: str = "embedder"
+    embedder: str = "sweet"
     parser: int = 1  # version
     now: float = 1e9
     embedded: int = 0
@@ -117,9 +119,16 @@ class World:
 
     def configure(self) -> None:
         """As wiring.Running does it: every edition that is in force, by its own recipe."""
+        options = PlainOptions(flavour=self.embedder)
+        recipe = embedder_fingerprint(PLUGIN, options, None)
         chunking = {"kind": "lines", "version": 1, "options": {"per_chunk": self.per_chunk}}
         wanted = {
-            "embedding": {"kind": "e", "version": 1, "options": {}, "recipe": self.embedder},
+            "embedding": {
+                "kind": "plain",
+                "version": 1,
+                "options": {"flavour": self.embedder},
+                "recipe": recipe,
+            },
             "sources": {"files": {"chunking": chunking, "parsing": {}}},
         }
         standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
@@ -128,7 +137,10 @@ class World:
         self.outdated = False
 
     def source(self, edition: str, choices: Choices) -> Source:
-        recipe = Fingerprint(choices["embedding"]["recipe"])
+        recipe, flavour = (
+            Fingerprint(choices["embedding"]["recipe"]),
+            choices["embedding"]["options"]["flavour"],
+        )
         per_chunk = choices["sources"]["files"]["chunking"]["options"]["per_chunk"]
         chunker = Fickle() if self.collective else Lines(per_chunk)
         self.models[edition] = Model(recipe)
@@ -138,7 +150,7 @@ class World:
         )  # fmt: skip
         tools = Tools(
             reader, edition, chunker, Fingerprint(f"{type(chunker).__name__}{per_chunk}"),
-            "lines", lambda texts: self.embed(texts, recipe), recipe, lambda texts: [len(t) for t in texts],
+            "lines", lambda texts: self.embed(texts, flavour), recipe, lambda texts: [len(t) for t in texts],
         )  # fmt: skip
         return Source(FILES, edition, self.files, tools, max_loss=MAX_LOSS, scan_every=10.0)
 
@@ -168,12 +180,12 @@ class World:
             self.journal.wait_until(self.now + LONGEST)
             self.configure()
 
-    def embed(self, texts: Sequence[str], recipe: str) -> Vectors:
+    def embed(self, texts: Sequence[str], flavour: str) -> Vectors:
         for _text in texts:
             self.chaos.point("embed")
             self.chaos.fault("embed")
             self.embedded += 1
-        return np.array([vector(text, recipe) for text in texts], np.float32).reshape(-1, 4)
+        return np.array([vector(text, flavour) for text in texts], np.float32).reshape(-1, 4)
 
     def step(self, steps: int) -> None:
         """Let the program run a while; if it dies, start it again."""
