@@ -74,6 +74,10 @@ TEXT_KINDS = {
     "csv": "text/csv",
     "notebook": "application/x-ipynb+json",
     "subtitles": "text/vtt",
+    "man": "text/troff",
+    "mediawiki": "text/x-wiki",
+    "docbook": "application/docbook+xml",
+    "fb2": "application/x-fictionbook+xml",
 }
 
 # Read by OCR, where that is installed.

@@ -37,6 +37,11 @@ def wait(condition: Callable[[], Any], seconds: float = 60.0, every: float = 0.1
     return value
 
 
+def hashable(value: Any) -> Any:
+    """Metadata may be lists."""
+    return tuple(value) if isinstance(value, list) else value
+
+
 @dataclass
 class Daemon:
     process: subprocess.Popen[bytes]
@@ -154,7 +159,11 @@ class Project:
     def essence(self) -> Counter[Any]:
         """Every record, less what history may name."""
         return Counter(
-            (text, tuple(vector), *sorted((k, v) for k, v in meta.items() if k not in NAMED_BY_HISTORY))
+            (
+                text,
+                tuple(vector),
+                *sorted((k, hashable(v)) for k, v in meta.items() if k not in NAMED_BY_HISTORY),
+            )
             for _, text, meta, vector in self.records()
         )
 

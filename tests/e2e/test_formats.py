@@ -35,7 +35,7 @@ FILTERS = {
 
 
 def test_harmful_documents_cost_themselves_and_nothing_else(project: Project, tmp_path: Path) -> None:
-    project.settings["parsing"] = {"memory": "500MB", "seconds": 2, "processes": 2}
+    project.settings["parsing"] = {"memory": "500MB", "seconds": 4, "processes": 2}
     project.settings["chunking"] = {"strategy": "structure"}
     project.source["archives"] = True
     project.configure()

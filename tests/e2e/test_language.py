@@ -13,7 +13,7 @@ TEXTS = dict(
 GERMAN = "result = collection.get(where={'language': 'de'})['documents']"
 WITHOUT_DETECTION = """
 import sys
-from ingestor import language
+from ingestor.pipeline import language
 language.rules, language.identified = lambda: "", lambda document: document
 del sys.argv[0]
 from ingestor.cli.main import main

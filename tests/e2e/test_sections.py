@@ -22,7 +22,7 @@ It is off.
 """
 OLDER = """
 import sys
-from ingestor import metadata
+from ingestor.pipeline import metadata
 metadata.rules, metadata._headings = lambda: "", lambda *_: None
 del sys.argv[0]
 from ingestor.cli.main import main

@@ -36,6 +36,12 @@ class Terminal:
         self.master = -1
 
 
+def take_terminal() -> None:
+    """In the child: even where whoever runs the tests ignores SIGHUP (nohup), the daemon hears it."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 def opened(folder: Path) -> Terminal:
     """``ingestor run`` in that folder, as the first process of a new terminal."""
     master, slave = os.openpty()
@@ -48,7 +54,7 @@ def opened(folder: Path) -> Terminal:
         stdout=slave,
         stderr=slave,
         start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=take_terminal,
         env={**os.environ, "TERM": "xterm-256color", "PATH": "/usr/bin:/bin"},
     )
     os.close(slave)

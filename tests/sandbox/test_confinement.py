@@ -33,7 +33,7 @@ waiting = threading.Event()
 threading.Thread(target=waiting.wait, daemon=True).start()
 secret = ctypes.create_string_buffer(b"as it was")
 os.environ["PYTHON_TEST_ADDRESS"] = str(ctypes.addressof(secret))
-from ingestor import isolation_process
+from ingestor.sandbox import process as isolation_process
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.model import Blob

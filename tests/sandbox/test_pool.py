@@ -409,13 +409,19 @@ SAMPLES = {
         b'{"nbformat": 4, "metadata": {}, "cells": [{"cell_type": "markdown", "source": "# A"}]}',
     ),
     "subtitles": ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\nText.\n"),
+    "office97": ("a.doc", (Path(__file__).parents[1] / "parsers/old_office/harbours.doc").read_bytes()),
+    "man": ("a.1", b".TH A 1\n.SH NAME\na \\- does little\n"),
+    "mediawiki": ("a.wiki", b"== Head ==\nText.\n"),
+    "docbook": ("a.dbk", b"<article><title>Head</title><para>Text.</para></article>"),
+    "fb2": ("a.fb2", b"<FictionBook><body><section><p>Text.</p></section></body></FictionBook>"),
 }
+NEEDS_AN_EXTRA = {"image"}  # OCR; tests/parsers/pdf/test_ocr_extra.py installs it
 
 
 def test_every_isolated_parser_works_behind_the_walls() -> None:
     """What they import late and open (grammars, fonts, native libraries) is to be had there."""
     isolated = {kind for kind in kinds("parsers") if getattr(find("parsers", kind).build, "isolated", False)}
-    assert isolated == SAMPLES.keys()
+    assert isolated == SAMPLES.keys() | NEEDS_AN_EXTRA
     isolation = Isolation(Limits(processes=1))
     for kind, (name, data) in SAMPLES.items():
         plugin, blob = find("parsers", kind), Blob(data, name)

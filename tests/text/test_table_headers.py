@@ -11,7 +11,7 @@ from ingestor.parsers.office.docx import PLUGIN as DOCX
 from ingestor.parsers.office.xlsx import PLUGIN as XLSX
 from ingestor.parsers.shared.compose import markdown_table
 from ingestor.pipeline.prepare import _embedded_texts
-from ingestor.registry import Options, Plugin
+from ingestor.registry import Plugin
 from ingestor.text.table_headers import headers
 from ingestor.text.tokens import Tokens
 from tests.parsers.files import docx, paragraph, xlsx
@@ -41,7 +41,7 @@ FORMATS = {
 @pytest.mark.parametrize("name", FORMATS)
 def test_rows_are_whole_and_all_stand_under_their_header(name: str, strategy: Plugin) -> None:
     parser, data = FORMATS[name]
-    document = parser.build(Options()).parse(Blob(data, name))
+    document = parser.build(parser.options()).parse(Blob(data, name))
     size = "size" if strategy is RECURSIVE else "max_tokens"
     chunker = strategy.build(strategy.options(**{size: 60}), Tokens())
     chunks = chunker.chunk(document, None, None).chunks

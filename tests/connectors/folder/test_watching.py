@@ -199,7 +199,7 @@ def test_switched_off(world: FolderWorld) -> None:
 _FEW_WATCHES = """
 import sys
 from pathlib import Path
-from connectors import _watching
+from ingestor.connectors.folder import watching as _watching
 from tests.connectors.folders import FolderWorld
 from tests.connectors.laws import watching
 _watching.TICK = _watching.RESTART = 0.05

@@ -233,11 +233,13 @@ def test_the_config_tells_what_text_is_by_its_name(key: str, data: bytes, expect
 
 def test_binary_parsers_do_not_depend_on_names() -> None:
     assert [kind for kind in kinds("parsers") if is_binary(kind)] == [
-        "docx", "epub", "odf", "pdf", "pptx", "rtf", "xlsx",
+        "docx", "epub", "odf", "office97", "pdf", "pptx", "rtf", "xlsx",
     ]  # fmt: skip
 
 
 def test_every_parser_of_text_can_be_named() -> None:
     for kind, type_ in TEXT_KINDS.items():
         assert parser_kind(type_) == kind
-    assert {kind for kind in kinds("parsers") if not is_binary(kind)} - TEXT_KINDS.keys() == {"code", "mail"}
+    assert {kind for kind in kinds("parsers") if not is_binary(kind)} - TEXT_KINDS.keys() == {
+        "code", "image", "mail",
+    }  # fmt: skip
