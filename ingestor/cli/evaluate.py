@@ -33,7 +33,7 @@ def evaluate(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure which chunking finds the most in your documents, and recommend one.
+    """Measure which chunking finds most in your documents.
 
     Touches neither collections nor journal, and works beside a daemon. What was embedded is kept in the
     cache, so that an interrupted run goes on where it was.

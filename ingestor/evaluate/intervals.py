@@ -21,6 +21,7 @@ Floats = npt.NDArray[np.float64]
 DRAWS = 2000
 _SEED = 20240703
 _CONFIDENCE = 0.95
+_FEWEST = 20  # questions; fewer show nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,8 @@ class _Draws:
         _, self._place = np.unique(documents, return_inverse=True)
         self._sizes = np.bincount(self._place).astype(np.float64)
         self._groups = len(self._sizes)
-        count = len(documents)
-        self._of_groups = random.multinomial(self._groups, np.full(self._groups, 1 / self._groups), DRAWS)
-        self._of_questions = random.multinomial(count, np.full(count, 1 / count), DRAWS)
+        self._of_groups = _drawn(random, self._groups)
+        self._of_questions = _drawn(random, len(documents))
 
     def interval(self, values: Floats, comparisons: int) -> Interval:
         """``comparisons``: how many intervals are to hold at once."""
@@ -100,10 +100,15 @@ class _Draws:
         return min(float(low), 0.0), max(float(high), 0.0)
 
 
+def _drawn(random: np.random.Generator, count: int) -> Floats:
+    """How often each of ``count`` is drawn; shape (DRAWS, count)."""
+    return random.multinomial(count, np.full(count, 1 / count), DRAWS).astype(np.float64)
+
+
 def _difference(draws: _Draws, scores: Floats, a: int, b: int, pairs: int) -> Difference:
     values = scores[a] - scores[b]
     found, strict = draws.interval(values, 1), draws.interval(values, pairs)
-    clear = strict.low > 0 or strict.high < 0
+    clear = len(values) >= _FEWEST and (strict.low > 0 or strict.high < 0)
     return Difference(a, b, found, clear, _needed(strict, len(values)))
 
 
@@ -112,7 +117,7 @@ def _needed(found: Interval, questions: int) -> int | None:
     if not found.mean:
         return None
     arm = found.mean - found.low if found.mean > 0 else found.high - found.mean
-    return ceil(questions * (arm / found.mean) ** 2)
+    return max(_FEWEST, ceil(questions * (arm / found.mean) ** 2))
 
 
 def _turned(found: Difference) -> Difference:
