@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from ingestor.app.queries import BadRequest
@@ -38,7 +39,8 @@ def run(
     with output.progress(as_json) as progress:
         found = evaluate(config, request, progress)
     if html is not None:
-        html.write_text(page(found), "utf-8")
+        frame = files("ingestor").joinpath("templates", "evaluate.html").read_text("utf-8")
+        html.write_text(page(found, frame), "utf-8")
     if as_json:
         print(json.dumps(report_json(found)))
         return

@@ -84,12 +84,17 @@ def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
 
 
 def _implied(options: Options) -> set[str]:
-    """Names of options that are set without being given, and have the value that they then have."""
+    """Names of options that count as set without being given, and have the value that they then have.
+
+    Those are what a validator fills in, and lists, which a config's check copies.
+    """
     try:
         bare = type(options)()
     except ValidationError:  # there are options that must be given
         return set()
-    return {name for name in bare.model_fields_set if getattr(bare, name) == getattr(options, name)}
+    lists = {name for name, value in bare if isinstance(value, tuple | list)}
+    same = {name for name, value in bare if value == getattr(options, name)}
+    return (bare.model_fields_set | lists) & same
 
 
 def _strategy(kind: str, **options: int) -> Strategy:

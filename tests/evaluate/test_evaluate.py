@@ -104,7 +104,9 @@ def test_words_that_make_no_sense_are_refused(
 
 
 def test_documents_that_cannot_be_read_are_told_and_passed_over(project: Project, ask: Ask) -> None:
-    (project.docs / "a.pdf").write_bytes(b"no pdf at all")
+    project.source = {"settle": "0s"}
+    project.configure()
+    (project.docs / "a.pdf").write_bytes(b"%PDF-1.7 and no more")
     (project.docs / "empty.txt").write_text("\n")
     shutil.copy(SAMPLES / "kitchen" / "bread.md", project.docs)
     found = answered(ask("evaluate", "--json", "--strategies", "fixed,recursive"))
@@ -115,14 +117,38 @@ def test_documents_that_cannot_be_read_are_told_and_passed_over(project: Project
     assert "no document of collection 'docs' could be read" in nothing.err
 
 
-def test_a_collection_and_its_journal_stay_as_they_are(samples: Project, ask: Ask) -> None:
+def test_the_page_shows_hostile_text_as_text(project: Project, ask: Ask, tmp_path: Path) -> None:
+    project.source = {"settle": "0s"}
+    project.configure()
+    lines = (f"Line {n} says <script>alert({n})</script> to all who read the {n} words." for n in range(40))
+    (project.docs / "bad.txt").write_text("\n\n".join(lines))
+    page = tmp_path / "page.html"
+    words = ("--strategies", "fixed:size=20,recursive:size=60", "--budget", "20,50")
+    assert ask("evaluate", *words, "--html", str(page)).code == 0
+    html = page.read_text("utf-8")
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert "<svg" in html
+    assert "http" not in html.replace("http-equiv", "")
+
+
+@pytest.mark.slow
+def test_a_collection_and_its_journal_stay_as_they_are(project: Project, ask: Ask) -> None:
+    project.source = {"settle": "0s"}
+    project.configure()
+    shutil.copy(SAMPLES / "kitchen" / "bread.md", project.docs)
     assert ask("sync").code == 0
-    before = sorted(map(str, samples.records()))
-    state = {path.name: path.read_bytes() for path in (samples.folder / "state").glob("journal*")}
+    file = project.folder / "state" / "journal.sqlite3"
+    before, journal = written(project), file.read_bytes()
     assert ask("evaluate", "--strategies", "recursive:size=60,fixed").code == 0
-    assert sorted(map(str, samples.records())) == before
-    assert {path.name: path.read_bytes() for path in (samples.folder / "state").glob("journal*")} == state
-    assert json.loads(ask("plan", "--json").out)["documents"]["unchanged"] == 9
+    assert (written(project), (project.folder / "state" / "journal.sqlite3").read_bytes()) == (
+        before,
+        journal,
+    )
+
+
+def written(project: Project) -> list[str]:
+    return sorted(json.dumps(record, sort_keys=True) for record in project.records())
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from ingestor.evaluate.scores import Excerpt
 from ingestor.model import Block, Document, Item, SourceName
 from tests.e2e.test_looking import SAMPLES
 
-TEXT = 'The “blue”\n  door — opens at 7:30, every day.\nThe ﬁre door stays shut.\n'
+TEXT = "The “blue”\n  door — opens at 7:30, every day.\nThe ﬁre door stays shut.\n"
 
 
 @pytest.mark.parametrize(

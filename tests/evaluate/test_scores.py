@@ -72,7 +72,9 @@ places = st.lists(
 
 
 @given(spans, places, st.integers(1, 200), st.integers(0, 100))
-def test_a_larger_budget_finds_no_less(wanted: tuple[int, int], found: list[Place], low: int, more: int) -> None:
+def test_a_larger_budget_finds_no_less(
+    wanted: tuple[int, int], found: list[Place], low: int, more: int
+) -> None:
     excerpts = (Excerpt(0, *wanted),)
     less, most = (score(excerpts, list(within(found, budget))) for budget in (low, low + more))
     assert less.recall <= most.recall + 1e-9
