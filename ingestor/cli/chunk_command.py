@@ -46,9 +46,9 @@ def show(
 def _cuts(
     file: Path, document: Document, choices: Iterable[Choice], reading: Reading, look: bool
 ) -> Iterator[Cut]:
-    for choice in choices:
-        with preview_show.waiting(f"cutting by {choice.plugin.kind}"):
-            yield cut(file, document, choice, reading, look)
+    for each in choices:
+        with preview_show.waiting(f"cutting by {each.plugin.kind}"):
+            yield cut(file, document, each, reading, look)
 
 
 def _check_files(file: Path, html: Path | None) -> None:
@@ -69,8 +69,8 @@ def _main(where: Setting, strategy: str | None, given: Sequence[str]) -> Choice:
     """A strategy that is named begins with its defaults; the configured one with its options."""
     if strategy is None:
         kept = _said(where.chunking.options)
-        return _choice(where.chunking.plugin.kind, given, "--option", kept) if given else where.chunking
-    return _choice(strategy, given, f"--strategy {strategy}")
+        return choice(where.chunking.plugin.kind, given, "--option", kept) if given else where.chunking
+    return choice(strategy, given, f"--strategy {strategy}")
 
 
 def _said(options: Options) -> dict[str, Any]:
@@ -88,20 +88,20 @@ def _compared(lists: Iterable[str]) -> Iterator[Choice]:
     for each in ",".join(lists).split(","):
         if each:
             name, *options = each.split(":")
-            yield _choice(name, options, f"--compare {name}")
+            yield choice(name, options, f"--compare {name}")
 
 
-def _choice(strategy: str, given: Iterable[str], label: str, kept: dict[str, Any] | None = None) -> Choice:
+def choice(strategy: str, given: Iterable[str], label: str, kept: dict[str, Any] | None = None) -> Choice:
     """Raises ConfigError, which names the option and what it may be."""
     tree = Tree(data=dict(kept or {}))
     for each in given:
         _add(tree, each, label)
     found = Check(tree, Path.cwd(), list(tree.problems))
     plugin = found.plugin("chunkers", strategy, ())
-    choice = found.options(plugin, tree.data, ()) if plugin else None
-    if choice is None or found.problems:
+    chosen = found.options(plugin, tree.data, ()) if plugin else None
+    if chosen is None or found.problems:
         raise ConfigError(label, found.problems)
-    return choice
+    return chosen
 
 
 def _add(tree: Tree, given: str, label: str) -> None:

@@ -15,6 +15,7 @@ from ingestor import __version__
 from ingestor.cli.chunk import chunk
 from ingestor.cli.collections import collections
 from ingestor.cli.control import accept, apply, pause, resume, retry, rollback
+from ingestor.cli.evaluate import evaluate
 from ingestor.cli.look import list_documents, plan, query, show, status, verify
 from ingestor.cli.run import init, run, sync
 from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail
@@ -65,7 +66,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
     *(init, run, sync, plan, apply, rollback, status, query, verify, retry, accept, pause, resume),
-    *(list_documents, show, collections, chunk),
+    *(list_documents, show, collections, chunk, evaluate),
 )
 for _command in _COMMANDS:
     app.command(name="ls" if _command is list_documents else None)(_command)

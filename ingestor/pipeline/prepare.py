@@ -143,7 +143,7 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
     chunks = chunking.chunks
     _within(len(chunks), entry, tools)
     if chunking.vectors is None:
-        cut = tools.exceeds_window(_embedded_texts(document, chunks, tools.context))
+        cut = tools.exceeds_window(embedded_texts(document, chunks, tools.context))
     else:
         cut = holding(document.text, chunks, compress(parts, tools.exceeds_window(list(parts))))
     if any(cut):
@@ -202,7 +202,7 @@ def _compose(
 ) -> Prepared:
     assert entry.item is not None
     chunks = chunking.chunks
-    texts = _embedded_texts(document, chunks, tools.context)
+    texts = embedded_texts(document, chunks, tools.context)
     keys = [
         core_slots.Keys(text_digest(chunk.text), key)
         for chunk, key in zip(chunks, _vector_keys(texts, chunking, tools), strict=True)
@@ -220,7 +220,7 @@ def _compose(
     )
     change = core_slots.delta(owner.known, wanted)
     written = change.add + change.replace
-    vectors = _vectors(written, texts, chunking, tools)
+    vectors = vectors_at(written, texts, chunking, tools)
     records = tuple(
         Record(ids[position], chunks[position].text, metas[position], vector)
         for position, vector in zip(written, vectors, strict=True)
@@ -254,7 +254,7 @@ def _with_digests(
     return tuple(replace(known, vector_digest=digests[known.slot]) for known in wanted)
 
 
-def _embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
+def embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
     """The chunks' texts, under what their place in the document says of them."""
     prefixes, headers = contexts(document, chunks, context), table_headers.headers(document, chunks)
     return [
@@ -273,7 +273,7 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
     return [combine(tools.neighbours, i, *own[max(0, i - 2) : i + 3]) for i in range(len(own))]
 
 
-def _vectors(positions: Sequence[int], texts: Sequence[str], chunking: Chunking, tools: Tools) -> Vectors:
+def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunking, tools: Tools) -> Vectors:
     """One row a position. Mixing needs up to two chunks on either side, and no more."""
     if chunking.vectors is not None:
         return chunking.vectors[list(positions)]

@@ -1,0 +1,110 @@
+"""Whether ``ingestor evaluate`` tells the truth: its scores and its made questions against real ones.
+
+``python -m benchmarks evaluate``: three corpora of the Chroma report and their 276 questions, all corpora one
+collection, all-MiniLM-L6-v2, exact search. First the reference rows, then how questions that are made without
+a model order strategies: the rank correlation with the real ones, by recall at 600 tokens, for each corpus.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from benchmarks.retrieval import DATA, load, model, tokens
+from ingestor.cli.chunk_command import choice
+from ingestor.evaluate.cutting import Cut, cut
+from ingestor.evaluate.intervals import Floats
+from ingestor.evaluate.made_questions import made
+from ingestor.evaluate.ranking import Scores, scores
+from ingestor.evaluate.reading import Sample, Sampled
+from ingestor.evaluate.scores import Excerpt, Question
+from ingestor.evaluate.strategies import Strategy
+from ingestor.llm.client import DirectAnswers
+from ingestor.model import Blob, CollectionName, Document, Fingerprint, Item, SourceName
+from ingestor.pipeline.prepare import Tools
+from ingestor.pipeline.reading import Reader
+
+SOURCE = SourceName("report")
+BUDGET = 600
+REFERENCES = {  # METHODS: recall and IoU at n = 5 on five corpora
+    "recursive:size=200": (75.8, 6.2),
+    "changepoint:target=125": (82.4, 7.8),
+    "cluster:max_tokens=200": (75.7, 7.2),
+    "fixed:size=250:overlap=125": (82.9, 3.9),
+}
+OTHERS = (
+    "recursive:size=400", "recursive:size=100", "fixed:size=200", "fixed:size=400:overlap=200",
+    "changepoint:target=250", "cluster:max_tokens=400", "sentence", "paragraph", "kmeans", "structure",
+)  # fmt: skip
+
+
+def main() -> None:
+    if not (DATA / "questions.csv").is_file():
+        print(f"skipped: needs {DATA}")
+        return
+    documents, asked = load()
+    numbers = {name: number for number, name in enumerate(documents)}
+    real = [
+        Question(each.text, tuple(Excerpt(numbers[each.corpus], a, b) for a, b in each.excerpts))
+        for each in asked
+    ]
+    sample = _sample(documents)
+    print(
+        f"{len(real)} questions\n{'strategy':30} chunks tokens  recall@5  IoU@5  recall {BUDGET}  (METHODS)"
+    )
+    found = {}
+    for name in (*REFERENCES, *OTHERS):
+        made_by = _cut(name, sample)
+        found[name] = made_by
+        row = _scores(real, made_by)
+        known = REFERENCES.get(name)
+        print(
+            f"{name:30} {len(made_by.places):6} {made_by.mean_tokens:6.0f} {100 * row.recall.mean():9.1f}"
+            f" {100 * row.iou.mean():6.1f} {100 * row.at[BUDGET].mean():11.1f}  {known or ''}",
+            flush=True,
+        )
+    print("\nSpearman's correlation of strategies' recall, made questions against real ones:")
+    for number, name in enumerate(documents):
+        ours = [q for q in made([each.document for each in sample.documents], 10_000) if _about(q, number)]
+        theirs = [q for q in real if _about(q, number)]
+        of_made = [_scores(ours[:150], each).at[BUDGET].mean() for each in found.values()]
+        of_real = [_scores(theirs, each).at[BUDGET].mean() for each in found.values()]
+        print(f"  {name:20} {len(ours[:150]):4} made, {len(theirs):4} real: {spearman(of_made, of_real):.2f}")
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float:
+    ranks: list[Floats] = [np.argsort(np.argsort(each)).astype(np.float64) for each in (a, b)]
+    return float(np.corrcoef(ranks)[0, 1])
+
+
+def _about(question: Question, number: int) -> bool:
+    return question.excerpts[0].document == number
+
+
+def _sample(documents: dict[str, Document]) -> Sample:
+    found = tuple(Sampled(SOURCE, name, name, document) for name, document in documents.items())
+    return Sample(found, len(found))
+
+
+def _cut(name: str, sample: Sample) -> Cut:
+    kind, *options = name.split(":")
+    strategy = Strategy(choice(kind, options, name))
+    tools = Tools(
+        reader=Reader(SOURCE, _nothing, {}, {}),
+        collection=CollectionName("report"),
+        chunker=strategy.choice.plugin.build(strategy.choice.options, tokens()),
+        chunker_recipe=Fingerprint(""),
+        strategy=kind,
+        embed=model().embed,
+        embedder_recipe=Fingerprint(""),
+        count_tokens=tokens().counts,
+    )
+    return cut(strategy, sample, {SOURCE: tools}, tokens(), DirectAnswers(), lambda key: None)
+
+
+def _nothing(item: Item) -> Blob:
+    raise AssertionError(item)
+
+
+def _scores(questions: Sequence[Question], made_by: Cut) -> Scores:
+    vectors = model().embed([question.text for question in questions])
+    return scores(questions, vectors, made_by.places, made_by.vectors, [BUDGET])

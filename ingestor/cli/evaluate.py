@@ -1,0 +1,59 @@
+"""The command that measures which chunking finds the most."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ingestor.cli.usage import CONFIG, SETTLED, ConfigOption, JsonOption, read_config
+
+
+def evaluate(
+    collection: Annotated[str | None, typer.Argument(help="Which collection; else the only one.")] = None,
+    strategies: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME[:KEY=VALUE...],...",
+            help="What to compare, in place of the configured one and those worth comparing with it.",
+        ),
+    ] = [],  # noqa: B006
+    questions: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="CSV: question, excerpt, and document if known.")
+    ] = None,
+    keep_questions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the questions to a CSV file, to use again."),
+    ] = None,
+    sample: Annotated[int, typer.Option(min=1, help="How many documents to read.")] = 100,
+    make: Annotated[int, typer.Option(min=1, help="How many questions to make where no file has any.")] = 240,
+    budget: Annotated[
+        str, typer.Option(metavar="TOKENS,...", help="How much may be retrieved; the first decides.")
+    ] = "500,1000,2000",
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page that shows it all.")] = None,
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure which chunking finds most in your documents.
+
+    Touches neither collections nor journal, and works beside a daemon. What was embedded is kept in the
+    cache, so that an interrupted run goes on where it was.
+    """
+
+    from ingestor.cli.evaluate_command import run
+    from ingestor.cli.log import set_up
+
+    checked = read_config(config)
+    set_up("error", checked.log.format)
+    run(
+        checked,
+        collection,
+        strategies,
+        questions,
+        keep_questions,
+        sample,
+        make,
+        budget,
+        html,
+        as_json=as_json,
+    )
+    raise typer.Exit(SETTLED)

@@ -1,0 +1,80 @@
+"""``ingestor evaluate``: words to a request, an evaluation to text."""
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from ingestor.app.queries import BadRequest
+from ingestor.cli.chunk_command import choice
+from ingestor.cli.output import evaluation as output
+from ingestor.config.models import Config
+from ingestor.evaluate.evaluation import Request, evaluate
+from ingestor.evaluate.page import page
+from ingestor.evaluate.report import as_json as report_json
+from ingestor.evaluate.strategies import Strategy, configured, distinct
+from ingestor.model import CollectionName
+
+CONFIGURED = "configured"  # in --strategies: as the config says
+
+
+def run(
+    config: Config,
+    collection: str | None,
+    strategies: Sequence[str],
+    questions: Path | None,
+    keep: Path | None,
+    sample: int,
+    make: int,
+    budget: str,
+    html: Path | None,
+    *,
+    as_json: bool,
+) -> None:
+    """What the command does. Raises BadRequest and ConfigError for words that make no sense."""
+    name = _collection(config, collection)
+    request = Request(
+        name, tuple(_strategies(config, name, strategies)), questions, keep, sample, make, _budgets(budget)
+    )
+    with output.progress(as_json) as progress:
+        found = evaluate(config, request, progress)
+    if html is not None:
+        frame = files("ingestor").joinpath("templates", "evaluate.html").read_text("utf-8")
+        html.write_text(page(found, frame), "utf-8")
+    if as_json:
+        print(json.dumps(report_json(found)))
+        return
+    output.show(found)
+    for written in filter(None, (html, keep)):
+        print(f"wrote {written}")
+
+
+def _collection(config: Config, wanted: str | None) -> CollectionName:
+    known = sorted(config.collections)
+    if wanted is None and len(known) == 1:
+        return known[0]
+    if wanted is None:
+        raise BadRequest(f"say which collection: {', '.join(known)}")
+    if wanted not in known:
+        raise BadRequest(f"no source feeds a collection {wanted!r}; known: {', '.join(known)}")
+    return CollectionName(wanted)
+
+
+def _strategies(config: Config, collection: CollectionName, lists: Sequence[str]) -> list[Strategy]:
+    """Those that are named; ``configured`` among them is what the config says."""
+    words = [word for each in lists for word in each.split(",") if word]
+    own = {source.name: source.chunking for source in config.sources if source.collection == collection}
+    found = [configured(own) if word == CONFIGURED else _named(word) for word in words]
+    return distinct(found)
+
+
+def _named(word: str) -> Strategy:
+    name, *options = word.split(":")
+    return Strategy(choice(name, options, f"--strategies {name}"))
+
+
+def _budgets(given: str) -> tuple[int, ...]:
+    words = [word.strip() for word in given.split(",")]
+    if not all(word.isdecimal() and 1 <= int(word) <= 1_000_000 for word in words):
+        raise BadRequest(f"--budget {given!r} is no list of tokens, as in 500,1000,2000")
+    return tuple(dict.fromkeys(map(int, words)))

@@ -1,0 +1,115 @@
+"""An evaluation for people, as a table and a paragraph."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ingestor.core.escape import spelt
+from ingestor.evaluate.evaluation import Evaluation, Outcome, Progress
+from ingestor.evaluate.report import origin
+
+_ORIGINS = {
+    "made": "made from the documents without a language model",
+    "file": "from {file}",
+    "mixed": "from {file}, some of them made from the documents",
+}
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Progress]:
+    """What is being done, on a terminal."""
+    err = Console(stderr=True)
+    if quiet or not err.is_terminal:
+        yield lambda what: None
+        return
+    with err.status("listing the sources") as status:
+        yield lambda what: status.update(Text(spelt(what)))
+
+
+def show(found: Evaluation) -> None:
+    out = Console(highlight=False, soft_wrap=True)
+    for line in _facts(found):
+        out.print(Text(spelt(line)))
+    out.print(_table(found) if out.is_terminal else _plain(found))
+    out.print(Text(f"\n{found.text}\n"))
+    pick = found.outcomes[found.verdict.pick].cut.strategy
+    if not pick.configured:
+        out.print(Text("For the config (ingestor plan then says what it costs):\n\n" + pick.yaml))
+
+
+def _facts(found: Evaluation) -> Iterator[str]:
+    sample, file = found.sample, str(found.request.questions)
+    documents = {each for question in found.questions for each in (e.document for e in question.excerpts)}
+    which = "all" if sample.whole else "a sample of"
+    yield (
+        f"{len(found.questions):,} questions about {len(documents):,} documents, "
+        f"{_ORIGINS[origin(found.questions)].format(file=file)}; searched: {which} {len(sample.documents):,} "
+        f"of {sample.listed:,} documents."
+    )
+    for name, reason in sample.unread[:3]:
+        yield f"not read: {name}: {reason}"
+    if len(sample.unread) > 3:
+        yield f"not read: {len(sample.unread) - 3:,} more (--json lists them)"
+    for each in found.refused[:3]:
+        yield f"not asked: line {each.line}: {each.reason}"
+    if len(found.refused) > 3:
+        yield f"not asked: {len(found.refused) - 3:,} more (--json lists them)"
+    yield (
+        "Recall: percent of the excerpts that is within so many retrieved tokens, with its 95 % interval. "
+        "@5: of the five nearest chunks.\n"
+    )
+
+
+def _table(found: Evaluation) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for at, head in enumerate(_heads(found)):
+        table.add_column(head, justify="right" if at else "left", no_wrap=True)
+    for at, outcome in enumerate(found.outcomes):
+        table.add_row(*_cells(found, at, outcome), style="bold" if at == found.verdict.pick else None)
+    return table
+
+
+def _plain(found: Evaluation) -> Text:
+    rows = [_heads(found), *(_cells(found, at, each) for at, each in enumerate(found.outcomes))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join(
+            cell.rjust(width) if at else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+    return Text("\n".join(line.rstrip() for line in lines))
+
+
+def _heads(found: Evaluation) -> list[str]:
+    budgets = [f"recall {budget:,}" for budget in found.request.budgets]
+    return [
+        "strategy",
+        "chunks",
+        "tokens",
+        *budgets,
+        "recall@5",
+        "IoU@5",
+        "prec. Ω",
+        "nDCG@5",
+        "embedded",
+        "s",
+    ]
+
+
+def _cells(found: Evaluation, at: int, outcome: Outcome) -> list[str]:
+    cut, scores = outcome.cut, outcome.scores
+    recalls = (each.means[at] for each in found.comparisons.values())
+    return [
+        cut.strategy.name + (" (configured)" if cut.strategy.configured else ""),
+        f"{len(cut.places):,}",
+        f"{cut.mean_tokens:.0f}",
+        *(f"{100 * each.mean:.1f} ({100 * each.low:.0f}–{100 * each.high:.0f})" for each in recalls),
+        *(f"{100 * each.mean():.1f}" for each in (scores.recall, scores.iou, scores.omega, scores.ndcg)),
+        f"{cut.embedded_tokens:,}",
+        f"{outcome.seconds:.1f}",
+    ]

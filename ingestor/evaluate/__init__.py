@@ -1,0 +1,1 @@
+"""``ingestor evaluate``: which chunking finds the most in the documents that people have."""

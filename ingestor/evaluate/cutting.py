@@ -1,0 +1,123 @@
+"""What a strategy makes of the sample: chunks with vectors, as if the sample were a collection."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from ingestor.chunkers.options import ChunkerOptions
+from ingestor.config.models import Choice
+from ingestor.evaluate.reading import Sample
+from ingestor.evaluate.scores import Place
+from ingestor.evaluate.strategies import Strategy
+from ingestor.llm.client import Answers, Asking
+from ingestor.model import Chunking, Document, SourceName, Sums, Vectors
+from ingestor.pipeline.prepare import Tools, embedded_texts, vectors_at
+from ingestor.ports import Chunker, Collective, Embed
+from ingestor.text.tokens import Tokens
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """``texts`` of the chunks; ``embedded_tokens``: of all that the strategy by itself has the model read.
+
+    ``seconds``: of cutting alone, without embedding.
+    """
+
+    strategy: Strategy
+    places: Sequence[Place]
+    texts: Sequence[str]
+    vectors: Vectors
+    embedded_tokens: int
+    seconds: float
+
+    @property
+    def mean_tokens(self) -> float:
+        return sum(place.tokens for place in self.places) / max(1, len(self.places))
+
+
+class Recording:
+    """Embeds, and notes what it was asked for."""
+
+    def __init__(self, embed: Embed) -> None:
+        self._embed = embed
+        self.texts: set[str] = set()
+        self.waited = 0.0  # seconds
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        begun = perf_counter()
+        self.texts.update(texts)
+        found = self._embed(texts)
+        self.waited += perf_counter() - begun
+        return found
+
+
+def cut(
+    strategy: Strategy,
+    sample: Sample,
+    tools: Mapping[SourceName, Tools],
+    tokens: Tokens,
+    answers: Answers,
+    progress: Callable[[str], None],
+) -> Cut:
+    """Raises what the strategy and the embedder raise."""
+    begun = perf_counter()
+    recording = Recording(next(iter(tools.values())).embed)
+    cutters = {
+        name: _tools(strategy.of(name), each, recording, tokens, answers) for name, each in tools.items()
+    }
+    documents = [(cutters[each.source], each.document) for each in sample.documents]
+    chunkings = _chunked(documents, recording, lambda at: progress(sample.documents[at].key))
+    chunks = [(at, chunk) for at, chunking in enumerate(chunkings) for chunk in chunking.chunks]
+    vectors = [
+        vectors_at(
+            range(len(chunking.chunks)), embedded_texts(document, chunking.chunks, own.context), chunking, own
+        )
+        for (own, document), chunking in zip(documents, chunkings, strict=True)
+    ]
+    seconds = perf_counter() - begun - recording.waited
+    texts = [chunk.text for _, chunk in chunks]
+    counts = tokens.counts(texts)
+    places = [
+        Place(at, chunk.spans or ((chunk.start, chunk.end),), count)
+        for (at, chunk), count in zip(chunks, counts, strict=True)
+    ]
+    read = sum(tokens.counts(list(recording.texts)))
+    return Cut(strategy, places, texts, np.concatenate(vectors), read, seconds)
+
+
+def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: Answers) -> Tools:
+    chunker: Chunker = choice.plugin.build(choice.options, tokens)
+    if isinstance(chunker, Asking):
+        chunker = chunker.through(answers)
+    options = choice.options if isinstance(choice.options, ChunkerOptions) else ChunkerOptions()
+    return replace(
+        tools, chunker=chunker, strategy=choice.plugin.kind, embed=embed, context=options.context,
+        neighbours=options.neighbours,
+    )  # fmt: skip
+
+
+def _chunked(
+    documents: Sequence[tuple[Tools, Document]], embed: Embed, progress: Callable[[int], None]
+) -> list[Chunking]:
+    """Each document beside the sums of the others, where the strategy has a statistic of the collection."""
+    alone = list[Chunking]()
+    totals: defaultdict[str, Sums] = defaultdict(lambda: np.zeros(1, np.int64))
+    for at, (tools, document) in enumerate(documents):
+        progress(at)
+        alone.append(tools.chunker.chunk(document, embed, None))
+        sums = alone[-1].sums
+        if sums is not None:
+            totals[_statistic(tools)] = totals[_statistic(tools)] + sums
+    return [
+        tools.chunker.chunk(document, embed, totals[_statistic(tools)] - made.sums)
+        if made.sums is not None and len(documents) > 1
+        else made
+        for (tools, document), made in zip(documents, alone, strict=True)
+    ]
+
+
+def _statistic(tools: Tools) -> str:
+    return tools.chunker.statistic if isinstance(tools.chunker, Collective) else ""

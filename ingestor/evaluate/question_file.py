@@ -1,0 +1,114 @@
+"""Questions as a CSV file: ``question``, ``excerpt``, and ``document`` and ``origin`` where known.
+
+Several rows with one question are several excerpts that answer it.
+"""
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingestor.app.queries import BadRequest
+from ingestor.evaluate.excerpts import Searchable, locate
+from ingestor.evaluate.scores import Excerpt, Question
+
+MADE = "made"  # in the column origin: by this program
+_COLUMNS = ("question", "excerpt", "document", "origin")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """``line`` counts from 1; ``document`` is "" where the file does not name it."""
+
+    line: int
+    question: str
+    excerpt: str
+    document: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A row that is not used, and why."""
+
+    line: int
+    question: str
+    reason: str
+
+
+def read(file: Path) -> list[Row]:
+    """Raises BadRequest where it is no such file."""
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as stream:
+            return _rows(file, csv.DictReader(stream))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadRequest(f"{file} is not a CSV file in UTF-8: {error}") from error
+    except OSError as error:
+        raise BadRequest(f"{file} cannot be read: {error.strerror or error}") from error
+
+
+def write(file: Path, questions: Iterable[Question], names: Sequence[str], texts: Sequence[str]) -> None:
+    """``names`` and ``texts``: of the documents."""
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        out = csv.writer(stream)
+        out.writerow(_COLUMNS)
+        out.writerows(
+            (
+                question.text,
+                texts[e.document][e.start : e.end],
+                names[e.document],
+                MADE if question.made else "",
+            )
+            for question in questions
+            for e in question.excerpts
+        )
+
+
+def resolve(
+    rows: Sequence[Row], numbers: Mapping[str, int], texts: Sequence[str]
+) -> tuple[list[Question], list[Refused]]:
+    """The questions, in the order of the file. One row that is refused has its whole question refused.
+
+    ``numbers``: of the documents, by every name that a file may call them.
+    """
+    searched = [Searchable(text) for text in texts]
+    found: dict[str, list[Excerpt]] = {}
+    refused: dict[str, Refused] = {}
+    for row in rows:
+        where = _locate(row, numbers, searched)
+        if isinstance(where, Excerpt):
+            found.setdefault(row.question, []).append(where)
+        else:
+            refused.setdefault(row.question, Refused(row.line, row.question, where))
+    made = {row.question for row in rows if row.origin == MADE}
+    questions = [
+        Question(text, tuple(excerpts), made=text in made)
+        for text, excerpts in found.items()
+        if text not in refused
+    ]
+    return questions, sorted(refused.values(), key=lambda each: each.line)
+
+
+def _locate(row: Row, numbers: Mapping[str, int], searched: Sequence[Searchable]) -> Excerpt | str:
+    if not row.question:
+        return "the question is empty"
+    if not row.document:
+        return locate(row.excerpt, list(enumerate(searched)))
+    number = numbers.get(row.document)
+    if number is None:
+        return f"document {row.document!r} is not among those that were read"
+    return locate(row.excerpt, [(number, searched[number])])
+
+
+def _rows(file: Path, reader: "csv.DictReader[str]") -> list[Row]:
+    columns = reader.fieldnames or ()
+    missing = [name for name in _COLUMNS[:2] if name not in columns]
+    if missing:
+        raise BadRequest(
+            f"{file} has no column {missing[0]!r}; its first line must be: question,excerpt,document"
+        )
+    return [
+        Row(reader.line_num, *((row.get(name) or "").strip() for name in _COLUMNS))
+        for row in reader
+        if any((row.get(name) or "").strip() for name in _COLUMNS[:2])
+    ]

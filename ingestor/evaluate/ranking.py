@@ -1,0 +1,86 @@
+"""Exact search, and what every question gets from every strategy. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingestor.evaluate.intervals import Floats
+from ingestor.evaluate.scores import Place, Question, ndcg, omega, score, within
+from ingestor.model import Vectors
+
+NEAREST = 5
+_BLOCK = 64  # questions that are searched for at a time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """Of one strategy, one number a question, from 0 to 1. ``at``: recall by budget, in tokens.
+
+    ``ranked``: numbers of the nearest chunks, best first, enough of them for the largest budget.
+    """
+
+    at: Mapping[int, Floats]
+    recall: Floats
+    precision: Floats
+    iou: Floats
+    omega: Floats
+    ndcg: Floats
+    ranked: Sequence[Sequence[int]]
+
+
+def scores(
+    questions: Sequence[Question],
+    asked: Vectors,
+    places: Sequence[Place],
+    vectors: Vectors,
+    budgets: Sequence[int],
+) -> Scores:
+    """``asked``: of the questions; ``vectors``: of the chunks. One question and one chunk at least."""
+    ranked = nearest(asked, vectors, _enough(places, max(budgets)))
+    near = _by_document(places)
+    rows = [_row(question, [places[at] for at in best], near, budgets)
+            for question, best in zip(questions, ranked, strict=True)]  # fmt: skip
+    columns = np.array(rows, np.float64).T
+    by_budget = dict(zip(budgets, columns[5:], strict=True))
+    recall, precision, iou, whole, gained = columns[:5]
+    return Scores(by_budget, recall, precision, iou, whole, gained, ranked)
+
+
+def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
+    """The ``count`` chunks of the greatest cosine for each question; of equals the first."""
+    found: list[list[int]] = []
+    for start in range(0, len(asked), _BLOCK):
+        similar = asked[start : start + _BLOCK] @ vectors.T
+        found += np.argsort(-similar, axis=1, kind="stable")[:, :count].tolist()
+    return found
+
+
+def _row(
+    question: Question, best: Sequence[Place], near: Mapping[int, Sequence[Place]], budgets: Iterable[int]
+) -> list[float]:
+    excerpts = question.excerpts
+    possible = [place for each in {e.document for e in excerpts} for place in near.get(each, ())]
+    first = score(excerpts, best[:NEAREST])
+    return [
+        first.recall,
+        first.precision,
+        first.iou,
+        omega(excerpts, possible),
+        ndcg(excerpts, best, possible, NEAREST),
+        *(score(excerpts, list(within(best, budget))).recall for budget in budgets),
+    ]
+
+
+def _by_document(places: Iterable[Place]) -> Mapping[int, Sequence[Place]]:
+    found: defaultdict[int, list[Place]] = defaultdict(list)
+    for place in places:
+        found[place.document].append(place)
+    return found
+
+
+def _enough(places: Sequence[Place], budget: int) -> int:
+    """How many chunks fill the budget, be they the smallest."""
+    filled = np.cumsum(np.sort([max(1, place.tokens) for place in places]))
+    return max(NEAREST, int(np.searchsorted(filled, budget)) + 1)

@@ -1,0 +1,98 @@
+"""A sample of a collection's documents, read as a sync reads them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+from ingestor.core.decisions import Scope
+from ingestor.core.error_text import describe
+from ingestor.evaluate.sample import Listed, ordered
+from ingestor.model import Document, SourceName
+from ingestor.pipeline import listing
+from ingestor.pipeline.listing import Source
+from ingestor.ports import BadDocument, NeedsHuman, Transient
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One document of the sample."""
+
+    source: SourceName
+    key: str
+    uri: str
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """``listed``: how many documents there are; ``unread``: those left out, or sources, and why."""
+
+    documents: tuple[Sampled, ...]
+    listed: int
+    unread: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether it holds every document that could be read."""
+        return len(self.documents) + len(self.unread) >= self.listed
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """Of the documents, by key, address, and source and key; names of several are left out."""
+        names = [{each.uri, each.key, f"{each.source}:{each.key}"} for each in self.documents]
+        uses = Counter(name for each in names for name in each)
+        return {name: number for number, each in enumerate(names) for name in each if uses[name] == 1}
+
+    @property
+    def names(self) -> list[str]:
+        """One for each document, of which no other document is called."""
+        keys = Counter(each.key for each in self.documents)
+        return [each.key if keys[each.key] == 1 else f"{each.source}:{each.key}" for each in self.documents]
+
+
+def take(sources: Sequence[Source], count: int, named: set[str], progress: Callable[[str], None]) -> Sample:
+    """``count`` documents with text, or all; those ``named`` by key or address before any others.
+
+    Documents that cannot be read are passed over.
+    """
+    unread: list[tuple[str, str]] = []
+    by_name = {source.name: source for source in sources}
+    found = ordered(_listed(sources, unread))
+    is_named = [bool(named & {item.key, item.uri, f"{name}:{item.key}"}) for name, item in found]
+    first = [*compress(found, is_named), *compress(found, (not each for each in is_named))]
+    taken: list[Sampled] = []
+    for name, item in first:
+        if len(taken) >= max(count, sum(is_named)):
+            break
+        progress(item.key)
+        document = _read(by_name[name], (name, item), unread)
+        if document is not None:
+            taken.append(Sampled(name, item.key, item.uri, document))
+    return Sample(tuple(taken), len(found), tuple(unread))
+
+
+def _listed(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterator[Listed]:
+    for source in sources:
+        try:
+            found = listing.take(source, Scope(), {})
+        except (NeedsHuman, Transient, OSError) as error:
+            unread.append((source.name, describe(error)))
+            continue
+        if found.trouble is not None:
+            unread.append((source.name, found.trouble))
+        yield from ((source.name, item) for item in found.changes.changed)
+
+
+def _read(source: Source, listed: Listed, unread: list[tuple[str, str]]) -> Document | None:
+    """None for a document without text, or that cannot be read."""
+    _, item = listed
+    try:
+        document = source.tools.reader.read(item).document()
+    except (BadDocument, Transient, OSError) as error:
+        unread.append((item.key, describe(error)))
+        return None
+    if not document.text.strip():
+        unread.append((item.key, "it has no text"))
+        return None
+    return document

@@ -1,0 +1,86 @@
+"""An evaluation as the stable JSON of ``evaluate --json``. Scores are percentages."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ingestor.evaluate.evaluation import Evaluation, Outcome
+from ingestor.evaluate.intervals import Interval
+from ingestor.evaluate.scores import Question
+
+
+def as_json(found: Evaluation) -> dict[str, Any]:
+    """Keys stay; more may be added."""
+    pick = found.outcomes[found.verdict.pick].cut.strategy
+    return {
+        "collection": found.request.collection,
+        "documents": {
+            "count": len(found.sample.documents),
+            "listed": found.sample.listed,
+            "unread": [{"document": key, "reason": reason} for key, reason in found.sample.unread],
+        },
+        "questions": {
+            "count": len(found.questions),
+            "origin": origin(found.questions),
+            "refused": [
+                {"line": each.line, "question": each.question, "reason": each.reason}
+                for each in found.refused
+            ],
+        },
+        "strategies": [_strategy(found, at, each) for at, each in enumerate(found.outcomes)],
+        "differences": _differences(found),
+        "recommendation": {
+            "strategy": pick.choice.plugin.kind,
+            "options": pick.options,
+            "yaml": pick.yaml,
+            "sure": found.verdict.sure,
+            "text": found.text,
+        },
+    }
+
+
+def origin(questions: Sequence[Question]) -> str:
+    """``file``, ``made`` or ``mixed``."""
+    origins = {"made" if question.made else "file" for question in questions}
+    return "mixed" if len(origins) > 1 else origins.pop()
+
+
+def percent(value: float) -> float:
+    return round(100 * float(value), 2)
+
+
+def _strategy(found: Evaluation, at: int, outcome: Outcome) -> dict[str, Any]:
+    cut, scores = outcome.cut, outcome.scores
+    return {
+        "name": cut.strategy.choice.plugin.kind,
+        "options": cut.strategy.options,
+        "configured": cut.strategy.configured,
+        "chunks": len(cut.places),
+        "mean_tokens": round(cut.mean_tokens, 1),
+        "recall": {str(budget): _interval(each.means[at]) for budget, each in found.comparisons.items()},
+        "recall_n5": percent(scores.recall.mean()),
+        "precision_n5": percent(scores.precision.mean()),
+        "iou_n5": percent(scores.iou.mean()),
+        "ndcg_n5": percent(scores.ndcg.mean()),
+        "precision_omega": percent(scores.omega.mean()),
+        "seconds": round(outcome.seconds, 2),
+        "embedded_tokens": cut.embedded_tokens,
+    }
+
+
+def _differences(found: Evaluation) -> list[dict[str, Any]]:
+    names = [each.cut.strategy.name for each in found.outcomes]
+    return [
+        {
+            "a": names[each.a],
+            "b": names[each.b],
+            "budget": budget,
+            "clear": each.clear,
+            **_interval(each.interval),
+        }
+        for budget, comparison in found.comparisons.items()
+        for each in comparison.differences
+    ]
+
+
+def _interval(found: Interval) -> dict[str, float]:
+    return {"mean": percent(found.mean), "low": percent(found.low), "high": percent(found.high)}

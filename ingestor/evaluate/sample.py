@@ -1,0 +1,32 @@
+"""A stratified sample of what sources list: the same documents every time. Pure.
+
+Strata are a source and an ending of names. Any beginning of the order holds of each stratum about its share,
+and at least one document of each where there are as many places as strata.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+from ingestor.core.fingerprint import text_digest
+from ingestor.model import Item, SourceName
+
+Listed = tuple[SourceName, Item]
+
+
+def ordered(listed: Iterable[Listed]) -> list[Listed]:
+    """All of them. Within a stratum a digest of the name decides: what is added moves nothing else about."""
+    strata: defaultdict[tuple[str, str], list[Listed]] = defaultdict(list)
+    for source, item in listed:
+        strata[source, PurePosixPath(item.key).suffix.lower()].append((source, item))
+    places = [
+        (number / len(members), _rank(each), each)
+        for members in strata.values()
+        for number, each in enumerate(sorted(members, key=_rank))
+    ]
+    return [each for _, _, each in sorted(places, key=lambda place: place[:2])]
+
+
+def _rank(each: Listed) -> str:
+    source, item = each
+    return text_digest(f"{source}\n{item.key}")

@@ -1,0 +1,131 @@
+"""How much of what a question asks for the retrieved chunks hold. Pure.
+
+Token-wise metrics on character ranges [Smith & Troynikov, "Evaluating Chunking Strategies for Retrieval",
+Chroma technical report, 2024]: a character of an excerpt counts once, however many chunks hold it; a
+retrieved character counts as often as it was retrieved. Chunks of other documents count as retrieved.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import log2
+
+from ingestor.text.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A stretch of a document that answers a question; ``document``: its number in the sample."""
+
+    document: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """``made``: by this program from the document itself, not by a person."""
+
+    text: str
+    excerpts: tuple[Excerpt, ...]
+    made: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a chunk is, as one span or several, and how many tokens its text has."""
+
+    document: int
+    spans: tuple[Span, ...]
+    tokens: int
+
+    @property
+    def length(self) -> int:
+        return sum(end - start for start, end in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """All from 0 to 1."""
+
+    recall: float
+    precision: float
+    iou: float
+
+
+def score(excerpts: Sequence[Excerpt], found: Sequence[Place]) -> Score:
+    """Of the chunks that one question retrieved."""
+    hit, wanted = common(excerpts, found), length(excerpts)
+    retrieved = sum(place.length for place in found)
+    return Score(hit / wanted, hit / retrieved if retrieved else 0.0, hit / (wanted + retrieved - hit))
+
+
+def omega(excerpts: Sequence[Excerpt], places: Iterable[Place]) -> float:
+    """The precision when exactly the chunks that hold a part of the excerpts are retrieved."""
+    return score(excerpts, [place for place in places if common(excerpts, [place])]).precision
+
+
+def ndcg(excerpts: Sequence[Excerpt], ranked: Sequence[Place], places: Iterable[Place], n: int) -> float:
+    """Normalized discounted cumulative gain of the first ``n``; a chunk's gain is its share of the excerpts.
+
+    ``places``: all chunks, of which the best order is made. 0 where none holds a part of the excerpts.
+    """
+    gains = [common(excerpts, [place]) for place in ranked[:n]]
+    best = sorted((common(excerpts, [place]) for place in places), reverse=True)[:n]
+    return _discounted(gains) / _discounted(best) if best and best[0] else 0.0
+
+
+def within(ranked: Iterable[Place], budget: int) -> Iterator[Place]:
+    """The first chunks that fill ``budget`` tokens; of the last one its beginning, in proportion."""
+    left = budget
+    for place in ranked:
+        if left <= 0:
+            return
+        yield place if place.tokens <= left else _beginning(place, left / place.tokens)
+        left -= place.tokens
+
+
+def length(excerpts: Sequence[Excerpt]) -> int:
+    """Characters in at least one of them."""
+    documents = {excerpt.document for excerpt in excerpts}
+    return sum(covered((e.start, e.end) for e in excerpts if e.document == each) for each in documents)
+
+
+def common(excerpts: Sequence[Excerpt], found: Sequence[Place]) -> int:
+    """Characters of the excerpts that are in at least one of the places."""
+    return sum(
+        covered(_overlaps([e for e in excerpts if e.document == each], found))
+        for each in {excerpt.document for excerpt in excerpts}
+    )
+
+
+def covered(spans: Iterable[Span]) -> int:
+    """Characters in at least one span."""
+    total, at = 0, 0
+    for start, end in sorted(spans):
+        total += max(end - max(start, at), 0)
+        at = max(at, end)
+    return total
+
+
+def _overlaps(excerpts: Sequence[Excerpt], found: Sequence[Place]) -> Iterator[Span]:
+    """``excerpts``: of one document."""
+    for place in found:
+        if place.document == excerpts[0].document:
+            for low, high in place.spans:
+                for excerpt in excerpts:
+                    start, end = max(low, excerpt.start), min(high, excerpt.end)
+                    if start < end:
+                        yield start, end
+
+
+def _beginning(place: Place, share: float) -> Place:
+    left, spans = round(place.length * share), list[Span]()
+    for start, end in place.spans:
+        if left > 0:
+            spans.append((start, min(end, start + left)))
+        left -= end - start
+    return Place(place.document, tuple(spans), round(place.tokens * share))
+
+
+def _discounted(gains: Sequence[float]) -> float:
+    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))

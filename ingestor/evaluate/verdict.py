@@ -1,0 +1,128 @@
+"""Which strategy to take, from how the strategies compare. Pure.
+
+What is configured stays unless another strategy is clearly better, which is said of all pairs at once with 95
+% confidence (intervals.Difference). Without a configured one the best mean is taken.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ingestor.evaluate.intervals import Comparison, Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """By numbers of strategies. ``than``: the one compared with in words, the configured or the next best.
+
+    ``sure``: it is clearly better than what is configured, or as the configured one clearly better than all
+    others. ``level``: others from which no clear difference was found.
+    """
+
+    pick: int
+    than: int | None
+    sure: bool
+    level: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """For the words. ``names`` and ``tokens`` (embedded): of strategies; ``current``: the configured one."""
+
+    names: Sequence[str]
+    tokens: Sequence[int]
+    current: int | None
+    questions: int
+    made: int  # of them, by this program
+    budget: int
+
+
+def verdict(found: Comparison, current: int | None) -> Verdict:
+    """``found``: of recall at the budget that decides; one strategy at least."""
+    order = sorted(range(len(found.means)), key=lambda at: (-found.means[at].mean, at != current))
+    better = [at for at in order if current not in (None, at) and _beats(found, at, current)]
+    if better:
+        pick, than = better[0], current
+    else:
+        pick = order[0] if current is None else current
+        than = next((at for at in order if at != pick), None)
+    others = [at for at in order if at != pick]
+    level = tuple(at for at in others if not found.difference(pick, at).clear)
+    return Verdict(pick, than, bool(better) or (bool(others) and not level), level)
+
+
+def words(given: Verdict, found: Comparison, facts: Facts) -> str:
+    """One paragraph."""
+    if given.than is None:
+        return f"{facts.names[given.pick]} is the only strategy that was compared."
+    said = [_first(given, found, facts), *_between(given, found, facts)]
+    if facts.made:
+        all_of_them = "The" if facts.made == facts.questions else f"{facts.made:,} of the"
+        said.append(
+            f"{all_of_them} questions were made from the documents without a language model: the order of "
+            "strategies and their differences can be trusted more than the height of their recall."
+        )
+    return " ".join(said)
+
+
+def _beats(found: Comparison, at: int, other: int | None) -> bool:
+    assert other is not None
+    difference = found.difference(at, other)
+    return difference.clear and difference.interval.mean > 0
+
+
+def _first(given: Verdict, found: Comparison, facts: Facts) -> str:
+    assert given.than is not None
+    pick, than, at = facts.names[given.pick], facts.names[given.than], f"at {facts.budget:,} tokens"
+    difference = found.difference(given.pick, given.than)
+    gained = difference.interval.mean * 100
+    more, interval = f"{abs(gained):.1f} points more of the excerpts", _interval(difference)
+    cost = _cost(given.pick, given.than, facts)
+    if facts.current is None:
+        return f"{pick} finds most {at}: {more} than {than} {interval}{cost}."
+    if given.pick != facts.current:
+        return f"{pick} finds {more} {at} than {than}, which is configured {interval}{cost}."
+    if given.sure:
+        return f"Keep {pick}: {at} it finds {more} than the next best, {than} {interval}."
+    if gained >= 0:
+        return f"Keep {pick}: {at} no other strategy found more of the excerpts."
+    chance = _interval(found.difference(given.than, given.pick))
+    questions = f"{facts.questions:,} questions"
+    return f"Keep {pick}, as far as {questions} can tell: {than} found {more} {at}, maybe by chance {chance}."
+
+
+def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
+    """What cannot be told apart, and by how many questions it could be."""
+    if not given.level:
+        return []
+    names = [facts.names[at] for at in given.level]
+    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    needed = found.difference(given.pick, given.level[0]).needed
+    enough = max(needed or 0, facts.questions + 1)
+    ask = (
+        f": about {_round(enough):,} would tell {names[0]} from it, if the difference is what it seems"
+        if needed is not None and enough < 100 * facts.questions
+        else ""
+    )
+    return [
+        f"Between it and {listed} there is no difference that {facts.questions:,} questions can show{ask}."
+    ]
+
+
+def _interval(difference: Difference) -> str:
+    ends = difference.interval
+    return f"(95 % interval {ends.low * 100:+.1f} to {ends.high * 100:+.1f})"
+
+
+def _cost(pick: int, than: int, facts: Facts) -> str:
+    if not facts.tokens[than]:
+        return ""
+    ratio = facts.tokens[pick] / facts.tokens[than]
+    if ratio < 0.9:
+        return f", and embeds {1 - ratio:.0%} fewer tokens".replace("%", " %")
+    return f", and embeds {ratio:.1f} times as many tokens" if ratio > 1.1 else ""
+
+
+def _round(count: int) -> int:
+    """To two digits."""
+    unit = int(10 ** max(0, len(str(count)) - 2))
+    return -(-count // unit) * unit

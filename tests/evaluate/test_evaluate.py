@@ -1,0 +1,159 @@
+"""``ingestor evaluate`` as a person runs it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ingestor.config.file import load
+from tests.e2e.conftest import ask, project
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Project
+from tests.e2e.test_looking import SAMPLES
+
+_FIXTURES = (ask, project)
+BAD = "kmeans:clusters=2:max_tokens=2000"
+
+
+@pytest.fixture
+def samples(project: Project) -> Project:
+    """Some of the sample documents, nothing of them indexed."""
+    for name in ("cooperative", "growing", "kitchen"):
+        shutil.copytree(SAMPLES / name, project.docs / name)
+    return project
+
+
+def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: Ask, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    found = answered(ask("evaluate", "--json", "--html", str(page)))
+    assert found["questions"] == {"count": 240, "origin": "made", "refused": []}
+    assert found["documents"]["count"] == found["documents"]["listed"] == 9
+    names = [each["name"] for each in found["strategies"]]
+    assert names == ["recursive", "changepoint", "changepoint", "structure", "recursive", "cluster", "fixed"]
+    for each in found["strategies"]:
+        assert set(each) >= {
+            "name", "options", "chunks", "mean_tokens", "recall", "recall_n5", "iou_n5", "precision_omega",
+            "seconds", "embedded_tokens",
+        }  # fmt: skip
+        assert list(each["recall"]) == ["500", "1000", "2000"]
+        assert all(0 <= r["low"] <= r["mean"] <= r["high"] <= 100 for r in each["recall"].values())
+        assert each["recall"]["500"]["mean"] <= each["recall"]["1000"]["mean"]
+    assert len(found["differences"]) == 3 * 7 * 6 / 2
+    assert set(found["differences"][0]) >= {"a", "b", "budget", "mean", "low", "high"}
+    assert set(found["recommendation"]) == {"strategy", "options", "yaml", "sure", "text"}
+    said = yaml.safe_load(found["recommendation"]["yaml"])["chunking"]
+    assert said == {"strategy": found["recommendation"]["strategy"], **found["recommendation"]["options"]}
+    assert not (samples.folder / "chroma").exists()
+    assert {path.name.partition(".")[0] for path in (samples.folder / "state").iterdir()} == {"cache"}
+    assert found == {**answered(ask("evaluate", "--json")), "strategies": found["strategies"]}
+
+
+def test_the_recommendation_can_be_pasted_into_the_config(samples: Project, ask: Ask) -> None:
+    found = answered(ask("evaluate", "--json", "--strategies", "fixed:size=50,structure:max_tokens=300"))
+    samples.settings = yaml.safe_load(found["recommendation"]["yaml"])
+    samples.configure()
+    options = load(samples.config, {}).chunking.options.model_dump(mode="json")
+    assert found["recommendation"]["options"].items() <= options.items()
+
+
+def test_a_planted_bad_strategy_is_not_recommended(samples: Project, ask: Ask) -> None:
+    samples.settings = {"chunking": {"strategy": "kmeans", "clusters": 2, "max_tokens": 2000}}
+    samples.configure()
+    found = answered(ask("evaluate", "--json", "--strategies", f"configured,{BAD},recursive:size=100"))
+    assert [each["configured"] for each in found["strategies"]] == [True, False]  # the same one is taken once
+    assert found["recommendation"]["strategy"] == "recursive"
+    assert found["recommendation"]["sure"]
+
+
+def test_questions_are_kept_edited_and_asked_again(samples: Project, ask: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "questions.csv"
+    words = ("--strategies", "recursive:size=80,fixed:size=80", "--make", "30")
+    first = ask("evaluate", *words, "--keep-questions", str(file))
+    assert first.code == 0, first
+    assert "30 questions about" in first.out
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write("When is the store open?,no such sentence at all,cooperative/faq.md,\n")
+        stream.write("What is a fungus in still air?,in wet still air,growing/glossary.md,\n")
+    again = answered(ask("evaluate", "--json", *words, "--questions", str(file), "--sample", "1"))
+    assert again["questions"]["count"] == 31
+    assert again["questions"]["origin"] == "mixed"
+    assert [each["reason"] for each in again["questions"]["refused"]] == [
+        "the excerpt is not in the text that was read"
+    ]
+    assert again["documents"]["count"] > 1  # those that the file names are read, whatever the sample
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "no source feeds a collection 'nowhere'; known: docs"),
+        (["--budget", "many"], "--budget 'many' is no list of tokens"),
+        (["--strategies", "fixed:size=x"], "size"),
+        (["--strategies", "sliced"], "sliced"),
+        (["--questions", "missing.csv"], "missing.csv cannot be read"),
+    ],
+)
+def test_words_that_make_no_sense_are_refused(
+    samples: Project, ask: Ask, words: list[str], message: str
+) -> None:
+    answer = ask("evaluate", *words)
+    assert answer.code == 2, answer
+    assert message in answer.err
+
+
+def test_documents_that_cannot_be_read_are_told_and_passed_over(project: Project, ask: Ask) -> None:
+    project.source = {"settle": "0s"}
+    project.configure()
+    (project.docs / "a.pdf").write_bytes(b"%PDF-1.7 and no more")
+    (project.docs / "empty.txt").write_text("\n")
+    shutil.copy(SAMPLES / "kitchen" / "bread.md", project.docs)
+    found = answered(ask("evaluate", "--json", "--strategies", "fixed,recursive"))
+    assert {each["document"] for each in found["documents"]["unread"]} == {"a.pdf", "empty.txt"}
+    (project.docs / "bread.md").unlink()
+    nothing = ask("evaluate")
+    assert nothing.code == 4
+    assert "no document of collection 'docs' could be read" in nothing.err
+
+
+def test_the_page_shows_hostile_text_as_text(project: Project, ask: Ask, tmp_path: Path) -> None:
+    project.source = {"settle": "0s"}
+    project.configure()
+    lines = (f"Line {n} says <script>alert({n})</script> to all who read the {n} words." for n in range(40))
+    (project.docs / "bad.txt").write_text("\n\n".join(lines))
+    page = tmp_path / "page.html"
+    words = ("--strategies", "fixed:size=20,recursive:size=60", "--budget", "20,50")
+    assert ask("evaluate", *words, "--html", str(page)).code == 0
+    html = page.read_text("utf-8")
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert "<svg" in html
+    assert "http" not in html.replace("http-equiv", "")
+
+
+@pytest.mark.slow
+def test_a_collection_and_its_journal_stay_as_they_are(project: Project, ask: Ask) -> None:
+    project.source = {"settle": "0s"}
+    project.configure()
+    shutil.copy(SAMPLES / "kitchen" / "bread.md", project.docs)
+    assert ask("sync").code == 0
+    file = project.folder / "state" / "journal.sqlite3"
+    before, journal = written(project), file.read_bytes()
+    assert ask("evaluate", "--strategies", "recursive:size=60,fixed").code == 0
+    assert (written(project), (project.folder / "state" / "journal.sqlite3").read_bytes()) == (
+        before,
+        journal,
+    )
+
+
+def written(project: Project) -> list[str]:
+    return sorted(json.dumps(record, sort_keys=True) for record in project.records())
+
+
+@pytest.mark.slow
+def test_the_packaged_model_prefers_what_it_should(samples: Project, ask: Ask) -> None:
+    samples.settings = {"embedding": {}, "chunking": {"strategy": "kmeans"}}
+    samples.configure()
+    found = answered(ask("evaluate", "--json", "--strategies", "configured,changepoint"))
+    assert found["recommendation"]["strategy"] == "changepoint"

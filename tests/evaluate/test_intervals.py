@@ -1,0 +1,99 @@
+"""The laws of a comparison: it sees what is there, and nothing where nothing is."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingestor.evaluate.intervals import Floats, compare
+from ingestor.evaluate.verdict import Facts, verdict, words
+
+GOOD, BAD = "good", "bad"
+
+
+def drawn(seed: int, questions: int, documents: int, gains: Sequence[float]) -> tuple[Floats, list[int]]:
+    """Scores of strategies that differ by ``gains`` on average; questions about one document are alike."""
+    random = np.random.default_rng(seed)
+    about = np.arange(questions) % documents
+    shared = random.normal(0, 0.15, documents)[about] + random.normal(0, 0.25, questions)
+    own = [
+        random.normal(0, 0.08, documents)[about] + random.normal(0, 0.2, questions) + gain for gain in gains
+    ]
+    return np.clip(0.6 + shared + np.array(own), 0, 1), about.tolist()
+
+
+def said(scores: Floats, about: list[int], current: int | None) -> str:
+    found = compare(scores, about)
+    names = [f"S{at}" for at in range(len(scores))]
+    return words(
+        verdict(found, current), found, Facts(names, [100] * len(names), current, len(about), 0, 500)
+    )
+
+
+@given(st.integers(0, 2**32), st.integers(2, 60), st.integers(1, 12), st.integers(2, 4))
+@settings(max_examples=20, deadline=None)
+def test_identical_strategies_show_no_difference(
+    seed: int, questions: int, documents: int, strategies: int
+) -> None:
+    scores, about = drawn(seed, questions, documents, [0.0])
+    found = compare(np.repeat(scores, strategies, axis=0), about)
+    ends = {(each.interval.low, each.interval.mean, each.interval.high) for each in found.differences}
+    assert ends == {(0, 0, 0)}
+    assert not any(each.clear for each in found.differences)
+    assert verdict(found, 0).pick == 0
+    assert not verdict(found, 0).sure
+
+
+@pytest.mark.parametrize("documents", [1, 5, 15, 60])
+def test_strategies_that_are_equal_on_average_are_seldom_told_apart(documents: int) -> None:
+    """95 % of runs: with documents whose questions are alike only where there are a few of them."""
+    runs = 100
+    wrong = 0
+    for seed in range(runs):
+        random = np.random.default_rng(seed)
+        about = np.arange(60) % documents
+        shared = random.normal(0, 0.25, 60)
+        effect = random.normal(0, 0.1, documents)[about] if documents > 1 else 0
+        scores = np.array([0.6 + shared, 0.6 + shared + effect + random.normal(0, 0.2, 60)])
+        wrong += compare(scores, about.tolist()).differences[0].clear
+    assert wrong <= 10  # of 100, where 5 are expected: more has a chance of 1 %
+
+
+@given(st.integers(0, 2**32), st.permutations([0.0, 0.0, -0.3]), st.sampled_from([None, 0, 1, 2]))
+@settings(max_examples=20, deadline=None)
+def test_a_planted_bad_strategy_is_never_recommended(
+    seed: int, gains: list[float], current: int | None
+) -> None:
+    scores, about = drawn(seed, 120, 15, gains)
+    given_verdict = verdict(compare(scores, about), current)
+    assert gains[given_verdict.pick] == 0.0
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_differences_are_of_pairs_and_turn_round(seed: int) -> None:
+    scores, about = drawn(seed, 50, 5, [0, 0.1, 0.2])
+    found = compare(scores, about)
+    one, other = found.difference(0, 2), found.difference(2, 0)
+    assert one.interval.mean == pytest.approx((scores[0] - scores[2]).mean())
+    assert (one.interval.low, one.interval.high) == (-other.interval.high, -other.interval.low)
+
+
+def test_few_questions_show_nothing() -> None:
+    assert not compare(np.array([[1.0], [0.0]]), [0]).differences[0].clear
+
+
+def test_a_better_strategy_is_recommended_and_by_how_much() -> None:
+    scores, about = drawn(1, 240, 60, [0.0, 0.2])
+    text = said(scores, about, 0)
+    assert text.startswith("S1 finds ")
+    assert "than S0, which is configured (95 % interval +" in text
+
+
+def test_what_is_configured_stays_where_nothing_is_clear() -> None:
+    scores, about = drawn(3, 30, 10, [0.0, 0.02])
+    text = said(scores, about, 0)
+    assert text.startswith("Keep S0")
+    assert "no difference that 30 questions can show" in text

@@ -1,0 +1,126 @@
+"""Questions: found back in the text, made of it, kept in a file; and which documents they are asked about."""
+
+from pathlib import Path
+
+import pytest
+
+from ingestor.app.queries import BadRequest
+from ingestor.evaluate import question_file
+from ingestor.evaluate.excerpts import Searchable, locate
+from ingestor.evaluate.made_questions import made
+from ingestor.evaluate.sample import ordered
+from ingestor.evaluate.scores import Excerpt
+from ingestor.model import Block, Document, Item, SourceName
+from tests.e2e.test_looking import SAMPLES
+
+TEXT = "The “blue”\n  door — opens at 7:30, every day.\nThe ﬁre door stays shut.\n"
+
+
+@pytest.mark.parametrize(
+    ("quotation", "found"),
+    [
+        ("door — opens at 7:30", "door — opens at 7:30"),
+        ('The "blue" door - opens at 7.30', "The “blue”\n  door — opens at 7:30"),
+        ("THE FIRE DOOR STAYS SHUT", "The ﬁre door stays shut"),
+        ("  every day.  ", "every day."),
+        ("blue,", None),  # too short to be found but exactly
+        ("The red door opens at 7:30", None),
+        ("", None),
+        ("   ", None),
+    ],
+)
+def test_excerpts_are_found_exactly_or_whatever_their_spaces_and_punctuation(
+    quotation: str, found: str | None
+) -> None:
+    place = Searchable(TEXT).find(quotation)
+    assert (TEXT[slice(*place)] if place else None) == found
+
+
+@pytest.mark.parametrize(
+    ("quotation", "reason"),
+    [
+        ("stays shut", "is in 2 documents: name one"),
+        ("nowhere at all", "is not in the text"),
+        (" ", "is empty"),
+    ],
+)
+def test_a_refusal_says_why(quotation: str, reason: str) -> None:
+    found = locate(quotation, [(0, Searchable(TEXT)), (1, Searchable(TEXT))])
+    assert isinstance(found, str)
+    assert reason in found
+
+
+def test_rows_with_one_question_are_its_excerpts_and_one_bad_row_refuses_it(tmp_path: Path) -> None:
+    file = tmp_path / "questions.csv"
+    file.write_text(
+        "question,excerpt,document\n"
+        "When?,opens at 7:30,a.txt\n"
+        "When?,every day,a.txt\n"
+        "Which?,stays shut,a.txt\n"
+        "Which?,is not here,a.txt\n"
+        "Who?,stays shut,b.txt\n",
+        "utf-8",
+    )
+    questions, refused = question_file.resolve(question_file.read(file), {"a.txt": 0}, [TEXT])
+    assert [(each.text, [TEXT[e.start : e.end] for e in each.excerpts]) for each in questions] == [
+        ("When?", ["opens at 7:30", "every day"])
+    ]
+    assert [(each.line, each.reason) for each in refused] == [
+        (5, "the excerpt is not in the text that was read"),
+        (6, "document 'b.txt' is not among those that were read"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"text\nx\n", "no column 'question'"), (b"\xff\xfe\x00", "not a CSV file"), (None, "cannot be read")],
+)
+def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
+    file = tmp_path / "questions.csv"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(BadRequest, match=message):
+        question_file.read(file)
+
+
+def sample_documents() -> list[Document]:
+    return [Document(path.read_text("utf-8")) for path in sorted(SAMPLES.rglob("*.md"))]
+
+
+def test_made_questions_are_the_same_every_time_and_come_back_from_their_file(tmp_path: Path) -> None:
+    documents = sample_documents()
+    questions = made(documents, 100)
+    assert questions == made(documents, 100)
+    assert len({each.text for each in questions}) == 100
+    names, texts = [str(number) for number in range(len(documents))], [each.text for each in documents]
+    question_file.write(tmp_path / "q.csv", questions, names, texts)
+    back, refused = question_file.resolve(
+        question_file.read(tmp_path / "q.csv"), {name: int(name) for name in names}, texts
+    )
+    assert (back, refused) == (questions, [])
+
+
+def test_made_questions_ask_about_what_stands_once_and_is_prose() -> None:
+    twice = "This sentence stands in two documents and so it could be found in either of them."
+    code = "for each in range(10): print(each, each, each, each, each, each, each, each)"
+    once = "Only this sentence, which has enough words in it, can be asked about without doubt."
+    documents = [
+        Document(twice),
+        Document(f"{code}\n\n{twice}\n\n{once}", (Block("code", 0, len(code)),)),
+    ]
+    found = made(documents, 10)
+    assert [each.excerpts for each in found] == [
+        (Excerpt(1, documents[1].text.index(once), len(documents[1].text)),)
+    ]
+    assert set(found[0].text.split()) <= set(once.replace(",", "").replace(".", "").split())
+
+
+def test_a_sample_holds_of_each_stratum_its_share() -> None:
+    names = [f"{number}.md" for number in range(80)] + [f"{number}.txt" for number in range(19)] + ["a.pdf"]
+    listed = [(SourceName("docs"), Item(name, "1", name)) for name in names]
+    order = [item.key for _, item in ordered(listed)]
+    assert sorted(order) == sorted(names)
+    for count in (3, 10, 50):
+        taken = order[:count]
+        assert "a.pdf" in taken
+        assert abs(sum(name.endswith(".md") for name in taken) - 0.8 * count) <= 2

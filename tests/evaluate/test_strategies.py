@@ -1,0 +1,46 @@
+"""Which strategies are compared, and how they are called."""
+
+import pytest
+import yaml
+
+from ingestor.cli.chunk_command import choice
+from ingestor.evaluate.strategies import Strategy, configured, distinct, worth_comparing
+from ingestor.model import Block, Document, SourceName
+
+
+def strategy(name: str) -> Strategy:
+    kind, *options = name.split(":")
+    return Strategy(choice(kind, options, name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["changepoint", "changepoint:target=125", "recursive", "recursive:size=100", "fixed:overlap=5", "auto"],
+)
+def test_a_strategy_is_called_what_was_given(name: str) -> None:
+    assert strategy(name).name == name
+    kind, *options = name.split(":")
+    given = {key: int(value) for key, value in (option.split("=") for option in options)}
+    assert yaml.safe_load(strategy(name).yaml) == {"chunking": {"strategy": kind, **given}}
+
+
+def test_others_have_about_the_size_of_what_is_configured() -> None:
+    prose = Document("Words.")
+    heads = (Block("heading", 0, 2, 1, "A"), Block("heading", 3, 5, 1, "B"))
+    base = strategy("recursive:size=200")
+    names = [each.name for each in worth_comparing(base, 137.0, [prose])]
+    assert names == [
+        "changepoint:target=125", "changepoint:target=250", "cluster:max_tokens=250",
+        "fixed:overlap=125:size=250",
+    ]  # fmt: skip
+    assert "structure:max_tokens=250" in [
+        each.name for each in worth_comparing(base, 137.0, [Document("# A\n\n# B\n", heads)])
+    ]
+
+
+def test_sources_that_are_cut_otherwise_keep_their_own() -> None:
+    own = {name: strategy(kind).choice for name, kind in [("a", "fixed"), ("b", "recursive"), ("c", "fixed")]}
+    found = configured({SourceName(name): choice for name, choice in own.items()})
+    assert found.of(SourceName("a")).plugin.kind == found.of(SourceName("new")).plugin.kind == "fixed"
+    assert found.of(SourceName("b")).plugin.kind == "recursive"
+    assert len(distinct([found, strategy("fixed"), strategy("fixed:size=200")])) == 2
