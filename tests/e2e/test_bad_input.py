@@ -205,7 +205,7 @@ def test_a_lost_state_leaves_collections_alone_and_a_lost_cache_does_no_harm(
     (state / "cache.sqlite3").write_bytes(b"garbage " * 1000)
     (project.docs / "new.txt").write_text("something new")
     spared = ask("sync")
-    assert (spared.code, "cache.sqlite3 is thrown away and begun anew" in spared.err) == (0, True), spared
+    assert (spared.code, "cache.sqlite3 is deleted and created again" in spared.err) == (0, True), spared
     assert answered(ask("verify", "--json"))["checked"] == 13
 
 
