@@ -205,7 +205,7 @@ def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Proje
     assert _plan(ask)["documents"]["unsupported"] == 6
     answer = ask("sync")
     assert answer.code == 0
-    assert "skipped     5 .png, 1 .bin, no parser reads them" in answer.out
+    assert "skipped     5 .png, 1 .bin: no parser reads them" in answer.out
     assert answer.err.count(".png (docs)") == 1, answer.err  # told once
     found = json.loads(ask("sync", "--json").out)
     assert found["unsupported"] == {".png": 5, ".bin": 1}

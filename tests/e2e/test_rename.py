@@ -29,7 +29,7 @@ def test_a_renamed_source_keeps_its_documents(synced: Project, ask: Ask) -> None
     assert answered(ask("plan", "--json"))["renamed"] == {"docs": "handbook"}
     assert answered(ask("plan", "--json"))["documents"]["unchanged"] == 6
     said = ask("status").out
-    assert "source handbook was called docs; its documents are handed over by the next pass" in said
+    assert "source handbook was renamed from docs; its documents are handed over by the next pass" in said
     assert "no longer in the config" not in said
     assert answered(ask("status", "--json"))["sources"]["handbook"]["settled"] == 6
 
