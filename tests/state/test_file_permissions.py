@@ -57,7 +57,7 @@ def test_a_folder_of_another_user_is_used_and_said(tmp_path: Path) -> None:
         """
         import logging
         from pathlib import Path
-        from ingestor import file_permissions
+        from ingestor.state import file_permissions
         logging.basicConfig(stream=sys.stdout, format="%(message)s")
         file_permissions.make(Path(sys.argv[1]), lambda name: True)
         """,
