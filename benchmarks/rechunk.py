@@ -1,4 +1,4 @@
-"""What each kind of config change embeds, against ingesting everything anew.
+"""What each kind of config change embeds, against ingesting everything again.
 
 ``python -m benchmarks rechunk``: the sample documents, all-MiniLM-L6-v2, one ``ingestor sync`` a row over one
 state; the last column is what the same config embeds with an empty cache. *Tokens* are what counts.

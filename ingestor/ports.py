@@ -1,7 +1,7 @@
 """The protocols between the core and the world, and the errors that cross them.
 
 An implementation raises ``Transient`` when trying again later may help, ``BadDocument`` when this
-content can't be used as it is, ``NeedsHuman`` when the whole source (or collection) can't go on. Any
+content cannot be used, ``NeedsHuman`` when the whole source (or collection) can't go on. Any
 other exception is a defect: the document keeps the records that it has, and is tried again, in the end once
 an hour.
 An index, besides, says ``Torn`` or ``Gone`` of a collection.
@@ -64,7 +64,7 @@ class Foreign(NeedsHuman):
 
 
 class Torn(Exception):
-    """The index lost the integrity of this collection: it must be written anew."""
+    """The index lost the integrity of this collection: it must be written again."""
 
 
 class Gone(Exception):

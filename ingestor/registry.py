@@ -44,7 +44,7 @@ class Plugin:
 
 
 class UnknownKind(LookupError):
-    """No plugin of that kind is installed."""
+    """No plugin of this kind is installed."""
 
 
 @cache

@@ -1,6 +1,6 @@
 """Hints from changes. A hint only hastens a scan, so what matters is that none is missed for long.
 
-Whenever it is in doubt what was seen, watching starts anew and "" (everything) is hinted: when the kernel's
+Whenever it is in doubt what was seen, watching restarts and "" (everything) is hinted: when the kernel's
 queue has run over, when the folder itself was replaced, moved or unmounted, when very much changed at once.
 Where events can't be had, or the kernel refuses to watch more directories, "" is hinted at intervals.
 """
@@ -112,7 +112,7 @@ def observed(folder: Watched, stop: Stop) -> Iterator[Hint]:
 
 
 def _hints(folder: Watched, source: _Source, here: tuple[int, int] | None, stop: Stop) -> Iterator[Hint]:
-    """Until watching has to start anew."""
+    """Until watching has to restart."""
     changes, began = Changes(folder.settle), time.monotonic()
     while not stop.wait(TICK):
         for path, is_directory in source.read():

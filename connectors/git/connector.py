@@ -123,7 +123,7 @@ class Git:
         except Failed as error:
             self._clone.discard()
             raise Transient(
-                f"the clone of {options.url} is damaged and will be made anew: {error}"
+                f"the clone of {options.url} is damaged and will be made again: {error}"
             ) from error
         for entry in filter(None, tree.split(b"\0")):
             yield from self._items(entry, touches)

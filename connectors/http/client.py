@@ -1,6 +1,6 @@
 """Requests over HTTP, one at a time, through connections that are judged (_web_network).
 
-Redirects are not followed unless asked for, and each is judged anew. Secrets go to the origins that they are
+Redirects are followed only on request, and each is checked again. Secrets go to the origins that they are
 meant for and nowhere else; there are no cookies and no proxies. A request ends at its deadline and its size
 limit. A server that is busy is waited for, or left alone for as long as it says.
 """

@@ -102,7 +102,7 @@ def _in_time(look: Callable[[], list[str]], seconds: float, host: str) -> list[s
     def run() -> None:
         try:
             found.put(look())
-        except Exception as error:  # noqa: BLE001 - whoever waits raises it
+        except Exception as error:  # noqa: BLE001 - the waiting caller raises it
             found.put(error)
 
     Thread(target=run, name=f"resolve {host}", daemon=True).start()

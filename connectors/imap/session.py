@@ -61,7 +61,7 @@ class _Bounded(imaplib.IMAP4):
             self._timer.cancel()
 
     def _leave(self) -> None:
-        """In the timer's thread: whoever reads finds the connection closed, which a timeout cannot do."""
+        """In the timer's thread: the reader finds the connection closed, which a timeout cannot do."""
         self.late = True
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # of TLS, too: without a farewell

@@ -1,7 +1,7 @@
 """A program that prints one message a line: run it, read it, and end it with all that it has begun.
 
 It has a process group of its own, which is ended when the reader goes away, when time is up, and when this
-program ends. What it says on standard error is read, too, lest it block; the last of it explains failures.
+program ends. Its standard error is read, too, or it would block; the last of it explains failures.
 """
 
 import os

@@ -85,7 +85,7 @@ class Call:
 
 
 class Loading:
-    """Connector for code. It is found anew at every scan, since what is installed may change."""
+    """Connector for code. It is found again at every scan, since what is installed may change."""
 
     def __init__(self, settings: Settings, find: Callable[[], Call]) -> None:
         self._settings, self._find = settings, find

@@ -1,6 +1,6 @@
 """Folders for what need not outlive the program. What a killed one left behind, the next one removes.
 
-A folder belongs to whoever holds the lock on it, which ends with the process, however it ends.
+A folder belongs to the process that holds the lock on it; the lock ends with the process.
 """
 
 import fcntl

@@ -28,7 +28,7 @@ from ingestor.units import Size
 TICK = 0.2  # seconds between looks at what changed, and at ``stop``
 TAKEOVER = 0.05  # seconds between looks whether the other watch, which serves, has ended
 RETRY = 0.5  # seconds between attempts to listen
-PATIENCE = 5.0  # seconds until it is said that it can't be opened: a changed config opens it anew
+PATIENCE = 5.0  # seconds until it is said that it can't be opened: a changed config reopens it
 HINTS = 64  # at once; more are drawn together into subtrees
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{0,9}$", re.IGNORECASE)
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The head of a request: gathered as it comes, and given to whoever reads the request. Opens no sockets."""
+"""The head of a request: gathered as it comes, and passed to the reader of the request. Opens no sockets."""
 
 import socket
 from dataclasses import dataclass, field

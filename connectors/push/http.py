@@ -174,7 +174,7 @@ class Server(ThreadingTCPServer):
         self.timeout = 0
 
     def turn(self, seconds: float) -> None:
-        """Take up what comes within that time, and cut off whoever is too slow."""
+        """Take up what comes within that time, and cut off clients that are too slow."""
         while self._back:
             self._await(self._back.popleft(), None)
         for key, _ in self._selector.select(seconds):

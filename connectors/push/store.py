@@ -2,7 +2,7 @@
 
 Rules of this file. A change is one transaction, on the disk when the call returns (write-ahead log,
 ``synchronous=FULL``); so after a crash a document is wholly there or not at all, together with its type and
-metadata, and no file is ever named after a key. Every call opens the file anew: calls may come from any
+metadata, and no file is ever named after a key. Every call reopens the file: calls may come from any
 thread, and a folder that was replaced is not written into behind its successor's back. The random id tells
 an empty file that took the place of a lost one from the file that was there.
 """
@@ -42,7 +42,7 @@ Outcome = Literal["created", "changed", "unchanged"]
 
 
 class Full(Transient):
-    """No room on the disk; what is there stays."""
+    """No room on the disk; stored documents stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Store:
             db.execute("COMMIT")
 
     def _make(self) -> None:
-        """Whole from the first moment, whoever else makes it at the same time."""
+        """Complete from the first moment, also if another process creates it at the same time."""
         self.folder.mkdir(mode=0o700, exist_ok=True)
         draft = self.folder / f"{token_hex(8)}.new"
         try:

@@ -224,7 +224,7 @@ class Files:
         return self._answer(question)
 
     def _answer(self, question: Callable[[Any, str], T]) -> T:
-        """One at a time, unless the file system takes many. After an error the next one connects anew."""
+        """One at a time, unless the file system takes many. After an error the next one reconnects."""
         try:
             with self._lock:
                 system, root = self._opened = self._opened or self._open()

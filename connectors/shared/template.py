@@ -1,6 +1,6 @@
 """Texts with names of columns in braces, as in ``# {title}``. Pure.
 
-A name may hold dots, ``{user.name}``: what that means is up to whoever is asked for the value.
+A name may hold dots, ``{user.name}``: its meaning is up to the source of the value.
 """
 
 import re

@@ -35,5 +35,5 @@ def _looked(newest: Newest, before: Mark | None) -> tuple[Mark, set[str]]:
     if rows:
         return marked(rows), changed(before, rows)
     if before.keys and not newest(Mark()):
-        return Mark(), {""}  # nothing is left, and the column may start anew
+        return Mark(), {""}  # nothing is left, and the column may start over
     return Mark(before.value, crowded=before.crowded), set(before.keys)

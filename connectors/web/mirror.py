@@ -101,7 +101,7 @@ class Mirror:
             raise Transient(f"{self._file} can't be used just now: {error}") from error
         except sqlite3.DatabaseError as error:
             self._file.replace(f"{self._file}.damaged")
-            raise Transient(f"{self._file} is damaged and will be made anew: {error}") from error
+            raise Transient(f"{self._file} is damaged and will be made again: {error}") from error
 
 
 def _page(facts: str) -> Page:

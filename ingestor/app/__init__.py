@@ -1,1 +1,1 @@
-"""The program: what is built from the config, what runs, and what commands ask."""
+"""The program: parts built from the config, the daemon, and the queries of commands."""

@@ -1,6 +1,6 @@
-"""What a changed config waits for, and how people answer: ``apply`` and ``rollback``.
+"""``apply`` and ``rollback``: approve a waiting config change, or return to the previous collection.
 
-Answers are left in the journal, where a daemon finds them; where none runs, the caller does the work.
+Requests are written to the journal, where a running daemon reads them. Without a daemon the caller works.
 """
 
 import time
@@ -19,11 +19,11 @@ from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
 from ingestor.state.rows import Edition
 
-PATIENCE = 30.0  # seconds that a daemon may take to hear of it
+PATIENCE = 30.0  # seconds that a daemon may take to carry out a request
 
 
 def approve(config: Config) -> list[str]:
-    """Say yes to all that waits; returns what that is, in words."""
+    """Approve every waiting change. Returns a line of text for each."""
     said = []
     with journal_of(config) as journal, rehearsed(config, journal) as seen:
         parts = Parts(config, made_by(journal))
@@ -41,14 +41,18 @@ def approve(config: Config) -> list[str]:
 
 
 def roll_back(config: Config, collection: str) -> None:
-    """Readers get the collection as it was before the last swap. Raises BadRequest, NeedsHuman, Transient."""
+    """Return readers to the collection before the last swap.
+
+    Raises BadRequest when there is none, NeedsHuman when Chroma no longer has its records, Transient when the
+    daemon does not answer in time.
+    """
     serves = CollectionName(collection)
     with journal_of(config) as journal:
         retired = Editions(journal).of(serves, "retired")
         if not retired:
             raise BadRequest(
                 f"there is nothing to roll {collection!r} back to: only a swap leaves an old collection, and "
-                f"only for so long as rechunk.grace says ({config.rechunk.grace:.0f} s)"
+                f"only for the time of rechunk.grace ({config.rechunk.grace:.0f} s)"
             )
         latest = max(retired, key=lambda edition: edition.since)
         _require(config, journal, latest)
@@ -60,13 +64,13 @@ def roll_back(config: Config, collection: str) -> None:
             running.swaps.run_pending_requests()
     with journal_of(config) as journal:
         if Editions(journal).live(serves).name != latest.name:
-            raise BadRequest(f"{collection!r} stays as it is: the old collection was deleted just now")
+            raise BadRequest(f"{collection!r} stays unchanged: the old collection was deleted just now")
 
 
 def _require(config: Config, journal: Journal, edition: Edition) -> None:
-    """Raises NeedsHuman where the old collection is not in Chroma any more, whatever the journal says."""
+    """Raises NeedsHuman when Chroma no longer has the old collection, whatever the journal says."""
     if is_running(config) and isinstance(config.chroma, Embedded):
-        return  # what runs alone can look into it
+        return  # only the running process can read it
     with collections_of(config, journal) as collections:
         index = collections.edition(edition)
         there, kept = index.count() if index is not None else 0, Reports(journal).records(edition.name)
@@ -78,7 +82,7 @@ def _require(config: Config, journal: Journal, edition: Edition) -> None:
 
 
 def _done_by_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:
-    """Whether what runs has done it; False where nothing runs (any more)."""
+    """Whether the running daemon has done it; False when none runs (any more)."""
     until = time.monotonic() + PATIENCE
     while journal.get(f"roll back:{serves}"):
         if not is_running(config):

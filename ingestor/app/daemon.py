@@ -1,4 +1,4 @@
-"""The shell around the engine: one pass (``sync``) or for ever (``run``), until a signal stops it."""
+"""The loop around the engine: one pass (``sync``), or until a signal stops it (``run``)."""
 
 import logging
 import os
@@ -22,14 +22,14 @@ from ingestor.state.run_status import Listing, Live
 log = logging.getLogger("ingestor")
 
 TICK = 1.0  # seconds: how soon a signal or a changed config is noticed, at the latest
-ENOUGH = 5000  # tokens that tell how fast this machine embeds
-PUT_BACK = 5.0  # seconds by which a clock is put back before anybody minds
-PATIENCE = 30.0  # seconds that a sync waits for what failed to succeed
+ENOUGH = 5000  # tokens that are enough to measure the embedding rate
+PUT_BACK = 5.0  # seconds by which the clock may be put back without consequence
+PATIENCE = 30.0  # seconds for which a sync retries failures without progress
 
 
 @dataclass
 class Loop:
-    """Steps the engine; ``watcher`` is shown how far it is, about once a second."""
+    """Steps the engine. ``watcher``: called with the progress about once a second."""
 
     running: Running
     wishes: Wishes
@@ -38,13 +38,13 @@ class Loop:
     _shown: Live = field(default_factory=Live)
     _now: float = 0.0  # POSIX seconds, at the last step
     _complained: str = ""
-    _outdated: bool = False  # what is to be kept in step is another now, and the engine has not heard of it
+    _outdated: bool = False  # the engine must be configured again
 
     def __post_init__(self) -> None:
         self.running.engine.writer.stopping = lambda: self.wishes.stop
 
     def sync(self) -> None:
-        """Until everything is settled or quarantined, or what failed has failed for our whole patience."""
+        """Run until everything is settled or quarantined, or nothing has succeeded for PATIENCE seconds."""
         running = self.running
         engine = running.engine
         running.configure(watch=False)
@@ -64,13 +64,14 @@ class Loop:
         self._show()
 
     def run(self, reloaded: Callable[[], Config | None], settled: Callable[[Live], None]) -> None:
-        """Until told to stop. ``reloaded``: the new config, if any; ``settled``: called at the first rest."""
+        """Run until stopped. ``reloaded`` returns a new config, if any; ``settled`` is called at the first
+        rest."""
         engine, rested = self.running.engine, False
         engine.journal.wait_until(time.time() + LONGEST_WAIT)
         self.running.configure(watch=True)
         while not self.wishes.stop:
             stepped = self._step(watch=True)
-            if self.running.collections.tick():  # how it ended, and what that did, nobody knows
+            if self.running.collections.tick():  # Chroma was restarted: its state is unknown, so list all
                 engine.scanner.look_again()
             if stepped and not rested and engine.resting():
                 rested = True
@@ -87,7 +88,7 @@ class Loop:
             self.running = self.running.reconfigured(config)
         except Exception as error:
             trace = None if isinstance(error, NeedsHuman) else error
-            log.error("the changed config is not taken over, the old one stays: %s", error, exc_info=trace)
+            log.error("changed config not taken over, the old one stays in force: %s", error, exc_info=trace)
             return
         self._outdated = True
         running_config.keep(config, time.time())
@@ -99,7 +100,7 @@ class Loop:
         )
 
     def live(self) -> Live:
-        """How far the work is."""
+        """The current progress, for other processes and for the screen."""
         engine, embedding = self.running.engine, self.running.embedding
         sources = [entry.source for entry in engine.in_flight.values()]
         return Live(
@@ -122,14 +123,14 @@ class Loop:
         )
 
     def _remember_rate(self) -> None:
-        """What plans reckon with, where enough was embedded to tell."""
+        """Note the embedding rate for plans, if enough was embedded to measure it."""
         embedding = self.running.embedding
         if embedding.tokens >= ENOUGH:
             rate = embedding.tokens / max(embedding.seconds, 1e-6)
             self.running.engine.journal.set("tokens_per_second", f"{rate:.1f}")
 
     def _step(self, *, watch: bool) -> bool:
-        """One step of the engine; a full disk or a locked journal is waited out: nothing is lost."""
+        """One step of the engine. Returns False after an error of disk or journal, and retries."""
         engine = self.running.engine
         try:
             self._mind_the_clock()
@@ -151,39 +152,37 @@ class Loop:
         return True
 
     def _mind_the_clock(self) -> None:
-        """What waits for a time that is now far ahead is not to wait for it."""
+        """After the clock was put back: retry now what was scheduled by the wrong clock."""
         before, self._now = self._now, time.time()
         if self._now > before - PUT_BACK:
             return
-        log.warning("the clock was put back by %.0f s: what waited is done now", before - self._now)
+        log.warning("the clock was put back by %.0f s: waiting retries run now", before - self._now)
         self._shown = replace(self._shown, at=0.0)
-        self._outdated = True  # so all sources are listed anew
+        self._outdated = True  # so all sources are listed again
         self.running.engine.writer.wait_no_longer()
         self.running.engine.journal.wait_until(self._now + LONGEST_WAIT)
 
     def _require_state(self) -> None:
-        """Raises NeedsHuman where the folder is gone: what is written into open files is lost with them."""
+        """Raises NeedsHuman when the state folder is gone: writes to its open files would be lost."""
         lock = lock_path(self.running.parts.config)
         if not lock.exists():
             raise NeedsHuman(
                 f"{lock.parent} was removed, moved or unmounted while this ran: put it back and start "
-                "again; if it is lost, move Chroma's folder away as well, and all is indexed anew"
+                "again; if it is lost, move Chroma's folder away as well, and everything is indexed again"
             )
 
     def _complain(self, error: Exception) -> None:
-        """Once, not at every try."""
+        """Log an error once, not at every attempt."""
         if describe(error) != self._complained:
             self._complained = describe(error)
             folder = self.running.parts.config.state
-            log.error(
-                "the state folder %s can't be written, trying again until it can: %s", folder, describe(error)
-            )
+            log.error("the state folder %s cannot be written, will retry: %s", folder, describe(error))
 
     def _show(self) -> None:
         before, now = self._shown, self.live()
         if replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now:
             run_status.write(self.running.parts.config.state, now)
             self.watcher(now)
-        elif now.listing:  # it may take long to find the first document
+        elif now.listing:  # the first document may take long to find
             self.watcher(now)
-        self._shown = now  # last: what could not be written is tried again
+        self._shown = now  # last: a failed write is repeated

@@ -1,4 +1,4 @@
-"""What a sync would do and take, here and now."""
+"""``plan``: what a sync would do, and its time, cost and disk space."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,47 +25,47 @@ from ingestor.state.cache.store import VectorCache
 from ingestor.state.files import cache_path, journal_path
 from ingestor.state.journal import Journal
 
-SAMPLE = 64  # texts embedded to measure the rate where none is known
+SAMPLE = 64  # texts embedded to measure the rate if none is known
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A plan with what it would take; ``seconds`` is None where no rate is known."""
+    """A plan with its time and cost; ``seconds`` is None if no rate is known."""
 
     plan: Plan
     tokens_per_second: float | None
     seconds: float | None
     changes: tuple[Outlook, ...] = ()
-    cost: float = 0.0  # of embedding, where the config has a price
-    disk: int = 0  # bytes that the new records take, about
-    leaving: tuple[SourceName, ...] = ()  # sources that are configured no more, whose documents stay
-    renames: Renames = field(default_factory=dict)  # sources that have another name now
-    unusable: Mapping[str, str] = field(default_factory=dict)  # collections, and what is wrong with them
-    running: bool = False  # a daemon, which does it all by itself, or a sync
+    cost: float = 0.0  # of embedding, if the config has a price
+    disk: int = 0  # bytes of the new records, estimated
+    leaving: tuple[SourceName, ...] = ()  # sources that left the config and whose documents stay
+    renames: Renames = field(default_factory=dict)  # renamed sources
+    unusable: Mapping[str, str] = field(default_factory=dict)  # collections with the reason
+    running: bool = False  # whether a daemon or a sync runs
 
     @property
     def complete(self) -> bool:
-        """Whether all was looked at, and nothing is wrong with it."""
+        """Whether every source and collection could be examined, and no document failed."""
         return not (self.plan.unseen or self.unusable or self.plan.documents["failed"])
 
 
 def make_plan(config: Config) -> Estimate:
-    """Reads the sources; writes nothing, not even a journal where there is none."""
+    """Reads sources, journal and Chroma; writes nothing, not even a new journal."""
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with journal_or_blank(config) as now, rehearsed(config, now) as journal:
         parts = Parts(config, made_by(now))
         width = parts.embedder.dimensions
         recorder = Recorder(cache, parts.embedder_recipe, width, look_alikes(width))
-        reckoned = DryRunAnswers(cache, parts.tokens.counts)
+        dry_run = DryRunAnswers(cache, parts.tokens.counts)
         memory = None if cache is None else Parses(cache, learns=False)
         expected = outlook(parts, journal)
         sources = [
             source
             for each in expected
-            for source in parts.sources(each.serves, each.edition, recorder, reckoned, memory)
+            for source in parts.sources(each.serves, each.edition, recorder, dry_run, memory)
         ]
         rebuilt = {each.edition for each in expected if each.another}
-        plan = planning.make(journal, sources, recorder, reckoned, parts.tokens.counts, rebuilt)
+        plan = planning.make(journal, sources, recorder, dry_run, parts.tokens.counts, rebuilt)
         going = leaving(config, journal)
         for name in going:
             planning.add_leaving(plan, journal, name)
@@ -91,12 +91,12 @@ def make_plan(config: Config) -> Estimate:
 
 
 def look_alikes(dimensions: int) -> Embed:
-    """Vectors for texts that were never embedded: those with words in common are near.
+    """Stand-ins for the vectors of texts that were never embedded: texts with common words are near.
 
     Measured with all-MiniLM-L6-v2: see docs/commands.md, plan.
     """
     plugin = find("embedders", "hashing")
-    narrow = min(max(dimensions, 8), 4096)  # what it can make
+    narrow = min(max(dimensions, 8), 4096)  # the bounds of the hashing embedder
     embed = plugin.build(plugin.options.model_validate({"dimensions": narrow})).embed
 
     def made(texts: Sequence[str]) -> Vectors:
@@ -115,7 +115,7 @@ def _measure(parts: Parts, sample: list[str]) -> float:
 
 @contextmanager
 def journal_or_blank(config: Config) -> Iterator[Journal]:
-    """For commands that look, also where nothing was ingested yet."""
+    """The journal, or an empty one if nothing was ingested yet. For commands that only read."""
     if journal_path(config).exists():
         with journal_of(config) as journal:
             yield journal

@@ -1,7 +1,7 @@
-"""A source that is called otherwise in the config keeps its documents: they are handed over in the journal.
+"""A renamed source keeps its documents: they are handed over to the new name in the journal.
 
-Nothing is listed, read, embedded or written for that; no record names its source. Everything that the journal
-keeps under the old name goes along: how the source stands, and what its documents are made by.
+Nothing is listed, read, embedded or written for that, since no record names its source. All rows of the
+journal under the old name go along: the state of the source, and what its documents are made by.
 """
 
 import logging
@@ -21,27 +21,27 @@ from ingestor.state.journal import Journal
 
 log = logging.getLogger("ingestor")
 
-_MARK = "\n"  # before a name that is being changed; no source can be called so
+_MARK = "\n"  # before a name that is being changed; no source name begins with it
 
 
 def renamed(config: Config, journal: Journal) -> Renames:
-    """The new names of sources by their old ones, of those whose documents are not handed over yet."""
+    """New source names by old ones, for sources whose documents are not handed over yet."""
     return find_renames(config.sources, _noted(journal))
 
 
 def settle_names(
     config: Config, journal: Journal, parses: Parses, wanted: Callable[[CollectionName], Choices]
 ) -> None:
-    """Documents belong to the names in the config from now on. ``wanted``: what a collection is made by."""
+    """Hand over documents of renamed sources. ``wanted``: the config's choices for a collection."""
     renames = renamed(config, journal)
     for serves in config.collections if renames else ():
-        keep_answers(journal, serves, wanted(serves), renames)  # first: they are found by the old names
+        keep_answers(journal, serves, wanted(serves), renames)  # first: they are stored under the old names
     hand_over(journal, renames, parses)
     note_origins(config, journal)
 
 
 def note_origins(config: Config, journal: Journal) -> None:
-    """Where each source's documents come from, so that it is known again under another name."""
+    """Store the origin of each source, by which it is recognised under another name."""
     with journal.transaction() as db:
         db.executemany(
             """INSERT INTO sources (name, origin) VALUES (?, ?)
@@ -51,17 +51,17 @@ def note_origins(config: Config, journal: Journal) -> None:
 
 
 def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
-    """Durable when it returns, all or nothing. What documents were parsed to goes along in the cache."""
+    """Hand over, durably and all or nothing. Cached parsed documents go along."""
     if renames:
         _rename(journal, renames)
     for old, new in renames.items():
         rows = journal.select("SELECT DISTINCT key FROM documents WHERE source = ?", (new,))
-        log.info("source %s is called %s now: its %d documents are handed over", old, new, len(rows))
+        log.info("source %s was renamed to %s: its %d documents are handed over", old, new, len(rows))
         parses.rename(old, new, [key for (key,) in rows])
 
 
 def keep_answers(journal: Journal, serves: CollectionName, wanted: Choices, renames: Renames) -> None:
-    """What somebody approved or rolled back stays so: it was named by its sources' old names."""
+    """Keep approvals and refusals, which are stored as fingerprints that contain source names."""
     before = policy.named(in_choices(wanted, {new: old for old, new in renames.items()}))
     for key in (f"approved:{serves}", f"refused:{serves}"):
         if journal.get(key) == before:
@@ -70,7 +70,7 @@ def keep_answers(journal: Journal, serves: CollectionName, wanted: Choices, rena
 
 @contextmanager
 def rehearsed(config: Config, journal: Journal) -> Iterator[Journal]:
-    """The journal as it will be after the handover, for commands that only look."""
+    """The journal as it will be after the handover, for commands that only read."""
     renames = renamed(config, journal)
     if not renames:
         yield journal
@@ -85,7 +85,7 @@ def rehearsed(config: Config, journal: Journal) -> Iterator[Journal]:
 
 
 def _rename(journal: Journal, renames: Renames) -> None:
-    """In two steps, for sources can change names with each other."""
+    """In two steps, since two sources can swap names."""
     with journal.transaction() as db:
         for old, new in renames.items():
             db.execute("UPDATE documents SET source = ? WHERE source = ?", (_MARK + new, old))
@@ -99,7 +99,7 @@ def _rename(journal: Journal, renames: Renames) -> None:
 
 
 def _noted(journal: Journal) -> dict[SourceName, Place]:
-    """Sources that have documents, those that were listed last first."""
+    """Sources that have documents, the last listed first."""
     rows = journal.select(
         """SELECT DISTINCT source, origin, COALESCE(serves, collection), last_scan
            FROM (SELECT DISTINCT source, collection FROM documents)
@@ -113,7 +113,7 @@ def _noted(journal: Journal) -> dict[SourceName, Place]:
 
 
 def _take_name(db: sqlite3.Connection, name: SourceName) -> None:
-    """A pause that was asked for under the new name holds."""
+    """Give a row its new name. A pause under the new name stays."""
     db.execute(
         """UPDATE sources SET paused = COALESCE(paused, (SELECT paused FROM sources WHERE name = ?))
            WHERE name = ?""",

@@ -1,4 +1,4 @@
-"""The collections that Chroma has, whoever's they are; and the two ways in which a person disposes of one."""
+"""All collections in Chroma, ours or not; and how a person deletes or adopts one."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,10 +21,11 @@ Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
 
 @dataclass(frozen=True, slots=True)
 class CollectionInfo:
-    """One collection. ``role``: what it is for among those of its name; None where the journal has none.
+    """One collection.
 
-    ``state``: the mark of the state that wrote it; ``in_config``: whether the config's sources feed it;
-    ``documents``: of this state, in it. ``records`` is None where Chroma can't count them, for ``trouble``.
+    ``state``: mark of the state that wrote it. ``role``: its role in our journal, if any. ``in_config``:
+    whether sources of the config feed it. ``documents``: number of this state's documents in it. ``records``:
+    None if Chroma cannot count them, for the reason ``trouble``.
     """
 
     name: str
@@ -42,13 +43,16 @@ class CollectionInfo:
 
 
 def list_collections(config: Config) -> list[CollectionInfo]:
-    """By name."""
+    """All collections, by name."""
     with _opened(config) as (journal, collections):
         return _infos(config, journal, collections)
 
 
 def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
-    """Raises BadRequest unless it is ours and in no use, or ``not_ours`` is said of one that is not."""
+    """Delete a collection that is ours and unused, or, with ``not_ours``, one that is not ours.
+
+    Raises BadRequest for any other.
+    """
     with _opened(config) as (journal, collections):
         found = _named(_infos(config, journal, collections), name)
         if (
@@ -63,7 +67,10 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
 
 
 def adopt(config: Config, name: str) -> CollectionInfo:
-    """The collection of a lost state makes room for ours. Raises BadRequest where that is not what it is."""
+    """Delete the collection of a lost state, so that ours can take its name.
+
+    Raises BadRequest unless the config names it and another ingestor wrote it.
+    """
     if name not in config.collections:
         raise BadRequest(f"no source of the config feeds {name!r}; known: {', '.join(config.collections)}")
     with _opened(config) as (journal, collections):
@@ -73,12 +80,12 @@ def adopt(config: Config, name: str) -> CollectionInfo:
         if found.owner == "not ingestor":
             raise BadRequest(_guarded(found, not_ours=False) or "")
         collections.delete_any(found.uuid)
-        journal.set("asked", token_hex(8))  # a daemon lists again, and finds that the name is free
+        journal.set("asked", token_hex(8))  # a daemon lists again and finds the name free
         return found
 
 
 def _kept(found: CollectionInfo, config: Config) -> str | None:
-    """Why one of ours is not deleted, or None."""
+    """Why a collection of ours must not be deleted, or None."""
     if found.role == "building":
         return f"collection {found.name!r} is being built: it takes the place of the one that readers see"
     if found.role == "previous":
@@ -97,7 +104,7 @@ def _kept(found: CollectionInfo, config: Config) -> str | None:
 
 
 def _guarded(found: CollectionInfo, not_ours: bool) -> str | None:
-    """Why one that is not ours is not deleted, or None."""
+    """Why a collection that is not ours must not be deleted, or None."""
     if not_ours:
         return None
     whose = "another ingestor wrote" if found.owner == "another ingestor" else "no ingestor wrote"
@@ -154,7 +161,7 @@ def _role(edition: Edition | None) -> Literal["live", "building", "previous"] | 
 
 @contextmanager
 def _opened(config: Config) -> Iterator[tuple[Journal, Collections]]:
-    """Also where nothing was ingested yet, or the state is lost: nothing in Chroma is ours then."""
-    config.state.mkdir(parents=True, exist_ok=True)  # where the log of a server goes
+    """Journal and Chroma. Without a journal (new or lost state) nothing in Chroma is ours."""
+    config.state.mkdir(parents=True, exist_ok=True)  # for the server's log
     with journal_or_blank(config) as journal, collections_of(config, journal) as collections:
         yield journal, collections

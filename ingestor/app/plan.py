@@ -1,4 +1,4 @@
-"""What a sync would do, found out by doing all of it but the embedding and the writing."""
+"""What a sync would do: all of it is done but embedding and writing."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Sequence
@@ -32,19 +32,19 @@ from ingestor.state.rows import Entry
 from ingestor.state.sources import SourceRows
 
 OTHERWISE = ("added", "changed", "moved", "rebuilt", "quarantined", "unsupported", "failed")
-MOVING = ("added", "changed", "rebuilt", "removed")  # what moves a number of the collection
+MOVING = ("added", "changed", "rebuilt", "removed")  # kinds that change a collection's statistic
 
 
 @dataclass(slots=True)
 class Plan:
-    """Counts; ``texts`` and ``tokens`` are those that the model would have to embed, after the cache.
+    """Counts of a dry run.
 
-    ``asks`` counts the questions to language models that are not answered yet, ``prompt_tokens`` what they
-    would read, and ``cost`` what that would cost.
+    ``texts``, ``tokens``: not in the cache, so the model would embed them. ``asks``: requests to language
+    models that are not in the cache; ``prompt_tokens``, ``cost``: of their prompts.
 
-    Where a strategy cuts by vectors or answers that are not there yet, or by a number of the collection,
-    which every change moves, the counts of ``records`` are an estimate: ``cuts_known`` is False. ``texts``
-    and ``tokens`` are ``exact`` all the same where all that is embedded is what the strategy compares.
+    ``cuts_known`` is False, and ``records`` an estimate, if a strategy cuts by vectors or answers that are
+    not cached, or by a statistic of the collection, which every change moves. ``texts`` and ``tokens`` are
+    still ``exact`` if only the texts that the strategy compares are embedded.
     """
 
     documents: Counter[str] = field(default_factory=Counter)
@@ -63,11 +63,11 @@ class Plan:
 
 
 class Recorder:
-    """Stands in for the embedder: answers from the cache, and notes what it would have to embed.
+    """Replaces the embedder: returns cached vectors, and notes the texts that would be embedded.
 
-    What is not in the cache is answered by ``guess``, whose vectors must differ as texts do: with one vector
-    for all of them nothing would be cut. ``blind``: the document at hand was given a vector that is a guess.
-    ``guessed``: a text was asked for after that, which another vector might have made another one.
+    For other texts it returns the vectors of ``guess``, which must differ as the texts do: equal vectors
+    would give no cuts. ``blind``: the current document got a guessed vector. ``guessed``: another text was
+    requested after that, and might differ with the true vector.
     """
 
     def __init__(self, cache: VectorCache | None, recipe: Fingerprint, dimensions: int, guess: Embed) -> None:
@@ -90,11 +90,11 @@ class Recorder:
 
 
 class Watched:
-    """A chunker of which is known, when it is done, what its chunks rest upon."""
+    """A chunker that records what its chunks depend on."""
 
     def __init__(self, chunker: Chunker, recorder: Recorder) -> None:
         self._chunker, self._recorder = chunker, recorder
-        self.blind = False  # some document was cut by vectors that are none
+        self.blind = False  # some document was cut by guessed vectors
         self.encoded = False  # the texts of some document's chunks are embedded
 
     def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
@@ -109,19 +109,20 @@ def make(
     journal: Journal,
     sources: Sequence[Source],
     recorder: Recorder,
-    reckoned: DryRunAnswers,
+    dry_run: DryRunAnswers,
     count_tokens: Callable[[Sequence[str]], list[int]],
     rebuilt: Container[CollectionName] = (),
     progress: Callable[[str], None] = lambda key: None,
 ) -> Plan:
-    """``sources`` must embed through ``recorder`` and ask through ``reckoned``. Touches nothing.
+    """Plan all sources. Reads only.
 
-    ``rebuilt``: editions that will take another one's place.
+    ``sources`` must embed through ``recorder`` and ask through ``dry_run``. ``rebuilt``: editions in
+    building. ``progress``: called with the key of each document.
     """
     plan = Plan()
     for source in sources:
         if SourceRows(journal).of(source.name).paused is not None:
-            plan.problems.append((source.name, "it is paused: nothing is done for it"))
+            plan.problems.append((source.name, "it is paused"))
             continue
         watched = Watched(source.tools.chunker, recorder)
         looked_at = replace(source, tools=replace(source.tools, chunker=watched))
@@ -135,7 +136,7 @@ def make(
         plan.exact &= not (moved and watched.encoded)
     plan.texts = len(recorder.missing)
     plan.tokens = sum(count_tokens(list(recorder.missing.values())))
-    plan.asks, plan.prompt_tokens, plan.cost = reckoned.calls, reckoned.prompt_tokens, reckoned.cost
+    plan.asks, plan.prompt_tokens, plan.cost = dry_run.calls, dry_run.prompt_tokens, dry_run.cost
     plan.cuts_known &= not plan.asks
     plan.exact &= not (plan.asks or recorder.guessed)
     return plan
@@ -195,7 +196,7 @@ def _plan_source(
 
 
 def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None:
-    """Why a sync would not believe this listing."""
+    """Why a sync would hold the source after this listing, or None."""
     row = SourceRows(journal).of(source.name)
     moved_root = row.identity not in (None, found.identity)
     reason = sudden_loss(found.changes, found.known, row.documents, source.max_loss, moved_root)
@@ -203,14 +204,14 @@ def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None
 
 
 def _set_aside(journal: Journal, source: Source, but: Container[str]) -> Counter[str]:
-    """Documents that stay quarantined or unsupported, without those that are looked at again."""
+    """Counts of documents that stay quarantined or unsupported, without those that are due again."""
     kept = (each for each in Reports(journal).documents(source.name) if each.collection == source.collection)
     aside = ("quarantined", "unsupported")
     return Counter(each.state for each in kept if each.state in aside and each.document not in but)
 
 
 def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:
-    """Its documents go: it is configured no more."""
+    """Add the removal of all documents of a source that left the config."""
     gone = journal.of_source(name)
     plan.sources[name] = Counter(removed=len(gone))
     plan.documents["removed"] += len(gone)
@@ -218,7 +219,7 @@ def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:
 
 
 def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
-    """How many documents the source and the journal disagree about, and why not all could be seen."""
+    """How many documents differ between source and journal, and why the listing is incomplete, if so."""
     known = journal.wanted_versions(source.name, source.collection)
     try:
         found = listing.take(source, Scope(), known)
@@ -233,7 +234,7 @@ def _leaves(entry: Entry, source: Source, found: Listing) -> bool:
 
 
 def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
-    """Entries as they will be once the listing is taken over, of those that would be worked on."""
+    """The due entries after the listing is taken over."""
     rows = {entry.key: entry for entry in journal.of_feed(source.feed)}
     changed = {item.key: item for item in found.changes.changed}
     gone = set(found.changes.vanished)

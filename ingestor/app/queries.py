@@ -1,6 +1,6 @@
-"""What the commands that look ask for. They read the journal beside a running daemon, and change nothing.
+"""Queries of the commands that only read. They work beside a running daemon, and change nothing.
 
-What takes long to import is imported where it is used.
+Modules that are slow to import are imported where they are used.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LOST = re.compile("[\udc80-\udcff]")  # bytes of the command line that are no text there
+_LOST = re.compile("[\udc80-\udcff]")  # bytes of the command line that are not valid text
 
 
 class BadRequest(Exception):
-    """What was asked for is not there, or makes no sense; the message says what would."""
+    """The command names something that does not exist or cannot be done; the message says what to do."""
 
 
 @contextmanager
 def journal_of(config: Config) -> Iterator[Journal]:
-    """The journal, which must exist; fine beside a running daemon."""
+    """The journal. Raises NeedsHuman if there is none yet. Works beside a running daemon."""
     if not _there(journal_path(config)):
         raise NeedsHuman(f"nothing was ingested yet: {config.state} holds no journal; run: ingestor sync")
     with open_journal(journal_path(config)) as journal:
@@ -59,15 +59,16 @@ def _there(path: Path) -> bool:
         return path.exists()
     except PermissionError as error:
         raise NeedsHuman(
-            f"{path.parent} is closed to this user: only the one who runs ingestor may look into it"
+            f"{path.parent} is closed to this user: only the user who runs ingestor may read it"
         ) from error
 
 
 @contextmanager
 def collections_of(config: Config, journal: Journal, patience: float = 30.0) -> Iterator[Collections]:
-    """Chroma for reading: the server of what runs (a daemon, a sync), else one for this command alone.
+    """Chroma for reading: the server of a running daemon or sync, else one for this command alone.
 
-    ``patience``: seconds to wait for one that starts, or that another command has for itself.
+    ``patience``: seconds to wait while Chroma starts or another command uses it. Raises Locked after that,
+    NeedsHuman if Chroma cannot be shared.
     """
 
     from ingestor.app.wiring import Parts
@@ -82,16 +83,16 @@ def collections_of(config: Config, journal: Journal, patience: float = 30.0) -> 
 
 
 def _as_served(config: Config) -> Config:
-    """With the address at which Chroma listens now: what runs notes it in its lock on Chroma's folder.
+    """The config with the address at which Chroma listens now, as the lock on Chroma's folder says.
 
-    Raises Locked where it does not listen just now, NeedsHuman where it never does.
+    Raises Locked if Chroma does not listen just now, NeedsHuman if it never does (``embedded``).
     """
     from ingestor.chroma.folder import LOCK
 
     chroma, who = config.chroma, f"process {' '.join(noted(lock_path(config))[:1])}"
     if isinstance(chroma, Embedded):
         raise NeedsHuman(
-            f"Chroma is inside {who} (embedded: true), which alone can look into it until it ends"
+            f"Chroma is inside {who} (embedded: true); no other process can read it until that ends"
         )
     if not isinstance(chroma, Supervised):
         return config
@@ -114,7 +115,7 @@ def _listens(host: str, port: int) -> bool:
 
 
 def current_status(in_force: InForce) -> Status:
-    """Works whether or not a daemon runs."""
+    """The status of everything, with or without a running daemon."""
     status = _status(in_force.config)
     status.config_error, status.config_since = in_force.error, in_force.since
     return status
@@ -125,7 +126,7 @@ def _status(config: Config) -> Status:
 
     running, said = is_running(config), run_status.read(config.state)
     if running and str(said.pid) not in noted(lock_path(config))[:1]:
-        said = Live()  # what runs has just begun, and another one said this
+        said = Live()  # the file is of an earlier process
     if not _there(journal_path(config)):
         return gather(config, None, said, running, None)
     with journal_of(config) as journal:
@@ -138,7 +139,7 @@ def _status(config: Config) -> Status:
 
 
 def unusable(config: Config, journal: Journal) -> dict[str, str]:
-    """Collections that Chroma does not give us as the journal has them, and why. Makes no folder."""
+    """Collections that differ in Chroma from the journal, or cannot be read, with the reason. Reads only."""
     kept = Reports(journal)
     editions = [one for one in Editions(journal).all() if one.role in ("live", "building") and one.uuid]
     path = getattr(config.chroma, "path", None)
@@ -158,7 +159,7 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
 
 
 def _strange(collections: Collections, name: CollectionName) -> str | None:
-    """Why a collection that is to be made can't be."""
+    """Why a new collection could not be created, or None."""
     try:
         collections.existing(name)
     except NeedsHuman as error:
@@ -180,13 +181,17 @@ def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | N
 
 
 def search(config: Config, text: str, n: int, collection: str, where: dict[str, object] | None) -> list[Hit]:
-    """Nearest first, by the configured embedder."""
+    """The ``n`` records nearest to ``text`` by the configured embedder, nearest first.
+
+    ``where``: a metadata filter of Chroma. Raises BadRequest for an unknown collection, empty text or bad
+    filter, NeedsHuman and Transient.
+    """
     from ingestor.app.wiring import Parts, made_by
 
     if not text.strip():
-        raise BadRequest("say what to look for: the text is empty")
+        raise BadRequest("the text to search for is empty")
     if _LOST.search(text):
-        raise BadRequest("what to look for is no text in this terminal's encoding; is it set to UTF-8?")
+        raise BadRequest("the text is not valid in this terminal's encoding; is it set to UTF-8?")
     with journal_of(config) as journal:
         if collection not in [edition.serves for edition in live_editions(journal)]:
             raise _no_collection(journal, collection)
@@ -198,7 +203,7 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
                 raise _no_collection(journal, collection)
             if where:
                 index.check_filter(where)
-            if not vectors:  # last: a model can load for long, and only for a question that makes sense
+            if not vectors:  # last, since loading the model takes time
                 vectors.append(parts.query_vectors([text]))
             return index.query(vectors[0], n, where)[0]
 
@@ -209,7 +214,7 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
 
 
 def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:
-    """What Chroma says, asked once more if it went away meanwhile: the daemon may just have ended."""
+    """Chroma's answer. Asked once more if Chroma went away: the daemon may just have ended."""
     from ingestor.chroma.client import Unreachable
 
     with suppress(Unreachable), collections_of(config, journal) as collections:
@@ -219,14 +224,14 @@ def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -
 
 
 def live_editions(journal: Journal) -> list[Edition]:
-    """What readers see."""
+    """The editions that readers see."""
     return [edition for edition in Editions(journal).all() if edition.role == "live"]
 
 
 def _no_collection(journal: Journal, wanted: str) -> Exception:
     known = [edition.serves for edition in live_editions(journal)]
     if wanted in known:
-        return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it anew")
+        return NeedsHuman(f"collection {wanted!r} is gone from Chroma; `ingestor sync` writes it again")
     return BadRequest(f"there is no collection {wanted!r}; known: {', '.join(known) or 'none yet'}")
 
 
@@ -256,8 +261,8 @@ def shown(config: Config, document: str) -> Shown:
 
 
 def find_documents(journal: Journal, wanted: str) -> list[Entry]:
-    """By key, path or id. Raises BadRequest when there is none."""
-    wanted = _LOST.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys have such bytes
+    """Documents with this key, path or id. Raises BadRequest if there is none."""
+    wanted = _LOST.sub(lambda byte: f"\\x{ord(byte[0]) - 0xDC00:02X}", wanted)  # as keys spell such bytes
     found = journal.named(wanted) or journal.named(str(Path(wanted).absolute()))
     if not found:
         raise BadRequest(f"no document {wanted!r}; `ingestor ls` lists them by key")
@@ -265,7 +270,7 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
 
 
 def listed(journal: Journal, source: str | None) -> list[Listed]:
-    """Of one source, or of all. Raises BadRequest when there is no such source."""
+    """Documents of one source, or of all. Raises BadRequest if the source has none."""
     names = journal.sources()
     if source is not None and source not in names:
         raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")

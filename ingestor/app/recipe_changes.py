@@ -1,4 +1,4 @@
-"""What a config changes about the collections that are there, before anything is done. Reads only."""
+"""What a config changes about existing collections, before anything is done. Reads only."""
 
 import math
 from dataclasses import dataclass, replace
@@ -17,22 +17,22 @@ _PAGE = 4096  # bytes, as SQLite has them
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Of one collection. ``waits``: why it is not done without ``apply``."""
+    """What a config means for one collection. ``waits``: why it needs ``apply``; "" if it does not."""
 
     serves: CollectionName
-    edition: CollectionName  # that the documents would be written to
+    edition: CollectionName  # to which the documents would be written
     decision: Decision  # as if it were approved
     chunks: int  # records of the sources that change
     waits: str
 
     @property
     def another(self) -> bool:
-        """Whether a second collection is made, to take the first one's place."""
+        """Whether a second collection is built to replace the first."""
         return self.decision.act in ("build", "go_on")
 
 
 def outlook(parts: Parts, journal: Journal) -> list[Outlook]:
-    """One a collection of the config."""
+    """One for each collection of the config."""
     return [_outlook(parts, journal, serves) for serves in parts.config.collections]
 
 
@@ -51,7 +51,7 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
 
 
 def disk(records: int, text: int, embedded: int, dimensions: int) -> int:
-    """Bytes that so many records, with so many bytes of text in all, and newly embedded texts take.
+    """Disk space in bytes of ``records`` with ``text`` bytes of text, and of ``embedded`` new vectors.
 
     Within 11 % of seven collections of 550 to 7,000 records on Chroma 1.5.9, which keeps some thirty rows of
     metadata for each record, and an index of the text. The rest are rows of the journal and of the cache.
@@ -61,5 +61,5 @@ def disk(records: int, text: int, embedded: int, dimensions: int) -> int:
 
 
 def _cached(row: int) -> float:
-    """A row shares its page of 4096 bytes with as many others as fit, or takes several."""
+    """Bytes of a row of the cache: rows share a page of 4096 bytes, or take several."""
     return _PAGE / (_PAGE // row) if row < _PAGE else _PAGE * math.ceil(row / _PAGE)

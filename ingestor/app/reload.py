@@ -11,19 +11,19 @@ from ingestor.config.models import Config, ConfigError
 
 log = logging.getLogger("ingestor")
 
-SETTLE = 1.0  # seconds that a file must rest: half a config can be a valid one with fewer sources
+SETTLE = 1.0  # seconds without a write: half a config can be valid, with fewer sources
 
 Stamp = tuple[int, int] | None
 
 
 class Asked(Protocol):
-    """``reload``: somebody asked for it (SIGHUP)."""
+    """``reload``: a signal (SIGHUP) requested it."""
 
     reload: bool
 
 
 class Reloader:
-    """Ask ``changed`` now and then. ``seen``: the stamp of the file from before ``config`` was read."""
+    """Call ``changed`` regularly. ``seen``: the stamp of the file before ``config`` was read."""
 
     def __init__(self, path: Path, env: Mapping[str, str], asked: Asked, config: Config, seen: Stamp) -> None:
         self._path, self._env, self._asked = path, env, asked
@@ -31,7 +31,7 @@ class Reloader:
         self._last, self._since = seen, monotonic()
 
     def changed(self) -> Config | None:
-        """The new config, if there is one and it can be taken over while running."""
+        """The new config, if the file changed and can be taken over while running; else None."""
         now = stamp(self._path)
         if now != self._last:
             self._last, self._since = now, monotonic()
@@ -42,7 +42,7 @@ class Reloader:
         try:
             config = load(self._path, self._env)
         except ConfigError as error:
-            log.error("the changed config is not taken over, the old one stays:\n%s", error)
+            log.error("changed config not taken over, the old one stays in force:\n%s", error)
             return None
         if self._needs_restart(config):
             log.error("state, chroma and parsing change only with a restart; the old config stays")

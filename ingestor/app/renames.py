@@ -1,4 +1,4 @@
-"""Sources that bear another name in the config than before: found by the place that they list. Pure.
+"""Finds renamed sources by the place that they list. Pure.
 
 The place of a source is its origin, a fingerprint of its connector and the connector's options (secrets and
 tuning are not in it), together with the collection that it feeds.
@@ -17,7 +17,7 @@ Renames = Mapping[SourceName, SourceName]  # the new name by the old one
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``origin`` is None where it was never noted."""
+    """``origin`` is None if it was never stored."""
 
     origin: str | None
     collections: frozenset[CollectionName]
@@ -28,10 +28,10 @@ def origin(source: SourceConfig) -> Fingerprint:
 
 
 def find_renames(sources: Collection[SourceConfig], noted: Mapping[SourceName, Place]) -> Renames:
-    """``noted``: sources that have documents; of several at one place the first counts.
+    """New source names by old ones.
 
-    A name is free to be taken if no documents are under it, or if these are handed on themselves: two sources
-    can change names with each other.
+    ``noted``: sources that have documents; of several at one place the first counts. A new name is free if no
+    documents are under it, or if these are handed over themselves: two sources can swap names.
     """
     origins = {source.name: origin(source) for source in sources}
     left = {old: place for old, place in noted.items() if place.origin not in (None, origins.get(old))}
@@ -52,7 +52,7 @@ def find_renames(sources: Collection[SourceConfig], noted: Mapping[SourceName, P
 
 
 def in_choices(choices: Choices, renames: Renames) -> Choices:
-    """What a collection is made by, under the new names of its sources."""
+    """The choices of a collection with the new names of its sources."""
     sources = choices["sources"]
     kept = {name: made for name, made in sources.items() if name not in renames}
     return {

@@ -1,4 +1,4 @@
-"""What signals ask of the program. A handler only sets a flag; the loop looks at it."""
+"""Signals: a handler only sets a flag, which the loop reads."""
 
 import os
 import signal
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from time import monotonic
 from types import FrameType
 
-IMPATIENCE = 1.0  # seconds after which another Ctrl-C is one
+IMPATIENCE = 1.0  # seconds after which another Ctrl-C interrupts
 
 
 @dataclass
 class Wishes:
-    """``terminals``: the standard streams that are one, if this process began with a terminal of its own."""
+    """``terminals``: standard streams that are a terminal, if the process started with a controlling one."""
 
     stop: bool = False
     reload: bool = False
@@ -22,10 +22,11 @@ class Wishes:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """SIGTERM and SIGINT stop; a second SIGINT (Ctrl-C) interrupts what still goes on.
+        """Install the handlers until the context ends.
 
-        The SIGHUP of a terminal that closes stops, too; any other one reloads. A SIGHUP that is ignored, as
-        after ``nohup``, stays ignored.
+        SIGTERM and SIGINT stop; a second SIGINT (Ctrl-C) interrupts running work. SIGHUP stops if the
+        terminal closed, else it reloads the config. A SIGHUP that is ignored, as after ``nohup``, stays
+        ignored.
         """
         handlers = {signal.SIGTERM: self._stop, signal.SIGINT: self._stop, signal.SIGHUP: self._hang_up}
         if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
@@ -38,7 +39,7 @@ class Wishes:
                 signal.signal(number, handler)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """Nothing is lost by an interruption, but a supervisor may send one signal twice by mistake."""
+        """An early second signal is ignored: a supervisor may send one twice."""
         if self.stop and number == signal.SIGINT and monotonic() - self._stopped > IMPATIENCE:
             raise KeyboardInterrupt
         if not self.stop:
@@ -53,7 +54,7 @@ class Wishes:
 
 
 def _has_terminal() -> bool:
-    """Whether the process has a controlling terminal; the kernel takes it away before it says SIGHUP."""
+    """Whether the process has a controlling terminal; the kernel removes it before it sends SIGHUP."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:
@@ -66,7 +67,7 @@ def _terminals() -> tuple[int, ...]:
 
 
 def _mute(streams: tuple[int, ...]) -> None:
-    """What is still said goes nowhere, where a closed terminal would make it an error."""
+    """Redirect output to nowhere: writing to a closed terminal would be an error."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in streams:
         os.dup2(nowhere, stream)

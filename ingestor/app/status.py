@@ -1,4 +1,4 @@
-"""How everything stands, from the journal, the live file and Chroma; for people and for --json."""
+"""``status``: the state of everything, from the journal, the live file and Chroma."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -20,28 +20,28 @@ from ingestor.state.withdrawals import Withdrawals
 
 @dataclass(slots=True)
 class SourceStatus:
-    """Documents by state; times are POSIX seconds."""
+    """One source: documents by state. Times are POSIX seconds."""
 
     settled: int = 0
-    due: int = 0  # new, changed or gone, and those that wait for another try
-    waiting: int = 0  # the latter alone
+    due: int = 0  # new, changed or gone, those that wait for a retry included
+    waiting: int = 0  # of the due: wait for a retry
     in_flight: int = 0
     quarantined: int = 0
     empty: int = 0  # of the settled: no text was found in them
     incomplete: int = 0  # of the settled: less text was found than they hold
-    unsupported: dict[str, int] = field(default_factory=dict)  # by ending of the name: no parser reads them
+    unsupported: dict[str, int] = field(default_factory=dict)  # by file extension: no parser reads them
     last_scan: float | None = None
     held: str | None = None
     paused: float | None = None  # since when
-    trouble: str | None = None  # why not everything could be listed
+    trouble: str | None = None  # why the last listing failed or is incomplete
     configured: bool = True
-    renamed_from: str | None = None  # whose documents the next pass hands over to it
+    renamed_from: str | None = None  # old name, until the next pass hands its documents over
     listing: Listing | None = None  # under way
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A document that failed; ``next_try`` is None where only a change helps."""
+    """A document that failed; ``next_try`` is None if it is not retried without a change."""
 
     source: str
     document: str
@@ -53,42 +53,40 @@ class Failed:
 
 @dataclass(slots=True)
 class CollectionStatus:
-    """``healthy``: it counts and answers; None where nobody could ask. ``records``: by the journal."""
+    """One collection. ``healthy``: it answers; None if it could not be asked. ``records``: by the journal."""
 
     records: int = 0
     healthy: bool | None = None
     reason: str | None = None
     waits: str | None = None  # why a changed config is not applied to it
-    delayed: str | None = None  # what keeps the collection that is to take its place from it
-    built: tuple[int, int] | None = None  # documents of the collection that is to take its place: done, of
-    old_until: float | None = None  # POSIX seconds: so long `rollback` can bring back what it was
-    strategy: str = ""  # by which its documents are cut; several, where its sources differ
-    model: str = ""  # by which they are embedded
+    delayed: str | None = None  # why the new collection cannot replace it yet
+    built: tuple[int, int] | None = None  # documents of the new collection: done, of all
+    old_until: float | None = None  # POSIX seconds until which `rollback` works
+    strategy: str = ""  # of its documents; several names if its sources differ
+    model: str = ""  # that embeds them
 
 
 @dataclass(slots=True)
 class Status:
     running: bool = False
-    started: float | None = None  # POSIX seconds; None where nothing runs
+    started: float | None = None  # POSIX seconds; None if nothing runs
     chroma: str = ""
-    config_error: str | None = None  # why the config file is not what the program runs with
-    config_since: float | None = None  # POSIX seconds: since when it runs with what it has, if that differs
+    config_error: str | None = None  # error in the config file, while an older config is in force
+    config_since: float | None = None  # POSIX seconds: when the config in force was taken over
     sources: dict[str, SourceStatus] = field(default_factory=dict)
     collections: dict[str, CollectionStatus] = field(default_factory=dict)
     failures: list[Failed] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     short: list[Short] = field(default_factory=list)  # empty and incomplete documents
-    embedded_texts: int = 0  # by this run, or the last one; the rates are while the model worked
+    embedded_texts: int = 0  # by this run, or the last one; rates are per second of embedding
     texts_per_second: float | None = None
     tokens_per_second: float | None = None
-    guard: str = ""  # how the port of our Chroma server is guarded; "" where none runs
-    isolation: str = (
-        ""  # how parsers are confined by this run, or the last one that parsed; "" where none did
-    )
+    guard: str = ""  # how the port of our Chroma server is guarded; "" if none runs
+    isolation: str = ""  # how parsers are confined, in this run or the last one that parsed; "" if none did
 
     @property
     def sound(self) -> bool:
-        """The daemon runs, no source is held and every collection answers."""
+        """Whether the daemon runs, no source is held and every collection answers."""
         held = any(source.held for source in self.sources.values())
         sick = any(collection.healthy is False for collection in self.collections.values())
         return self.running and not held and not sick
@@ -101,7 +99,10 @@ def gather(
     running: bool,
     probe: Callable[[CollectionName], str | None] | None,
 ) -> Status:
-    """``probe``: why a collection is sick, or None; itself None where Chroma can't be asked."""
+    """The whole status.
+
+    ``probe``: returns why a collection is not healthy, or None. It is None itself if Chroma cannot be asked.
+    """
     status = Status(running, embedded_texts=live.texts, isolation=live.isolation)
     if running:
         status.started, status.chroma, status.guard = live.started or None, live.chroma, live.guard
@@ -175,7 +176,7 @@ def _add_collections(
 
 
 def _add_edition(status: Status, journal: Journal, edition: Edition, grace: float) -> None:
-    """One that is to take the place of the live one, or that had it before."""
+    """Add what a building or retired edition means for its collection."""
     collection = status.collections.setdefault(edition.serves, CollectionStatus())
     if edition.role == "building":
         counts = [
@@ -192,7 +193,7 @@ def _add_means(collection: CollectionStatus, strategies: Iterable[str], model: s
 
 
 def _configured(config: Config, name: CollectionName) -> tuple[list[str], str]:
-    """Strategies and model that the config wants."""
+    """Strategies and model of the config."""
     strategies = [source.chunking.plugin.kind for source in config.sources if source.collection == name]
     embedding = config.embedding
     return strategies, str(getattr(embedding.options, "model", None) or embedding.plugin.kind)

@@ -1,4 +1,4 @@
-"""The command ``verify``. It changes nothing but with ``--repair``, which takes the daemon's place."""
+"""The command ``verify``. Only ``--repair`` changes anything; it needs the daemon stopped."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,9 +26,10 @@ from ingestor.state.rows import Edition
 
 @dataclass(slots=True)
 class Verification:
-    """``unsettled``: documents that sources and journal disagree about; a sync is due, nothing is broken.
+    """Findings in all collections.
 
-    ``unseen``: sources that could not be compared, or not whole, and why.
+    ``unsettled``: documents that differ between source and journal: a sync is due, nothing is broken.
+    ``unseen``: sources that could not be compared whole, with the reason.
     """
 
     checked: int = 0
@@ -56,9 +57,10 @@ class Verification:
 
 
 def verified(config: Config, repair: bool, rebuild: bool = False) -> Verification:
-    """With ``repair`` what is off is written again, then all is looked at once more.
+    """Compare sources, journal and Chroma.
 
-    With ``rebuild``, too, Chroma's folder is moved aside first, so that everything is written again.
+    ``repair``: write wrong records again, then compare once more. ``rebuild``: move Chroma's folder aside
+    first, so that everything is written again. Raises NeedsHuman and Transient.
     """
     if not repair:
         return _verify(config)
@@ -71,7 +73,10 @@ def verified(config: Config, repair: bool, rebuild: bool = False) -> Verificatio
 
 
 def _moved_aside(config: Config) -> Path | None:
-    """Where Chroma's damaged folder is now. Raises NeedsHuman where Chroma is another's, or in use."""
+    """Move Chroma's damaged folder aside; returns its new path.
+
+    Raises NeedsHuman if the config names a server, or if the folder is in use.
+    """
     if not isinstance(config.chroma, Supervised | Embedded):
         raise NeedsHuman(
             "--rebuild is for a Chroma of ingestor's own, and the config names a server: mend that server's "
@@ -90,7 +95,7 @@ def _verify(config: Config) -> Verification:
             found = _examine(journal, collections, edition, cache)
             _count(report, edition.serves, found)
         cache.close()
-    with journal_of(config) as journal:  # sources can take long, and others may want Chroma
+    with journal_of(config) as journal:  # before Chroma is opened: sources can take long
         _compare_sources(report, Parts(config, made_by(journal)), journal)
     return report
 
@@ -137,7 +142,7 @@ def _compare_sources(report: Verification, parts: Parts, journal: Journal) -> No
 
 
 def _mend(config: Config) -> Verification:
-    """Under the lock: doubt what is off, drop what nobody owns, and let one pass write it again."""
+    """Under the lock: doubt wrong records, delete orphans, and write again in one pass."""
     report = Verification()
     with opened(config, serve=False) as running:
         for edition in live_editions(running.journal):

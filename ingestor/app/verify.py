@@ -1,8 +1,8 @@
 """Journal against collection, record by record: what is missing, orphaned, stale, wrong or unreachable.
 
-What is off is mended by doubting it: the journal calls those records unsure, and the next pass writes them
-again, with vectors from the cache. Orphans are dropped. Where records are out of reach, or many are wrong,
-all are written into a new collection.
+Wrong records are repaired by doubting them: the journal marks them as in doubt, and the next pass writes
+them again, with cached vectors. Orphans are deleted. If records are out of reach, or many are wrong, all
+are written into a new collection.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ from ingestor.ports import Index, Torn
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 
-FEW_STALE = 0.1  # of the records: so many are written again in place
-LAST_BITS, TINY = 2.0**-21, 1e-30  # by how much Chroma may change a number (measured: 2**-23 of it)
+FEW_STALE = 0.1  # of the records: up to this share they are written again in place
+LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
 
 
 @dataclass(slots=True)
 class Findings:
-    """Of one collection. ``rows``: the documents that must be written again."""
+    """Findings in one collection. ``rows``: documents that must be written again."""
 
     checked: int = 0
     missing: list[RecordId] = field(default_factory=list)
@@ -33,11 +33,11 @@ class Findings:
     wrong_metadata: list[RecordId] = field(default_factory=list)
     unreachable: list[RecordId] = field(default_factory=list)
     rows: set[int] = field(default_factory=set)
-    broken: str | None = None  # the collection as a whole can't be read
+    broken: str | None = None  # why the collection cannot be read
 
     @property
     def rebuild(self) -> str | None:
-        """Why all records go into a new collection. Replacing many in place puts others out of reach."""
+        """Why all records must go into a new collection, or None. Replacing many in place loses others."""
         if self.unreachable:
             return f"{len(self.unreachable)} records are out of search's reach"
         if len(self.stale) > FEW_STALE * self.checked:
@@ -53,7 +53,7 @@ class Findings:
 def examine(
     journal: Journal, index: Index, collection: CollectionName, cache: VectorCache, embedder: Fingerprint
 ) -> Findings:
-    """Reads every record once and looks each up by its own vector. Transient when the server is away."""
+    """Read every record once and search each by its own vector. Raises Transient if the server is away."""
     entries = journal.of_collection(collection)
     expected = {record_id(e.document_id, k.slot): (e.row, k) for e in entries for k in e.known}
     found = Findings()
@@ -72,7 +72,7 @@ def examine(
 
 
 def mend(journal: Journal, index: Index, collection: CollectionName, found: Findings) -> None:
-    """Make due again whatever is off; the pass that must follow writes it."""
+    """Make wrong documents due; the pass that must follow writes them."""
     if found.orphaned:
         index.drop(found.orphaned)
     if found.rows:
@@ -110,9 +110,9 @@ def _examine_page(
 def _other_vector(
     record: Record, known: Known, vectors: Mapping[Digest, Vector], embedder: Fingerprint
 ) -> bool:
-    """Whether the vector is not the one that was written.
+    """Whether the vector differs from the one that was written.
 
-    Where the journal has no digest of it, the cached vector tells, if the vector is made of the text alone.
+    Without a digest in the journal it is compared with the cached vector, if it is made of the text alone.
     """
     if known.vector_digest:
         restored = halved(record.vector)
@@ -124,7 +124,7 @@ def _other_vector(
 
 
 def _alike(written: Vector, found: Vector) -> bool:
-    """Equal but for what Chroma's own arithmetic does to a number's last bits."""
+    """Whether two vectors are equal but for the last bits, which Chroma's arithmetic changes."""
     return written.shape == found.shape and np.allclose(written, found, rtol=LAST_BITS, atol=TINY)
 
 

@@ -1,7 +1,6 @@
 """The composition root: the only place where configured kinds become running parts.
 
-Everything else takes what it needs as arguments. Parts are opened in the order in which they must be
-closed again, backwards, whatever happens.
+Everything else takes what it needs as arguments. Parts are closed in the reverse order of their opening.
 """
 
 import logging
@@ -63,9 +62,10 @@ from ingestor.text.tokens import Tokens
 
 @dataclass(frozen=True)
 class Parts:
-    """What a config describes; nothing heavy is loaded before its first use.
+    """The parts that a config describes; each is loaded at its first use.
 
-    ``made``: recipes of the embedders that made the collections.
+    ``made``: recipes of the embedders of existing collections. Properties raise NeedsHuman when the embedder
+    cannot be loaded.
     """
 
     config: Config
@@ -73,7 +73,7 @@ class Parts:
 
     @cached_property
     def embedder(self) -> Embedder:
-        """Of those that the config may mean: one that made collections, else the best on this machine."""
+        """The configured embedder: of its alternatives one that made collections, else the best here."""
         own: Embedder = build(self.config.embedding)
         if not self.made or not isinstance(own, Adaptive):
             return own
@@ -86,7 +86,7 @@ class Parts:
 
     @cached_property
     def other_recipes(self) -> frozenset[Fingerprint]:
-        """Of the embedders that the same config means on other machines."""
+        """Recipes of the embedders that the same config selects on other machines."""
         own = self.embedder
         found = {self._recipe(each) for each, _ in own.alternatives()} if isinstance(own, Adaptive) else set()
         return frozenset(found - {self.embedder_recipe})
@@ -106,29 +106,32 @@ class Parts:
 
     @cached_property
     def isolation(self) -> Isolation:
-        """Processes for parsers that need them; none is started before its first document."""
+        """Confined processes for parsers, archives and mails; each is started for its first document."""
         limits = self.config.parsing
         return Isolation(Limits(limits.memory, limits.seconds, limits.processes))
 
     def query_vectors(self, texts: Sequence[str]) -> Vectors:
-        """Questions are embedded as the model wants questions to be, where it tells them from documents."""
+        """(n, dimensions) float32: embedded as queries, if the model distinguishes them from documents.
+
+        Raises what the embedder raises, and BadVectors.
+        """
         embedder = self.embedder
         embed = embedder.embed_queries if isinstance(embedder, Asymmetric) else embedder.embed
         return checked(embed(texts), texts, embedder.dimensions)
 
     def wanted(self, serves: CollectionName) -> Choices:
-        """What the config says a collection is made by."""
+        """The choices that the config makes for a collection."""
         return chosen(self.config, serves, self.embedder_recipe, detect.rules())
 
     def by(self, choices: Choices | None) -> "Parts | None":
-        """These parts as they were chosen before; None where that can't be had any more."""
+        """The parts of earlier choices; None if these cannot be reproduced here."""
         if choices is None:
             return None
         recipe = choices["embedding"]["recipe"]
         same = frozenset({recipe})
         try:
             found = self.under(as_chosen(self.config, choices, detect.rules()), same)
-            if recipe == self.embedder_recipe:  # a model that moved is the same model
+            if recipe == self.embedder_recipe:  # the model's folder may have moved
                 return self.under(replace(found.config, embedding=self.config.embedding), same)
             return found if found.embedder_recipe == recipe else None
         except (NotReproducible, NeedsHuman):
@@ -136,13 +139,13 @@ class Parts:
 
     @property
     def model(self) -> Model:
-        """What a collection must know of the embedder."""
+        """The properties of the embedder that a collection stores."""
         embedder = self.embedder
         reader = embedder.reader_model() if isinstance(embedder, Loadable) else None
         return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
 
     def collections(self, journal: Journal, *, serve: bool = False, attach: bool = False) -> Collections:
-        """Chroma, not connected yet."""
+        """Chroma, not connected yet. ``serve``, ``attach``: see Collections."""
         return Collections(
             self.config.chroma,
             journal.owner,
@@ -152,7 +155,7 @@ class Parts:
         )
 
     def under(self, config: Config, made: frozenset[str]) -> "Parts":
-        """These parts with another config; what is loaded and wanted still stays loaded."""
+        """Parts of another config. Loaded parts that it shares are kept."""
         fresh = Parts(config, made)
         kept = ["tokens", "isolation", "text_budget"]
         if config.embedding == self.config.embedding and (not made or self.embedder_recipe in made):
@@ -168,10 +171,11 @@ class Parts:
         answers: Answers | None = None,
         memory: Memory | None = None,
     ) -> list[Source]:
-        """Every source that feeds a collection, with the tools that turn its items into an edition's records.
+        """Every source that feeds a collection, with the tools that make an edition's records of its items.
 
-        Language models are asked through ``answers``; without these nobody is asked. Without ``memory`` every
-        document is read anew.
+        ``serves``: the name that readers use. ``edition``: where the records go. ``embed``: texts to vectors.
+        ``answers``: asks language models; None: they are not asked. ``memory``: parsed documents; None: every
+        document is read again.
         """
         through = answers or DryRunAnswers(None, self.tokens.counts)
         return [
@@ -229,7 +233,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Running:
-    """An opened state, ready to reconcile."""
+    """An opened state, ready to reconcile; made by ``opened``."""
 
     parts: Parts
     journal: Journal
@@ -240,16 +244,19 @@ class Running:
     collections: Collections
     engine: Engine
     swaps: Swaps
-    models: dict[CollectionName, Model]  # of the editions that are kept in step
+    models: dict[CollectionName, Model]  # by edition, for those that are kept in step
 
     def reconfigured(self, config: Config) -> "Running":
-        """The same state under another config. Raises NeedsHuman when its embedder can't be had."""
+        """The same state under another config. Raises NeedsHuman if its embedder cannot be loaded."""
         fresh = replace(self, parts=self.parts.under(config, made_by(self.journal)))
         assert fresh.parts.embedder_recipe
         return fresh
 
     def configure(self, *, watch: bool) -> None:
-        """Decide what is to be kept in step by which recipe, and have the engine do it."""
+        """Decide which editions are kept in step, by which recipes, and configure the engine for them.
+
+        ``watch``: whether sources watch for changes. Raises sqlite3.Error.
+        """
         config = self.parts.config
         handover.settle_names(config, self.journal, Parses(self.cache), self.parts.wanted)
         self.swaps.max_loss = {source.name: source.max_loss for source in config.sources}
@@ -273,7 +280,7 @@ class Running:
         parts = self.parts.by(standing.choices)
         if parts is None:
             logging.getLogger("ingestor").warning(
-                "%s: what its documents were made by is not available on this machine; the collection stays "
+                "%s: plugins or model that made its documents are not available here; the collection stays "
                 "unchanged until a new one is complete", standing.serves,
             )  # fmt: skip
             return []
@@ -283,37 +290,37 @@ class Running:
 
 
 def choose_primaries(sources: Sequence[Source]) -> list[Source]:
-    """Mark one feed of each source as primary: that of the collection that readers see, if kept in step."""
+    """Mark one feed of each source as primary: that of the live edition, if it is kept in step."""
     first = {source.name: source.collection for source in reversed(sources)}
     return [replace(source, primary=first[source.name] == source.collection) for source in sources]
 
 
 def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
-    """Sources that have documents here and are in the config no more, under no other name either."""
+    """Sources with documents in the journal that left the config, renamed ones not included."""
     staying = {source.name for source in config.sources} | handover.renamed(config, journal).keys()
     return [name for name in journal.sources() if name not in staying]
 
 
 def leaving(config: Config, journal: Journal) -> list[SourceName]:
-    """Those of them whose documents are to be removed."""
+    """Sources that left the config and whose documents are removed now."""
     gone = gone_sources(config, journal)
     return [name for name in gone if config.prune or journal.get(f"prune:{name}")]
 
 
 def made_by(journal: Journal) -> frozenset[str]:
-    """Recipes of the embedders that made the collections which readers see."""
+    """Recipes of the embedders of the live editions."""
     return frozenset(
         each.embedder for each in Editions(journal).all() if each.role == "live" and each.embedder
     )
 
 
 def build(choice: Choice):  # type: ignore[no-untyped-def]
-    """The part that a plugin makes of its options."""
+    """The part that a plugin builds from its options."""
     return choice.plugin.build(choice.options)
 
 
 def isolated(choice: Choice) -> bool:
-    """Whether this parser always works in another process."""
+    """Whether this parser always runs in a confined process."""
     return _isolated(choice) is True
 
 
@@ -323,7 +330,7 @@ def _isolated(choice: Choice) -> bool | Literal["large"]:
 
 
 def parser(choice: Choice, isolation: Isolation) -> Parser:
-    """The parser itself, or what stands for it here while it works in another process."""
+    """The parser, or a proxy of it if it runs in a confined process."""
     elsewhere = Isolated(choice.plugin.kind, choice.options, isolation)
     if isolated(choice):
         return elsewhere
@@ -332,7 +339,7 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
 
 
 def _is_ours(config: Config) -> Callable[[str], bool]:
-    """Of a name in the state folder."""
+    """Whether a file name in the state folder is one of ours."""
     begins = (journal_path(config).name, cache_path(config).name, "live.", "chroma.log", running_config.NAME)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
     return lambda name: name.startswith(begins) or config.state / name in whole
@@ -340,10 +347,13 @@ def _is_ours(config: Config) -> Callable[[str], bool]:
 
 @contextmanager
 def opened(config: Config, *, serve: bool) -> Iterator[Running]:
-    """Everything that writes, under the lock of the state folder; ``serve``: with a supervised Chroma.
+    """Open a state for writing, under the lock of its folder; all is closed when the context ends.
 
-    Raises NeedsHuman when another daemon holds the lock. Chroma's folder is waited for: a command that looks
-    may have it for a moment.
+    ``serve``: serve Chroma to others on its configured port. Waits while a reading command uses Chroma's
+    folder.
+
+    Raises Locked (a NeedsHuman) when another process holds a lock, NeedsHuman when the state, Chroma or the
+    embedder cannot be used, Transient when Chroma does not start.
     """
     with ExitStack() as stack:
         file_permissions.make(config.state, _is_ours(config))
@@ -355,7 +365,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(cache.close)
         chroma = parts.collections(journal, serve=serve)
         collections = retry_until_free(lambda: stack.enter_context(chroma))
-        assert parts.embedder_recipe  # a model that is not there is said before anything is touched
+        assert parts.embedder_recipe  # raises before anything is touched if the model is missing
         embedding = Embeddings(cache, parts.tokens.counts)
         stack.callback(embedding.close)
         answers = CachedAnswers(cache)
@@ -367,7 +377,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(parts.text_budget.stop)
         stack.callback(_end_chunking, parts.tokens)
         stack.callback(answers.stop)
-        stack.callback(embedding.stop)  # first of all, so that no worker waits for vectors
+        stack.callback(embedding.stop)  # closed first, so that no worker waits for vectors
         models: dict[CollectionName, Model] = {}
         opened = OpenCollections(
             journal, collections, lambda name: models.get(name) or unknown(journal, name)
@@ -379,7 +389,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
 
 
 def _end_chunking(tokens: Tokens) -> None:
-    """Chunkers end at the next text that they count: large documents must not hold up the end."""
+    """Have chunkers raise Stopped at the next text that they count, so that large documents end soon."""
 
     def stop() -> None:
         raise Stopped
@@ -388,5 +398,5 @@ def _end_chunking(tokens: Tokens) -> None:
 
 
 def unknown(journal: Journal, name: CollectionName) -> Model:
-    """Of an edition that can't be kept in step: only removed from."""
+    """The model of an edition that cannot be kept in step: records are only removed from it."""
     return Model(Fingerprint(journal.collection(name).embedder or ""))

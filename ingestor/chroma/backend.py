@@ -1,4 +1,4 @@
-"""Chroma as the config has it: a server of our own, someone's server, or inside this process."""
+"""Chroma as the config names it: our own server, another server, or inside this process."""
 
 import logging
 from collections import Counter
@@ -31,9 +31,9 @@ from ingestor.state.rows import Edition
 
 log = logging.getLogger("ingestor")
 
-LOOK_EVERY = 5.0  # seconds between two looks at our server
-LAST_WORD = 15.0  # seconds that it has for a small question, after it left another unanswered
-DEATHS = 4  # crashes of the server over one collection, after which its files are suspected
+LOOK_EVERY = 5.0  # seconds between two checks of our server
+LAST_WORD = 15.0  # seconds to answer a small request, after another one timed out
+DEATHS = 4  # crashes over one collection, after which its files are suspected
 STARTS, START_PATIENCE = 5, 30.0  # attempts to start our server; seconds in which another one is made
 FORGIVEN = 600.0  # seconds without a restart, after which deaths no longer count
 
@@ -80,7 +80,7 @@ class Collections:
 
     @property
     def address(self) -> str:
-        """Where readers connect; "" where they can't."""
+        """Where readers connect; "" if they cannot."""
         if isinstance(self._chroma, Remote):
             scheme = "https" if self._chroma.ssl else "http"
             return f"{scheme}://{self._chroma.host}:{self._chroma.port}"
@@ -90,11 +90,14 @@ class Collections:
 
     @property
     def guard(self) -> str:
-        """How the port of our server is guarded, in words; "" where there is none."""
+        """How the port of our server is guarded, in words; "" without a server."""
         return self._server.level if self._server else ""
 
     def open(self, name: CollectionName, model: Model) -> tuple[ChromaIndex, str]:
-        """Made if need be. Raises NeedsHuman when it is not ours, Transient when Chroma is away."""
+        """The collection, created if it does not exist, and its UUID.
+
+        Raises NeedsHuman if it is not ours, Torn if it crashes Chroma, Transient if Chroma is away.
+        """
         if self._deaths[name] >= DEATHS and self._kills(name):
             raise Torn(f"the server crashed {DEATHS} times over collection {name!r}, and again when asked")
         index = open_collection(
@@ -103,7 +106,7 @@ class Collections:
         return index, index.uuid
 
     def delete(self, name: CollectionName) -> None:
-        """Harmless also where another one's collection has that name: none of ours is there."""
+        """Delete our collection of that name, if there is one; never another program's."""
         self._deaths[name] = 0
         with suppress(Foreign):
             delete_collection(self._client, name, owner=self._owner)
@@ -112,7 +115,7 @@ class Collections:
         return describe_collections(self._client)
 
     def delete_any(self, uuid: str) -> None:
-        """Whoever's it is: someone decided that."""
+        """Delete a collection, ours or not: a person decided that."""
         delete_any_collection(self._client, uuid)
 
     def names(self) -> Mapping[str, str]:
@@ -125,15 +128,16 @@ class Collections:
         return evict_collection(self._client, name)
 
     def existing(self, name: CollectionName) -> ChromaIndex | None:
-        """None where there is none of ours."""
+        """Our collection of that name, or None."""
         return find_collection(self._client, name, owner=self._owner)
 
     def edition(self, edition: Edition) -> ChromaIndex | None:
-        """Under whatever name it is: a crash may have left it with another one than its role's."""
+        """The collection of an edition, by UUID: after a crash its name may not match its role. None if
+        gone."""
         return self.existing(CollectionName(self.names().get(edition.uuid or "", edition.shown)))
 
     def probe(self, name: CollectionName) -> str | None:
-        """Why the collection is sick, or can't grow, or None."""
+        """Why the collection is not healthy or cannot grow, or None."""
         try:
             self._client.require_room()
             index = self.existing(name)
@@ -150,10 +154,10 @@ class Collections:
         return probe(index, self._looks)
 
     def trouble(self, name: CollectionName, error: Exception) -> None:
-        """Start our server again if it died over a request, met a full disk, or answers nothing more.
+        """Restart our server if it died over a request, met a full disk, or no longer answers.
 
-        Measured on 1.5.9: some torn files crash it at every load. A few writes after it found the disk full
-        it answers heartbeats only, for ever, though there be space again.
+        Measured on 1.5.9: some torn files crash it at every load. A few writes after it met a full disk
+        it only answers heartbeats until it is restarted, even if there is space again.
         """
         if self._server is None:
             return
@@ -167,14 +171,14 @@ class Collections:
             self._restart(self._server, reason)
 
     def revived(self) -> str | None:
-        """Why our server ended, if it did over what was just asked; it is started again."""
+        """Restart our server if it ended over the last request. Returns why it ended, or None."""
         reason = self._server.poll() if self._server is not None else None
         if self._server is not None and reason is not None:
             self._restart(self._server, reason)
         return reason
 
     def tick(self) -> bool:
-        """Now and then: start our server again if it died or hangs. True where that was done."""
+        """Call regularly: restarts our server if it died or hangs. True if that was done."""
         if self._server is None or monotonic() - self._looked < LOOK_EVERY:
             return False
         self._looked = monotonic()
@@ -186,15 +190,15 @@ class Collections:
         return False
 
     def _restart(self, server: ChromaServer, reason: str) -> bool:
-        """Whether it came up; if not, it is tried again at the next tick."""
+        """Whether it started; if not, the next tick retries."""
         if not self._down:
-            log.error("Chroma is started again: %s", reason)
+            log.error("Chroma is restarted: %s", reason)
         self._restarted = monotonic()
         try:
             server.restart()
         except (Transient, NeedsHuman, OSError) as error:
             if self._down != str(error):
-                log.error("Chroma did not start, and is tried again until it does: %s", error)
+                log.error("Chroma did not start, will retry: %s", error)
             self._down = str(error)
             return False
         log.info("Chroma is up again")
@@ -218,7 +222,7 @@ class Collections:
         return self._ours()
 
     def _start(self, server: ChromaServer) -> None:
-        """Raises what the last attempt raised. Someone may have killed it on the way."""
+        """Start our server, with retries. Raises what the last attempt raised."""
         until = monotonic() + START_PATIENCE
         for _ in range(STARTS - 1):
             try:
@@ -226,13 +230,13 @@ class Collections:
             except Transient as error:
                 if monotonic() > until:
                     raise
-                log.warning("Chroma did not start, and is tried again: %s", error)
+                log.warning("Chroma did not start, will retry: %s", error)
             else:
                 return
         server.start()
 
     def _kills(self, name: CollectionName) -> bool:
-        """Whether our server crashes over this collection, and nothing else. Readers wait meanwhile."""
+        """Whether our server crashes over this collection alone. Readers wait meanwhile."""
         assert self._server is not None
         self._deaths[name] = 0
         try:
@@ -241,7 +245,7 @@ class Collections:
             self._restart(self._server, f"it was stopped to find out whether {name} crashes it")
 
     def _answers(self, name: CollectionName) -> bool:
-        """Whether our server has an answer, of whatever kind, when it is asked for this collection's size."""
+        """Whether our server answers at all when asked for this collection's size."""
         with self._ours(timeout=LAST_WORD) as client:
             try:
                 index = find_collection(client, name, owner=self._owner)
@@ -265,5 +269,5 @@ def _secret(chroma: Supervised | Remote) -> str | None:
 
 
 def reachable(host: str) -> str:
-    """A server that listens on every address is asked on this machine's own."""
+    """The address for a client here: loopback, if the server listens on every address."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104

@@ -1,10 +1,10 @@
-"""Chroma and the guard before it: one process, which ends with the one that started it; see chroma/server.py.
+"""Chroma and the guard before it: one process, which ends with its parent; see chroma/server.py.
 
 Run as a script with the folder of the data as its argument and a socket to the parent as its standard input.
-The parent sends ``Settings`` as a line of JSON; once the guard listens, a line goes back that says what it
-holds. When the parent is gone, however it went, the socket ends. The guard keeps the listener, which was
-opened in the network of the machine, while Chroma listens in a network of this process's own, where that can
-be had. Guard and Chroma are one process, so neither outlives the other.
+The parent sends ``Settings`` as a line of JSON; once the guard listens, it answers with a line about how
+the port is guarded. When the parent ends, for whatever reason, the socket ends. The guard keeps the listener,
+which was opened in the machine's network; Chroma listens in a network namespace of this process, if the
+system allows one. Guard and Chroma are one process, so neither outlives the other.
 """
 
 import json
@@ -21,7 +21,7 @@ from typing import NamedTuple, NoReturn
 from ingestor.chroma.private_network import enter_private_network
 
 _LOCAL = "127.0.0.1"
-_PATIENCE = 30.0  # seconds to persist what is in memory, once told to end
+_PATIENCE = 30.0  # seconds for Chroma to persist its memory at the end
 _MOMENT = 0.01  # seconds
 _FAILED = 70  # exit status: the guard ended by a fault
 
@@ -35,7 +35,7 @@ class Settings(NamedTuple):
 
 
 def main(path: str) -> NoReturn:
-    os.umask(0o077)  # what it writes quotes documents
+    os.umask(0o077)  # its files quote documents
     parent = socket.socket(fileno=os.dup(0))
     settings = Settings(**json.loads(_line(parent)))
     told = {"without_namespace": enter_private_network(), "port": (port := _free_port())}
@@ -73,7 +73,7 @@ def _free_port() -> int:
 def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]]) -> None:
     while parent.recv(1):
         pass
-    for close in closing:  # the port is free before the files are: who finds them free may take it
+    for close in closing:  # the port is freed before the files: a successor that finds these free takes it
         close()
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_PATIENCE)
@@ -81,7 +81,7 @@ def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]])
 
 
 def _guard(settings: Settings, port: int, listening: Callable[[Callable[[], object]], None]) -> None:
-    """Without the guard this process is of no use to anybody."""
+    """Run the guard; the process ends with it."""
     try:
         _guarded(settings, port, listening)
     except Exception:  # noqa: BLE001 - it is told, and ends the process
@@ -96,7 +96,9 @@ def _guarded(settings: Settings, port: int, listening: Callable[[Callable[[], ob
     from ingestor.chroma.guard import serve
     from ingestor.chroma.guard_rules import rules
 
-    while processes.listens(os.getpid(), port) is False:  # else a stranger may answer
+    while (
+        processes.listens(os.getpid(), port) is False
+    ):  # until Chroma itself listens: another process could answer
         time.sleep(_MOMENT)
     while not _answers(port):
         time.sleep(_MOMENT)

@@ -1,7 +1,7 @@
-"""One database of one Chroma, over HTTP or within this process, and what its errors mean to us.
+"""One database of one Chroma, over HTTP or in this process; translates its errors.
 
-We speak to Chroma's ``ServerAPI`` and not to its ``Collection``: the latter builds the collection's
-embedding function at every write (measured on 1.5.9), which loads the model a second time. ``chromadb``
+This uses Chroma's ``ServerAPI`` and not its ``Collection``: the latter builds the collection's embedding
+function at every write (measured on 1.5.9), which loads the model a second time. ``chromadb``
 takes about a second to import, so it is imported where it is used.
 """
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 # Seen when files of an HNSW segment were cut, emptied, removed or half written on a full disk.
 _TORN = ("hnsw segment", "Error finding id", "Error getting embedding")
 
-# Seen on a full disk; they heal with space.
+# Seen on a full disk; they pass when there is space.
 _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error purging logs")
 
-# What Chroma 1.4 says to a list in metadata; 1.5.0 takes it.
+# Chroma 1.4's error for a list in metadata, which 1.5.0 accepts.
 _NO_LISTS = "untagged enum UpdateMetadataValue"
 
 _CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
 
 
 class Unreachable(Transient):
-    """Nobody is there, or went away in the middle."""
+    """No server answers, or the connection broke."""
 
 
 class Unanswered(Transient):
-    """Chroma took the request and said nothing in time. After a full disk it may stay so until restarted."""
+    """Chroma did not answer a request in time. After a full disk it may not until it is restarted."""
 
 
 class Full(Transient):
-    """Chroma could not write for want of space. Soon it will answer nobody, until it is started again."""
+    """Chroma met a full disk. It stops answering soon, until it is restarted."""
 
 
 class Client:
     """An open connection; ``api`` is chromadb's ServerAPI, or answers like it (see chroma_http).
 
-    ``folder``: where Chroma keeps its data, if that is ours to look at.
+    ``folder``: Chroma's data, if it is ours.
     """
 
     def __init__(self, api: Any, close: Callable[[], None], folder: Path | None = None) -> None:
@@ -75,11 +75,11 @@ def connect(
     timeout: float = 60.0,
     folder: Path | None = None,
 ) -> Client:
-    """A client of a server, which need not be up yet: nothing is sent.
+    """A client of a server, which need not run yet: nothing is sent.
 
-    ``timeout``: the seconds that Chroma may take to answer. ``folder``: see Client.
-    The token goes along as a bearer token and as X-Chroma-Token; which one is read depends on what guards
-    the server. Proxies named in the environment are not asked for addresses of this machine.
+    ``timeout``: seconds that Chroma may take to answer. ``folder``: see Client. The token is sent as a bearer
+    token and as X-Chroma-Token; which one is read depends on the server. Proxies of the environment are not
+    used for addresses of this machine.
     """
     import httpx
 
@@ -96,7 +96,7 @@ def connect(
 
 
 def _whole(session: "httpx.Client", host: str, port: int, *, ssl: bool) -> Any:
-    """chromadb's ServerAPI, with our session: its own has no timeout, and no way to ask for one."""
+    """chromadb's ServerAPI, with our session: its own has no timeout."""
     from chromadb.api import ServerAPI
     from chromadb.config import System
 
@@ -114,12 +114,13 @@ def _whole(session: "httpx.Client", host: str, port: int, *, ssl: bool) -> Any:
 
 
 def embedded(path: Path) -> Client:
-    """Chroma in this process; nobody else may use ``path`` until the client is closed.
+    """Chroma in this process; no other process may use ``path`` until the client is closed.
 
-    It holds up every thread while it works. On a disk that gets full all the same (see require_room) it may
-    never return, and a torn segment can crash it: a server of one's own is the better choice.
+    It blocks every thread while it works. On a disk that gets full nevertheless (see require_room) it may
+    never return, and a torn segment can crash it: a server is the better choice.
 
-    Raises NeedsHuman when someone does, Transient when Chroma can't begin, as on a full disk.
+    Raises NeedsHuman if another process uses ``path``, Transient if Chroma cannot start, on a full disk for
+    example.
     """
     from chromadb.api import ServerAPI
     from chromadb.config import System
@@ -152,7 +153,7 @@ def embedded(path: Path) -> Client:
 
 
 def _settings(**values: Any) -> Any:
-    """Only what we say: no telemetry, and no .env file that happens to lie in the working directory."""
+    """Our settings alone: no telemetry, and no .env file of the working directory."""
     from chromadb.config import Settings
 
     return Settings(_env_file=None, anonymized_telemetry=False, **values)
@@ -160,7 +161,7 @@ def _settings(**values: Any) -> Any:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Chroma's errors as the errors of our ports; what is not known passes as it is."""
+    """Translate Chroma's errors into the errors of our ports; unknown ones pass unchanged."""
     try:
         yield
     except Exception as error:
@@ -173,7 +174,7 @@ def translated() -> Iterator[None]:
 def _where(error: "httpx.TransportError") -> str:
     try:
         return f" at {error.request.url.scheme}://{error.request.url.netloc.decode()}"
-    except RuntimeError:  # it doesn't know of its request
+    except RuntimeError:  # the error has no request
         return ""
 
 
@@ -193,7 +194,7 @@ def _meaning(error: Exception) -> Exception | None:
     cause = error.__context__
     if isinstance(error, ChromaError):
         return _meaning_of_status(error.code(), text)
-    if isinstance(cause, httpx.HTTPStatusError):  # an answer that is not in Chroma's own form
+    if isinstance(cause, httpx.HTTPStatusError):  # an answer that is not Chroma's
         return _meaning_of_status(cause.response.status_code, f"{text} ({cause})")
     if isinstance(error, JSONDecodeError):
         return NeedsHuman("what answers at Chroma's address is not Chroma: check host, port and ssl")
@@ -206,7 +207,7 @@ def _meaning_of_text(text: str) -> Exception | None:
     if _NO_LISTS in text:
         return NeedsHuman("the Chroma server is older than 1.5 and takes no lists in metadata: upgrade it")
     if any(symptom in text for symptom in _FULL):
-        return Full(f"{text}; see that there is space where Chroma keeps its data")
+        return Full(f"{text}; check that Chroma's folder has space")
     if any(symptom in text for symptom in _TORN):
         return Torn(text)
     return None

@@ -1,7 +1,7 @@
-"""Which collections of Chroma are ours, and how they are made.
+"""Which collections in Chroma are ours, and how they are created.
 
-A collection carries the mark of the state that wrote it. What has another's mark, or none but records, is
-never touched: a wrong name in a config must not cost anyone's data.
+A collection carries the mark of the state that wrote it. Collections with another mark, or with records and
+no mark, are never changed: a wrong name in a config must not destroy data.
 """
 
 from dataclasses import dataclass, replace
@@ -24,11 +24,11 @@ NEIGHBOURS = 32
 def open_collection(
     client: Client, name: CollectionName, *, model: ReaderModel | None, dimensions: int, owner: str
 ) -> ChromaIndex:
-    """The collection, made if there is none, or none but an empty one without a mark.
+    """The collection; created if there is none, or only an empty one without a mark.
 
-    ``model``: what readers' ``query(query_texts=...)`` is to use.
-    ``dimensions``: 0 where nothing is to be added to it any more, and nobody knows. Raises NeedsHuman, and
-    touches nothing, when the collection is not ours or has vectors of another length.
+    ``model``: for readers' ``query(query_texts=...)``. ``dimensions``: 0 if unknown, since nothing will be
+    added. Raises NeedsHuman, and changes nothing, if the collection is not ours or has vectors of another
+    length.
     """
     found = _ours(client, name, owner)
     if found is not None and _mark(found) is None:
@@ -45,23 +45,24 @@ def open_collection(
 
 
 def find_collection(client: Client, name: CollectionName, *, owner: str) -> ChromaIndex | None:
-    """The collection as it is; None where there is none of ours. Raises NeedsHuman when it is not ours."""
+    """The collection, or None if it does not exist. Raises NeedsHuman if it is not ours."""
     found = _ours(client, name, owner)
     return ChromaIndex(client, found.id) if found is not None and _mark(found) == owner else None
 
 
 def delete_collection(client: Client, name: CollectionName, *, owner: str) -> None:
-    """Torn or whole, with all its records; harmless if there is none. Raises Foreign if it is not ours."""
+    """Delete a collection, torn or whole, if it exists. Raises Foreign if it is not ours."""
     if _ours(client, name, owner) is not None:
         _delete(client, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A collection, whoever's it is. ``records`` is None where it can't be counted: ``trouble`` says why.
+    """A collection, ours or not.
 
-    ``owner``: the state that wrote it, None if no ingestor did. ``model``: that readers' queries load;
-    ``strategy``: that one of its records names.
+    ``owner``: the state that wrote it, None if no ingestor did. ``records``: None if Chroma cannot count
+    them, for the reason ``trouble``. ``model``: loaded by readers' queries. ``strategy``: of one of its
+    records.
     """
 
     name: CollectionName
@@ -75,12 +76,12 @@ class Described:
 
 
 def describe_collections(client: Client) -> list[Described]:
-    """All there are, by name."""
+    """All collections, by name."""
     return sorted((_described(client, found) for found in _listed(client)), key=lambda found: found.name)
 
 
 def delete_any_collection(client: Client, uuid: str) -> None:
-    """Whoever's it is, under whatever name it is now; harmless if there is none."""
+    """Delete the collection with this UUID, ours or not, if it exists."""
     name = list_names(client).get(uuid)
     if name is not None:
         _delete(client, CollectionName(name))
@@ -100,7 +101,7 @@ def _described(client: Client, found: Any) -> Described:
 
 
 def list_names(client: Client) -> dict[str, str]:
-    """Name by UUID of every collection, whoever's it is."""
+    """Name by UUID of every collection, ours or not."""
     return {str(collection.id): collection.name for collection in _listed(client)}
 
 
@@ -115,7 +116,7 @@ def _listed(client: Client) -> list[Any]:
 
 
 def rename_collection(client: Client, uuid: str, name: str) -> bool:
-    """False if another one bears that name. Handles that readers hold go on to work: they know the UUID."""
+    """False if the name is taken. Handles of readers still work: they hold the UUID."""
     from chromadb.errors import ChromaError
 
     try:
@@ -129,7 +130,7 @@ def rename_collection(client: Client, uuid: str, name: str) -> bool:
 
 
 def evict_collection(client: Client, name: str) -> str:
-    """Frees a name that something not ours took: deleted if empty, else put aside. Returns which."""
+    """Free a name that a collection not ours took: delete it if empty, else rename it. Returns which."""
     with translated():
         found = client.api.get_collection(name)
     if not ChromaIndex(client, found.id).count():
@@ -142,7 +143,8 @@ def evict_collection(client: Client, name: str) -> str:
 
 
 def _ours(client: Client, name: CollectionName, owner: str) -> Any:
-    """The collection's model, if it has our mark or is empty and unmarked; None if there is none."""
+    """Chroma's description of the collection, if it has our mark or is empty and unmarked; None if
+    missing."""
     try:
         with translated():
             found = client.api.get_collection(name)
@@ -153,7 +155,7 @@ def _ours(client: Client, name: CollectionName, owner: str) -> Any:
         raise Foreign(
             f"collection {name!r} was written by another ingestor (state {mark}, ours is {owner}): if that "
             "one is in use, give your sources another `collection` in the config; if its state is lost, have "
-            f"the collection deleted and written anew: ingestor collections --adopt {name}"
+            f"the collection deleted and written again: ingestor collections --adopt {name}"
         )
     if mark is None and (records := ChromaIndex(client, found.id).count()):
         raise Foreign(
@@ -191,10 +193,10 @@ def _delete(client: Client, name: CollectionName) -> None:
 
 
 def _embedding_function(model: ReaderModel) -> Any:
-    """What Chroma stores of one of its embedding functions, without building it, which may load a model.
+    """A stand-in for one of Chroma's embedding functions, with its name and options, that loads no model.
 
-    Chroma keeps the class of whatever was last created under its name and builds it again from the stored
-    options, which is inherited and gives the true one. Raises NeedsHuman where Chroma has no such function.
+    Chroma stores name and options, and builds the true function from them. Raises NeedsHuman if Chroma has no
+    function of that name.
     """
     from chromadb.utils.embedding_functions import known_embedding_functions
 

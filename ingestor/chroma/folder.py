@@ -1,8 +1,8 @@
-"""The folder in which Chroma keeps its data: one process at a time may write there.
+"""Chroma's data folder: one process at a time may write there.
 
-Two writers corrupt it without a word, and a second ``PersistentClient`` reads stale vectors. Our lock keeps
-a second ingestor away; whoever else has the database open (a server started by hand, a notebook) is found
-through /proc, where there is one.
+Two writers corrupt it silently, and a second ``PersistentClient`` reads stale vectors. Our lock excludes a
+second ingestor; other processes that have the database open (a server started by hand, a notebook) are found
+through /proc, if the system has it.
 """
 
 import shutil
@@ -20,9 +20,9 @@ from ingestor.state.lock import Lock, hold
 DATABASE = "chroma.sqlite3"
 _CHILDREN = ("chroma/child.py", "chroma_child.py")  # how we start a server, now and up to version 0.1
 LOCK = "ingestor.lock"
-ROOM = 50_000_000  # bytes that must be left on the disk for anything to be added
+ROOM = 50_000_000  # free bytes below which nothing is added
 
-# What SQLite says when pages of Chroma's database were overwritten (its codes 11 and 26).
+# SQLite's errors for a database with overwritten pages (codes 11 and 26).
 _DAMAGED = ("database disk image is malformed", "file is not a database")
 REMEDY = (
     "Chroma's database is damaged: `ingestor verify --repair --rebuild` moves Chroma's folder aside and "
@@ -34,9 +34,9 @@ _LEFTOVER_PATIENCE = 35.0
 
 
 def claim(path: Path) -> Lock:
-    """Make the folder if need be, take it for this process alone, and clear what Chroma left behind.
+    """Lock the folder, created if it does not exist, and delete segments that Chroma left behind.
 
-    Raises NeedsHuman when another process uses the folder, or when it can't be used at all.
+    Raises NeedsHuman if another process uses the folder, or if it cannot be used.
     """
     try:
         file_permissions.make(path, _is_ours)
@@ -53,9 +53,9 @@ def claim(path: Path) -> Lock:
 
 
 def move_aside(path: Path) -> Path | None:
-    """Rename Chroma's folder, with all that is in it; returns where it is now. None where there is none.
+    """Rename Chroma's folder. Returns its new path; None if there is no folder.
 
-    Raises NeedsHuman when another process uses it, or when it can't be renamed.
+    Raises NeedsHuman if another process uses it, or if it cannot be renamed.
     """
     if not path.exists():
         return None
@@ -75,20 +75,20 @@ def move_aside(path: Path) -> Path | None:
 
 
 def damaged(text: str) -> bool:
-    """Whether an error's text says that pages of the database are damaged."""
+    """Whether an error's text means a damaged database."""
     return any(symptom in text for symptom in _DAMAGED)
 
 
 def require_room(path: Path) -> None:
-    """Raises Transient while the disk is nearly full, so that it is not Chroma that meets its end.
+    """Raises Transient while the disk is nearly full, before Chroma meets a full disk.
 
-    Measured on 1.5.9: once it could not write, it soon answers nobody until it is started again, readers
-    neither, and it may leave a torn segment.
+    Measured on 1.5.9: after a failed write Chroma soon answers no request until it is restarted, and it may
+    leave a torn segment.
     """
     try:
         free = shutil.disk_usage(path).free
     except OSError:
-        return  # Chroma itself will say what is the matter
+        return  # Chroma reports the problem
     if free < ROOM:
         raise Transient(
             f"the disk of {path} has less than {ROOM / 1e6:.0f} MB left, so nothing is added: free some "
@@ -97,9 +97,9 @@ def require_room(path: Path) -> None:
 
 
 def sweep(path: Path) -> list[Path]:
-    """Remove the segment folders that ``delete_collection`` leaves behind; returns them.
+    """Delete the segment folders that ``delete_collection`` leaves behind; returns them.
 
-    Only for the holder of the lock, while no Chroma runs there.
+    Needs the lock, and no Chroma may run there.
     """
     folders = [folder for folder in path.iterdir() if _is_uuid(folder.name) and folder.is_dir()]
     if not folders or not (path / DATABASE).is_file():
@@ -124,13 +124,13 @@ def _refuse_others(database: Path) -> None:
 
 
 def _is_leftover(command: str) -> bool:
-    """Whether it is the server of an ingestor that was killed, or has all but ended."""
+    """Whether a process is the server of a killed ingestor, or is ending."""
     return not command or any(name in command for name in _CHILDREN)
 
 
 def _segments(database: Path) -> set[str]:
     try:
-        # Writable, so that SQLite can roll back what a killed server left half written.
+        # Writable, so that SQLite can roll back a transaction of a killed server.
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=rw", uri=True)) as connection:
             return {row[0] for row in connection.execute("SELECT id FROM segments")}
     except sqlite3.DatabaseError as error:

@@ -1,9 +1,9 @@
-"""The guard on Chroma's port: it judges every request's head, and passes the rest on as it comes.
+"""The guard on Chroma's port: it checks the head of every request, and forwards bodies as they come.
 
-Each connection of a client has one connection to Chroma, made for its first request that may pass. Heads are
-parsed by llhttp (``httptools``) and written anew by ``guard_rules``; bodies are passed on piece by piece, and
-a side that does not read stops the other one. Answers are passed on as they are, and parsed for their ends.
-Many idle connections cost nobody else anything: beyond a limit the one that was silent longest is closed.
+Each client connection has one connection to Chroma, opened for its first allowed request. Heads are parsed by
+llhttp (``httptools``) and rewritten by ``guard_rules``; bodies are forwarded in pieces, with backpressure in
+both directions. Responses are forwarded unchanged, and parsed to find their ends. Beyond a limit of
+connections, the one that was idle longest is closed.
 """
 
 import asyncio
@@ -17,18 +17,18 @@ import httptools
 from ingestor.chroma.guard_rules import HEAD_LIMIT, TOO_LARGE, Header, Refusal, Rules, framing, head
 
 _CONNECTIONS = 2_000  # at the same time
-_FILES_OF_CHROMA = 512  # descriptors that are never used for connections
-_BUFFERED = 524_288  # bytes for one side that does not read, beyond which the other side waits
-_FAREWELL = 5.0  # seconds for a refused client to read why
+_FILES_OF_CHROMA = 512  # descriptors that are reserved for Chroma's files
+_BUFFERED = 524_288  # bytes buffered for a side that does not read, before the other side is paused
+_FAREWELL = 5.0  # seconds for a refused client to read the reason
 
 
 class Guard:
-    """What its connections share."""
+    """State that all connections share."""
 
     def __init__(self, rules: Rules, port: int, gone: Callable[[], None], limit: int) -> None:
-        """``port``: Chroma's own, on 127.0.0.1. ``gone`` is called when Chroma takes no more connections."""
+        """``port``: Chroma's own, on 127.0.0.1. ``gone``: called when Chroma accepts no connections."""
         self.rules, self.port, self.gone, self._limit = rules, port, gone, limit
-        self._connections: dict[Client, None] = {}  # the one that was silent longest is the first
+        self._connections: dict[Client, None] = {}  # the one that was idle longest is the first
 
     def heard(self, client: "Client") -> None:
         if self._connections.pop(client, self) is None:
@@ -49,7 +49,7 @@ class Guard:
 
 
 class Client(asyncio.Protocol):
-    """A connection of a client."""
+    """A client connection."""
 
     transport: asyncio.Transport
 
@@ -61,13 +61,13 @@ class Client(asyncio.Protocol):
         self._pieces: list[bytes] = []  # to be sent to Chroma
         self._target, self._headers = b"", list[Header]()
         self._in_body = self._chunked = self._resumed = False
-        self._unused = 0  # bytes received since a head was complete or a body grew
+        self._unused = 0  # bytes received since the last complete head or body piece
         self._refusal: Refusal | None = None
         self._heard_all = self._over = False
-        self.pending = 0  # answers that Chroma owes
-        self.ends_are_told = True  # by Chroma's answers, not only by the end of the connection
+        self.pending = 0  # responses that Chroma owes
+        self.ends_are_told = True  # responses state their length; else they end with the connection
 
-    # --- what asyncio tells
+    # --- callbacks of asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -86,7 +86,7 @@ class Client(asyncio.Protocol):
         self._send()
 
     def eof_received(self) -> bool:
-        """A client that has said all may still wait for its answer."""
+        """A client that closed its sending side may still wait for its response."""
         self._heard_all = True
         return self.pending > 0 and not self._in_body
 
@@ -106,7 +106,7 @@ class Client(asyncio.Protocol):
         if self._server:
             self._server.transport.resume_reading()
 
-    # --- what the parser tells
+    # --- callbacks of the parser
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -133,10 +133,10 @@ class Client(asyncio.Protocol):
         if not self._refusal and not self._parser.should_upgrade():
             self._complete()
 
-    # --- what is done then
+    # --- actions
 
     def _judge(self) -> Refusal | None:
-        """Pass the head on, or say why not."""
+        """Forward the head, or refuse the request."""
         parser, headers = self._parser, self._headers
         if sum(len(name) + len(value) for name, value in headers) + len(self._target) > HEAD_LIMIT:
             return TOO_LARGE
@@ -145,7 +145,7 @@ class Client(asyncio.Protocol):
             return Refusal(400, "only HTTP/1.0 and HTTP/1.1 are understood here")
         if refusal := self._guard.rules.judge(self._target, headers):
             return refusal
-        self.ends_are_told &= method != b"HEAD"  # its answer has a length and no body
+        self.ends_are_told &= method != b"HEAD"  # its response has a length and no body
         keep_alive = parser.should_keep_alive() and version == "1.1" and self.ends_are_told
         body = framing(headers)
         self._chunked = body is not None and body[0] == b"transfer-encoding"
@@ -171,7 +171,7 @@ class Client(asyncio.Protocol):
             self._fail(Refusal(400, f"the request is not HTTP: {error}"))
 
     def _go_on(self, rest: bytes) -> None:
-        """Nothing is upgraded here, but the parser ends there: another one reads the body, if any."""
+        """Continue after an upgrade header, at which the parser stops: a new parser reads the body."""
         self._parser = httptools.HttpRequestParser(self)
         if self._refusal:
             return
@@ -206,7 +206,7 @@ class Client(asyncio.Protocol):
         self._send()
 
     def answered(self) -> None:
-        """Chroma has given one answer whole."""
+        """Chroma has sent one complete response."""
         self.pending -= 1
         if self.pending:
             return
@@ -216,14 +216,14 @@ class Client(asyncio.Protocol):
             self.close()
 
     def _fail(self, refusal: Refusal) -> None:
-        """Of a request whose head was passed on, Chroma will never see the end."""
+        """End a request whose head was forwarded already: Chroma never gets the rest."""
         if self._in_body:
             self.abort()
         else:
             self._refuse(refusal)
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Once what Chroma still owes is given."""
+        """Send a refusal after the responses that Chroma still owes."""
         self._refusal = self._refusal or refusal
         if self.pending or self._over:
             return
@@ -231,12 +231,12 @@ class Client(asyncio.Protocol):
         self.transport.write(self._refusal.answer())
         if self._heard_all:
             self.transport.close()
-        else:  # it may still be sending, and would not read on an aborted connection
+        else:  # it may still be sending, and would not read after an abort
             self.transport.write_eof()
             asyncio.get_running_loop().call_later(_FAREWELL, self.transport.abort)
 
     def close(self) -> None:
-        """What is on its way to the client is still delivered."""
+        """Close; buffered responses are still delivered."""
         if not self._over:
             self._over = True
             self.transport.close()
@@ -247,7 +247,7 @@ class Client(asyncio.Protocol):
 
 
 class Server(asyncio.Protocol):
-    """The connection to Chroma of one client."""
+    """One client's connection to Chroma."""
 
     transport: asyncio.Transport
 
@@ -286,9 +286,9 @@ class Server(asyncio.Protocol):
 async def serve(
     rules: Rules, listener: socket.socket, port: int, listening: Callable[[Callable[[], object]], None]
 ) -> None:
-    """Guard the listener until Chroma, on ``port`` of 127.0.0.1, takes no connection any more. Never returns.
+    """Guard the listener until Chroma, on ``port`` of 127.0.0.1, accepts no connections. Never returns.
 
-    ``listening`` is called when connections are taken, with what stops that from any thread.
+    ``listening``: called when the guard accepts connections, with a function that stops it from any thread.
     """
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     guard = Guard(rules, port, over.set, _limit())
@@ -296,11 +296,11 @@ async def serve(
     listening(lambda: loop.call_soon_threadsafe(over.set))
     await over.wait()
     server.close()
-    await asyncio.Event().wait()  # what is under way goes on until the process ends
+    await asyncio.Event().wait()  # running requests continue until the process ends
 
 
 def _limit() -> int:
-    """As many connections as there are descriptors for, each of two."""
+    """The number of connections for which there are descriptors; each takes two."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     files = 65_536 if most == resource.RLIM_INFINITY else min(most, 65_536)
     with suppress(OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Which requests the guard before Chroma lets through, and how it passes their heads on. Pure.
+"""Which requests the guard lets through, and how it rewrites their heads. Pure.
 
-A head is written anew from its parsed parts, with one way to say where its body ends. Chroma can therefore
-not understand a request differently from the guard that judged it (request smuggling). See decision 0033.
+A head is rewritten from its parsed parts, with exactly one framing of its body. So Chroma cannot understand a
+request differently from the guard (request smuggling). See decision 0033.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ Header = tuple[bytes, bytes]  # the name in lower case, the value
 
 HEAD_LIMIT = 65_536  # bytes of a request's line and headers
 
-# Of one connection only, or answered by the guard. Chroma's own server has no use for a token.
+# Headers of one connection, or for the guard alone. Chroma's own server needs no token.
 _NOT_PASSED_ON = {
     *(b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"http2-settings"),
     *(b"authorization", b"proxy-authorization", b"x-chroma-token"),
@@ -27,7 +27,7 @@ _REASONS = {
     400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 421: "Misdirected Request",
     431: "Request Header Fields Too Large", 503: "Service Unavailable",
 }  # fmt: skip
-# The names by which chromadb's client raises an error that shows our words.
+# Error names for which chromadb's client shows our message.
 _ERRORS = {
     401: "AuthorizationError", 403: "AuthError", 421: "AuthError", 503: "InternalError"
 }  # fmt: skip
@@ -35,13 +35,13 @@ _ERRORS = {
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer of the guard itself."""
+    """A response of the guard itself."""
 
     status: int
     message: str
 
     def answer(self) -> bytes:
-        """The whole response. The connection ends with it."""
+        """The whole response; it closes the connection."""
         error = _ERRORS.get(self.status, "InvalidArgumentError")
         body = json.dumps({"error": error, "message": self.message}).encode()
         asked = 'WWW-Authenticate: Bearer realm="chroma"\r\n' if self.status == 401 else ""
@@ -57,13 +57,13 @@ TOO_LARGE = Refusal(431, f"the head of a request may have {HEAD_LIMIT:,} bytes")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """``names``: host names in lower case under which the server may be asked. ``token``: its SHA-256."""
+    """``names``: allowed host names, in lower case. ``token``: its SHA-256, or None."""
 
     names: frozenset[str]
     token: bytes | None = None
 
     def judge(self, target: bytes, headers: Sequence[Header]) -> Refusal | None:
-        """None for a request that may pass."""
+        """None if the request may pass."""
         if not target.startswith(b"/"):
             return Refusal(400, "the target of a request must be a path")
         hosts = _values(headers, b"host")
@@ -85,7 +85,8 @@ class Rules:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """An address is always ours: a browser uses it only for pages that this very server gave it."""
+        """Whether a Host is allowed. Addresses always are: a browser sends one only for pages of that
+        server."""
         found = _HOST.fullmatch(host)
         if not found:
             return False
@@ -94,20 +95,20 @@ class Rules:
 
 
 def rules(names: Iterable[str], token: str | None) -> Rules:
-    """``names``: host names besides localhost; ``token``: None lets everybody in."""
+    """``names``: host names besides localhost. ``token``: None allows everybody."""
     ours = frozenset(name.lower().removesuffix(".") for name in names)
     return Rules(ours, None if token is None else _digest(token.encode()))
 
 
 def framing(headers: Iterable[Header]) -> Header | None:
-    """How the end of the body is told: the one header of both that the parser lets pass."""
+    """The one header that frames the body, if any."""
     return next((each for each in headers if each[0] in (b"content-length", b"transfer-encoding")), None)
 
 
 def head(
     method: bytes, target: bytes, version: str, headers: Sequence[Header], keep_alive: bool
 ) -> bytes | None:
-    """The head as Chroma gets it. None where a part of it would end a line or the target."""
+    """The head for Chroma. None if a part of it contains a line end, or a space in the target."""
     passed = [b"%b: %b" % each for each in headers if each[0] not in _NOT_PASSED_ON]
     if body := framing(headers):
         passed.append(b"%b: %b" % body)
@@ -120,7 +121,7 @@ def head(
 
 
 def _is_same_site(headers: Sequence[Header], host: str) -> bool:
-    """Whether it comes from a page of this server, or from no page at all."""
+    """Whether the request comes from a page of this server, or from no page."""
     origins = _values(headers, b"origin")
     sites = _values(headers, b"sec-fetch-site")
     return all(origin.decode("latin-1").lower() == f"http://{host}".lower() for origin in origins) and all(
@@ -129,7 +130,7 @@ def _is_same_site(headers: Sequence[Header], host: str) -> bool:
 
 
 def _has_token(headers: Sequence[Header], digest: bytes) -> bool:
-    """In constant time for tokens of any length."""
+    """Whether the request has the token; compared in constant time."""
     given = _values(headers, b"x-chroma-token")
     for value in _values(headers, b"authorization"):
         scheme, _, rest = value.partition(b" ")

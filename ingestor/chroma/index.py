@@ -1,7 +1,7 @@
 """A collection of Chroma as an ``Index``.
 
-Vectors are always passed, so Chroma never embeds by itself; metadata is merged by Chroma, so a key that
-went away must be given as None.
+Vectors are always passed, so Chroma never embeds by itself. Chroma merges metadata, so a removed key must be
+passed as None.
 """
 
 import json
@@ -32,7 +32,7 @@ Row = TypeVar("Row")
 
 
 class ChromaIndex:
-    """One collection, by its UUID: one of the same name that replaced it is another (``Gone``)."""
+    """One collection, by its UUID. If another one took its name, methods raise Gone."""
 
     def __init__(self, client: Client, uuid: UUID) -> None:
         self._client, self._api, self._uuid = client, client.api, uuid
@@ -82,23 +82,23 @@ class ChromaIndex:
         ]
 
     def ids(self) -> Iterator[RecordId]:
-        """Page by page; complete as long as nothing is dropped meanwhile."""
+        """All ids, page by page; complete if nothing is deleted meanwhile."""
         offset = 0
         while page := self._get(limit=_PAGE, offset=offset, include=[])["ids"]:
             yield from map(RecordId, page)
             offset += len(page)
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
-        """Raises ValueError when Chroma does not understand the filter."""
+        """The ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter."""
         return [hits for batch in _chunks(vectors, _RECORDS) for hits in self._query(batch, n, where)]
 
     def check_filter(self, where: dict[str, object]) -> None:
-        """Raises ValueError when Chroma does not understand the filter. Cheap: no record is looked at."""
+        """Raises ValueError if Chroma rejects the filter. Cheap: no record is read."""
         with _understood(where):
             self._get(ids=["-"], where=where, limit=1, include=[])
 
     def sample(self, offset: int, size: int) -> list[Record]:
-        """So many records from that place of Chroma's own order on, with their vectors."""
+        """Records with their vectors, from a position in Chroma's own order on."""
         return _records(
             self._get(limit=size, offset=offset, include=["metadatas", "documents", "embeddings"])
         )
@@ -133,11 +133,11 @@ def _understood(where: dict[str, object] | None) -> Iterator[None]:
 
 
 def probe(index: ChromaIndex, turn: int = 0) -> str | None:
-    """Why the collection is sick; None if it counts, and if records of it are found by their own vectors.
+    """Why the collection is not healthy; None if it can be counted and records are found by their vectors.
 
-    Looks at a sample of fixed size, at other records each ``turn``, and closer where one is not found.
-    Raises Torn or Gone, or Transient when there was no answer. A server that dies over the very probe tells
-    by that that it can't load this collection.
+    Examines a sample of fixed size, other records at each ``turn``, and a larger one if a record is not
+    found. Raises Torn or Gone, or Transient if there was no answer. A server that dies during the probe
+    cannot load this collection.
     """
     for size in (SAMPLE, CLOSER):
         records = _sampled(index, size, turn)
@@ -150,7 +150,7 @@ def probe(index: ChromaIndex, turn: int = 0) -> str | None:
 
 
 def _sampled(index: ChromaIndex, size: int, turn: int) -> list[Record]:
-    """All records if they are no more than ``size``, else pages from all over the collection."""
+    """All records if there are at most ``size``, else pages spread over the collection."""
     count = index.count()
     if count <= size:
         return index.sample(0, size)
@@ -185,7 +185,7 @@ def _chunks(items: Any, most: int) -> Iterator[list[Any]]:
 
 
 def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: int) -> Iterator[list[Row]]:
-    """In order, each within both bounds unless one row alone is beyond them."""
+    """Batches in order, each within both bounds unless a single row exceeds them."""
     batch: list[Row] = []
     total = 0
     for row in rows:
@@ -200,7 +200,7 @@ def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: int) -> Iter
 
 
 def _record_size(record: Record) -> int:
-    """Bytes on the wire. Raises BadDocument beyond what Chroma takes."""
+    """Bytes on the wire. Raises BadDocument if Chroma does not accept as many."""
     size = _json_size([record.id, record.text, dict(record.metadata)]) + 6 * record.vector.size
     if size > _MOST_BYTES:
         raise BadDocument(

@@ -1,4 +1,4 @@
-"""What no index may be given. Chroma refuses some of it, and silently changes the rest."""
+"""Values that Chroma refuses or silently changes, checked before each write."""
 
 import math
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def check_patches(patches: Sequence[tuple[RecordId, Metadata]]) -> None:
 
 
 def check_ids(ids: Sequence[RecordId]) -> None:
-    """Each once in a call: of two, which one wins depends on the batches."""
+    """Raises ValueError if an id occurs twice: which one wins would depend on the batches."""
     if len(set(ids)) < len(ids):
         repeated = sorted({name for name in ids if ids.count(name) > 1})
         raise ValueError(f"records named twice in one call: {', '.join(map(repr, repeated))}")

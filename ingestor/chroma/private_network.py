@@ -1,7 +1,7 @@
-"""A network of this process's own, in which nobody else can open or reach a port.
+"""A network namespace of this process, in which no other process can open or reach a port.
 
-Sockets that were opened before stay in the network they belong to. Only the standard library is imported:
-this needs a process of one thread. See decision 0033.
+Sockets that were opened before stay in their namespace. Only the standard library is imported: the process
+must have one thread. See decision 0033.
 """
 
 import fcntl
@@ -15,10 +15,10 @@ _SIOCSIFFLAGS, _UP = 0x8914, 0x41  # of netdevice(7): IFF_UP | IFF_RUNNING
 
 
 def enter_private_network() -> str:
-    """Leave the network for one with loopback alone. Returns "", or why this process stays where it was.
+    """Enter a network namespace with loopback alone. Returns "", or why that is not possible.
 
-    A copy of this process tries first: there is no way back, and some systems let a process leave its network
-    and then forbid it to set up loopback.
+    A copy of this process tries first: there is no way back, and some systems allow a new namespace but
+    forbid to set up loopback in it.
     """
     return _tried() or _entered()
 

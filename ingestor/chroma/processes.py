@@ -1,4 +1,4 @@
-"""Who holds a port or a file, as Linux's /proc tells; where there is no /proc, nobody is known to."""
+"""Which processes hold a port or a file, from Linux's /proc; without /proc, none are known."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ _LISTEN = "0A"  # the state of a listening socket in /proc/net/tcp
 
 
 def listener(port: int) -> int | None:
-    """A process that listens on the TCP port, if it can be seen. Other users' processes can't be."""
+    """A process that listens on the TCP port, or None. Processes of other users are not visible."""
     sockets = _listening(port)
     if not sockets:
         return None
@@ -17,7 +17,7 @@ def listener(port: int) -> int | None:
 
 
 def listens(pid: int, port: int) -> bool | None:
-    """Whether this process does; None where there is no /proc to ask."""
+    """Whether this process listens on the port; None without /proc."""
     if not (_PROC / "net/tcp").exists():
         return None
     return bool(_listening(port) & set(_targets(pid)))
@@ -36,7 +36,7 @@ def describe(pid: int) -> str:
 
 
 def command(pid: int) -> str:
-    """Its command line; "" once it is ending, for its memory goes before its files and locks do."""
+    """Its command line; "" while it is ending: memory is freed before files and locks."""
     try:
         words = (_PROC / str(pid) / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
@@ -45,7 +45,7 @@ def command(pid: int) -> str:
 
 
 def _listening(port: int) -> set[str]:
-    """The sockets that listen on the port, on whatever address, as links in /proc/PID/fd name them."""
+    """Sockets that listen on the port, on any address, as links in /proc/PID/fd name them."""
     rows = [
         line.split()
         for table in ("net/tcp", "net/tcp6")
@@ -65,7 +65,7 @@ def _processes() -> Iterator[int]:
 
 
 def _targets(pid: int) -> Iterator[str]:
-    """What the process's descriptors point at; nothing once it is gone, or if it is another user's."""
+    """Targets of the process's descriptors; empty if it ended or belongs to another user."""
     return (target for _, target in _descriptors(pid))
 
 

@@ -1,7 +1,7 @@
-"""The questions that Chroma answers, over HTTP, without ``chromadb``: importing that takes most of a second.
+"""Reading requests to Chroma over HTTP without ``chromadb``, whose import takes most of a second.
 
-``Answers`` has those methods of chromadb's ``ServerAPI`` that read, under their own names. Everything else is
-asked of the whole API, which is made at the first such call. Paths and bodies are those of Chroma's API v2,
+``Answers`` has the reading methods of chromadb's ``ServerAPI``, under their own names. Other calls go to the
+whole API, which is created at the first of them. Paths and bodies are those of Chroma's API v2,
 as chromadb 1.5.9 sends them; ``tests/indexes`` runs the same laws through both.
 """
 

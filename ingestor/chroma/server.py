@@ -1,7 +1,7 @@
-"""A Chroma server of our own: started, watched over and stopped with this process.
+"""Our own Chroma server: started, supervised and stopped with this process.
 
-The port is opened here and given to the child, which is a guard and Chroma in one (chroma/child.py). It is
-ready when the child says so and answers: a stranger on the port may well be a Chroma, too.
+The port is opened here and passed to the child, which runs guard and Chroma (chroma/child.py). The server is
+ready when the child says so and answers; an answer alone could come from another Chroma.
 """
 
 import errno
@@ -28,18 +28,18 @@ _CHILD = Path(__file__).with_name("child.py")
 _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
 _MOMENT = 0.02  # seconds
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
-_LAST_BREATH = 2.0  # seconds for a process that answers no more to end
+_LAST_BREATH = 2.0  # seconds for an unresponsive process to end
 _FROM_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT}
-_PASSED = {  # variables of ours that the child sees
+_PASSED = {  # environment variables that the child gets
     *("HOME", "LANG", "LANGUAGE", "PATH", "TMPDIR", "TZ", "USER"),
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"),
     *("MALLOC_ARENA_MAX", "RAYON_NUM_THREADS", "RUST_BACKTRACE", "TOKIO_WORKER_THREADS"),
 }
-_LOG_SIZE = 10_000_000  # bytes, beyond which a start begins the log anew
+_LOG_SIZE = 10_000_000  # bytes, beyond which a start truncates the log
 
 
 class ChromaServer:
-    """Chroma on ``path``, behind a guard, as a child process; one at a time, under the folder's lock."""
+    """Chroma on ``path``, behind the guard, as a child process, under the folder's lock."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class ChromaServer:
         self._hanging_after, self._stop_patience = hanging_after, stop_patience
         self._lock: Lock | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._pipe: socket.socket | None = None  # its end tells the child that we are gone
+        self._pipe: socket.socket | None = None  # its end tells the child that the parent ended
         self._answered = 0.0  # monotonic seconds
 
     @property
@@ -71,9 +71,9 @@ class ChromaServer:
         return self._process.pid if self._process else None
 
     def start(self) -> None:
-        """Returns when it answers.
+        """Start it, and return when it answers.
 
-        Raises NeedsHuman when the folder or the port is not to be had, Transient when it did not come up.
+        Raises NeedsHuman if folder or port cannot be used, Transient if it did not start.
         """
         if self._lock is None:
             self._lock = claim(self.path)
@@ -87,7 +87,7 @@ class ChromaServer:
             raise
 
     def poll(self) -> str | None:
-        """Why the server needs a restart: it ended, or has not answered for long. None while it is well."""
+        """Why the server needs a restart: it ended, or has not answered for long. None while it works."""
         if self._process is None:
             return "it was not started"
         if self._lock is not None and self._lock.lost:
@@ -102,22 +102,22 @@ class ChromaServer:
 
     @property
     def crashed(self) -> bool:
-        """Whether it ended by a fault of its own. Who is killed or told to end is innocent.
+        """Whether it ended by its own fault, not by SIGTERM or SIGKILL.
 
-        SIGKILL may come from the system when memory is short, too, which says nothing of its files.
+        The system also sends SIGKILL when memory is short, which says nothing about its files.
         """
         status = self._process.poll() if self._process else None
         return status is not None and status != 0 and -status not in _FROM_OUTSIDE
 
     def restart(self) -> None:
-        """Raises as ``start`` does; the folder stays ours in between, unless that fails or it is another."""
+        """Restart it; the folder stays locked in between. Raises as ``start`` does."""
         self._end()
         if self._lock is not None and self._lock.lost:
             self.stop()
         self.start()
 
     def stop(self) -> None:
-        """End it, with time to persist what it holds in memory, and free the folder. Harmless if repeated."""
+        """Stop it, with time to persist its memory, and unlock the folder. May be repeated."""
         self._end()
         if self._lock is not None:
             self._lock.release()
@@ -133,7 +133,7 @@ class ChromaServer:
         self.stop()
 
     def _bound(self) -> socket.socket:
-        """The port, which the child is to listen on."""
+        """The bound socket for the child."""
         listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -163,7 +163,7 @@ class ChromaServer:
                 stderr=log,
                 env=_environment(os.environ),
                 pass_fds=[listener.fileno()],
-                process_group=0,  # a Ctrl-C in the terminal is for us; we tell the child when we are done
+                process_group=0,  # a Ctrl-C in the terminal is for the parent alone, which stops the child
             )
 
     def _await_ready(self) -> None:
@@ -171,7 +171,7 @@ class ChromaServer:
         line, until = b"", time.monotonic() + _START_PATIENCE
         while time.monotonic() < until:
             if (status := self._process.poll()) is not None:
-                self._bound().close()  # the likeliest reason
+                self._bound().close()  # raises if the port is taken, the most likely reason
                 said = f"Chroma ended {_status(status)} while starting in {self.path}{self._last_error()}"
                 raise NeedsHuman(f"{said}; {REMEDY}") if damaged(said) else Transient(said)
             line += self._heard()
@@ -182,7 +182,7 @@ class ChromaServer:
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
 
     def _heard(self) -> bytes:
-        """What the child says within a moment."""
+        """A line from the child, if one comes within a moment."""
         assert self._pipe is not None
         self._pipe.settimeout(_MOMENT)
         try:
@@ -196,7 +196,7 @@ class ChromaServer:
         return heard
 
     def _last_error(self) -> str:
-        """What its log says last that sounds like an error, and where to read on."""
+        """The last error in its log, with the path of the log."""
         lines = self.log_path.read_text(errors="replace")[-4000:].splitlines()
         said = next((f": {line.strip()}" for line in reversed(lines) if "rror" in line), "")
         return f"{said}; see {self.log_path}"
@@ -242,13 +242,13 @@ def _level(token: str | None, port: int, without_namespace: str) -> str:
 
 
 def _environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """What it needs, and no secrets of the config's."""
+    """The child's environment, without secrets of the config."""
     passed = {name: value for name, value in ours.items() if name in _PASSED or name.startswith("LC_")}
     return {**passed, "RUST_LOG": "warn", "NO_COLOR": "1", "ANONYMIZED_TELEMETRY": "False"}
 
 
 def free_port(host: str) -> int:
-    """One that nobody listens on just now."""
+    """A port on which no process listens now."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Whether a collection's files crash Chroma. Asked before a collection is deleted for it."""
+"""Whether a collection's files crash Chroma. Checked before a collection is deleted for that."""
 
 from ingestor.chroma.client import connect
 from ingestor.chroma.collections import find_collection
@@ -11,10 +11,10 @@ LOCAL = "127.0.0.1"
 
 
 def crashes_chroma(server: ChromaServer, name: CollectionName, owner: str) -> bool:
-    """Ask a server that nobody else can ask, so that no other request can be what it crashes over.
+    """Ask a private server, so that no other request can be the cause of a crash.
 
-    ``server`` is stopped meanwhile, and left so. The collection is read and searched, and one of its records
-    is written again. Raises Torn when Chroma says itself that the collection is damaged.
+    ``server`` is stopped, and stays stopped. The collection is read and searched, and one of its records is
+    written again. Raises Torn if Chroma reports that the collection is damaged.
     """
     server.stop()
     alone = ChromaServer(server.path, LOCAL, free_port(LOCAL), server.log_path, token=server.token)

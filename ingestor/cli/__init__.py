@@ -1,1 +1,1 @@
-"""The command line: words to calls, answers to text."""
+"""The command line: arguments to calls, results to text."""

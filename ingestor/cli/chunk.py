@@ -8,23 +8,28 @@ import typer
 
 def chunk(
     file: Annotated[Path, typer.Argument(help="Any file that a source could hold.")],
-    strategy: Annotated[str | None, typer.Option(help="How to cut; else as the config says.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="Chunking strategy; default: the config's.")] = None,
     option: Annotated[
-        list[str], typer.Option(metavar="KEY=VALUE", help="An option of the strategy; may be repeated.")
+        list[str], typer.Option(metavar="KEY=VALUE", help="Option of the strategy; may be repeated.")
     ] = [],  # noqa: B006
     compare: Annotated[
         list[str],
-        typer.Option(metavar="NAME[:KEY=VALUE...],...", help="More strategies, each with its own options."),
+        typer.Option(
+            metavar="NAME[:KEY=VALUE...],...", help="Further strategies, each with its own options."
+        ),
     ] = [],  # noqa: B006
-    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page that shows it all.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write an HTML page that shows all strategies.")
+    ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="The config file; config.yaml if there is one.")
+        Path | None,
+        typer.Option("--config", "-c", help="The config file; default: config.yaml, if it exists."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Show how a file is cut into chunks.
+    """Show how strategies cut a file into chunks.
 
-    Nothing is indexed, and no Chroma is needed.
+    Indexes nothing; needs no Chroma.
     """
 
     from ingestor.cli.chunk_command import show

@@ -1,4 +1,4 @@
-"""``ingestor chunk``: how strategies cut a file, to look at before anything is indexed."""
+"""``ingestor chunk``: shows how strategies cut a file, before anything is indexed."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,10 @@ def show(
     *,
     as_json: bool,
 ) -> None:
-    """What ``ingestor chunk`` does. ``option``: KEY=VALUE; ``compare``: NAME:KEY=VALUE."""
+    """Run ``ingestor chunk``. ``option``: KEY=VALUE; ``compare``: NAME:KEY=VALUE.
+
+    Raises ConfigError, BadRequest, and BadDocument if the file cannot be parsed.
+    """
     _check_files(file, html)
     loaded = _config(config)
     where = setting(file, loaded)
@@ -59,14 +62,14 @@ def _check_files(file: Path, html: Path | None) -> None:
 
 
 def _config(path: Path | None) -> Config | None:
-    """The one named, which must be there; else config.yaml, if it is."""
+    """The named config, which must exist; else config.yaml, if it exists."""
     if path is None and not DEFAULT_CONFIG.exists():
         return None
     return load(path or DEFAULT_CONFIG, environ)
 
 
 def _main(where: Setting, strategy: str | None, given: Sequence[str]) -> Choice:
-    """A strategy that is named begins with its defaults; the configured one with its options."""
+    """A strategy of the command line starts from its defaults, the configured one from its options."""
     if strategy is None:
         kept = _said(where.chunking.options)
         return choice(where.chunking.plugin.kind, given, "--option", kept) if given else where.chunking
@@ -74,7 +77,7 @@ def _main(where: Setting, strategy: str | None, given: Sequence[str]) -> Choice:
 
 
 def _said(options: Options) -> dict[str, Any]:
-    """As a config says them, those that only tune included: a strategy's own stand beside its name."""
+    """The options as in a config, tuning options included."""
     values: dict[str, Any] = {name: getattr(options, name) for name in options.model_fields_set}
     picks = {
         name: {"strategy": value.strategy, **_said(value.options)}
@@ -92,7 +95,7 @@ def _compared(lists: Iterable[str]) -> Iterator[Choice]:
 
 
 def choice(strategy: str, given: Iterable[str], label: str, kept: dict[str, Any] | None = None) -> Choice:
-    """Raises ConfigError, which names the option and what it may be."""
+    """Raises ConfigError, which names the option and its allowed values."""
     tree = Tree(data=dict(kept or {}))
     for each in given:
         _add(tree, each, label)
@@ -137,7 +140,7 @@ def _answer(document: Document, cuts: Sequence[Cut], html: Path | None, as_json:
 
 
 def _json(found: Cut) -> dict[str, Any]:
-    """The stable keys of ``chunk --json``; chunks that are not contiguous have ``spans`` too."""
+    """The stable keys of ``chunk --json``. Chunks that are not contiguous also have ``spans``."""
     return {
         "strategy": found.strategy,
         "chunks": [

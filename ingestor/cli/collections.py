@@ -1,4 +1,4 @@
-"""The command that lists Chroma's collections, and disposes of one."""
+"""The command that lists Chroma's collections, and deletes or adopts one."""
 
 from typing import Annotated
 
@@ -7,11 +7,14 @@ import typer
 from ingestor.cli.invocation import command
 from ingestor.cli.usage import CONFIG, USAGE, ConfigOption, JsonOption, fail, read_config
 
-Delete = Annotated[str | None, typer.Option(help="Delete this one: ours, and in no use.")]
+Delete = Annotated[str | None, typer.Option(help="Delete this collection, which must be ours and unused.")]
 Adopt = Annotated[
-    str | None, typer.Option(help="Of an ingestor whose state is lost: delete it, and write it anew.")
+    str | None,
+    typer.Option(help="Delete a collection of an ingestor whose state is lost, and write it again."),
 ]
-NotOurs = Annotated[bool, typer.Option("--not-ours", help="With --delete: although it is someone else's.")]
+NotOurs = Annotated[
+    bool, typer.Option("--not-ours", help="With --delete: delete a collection that another program wrote.")
+]
 
 
 def collections(
@@ -23,7 +26,7 @@ def collections(
 ) -> None:
     """List the collections in Chroma; delete one, or adopt one.
 
-    All are listed, whoever wrote them. Only what is ours and in no use is deleted without --not-ours.
+    Lists all collections, ours or not. Without --not-ours, deletes only unused collections of ours.
     """
     from ingestor.app import inventory
     from ingestor.app.queries import is_running
@@ -31,7 +34,7 @@ def collections(
     from ingestor.cli.output import console
 
     if (delete is not None and adopt is not None) or (not_ours and delete is None):
-        fail("say --delete NAME, --delete NAME --not-ours, or --adopt NAME", USAGE)
+        fail("give one of --delete NAME, --delete NAME --not-ours, --adopt NAME", USAGE)
     checked = read_config(config)
     set_up("error", checked.log.format)
     if delete is not None:
@@ -42,7 +45,7 @@ def collections(
         taken = inventory.adopt(checked, adopt)
         when = "at once" if is_running(checked) else f"by: {command('sync', config)}"
         records = console.counted(taken.records or 0, "record")
-        words = f"collection {taken.name} is deleted, with {records}; it is written anew {when}"
+        words = f"collection {taken.name} is deleted, with {records}; it is written again {when}"
         console.say({"adopted": taken.name, "records": taken.records}, words, as_json)
     else:
         console.show_collections(inventory.list_collections(checked), as_json)

@@ -1,6 +1,6 @@
-"""The commands by which people answer what the program asks, or tell it what to do next.
+"""Commands by which people approve, refuse, retry and pause.
 
-What they say is left in the journal, where a daemon finds it.
+They write requests to the journal, where a running daemon reads them.
 """
 
 import time
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
-    """Do what plan shows, also what waits for approval.
+    """Do what plan shows, including changes that wait for approval.
 
-    Documents are chunked anew, and those of sources that are configured no more are removed. A daemon that
-    runs does it; else it is done here, as by sync.
+    Chunks documents again, and removes those of sources that left the config. A running daemon does the
+    work; without one, this command does it, as sync does.
     """
     from ingestor.app.approvals import approve
     from ingestor.app.queries import is_running
@@ -33,18 +33,18 @@ def apply(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     said = approve(checked)
     if not is_running(checked):
         sync(config, as_json)
-    words = "\n".join(
-        [*said, "the daemon does it now" if said else "there is nothing that waits for approval"]
-    )
+    words = "\n".join([*said, "the daemon does it now" if said else "nothing waits for approval"])
     console.say({"approved": said}, words, as_json)
 
 
 def rollback(
-    collection: Annotated[str | None, typer.Argument(help="Which collection; else the only one.")] = None,
+    collection: Annotated[
+        str | None, typer.Argument(help="The collection; optional if there is only one.")
+    ] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Give readers the collection as it was before the last swap.
+    """Return readers to the collection before the last swap.
 
     The new recipe stays refused until the config changes again, or until apply.
     """
@@ -56,38 +56,38 @@ def rollback(
     set_up("warning", checked.log.format)
     name = chosen(checked, collection)
     roll_back(checked, name)
-    console.say({"rolled_back": name}, f"{name} is as it was before", as_json)
+    console.say({"rolled_back": name}, f"{name} is rolled back", as_json)
 
 
 def retry(
     document: Annotated[str | None, typer.Argument(help="A document: its key, path or id.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="All that failed.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every failed or quarantined document.")] = False,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Try again what failed or is quarantined."""
+    """Retry documents that failed or are quarantined."""
     from ingestor.app.queries import find_documents, is_running, journal_of
     from ingestor.cli.output import console
 
     if (document is None) == (not every):
-        fail("name a document, or say --all", USAGE)
+        fail("name a document, or use --all", USAGE)
     checked = looked_up(config)
     with journal_of(checked) as journal:
         rows = [entry.row for entry in find_documents(journal, document)] if document else None
         count = journal.retry(rows)
     when = "at once" if is_running(checked) else f"by: {command('sync', config)}"
-    words = f"{console.counted(count, 'document')} will be tried again {when}"
-    console.say({"retried": count}, words if count else "nothing to try again", as_json)
+    words = f"{console.counted(count, 'document')} will be retried {when}"
+    console.say({"retried": count}, words if count else "nothing to retry", as_json)
 
 
 def accept(
-    source: Annotated[str, typer.Argument(help="The source that is held.")],
+    source: Annotated[str, typer.Argument(help="The held source.")],
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Believe a source's sudden loss of documents.
+    """Confirm a held source's sudden loss of documents.
 
-    They are removed from Chroma at the next pass; also those that cannot be read any more and were kept.
+    The next pass removes them from Chroma, and also those that became unreadable and were kept.
     """
     from ingestor.app.queries import journal_of
     from ingestor.cli.output import console
@@ -100,19 +100,19 @@ def accept(
         done = SourceRows(journal).accept(name) | Withdrawals(journal).accept(name)
     if not done:
         fail(f"source {source!r} is not held for a loss of documents; see: ingestor status", USAGE)
-    words = f"the loss in {source} is believed: its documents are removed at the next pass"
+    words = f"the loss in {source} is accepted: its documents are removed at the next pass"
     console.say({"accepted": source}, words, as_json)
 
 
 def pause(
-    source: Annotated[str | None, typer.Argument(help="Which source; else all of them.")] = None,
+    source: Annotated[str | None, typer.Argument(help="The source; default: all.")] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Do nothing for a source until it is resumed.
+    """Pause a source until it is resumed.
 
-    It is not listed, and none of its documents is touched; readers go on. What is being written just now is
-    brought to its end.
+    A paused source is not listed, and none of its documents is changed; readers go on. Writes that have
+    begun are finished.
     """
     from ingestor.app.queries import journal_of
     from ingestor.cli.output import console
@@ -129,11 +129,11 @@ def pause(
 
 
 def resume(
-    source: Annotated[str | None, typer.Argument(help="Which source; else all that are paused.")] = None,
+    source: Annotated[str | None, typer.Argument(help="The source; default: all that are paused.")] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Go on with a source that was paused."""
+    """Resume a paused source."""
     from ingestor.app.queries import is_running, journal_of
     from ingestor.cli.output import console
     from ingestor.state.sources import SourceRows
@@ -142,7 +142,11 @@ def resume(
     with journal_of(checked) as journal:
         names = [name for name in _sources(checked, source) if SourceRows(journal).resume(name)]
     when = "at once" if is_running(checked) else f"by: {command('sync', config)}"
-    words = f"resumed: {', '.join(names)}; what it missed is done {when}" if names else "nothing was paused"
+    words = (
+        f"resumed: {', '.join(names)}; changes since the pause are processed {when}"
+        if names
+        else "nothing was paused"
+    )
     console.say({"resumed": names}, words, as_json)
 
 

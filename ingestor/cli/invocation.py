@@ -1,4 +1,4 @@
-"""Commands of this program as they can be pasted into the shell from which it was called."""
+"""Commands of this program, ready to paste into the shell from which it was called."""
 
 import re
 import shlex
@@ -10,13 +10,13 @@ DEFAULT_CONFIG = Path("config.yaml")
 
 
 def command(words: str, config: Path = DEFAULT_CONFIG) -> str:
-    """``.venv/bin/ingestor sync --config other.yaml``: no more path and options than it takes."""
+    """``.venv/bin/ingestor sync --config other.yaml``: with path and options only as needed."""
     option = "" if config == DEFAULT_CONFIG else f" --config {shlex.quote(str(config))}"
     return f"{shlex.quote(_program())} {words}{option}"
 
 
 def quoted(text: str) -> str:
-    """Text as one word of a shell, in double quotes where they will do."""
+    """Text as one shell word, in double quotes if possible."""
     return shlex.quote(text) if re.search(r'[\\"$`!]', text) else f'"{text}"'
 
 

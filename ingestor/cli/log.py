@@ -1,8 +1,8 @@
-"""What the program says of itself on standard error: lines for people, or a JSON object a line.
+"""The log on standard error: lines for people, or a JSON object a line.
 
-``log.info("settled", extra={"document": "a.md"})`` ends in ``document=a.md``, or has that key. What a message
-holds beyond its first line is indented below it, and control characters, which file names can bring, are
-spelt out: nothing that is quoted can pass for a line of its own.
+``log.info("settled", extra={"document": "a.md"})`` ends in ``document=a.md``, or has that key. Further
+lines of a message are indented below the first, and control characters (of file names, for example) are
+escaped: no quoted text can pass for a log line.
 """
 
 import json
@@ -19,7 +19,7 @@ _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskNam
 
 
 def set_up(level: str, form: str) -> None:
-    """``level``: debug, info, warning, error; ``form``: text or json. Others' loggers are kept quiet."""
+    """``level``: debug, info, warning, error; ``form``: text or json. Loggers of libraries are kept quiet."""
     handler = Stderr()
     handler.setFormatter(Json() if form == "json" else Text())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
@@ -28,13 +28,13 @@ def set_up(level: str, form: str) -> None:
 
 
 class Stderr(logging.Handler):
-    """Writes to what standard error is at that moment: the lines above a progress bar, while there is one."""
+    """Writes to the current standard error: above the progress bar, while there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             sys.stderr.write(self.format(record) + "\n")
             sys.stderr.flush()
-        except (OSError, ValueError):  # nobody is there to read it
+        except (OSError, ValueError):  # nobody reads it
             pass
 
 

@@ -1,4 +1,4 @@
-"""The commands that look and change nothing, but for ``verify --repair``."""
+"""Commands that only read, except ``verify --repair``."""
 
 import json
 from typing import Annotated
@@ -22,10 +22,10 @@ from ingestor.cli.usage import (
 
 
 def plan(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
-    """Show what a sync would do and cost, and touch nothing.
+    """Show what a sync would do and cost; change nothing.
 
-    Exits with 0 when all could be looked at, 3 when some documents are or would be quarantined, 4 when a
-    source could not be listed, a document could not be read for now, or Chroma has not what the journal says.
+    Exits with 0 if everything could be examined, 3 if some documents are or would be quarantined, 4 if a
+    source could not be listed, a document could not be read now, or Chroma differs from the journal.
     """
     from ingestor.app.estimate import make_plan
     from ingestor.cli.log import set_up
@@ -43,9 +43,11 @@ def plan(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 def status(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 4 unless it runs and is well.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 4 unless the daemon runs and all is healthy.")
+    ] = False,
 ) -> None:
-    """Show how every source and collection stands."""
+    """Show the state of every source and collection."""
     from ingestor.app.queries import current_status
     from ingestor.cli.output import overview
 
@@ -56,9 +58,11 @@ def status(
 
 
 def query(
-    text: Annotated[str, typer.Argument(help="What to look for.")],
-    n: Annotated[int, typer.Option("-n", min=1, help="How many answers.")] = 5,
-    collection: Annotated[str | None, typer.Option(help="Which collection; else the only one.")] = None,
+    text: Annotated[str, typer.Argument(help="The text to search for.")],
+    n: Annotated[int, typer.Option("-n", min=1, help="Number of results.")] = 5,
+    collection: Annotated[
+        str | None, typer.Option(help="The collection; optional if there is only one.")
+    ] = None,
     where: Annotated[str | None, typer.Option(help="A Chroma metadata filter, as JSON.")] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
@@ -89,17 +93,19 @@ def _filter(where: str | None) -> dict[str, object] | None:
 def verify(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what is off, without embedding.")] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Repair differences, with cached vectors.")
+    ] = False,
     rebuild: Annotated[
         bool,
         typer.Option(
-            "--rebuild", help="With --repair: move Chroma's folder aside first, and write all again."
+            "--rebuild", help="With --repair: move Chroma's folder aside first, and write everything again."
         ),
     ] = False,
 ) -> None:
     """Compare sources, journal and Chroma, record by record.
 
-    Exits with 4 when anything is off.
+    Exits with 4 if anything differs.
     """
     from ingestor.app.verification import verified
     from ingestor.cli.log import set_up
@@ -133,7 +139,7 @@ def show(
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a document's chunks, as they are in Chroma."""
+    """Show a document's chunks in Chroma."""
     from ingestor.app.queries import shown
     from ingestor.cli.log import set_up
     from ingestor.cli.output import excerpt

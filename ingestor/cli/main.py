@@ -1,7 +1,7 @@
-"""The command line: reads the words, calls the program, prints the answer. No logic of its own.
+"""The command line: reads arguments, calls the program, prints the result. No logic of its own.
 
-The modules of the commands import what they need within each function: importing all of it takes longer than
-many a command runs.
+Modules of commands import what they need inside each function: importing everything takes longer than many
+commands run.
 """
 
 import sys
@@ -32,7 +32,7 @@ app = typer.Typer(
 def main() -> None:
     """The console script."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal that can't show a name is no reason to fail
+        if isinstance(stream, TextIOWrapper):  # do not fail if the terminal cannot show a name
             stream.reconfigure(errors="backslashreplace")
     try:
         app()
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _explain(error: Exception) -> None:
-    """End with a message if the error is one of those that are no defect of this program."""
+    """End with a message if the error is not a defect of this program."""
     from ingestor.app.queries import BadRequest
     from ingestor.config.models import ConfigError
     from ingestor.core.error_text import describe

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="Where to write it.")] = CONFIG, as_json: JsonOption = False
+    path: Annotated[Path, typer.Argument(help="Path of the new file.")] = CONFIG, as_json: JsonOption = False
 ) -> None:
-    """Write a commented config to begin with.
+    """Write a commented config to start from.
 
-    The folder of documents that it names is made, too, where there is none.
+    Also makes the folder of documents that it names.
     """
     from ingestor.cli.output import console
 
@@ -49,8 +49,8 @@ def init(
 def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     """Keep Chroma in step with the sources, until stopped.
 
-    It serves Chroma, watches the sources, and ends at SIGTERM, Ctrl-C or with its terminal. A changed config
-    file is taken over while it runs.
+    Serves Chroma, watches the sources, and takes over a changed config file. Ends at SIGTERM, at Ctrl-C or
+    with its terminal.
     """
     from ingestor.app.daemon import Loop
     from ingestor.app.reload import Reloader, stamp
@@ -95,8 +95,8 @@ def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
 def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     """Bring Chroma in step once.
 
-    Exits with 0 when all is settled, 3 when some documents are quarantined, 4 when something failed or is
-    left to do, 130 when it was interrupted. What no parser reads is skipped, and is no failure.
+    Exits with 0 if everything is settled, 3 if some documents are quarantined, 4 if something failed or is
+    left to do, 130 if it was interrupted. Documents that no parser reads are skipped, and are no failure.
     """
     from ingestor.app.daemon import Loop
     from ingestor.app.signals import Wishes
@@ -113,7 +113,7 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
         result = summary.of_sync(running, time.monotonic() - begun)
     console.show_sync(result, as_json)
     if wishes.stop:
-        fail("interrupted: what is left to do is done by the next sync", INTERRUPTED)
+        fail("interrupted: the next sync does the rest", INTERRUPTED)
     raise typer.Exit(_sync_code(result))
 
 

@@ -1,4 +1,4 @@
-"""What the commands share: their common options, the config that they read, their exit codes."""
+"""Shared by all commands: common options, reading of the config, exit codes."""
 
 import sys
 from os import environ, umask
@@ -30,7 +30,7 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def read_config(path: Path) -> "Config":
-    """For commands whose files are ours: from here on, what is made is for this user alone."""
+    """The config, for commands that write. Files that are made from now on are for this user alone."""
     from ingestor.config.file import load
 
     umask(UMASK)
@@ -41,7 +41,7 @@ def read_config(path: Path) -> "Config":
 
 
 def config_in_force(path: Path) -> "InForce":
-    """For commands that look: where the file has an error, what runs keeps to the config that it has."""
+    """The config in force, for commands that read: of the running daemon, if the file has an error."""
     from ingestor.state.running_config import in_force
 
     umask(UMASK)
@@ -53,18 +53,18 @@ def config_in_force(path: Path) -> "InForce":
 
 
 def looked_up(path: Path) -> "Config":
-    """The same, and the error is told on standard error."""
+    """As ``config_in_force``; an error of the file is printed on standard error."""
 
     found = config_in_force(path)
     if found.error is not None:
         print(spelt(found.error), file=sys.stderr)
-        print("what runs keeps to the config that it has, and so does this command", file=sys.stderr)
+        print("the previous config stays in force, also for this command", file=sys.stderr)
     return found.config
 
 
 def chosen(config: "Config", wanted: str | None) -> str:
-    """The collection that is meant: the one named, or the only one."""
+    """The named collection, or the only one. Exits if there are several and none is named."""
     names = sorted({str(source.collection) for source in config.sources})
     if wanted is None and len(names) > 1:
-        fail(f"say which with --collection: {', '.join(names)}", USAGE)
+        fail(f"name one with --collection: {', '.join(names)}", USAGE)
     return wanted or names[0]

@@ -73,7 +73,7 @@ class Supervised(Options):
     port: Port = Field(default=8000, description="port on which it listens")
     host: Host = Field(
         default="127.0.0.1",
-        description="address on which it listens; without a `token`, whoever reaches it may do everything",
+        description="address on which it listens; without a `token`, every client may do everything",
     )
     hosts: tuple[HostName, ...] = Field(
         default=(),

@@ -1,4 +1,4 @@
-"""The protocol of what holds collections, and what a collection must know of its embedder. Pure."""
+"""The protocol of a store of collections, and what a collection stores of its embedder. Pure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,24 +9,24 @@ from ingestor.ports import Index
 
 
 class Registrar(Protocol):
-    """Who may rename collections."""
+    """Names and renames collections."""
 
     def names(self) -> Mapping[str, str]:
-        """Name by UUID of all collections, whoever's they are."""
+        """Name by UUID of all collections, ours or not."""
         ...
 
     def rename(self, uuid: str, name: str) -> bool:
-        """False if something else bears that name."""
+        """False if the name is taken."""
         ...
 
     def evict(self, name: str) -> str:
-        """Free a name that is not ours: what bears it is deleted if empty, else renamed. Returns which."""
+        """Free a name: the collection that has it is deleted if empty, else renamed. Returns which."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a collection must know of the embedder that fills it. ``reader``: what readers load."""
+    """What a collection stores of its embedder. ``reader``: the function that readers load."""
 
     recipe: Fingerprint
     reader: ReaderModel | None = None
@@ -34,23 +34,23 @@ class Model:
 
 
 class Backend(Registrar, Protocol):
-    """Where collections live; their names here are Chroma's."""
+    """A store of collections; names are Chroma's."""
 
     def open(self, name: CollectionName, model: Model) -> tuple[Index, str]:
-        """The collection, made if need be, and its UUID. NeedsHuman if it is someone else's."""
+        """The collection, created if it does not exist, and its UUID. Raises NeedsHuman if it is not ours."""
         ...
 
     def delete(self, name: CollectionName) -> None:
-        """With all that is in it; harmless if there is none."""
+        """Delete the collection with its records, if it exists."""
         ...
 
     def look(self, name: CollectionName) -> str | None:
-        """Why a search misses too many of its records, or None.
+        """Why search misses too many of its records, or None.
 
-        Raises Torn or Gone where what is in it can't be counted, read and searched.
+        Raises Torn or Gone if it cannot be counted, read and searched.
         """
         ...
 
     def trouble(self, name: CollectionName, error: Exception) -> None:
-        """Is told of requests that failed for now; may mend what it can, or call the collection torn."""
+        """Called after a failed request; may repair the server, or raise Torn for the collection."""
         ...

@@ -1,8 +1,8 @@
 """How long to wait before trying again. Pure.
 
 Exponential with full jitter (M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015):
-the wait is drawn evenly from the whole range below the ceiling, so that many failures of one cause do not
-come back at once.
+the wait is drawn evenly from the range below the ceiling, so that many failures of one cause are not retried
+at once.
 """
 
 BASE = 1.0  # seconds: the ceiling after the first failure

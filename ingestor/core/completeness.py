@@ -1,8 +1,8 @@
-"""Whether the text of a document is all that its format holds, so that none is empty in silence. Pure.
+"""Whether a parser extracted all the text of a document, so that none is silently empty. Pure.
 
-A parser that builds its text from markup may say how many words the raw content holds, which rules left words
-out, and what could not be read (see ``model.Document``). Both counts are of the same kind: runs of letters,
-digits and underscores.
+A parser that builds its text from markup may report the number of words in the raw content, the words that
+rules left out, and what could not be read (see ``model.Document``). A word is a run of letters, digits and
+underscores.
 """
 
 import re
@@ -12,13 +12,13 @@ from typing import Literal
 from ingestor.model import HOLDER, Document
 
 ENOUGH = 0.9  # of the expected words
-_FEW = 20  # missing words that do not matter, as long as half of the words are there
+_FEW = 20  # missing words that do not matter if half of the words were read
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Why a document that was read has no text, or less than it holds."""
+    """Why a document is empty or incomplete."""
 
     state: Literal["empty", "incomplete"]
     reason: str
@@ -29,12 +29,12 @@ def words(text: str) -> int:
 
 
 def expected(document: Document) -> int:
-    """Words that the document's text is to have at least, without those that named rules leave out."""
+    """The least number of words of the text, without those that rules left out."""
     return max(0, (document.raw_words or 0) - sum(count for _, count in document.left_out))
 
 
 def shortfall(document: Document) -> Shortfall | None:
-    """None where the text is whole, as far as its parser can tell."""
+    """The shortfall, or None if the text is complete as far as its parser can tell."""
     if document.content_type == HOLDER:
         return None
     if not document.text.strip():

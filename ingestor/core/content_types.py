@@ -1,4 +1,4 @@
-"""Content types: which parser reads each, and by what names and first bytes they are known. Pure.
+"""Content types: which parser reads each, and by which names and first bytes they are detected. Pure.
 
 A further format needs one entry in ``PARSERS``, and its extension in ``EXTENSIONS`` if it is a text format
 (binary ones are told by their signatures).
@@ -13,7 +13,7 @@ _WORD, _SLIDES, _SHEETS = (
 _ODF = "application/vnd.oasis.opendocument"
 _ODF_KINDS = ("text", "spreadsheet", "presentation")
 
-# Content type -> parser kind. What is text and not named here is read by the text parser.
+# Content type -> parser kind. Other text is read by the text parser.
 PARSERS = {
     "text/markdown": "markdown",
     "text/html": "html",
@@ -58,7 +58,7 @@ PARSERS = {
     **dict.fromkeys((f"{_ODF}.{kind}{of}" for kind in _ODF_KINDS for of in ("", "-template")), "odf"),
 }
 
-# Parsers of text -> the content type that stands for each where a config names it.
+# Parsers of text -> the content type of each, if a config names the parser.
 TEXT_KINDS = {
     "text": "text/plain",
     "markdown": "text/markdown",
@@ -80,7 +80,7 @@ TEXT_KINDS = {
     "fb2": "application/x-fictionbook+xml",
 }
 
-# Read by OCR, where that is installed.
+# Read by OCR, if it is installed.
 PICTURES = {f"image/{kind}" for kind in ("png", "jpeg", "tiff", "bmp", "webp", "gif")}
 # Text under another name than text/... (besides ...+json and ...+xml).
 TEXTUAL = {
@@ -206,7 +206,7 @@ SIGNATURES = (
     (0, b"SQLite format 3\x00", "application/vnd.sqlite3"),
     (0, b"\x1aE\xdf\xa3", "video/matroska"),
 )
-# The same, but text might begin so: believed only where there are NUL bytes too.
+# The same, but text might begin so: used only if there are also NUL bytes.
 WEAK_SIGNATURES = (
     (0, b"MZ", "application/x-executable"),
     (257, b"ustar", "application/x-tar"),

@@ -1,7 +1,7 @@
-"""What to do, decided: no I/O here, only values in and values out.
+"""Decisions without I/O: values in, values out.
 
-Three questions are answered: what a listing changes, whether a loss is too sudden to be believed,
-and what becomes of a document that failed.
+Three decisions: what a listing changes, whether a loss is too sudden to accept, and what follows when a
+document fails.
 """
 
 import math
@@ -15,7 +15,7 @@ from ingestor.model import INSIDE, Item
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 
 NEVER = math.inf  # as a time: not before the document's version or its recipe changes
-SMALL_LOSS = 5  # fewer documents may be lost without a question, unless they were all that there was
+SMALL_LOSS = 5  # fewer documents may be lost unasked, unless they were all of several
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The part of a source that was listed: ``under`` these keys ("" is all), less what is ``unknown``."""
+    """The listed part of a source: ``under`` these keys ("" is all), without ``unknown`` subtrees."""
 
     under: tuple[str, ...] = ("",)
     unknown: tuple[str, ...] = ()
@@ -40,7 +40,7 @@ class Scope:
         return "" in self.under
 
     def covers(self, key: str) -> bool:
-        """Whether the listing would have named this key if it were still there."""
+        """Whether the listing would contain this key if it still existed."""
         return any(_below(key, u) for u in self.under) and not any(_below(key, u) for u in self.unknown)
 
 
@@ -80,7 +80,7 @@ def queue_turns(keys: Iterable[str]) -> Iterator[float]:
 def sudden_loss(
     changes: Changes, known: int, before: int | None, max_loss: float, moved_root: bool
 ) -> str | None:
-    """Why this listing should not be believed, or None.
+    """Why this listing must be confirmed by a person, or None.
 
     ``known``: documents of the source by the journal; ``before``: documents it had at its last accepted whole
     listing (None: there was none). Losses of partial listings since then add up. Renames are no loss:
@@ -102,7 +102,7 @@ def sudden_loss(
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed attempt and the time of the next one, in POSIX seconds.
+    """A failed attempt, and the time of the next one in POSIX seconds.
 
     ``quarantined``: the content cannot be read, so its records are withdrawn and only a new version or recipe
     is tried.

@@ -11,7 +11,7 @@ _FIELDS = attrgetter(*(field.name for field in fields(Block)))
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A document, of what content, and by which parser and options it was read."""
+    """A document, the digest of its content, and the parser and recipe that read it."""
 
     content: Digest
     parser: str
@@ -20,7 +20,7 @@ class Parsed:
 
 
 def encode(document: Document) -> dict[str, object]:
-    """Only strings, numbers, lists and dicts."""
+    """The document as strings, numbers, lists and dicts."""
     return {
         "text": document.text,
         "blocks": [_FIELDS(block) for block in document.blocks],
@@ -35,7 +35,7 @@ def encode(document: Document) -> dict[str, object]:
 
 
 def decode(encoded: dict[str, object]) -> Document:
-    """The document that ``encode`` was given, after its way through JSON."""
+    """The inverse of ``encode``, after JSON."""
     blocks, extra, left_out, lost = (encoded.pop(name) for name in ("blocks", "extra", "left_out", "lost"))
     assert isinstance(blocks, list)
     assert isinstance(extra, list)
@@ -51,5 +51,5 @@ def decode(encoded: dict[str, object]) -> Document:
 
 
 def pack(value: object) -> bytes:
-    """JSON; file names may hold bytes that are no text, which Python shows as lone surrogates."""
+    """JSON bytes, lone surrogates included: Python represents invalid bytes of file names by them."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

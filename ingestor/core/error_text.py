@@ -24,7 +24,7 @@ _ADVICE = {
 
 
 def describe(error: BaseException) -> str:
-    """The error for people: without errno, and with what to do where that is known."""
+    """The error for people: without errno, and with what to do, if known."""
     if not isinstance(error, OSError) or error.errno is None:
         return str(error) or type(error).__name__
     advice = _ADVICE.get(error.errno)

@@ -1,6 +1,6 @@
-"""Text from outside made safe to show: it can't steer a terminal, nor pass for a line of ours. Pure.
+"""Makes foreign text safe to show: it cannot control a terminal or imitate a log line. Pure.
 
-Marks that turn the direction of writing are spelt out, too: with them a name can look like another one.
+Marks of text direction are escaped, too: with them a name can look like another one.
 """
 
 import re
@@ -11,7 +11,7 @@ _CONTROL = re.compile(
 
 
 def spelt(text: str) -> str:
-    """Control characters and marks of direction as JSON escapes them; tabs and line ends stay."""
+    """Text with control characters and marks of direction escaped as in JSON; tabs and line ends stay."""
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -1,4 +1,4 @@
-"""Errors that end work before it is done, and lose nothing. Pure."""
+"""Errors that end work early without loss. Pure."""
 
 
 class Slow(Exception):

@@ -1,9 +1,9 @@
-"""Which slot each new chunk takes, and what must then be written. Pure.
+"""Which slot each new chunk takes, and which writes follow. Pure.
 
 A slot is the ``n`` of a record id ``document_id#n``. An unchanged chunk keeps its slot wherever it moved
 to; a changed one takes over the slot of a chunk that vanished (replaced in place: readers see the old or
-the new, never both); only then are new slots taken, or surplus ones dropped. A slot that is unsure holds
-nobody knows what: it is always written again or dropped.
+the new, never both); only then are new slots taken, or surplus ones dropped. A slot in doubt is
+always written again or dropped.
 """
 
 from collections import defaultdict, deque
@@ -16,7 +16,7 @@ from ingestor.model import Known
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What a record's text and vector are made from, as digests."""
+    """Digests of the inputs of a record's text and vector."""
 
     text: str
     vector: str
@@ -60,7 +60,7 @@ def _fill(slots: Sequence[int | None], existing: Sequence[int]) -> list[int]:
 
 
 def delta(known: Sequence[Known], wanted: Sequence[Known]) -> Delta:
-    """``wanted``: the records as they shall be, in document order, with the slots from ``assign``."""
+    """``wanted``: the desired records in document order, with the slots from ``assign``."""
     by_slot = {k.slot: k for k in known}
     add: list[int] = []
     replace: list[int] = []

@@ -1,8 +1,8 @@
-"""Chroma's names made to follow the journal's roles: whatever crashed between the two is mended here.
+"""Renames collections in Chroma to follow their roles in the journal, also after a crash between the two.
 
-A collection is known by its UUID, which a rename keeps. A swap is two renames, and for some milliseconds
-nothing answers to the readers' name; a client that asks for it with ``get_or_create_collection`` just then
-makes an empty collection in its place. Such a one is removed if it is empty, and put aside if it is not.
+A collection is known by its UUID, which a rename keeps. A switch is two renames. Between them the readers'
+name is missing for some milliseconds, and a client that calls ``get_or_create_collection`` then creates a
+collection under it. That collection is deleted if it is empty, else renamed.
 """
 
 import logging
@@ -15,11 +15,14 @@ from ingestor.state.rows import Edition
 
 log = logging.getLogger("ingestor")
 
-ATTEMPTS = 5  # against clients that make the same impostor again and again
+ATTEMPTS = 5  # against clients that keep creating a collection of that name
 
 
 def rename_to_roles(registrar: Registrar, editions: Sequence[Edition]) -> int:
-    """Give every edition the name of its role; returns how many were renamed. Raises Transient."""
+    """Give every edition the name of its role. Returns how many were renamed.
+
+    Raises Transient when Chroma is away, or when a client keeps taking a name.
+    """
     here, renamed = registrar.names(), 0
     for edition in sorted(editions, key=lambda edition: edition.role == "live"):  # names are freed first
         uuid = edition.uuid or ""

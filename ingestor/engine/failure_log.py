@@ -27,9 +27,9 @@ class FailureLog:
         alike: int = ALIKE,
         level: int = logging.WARNING,
     ) -> None:
-        """Log so many documents ``alike`` per reason at that level, the rest at DEBUG.
+        """Log at most ``alike`` documents per reason at ``level``, the rest at DEBUG.
 
-        ``message`` has places for key, source and reason.
+        ``message``: a format with places for key, source and reason.
         """
         if len(self._counts) > DISTINCT:
             self._counts.clear()

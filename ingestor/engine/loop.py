@@ -1,7 +1,7 @@
 """The one loop: listen, list, dispatch, write. Its thread alone writes the journal and the index.
 
-There is no queue of events to lose: hints only hasten a listing, and what is to be done is asked of the
-journal each time. Read ``step`` first.
+There is no event queue: a hint only makes a listing happen sooner, and due work is a query on the journal.
+Read ``step`` first.
 """
 
 import logging
@@ -30,14 +30,18 @@ from ingestor.state.withdrawals import WithdrawalGuard
 log = logging.getLogger("ingestor")
 
 EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
-IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; one larger than that goes alone
+IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; a larger one is prepared alone
 LARGE = 2 * 10**6  # bytes; such documents are heavy
 _HEAVY_SHARE = 1 / 2  # of the workers, that may prepare heavy documents
 _SOURCE_SHARE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
 
 
 class Engine:
-    """``clock`` gives POSIX seconds; ``random`` numbers in [0, 1); ``forget`` is told who is gone."""
+    """Reconciles the journal's desired state with Chroma. All methods belong to one thread.
+
+    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``workers``: documents prepared at the
+    same time. ``forget``: called with source and key of each document that is removed.
+    """
 
     def __init__(
         self,
@@ -52,7 +56,7 @@ class Engine:
         self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
         self.forget, self.source_rows = forget, SourceRows(journal)
         self.sources: dict[Feed, Source] = {}
-        self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents go
+        self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.in_flight: dict[int, Entry] = {}
         self.slow: set[int] = set()  # rows of documents that exceeded the time of a first attempt
         self.guard = WithdrawalGuard(journal)
@@ -61,7 +65,7 @@ class Engine:
         )
         self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
         self._failures = FailureLog()
-        self._inbox: deque[Outcome] = deque()  # an outcome leaves it only when it was taken over whole
+        self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole
 
     # --- what the shell calls ------------------------------------------------------------------------
 
@@ -73,9 +77,11 @@ class Engine:
         leaving: Sequence[SourceName] = (),
         untouched: Sequence[CollectionName] = (),
     ) -> None:
-        """Take over a config: at the start, and again whenever it changes.
+        """Take over a config: at the start, and whenever it changes.
 
-        ``untouched``: editions that readers still see, and that nothing can feed any more.
+        ``sources``: one a source and edition. ``watch``: whether connectors watch for changes. ``leaving``:
+        sources whose documents are removed. ``untouched``: editions that readers see but that cannot be
+        reproduced; their documents stay. Raises sqlite3.OperationalError when the journal cannot be written.
         """
         self.leaving = leaving
         self.sources = {source.feed: source for source in sources}
@@ -92,9 +98,10 @@ class Engine:
             self.writer.check(collection)
 
     def step(self, timeout: float) -> None:
-        """Take what came in, then start whatever can be started.
+        """Process finished work, then list, prepare and write what is due.
 
-        If it raises (a full disk, say), nothing is lost: the next step goes on from here.
+        ``timeout``: seconds to wait for finished work. Raises sqlite3.Error or OSError, on a full disk for
+        example; nothing is lost, and the next step continues.
         """
         outcome = self.pool.next(timeout)
         while outcome is not None:
@@ -110,28 +117,28 @@ class Engine:
         self._tidy()
 
     def flush(self) -> None:
-        """Write one batch of what is prepared, as the last act; the rest is prepared again from the cache."""
+        """Write one batch of prepared documents before the end; the next run prepares the others."""
         self._write(everything=True)
 
     def resting(self) -> bool:
-        """Nothing runs, nothing waits to be written, nothing is due now."""
+        """Whether nothing runs, nothing waits to be written and nothing is due now."""
         return not (self.scanner.busy() or self.in_flight or self._due_now())
 
     def wake_at(self, *, routine: bool = True) -> float:
-        """When something is due without anything coming in; ``routine``: the regular listings, too."""
+        """When work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
         times = [self.writer.wake_at(), self.scanner.wake_at(routine=routine)]
         if not self.in_flight:
             times.append(self.journal.next_retry(self._ready()))
         return min(times)
 
     def busy(self) -> set[CollectionName]:
-        """Editions that work is under way for."""
+        """Editions with documents in flight."""
         return {entry.collection for entry in self.in_flight.values()}
 
     # --- what comes in -------------------------------------------------------------------------------
 
     def _take(self, outcome: Outcome) -> None:
-        if isinstance(outcome.error, Stopped):  # we go down, or the embedder is not wanted any more
+        if isinstance(outcome.error, Stopped):  # the program stops, or the embedder was replaced
             if isinstance(outcome.tag, _Begun):
                 self.in_flight.pop(outcome.tag.entry.row, None)
             return
@@ -159,10 +166,10 @@ class Engine:
             self._failed(entry, outcome.error, outcome.trace, begun.refused)
 
     def _failed(self, entry: Entry, error: Exception, trace: str, refused: str | None = None) -> None:
-        """A document could not be prepared or written. ``refused``: the recipe to be quarantined under."""
+        """Handle a document that could not be prepared or written. ``refused``: recipe of its quarantine."""
         failure = decisions.after_failure(error, entry.attempts, self.clock(), self.random(), trace)
         source = self.sources.get(entry.feed)
-        if source is None:  # it left the config meanwhile
+        if source is None:  # it has left the config
             self.in_flight.pop(entry.row, None)
             return
         if failure.quarantined and entry.item is not None:
@@ -181,26 +188,26 @@ class Engine:
         if isinstance(error, Stale):
             self.scanner.look_again(entry.feed, entry.key)
         if failure.detail is not None:
-            self._failures.note(entry, "%s (%s) failed, keeps its records and is tried again: %s", failure)
+            self._failures.note(entry, "%s (%s) failed, keeps its records and will be retried: %s", failure)
         elif not entry.attempts:
-            log.info("%s (%s): %s; tried again later", entry.key, entry.source, failure.reason)
+            log.info("%s (%s): %s; will be retried", entry.key, entry.source, failure.reason)
         self._put_off(entry, failure)
 
     def _put_off(self, entry: Entry, failure: Failure) -> None:
-        """The document keeps the records that it has, and is tried again."""
+        """The document keeps its records and is retried."""
         self.journal.fail(entry.row, entry.item.version if entry.item else None, failure)
         self.in_flight.pop(entry.row, None)
 
     def _handed_over(self, entry: Entry) -> bool:
-        """Whether its source got another name meanwhile: under that one the document is due again."""
+        """Whether its source was renamed meanwhile: the document is due again under the new name."""
         now = self.journal.select("SELECT source FROM documents WHERE id = ?", (entry.row,))
         return now not in ([], [(entry.source,)])
 
     def _may_withdraw(self, entry: Entry, failure: Failure) -> bool:
-        """Whether its records may go; if not, the document is put off until a person accepts the loss."""
+        """Whether its records may be removed; else the document waits until a person accepts the loss."""
         source = self.sources.get(entry.feed)
         if source is None or not source.primary or self.guard.passes(entry, failure, source.max_loss):
-            return True  # what another edition lacks is judged before readers get it
+            return True  # losses of an edition in building are judged before the switch
         later = self.clock() + delay(entry.attempts, self.random(), LONGEST)
         self._put_off(entry, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
         return False
@@ -208,7 +215,7 @@ class Engine:
     # --- dispatching ---------------------------------------------------------------------------------
 
     def _ready(self) -> list[Feed]:
-        """What may be worked on: the source is neither held nor paused, and the collection can be written."""
+        """Feeds whose source is neither held nor paused and whose collection can be written."""
         paused = self.writer.paused()
         return [
             (name, collection)
@@ -225,7 +232,7 @@ class Engine:
         return bool(self.journal.due(ready, now, 1) or self._gone(ready, NEVER, 1) or self._drifted(ready, 1))
 
     def _dispatch(self) -> None:
-        """Keep the workers busy. What is prepared waits for company to be written, and holds up no worker."""
+        """Keep the workers busy. Prepared documents wait for a batch and occupy no worker."""
         ready, free = self._ready(), self.workers - self._preparing()
         if ready and free > 0:
             for entry in self._affordable(self._fair(ready, free)):
@@ -245,7 +252,7 @@ class Engine:
         return chosen + self.journal.due(ready, now, len(beyond), known, largest=LARGE)
 
     def _with_room(self, ready: Sequence[Feed]) -> Sequence[Feed]:
-        """Those whose source does not occupy its share of the workers already."""
+        """Feeds whose source occupies less than its share of the workers."""
         if len({name for name, _ in self.sources}) < 2:
             return ready
         most = max(1, int(self.workers * _SOURCE_SHARE))
@@ -257,14 +264,14 @@ class Engine:
         return _size(entry) > LARGE or entry.row in self.slow
 
     def _tidy(self) -> None:
-        """Remove what is gone, unless it may yet be found under another name; last of all what drifted."""
+        """Remove vanished documents that no listing can find under another name; then re-cut drifted ones."""
         ready = self._ready()
         if not (ready or self.leaving):
             return
         quiet = self.scanner.quiet() and not self.in_flight
         gone = self._gone(ready, NEVER if quiet else self.clock(), BATCH)
         gone = [entry for entry in gone if entry.row not in self.in_flight]
-        for entry in gone:  # first: after a crash nobody would ask for it any more
+        for entry in gone:  # first: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
         if quiet and not gone:
@@ -277,7 +284,7 @@ class Engine:
         return len(self.in_flight) - self.writer.waiting()
 
     def _affordable(self, entries: Sequence[Entry]) -> list[Entry]:
-        """As many as their bytes allow; one that is too large for that goes alone."""
+        """As many as fit into IN_FLIGHT_BYTES; a larger document goes alone."""
         room = IN_FLIGHT_BYTES - sum(_size(entry) for entry in self.in_flight.values())
         chosen: list[Entry] = []
         for entry in entries:
@@ -300,7 +307,7 @@ class Engine:
         return total - entry.sums
 
     def _drifted(self, ready: Sequence[Feed], limit: int) -> list[Entry]:
-        """Settled documents that their collection's statistic has left behind."""
+        """Settled documents whose cuts no longer fit their collection's statistic."""
         chunkers = {
             (source.collection, source.tools.chunker.statistic): source.tools.chunker
             for source in self.sources.values()
@@ -334,7 +341,8 @@ class Engine:
 class _Begun:
     """The tag of a document that is being prepared.
 
-    ``refused``: today's recipe, should its parser refuse the document; the config may change meanwhile.
+    ``refused``: the recipe under which it is quarantined if its parser refuses it; noted at the start, since
+    the config may change meanwhile.
     """
 
     entry: Entry

@@ -1,8 +1,8 @@
-"""The collections that are open, and what the journal must know of each.
+"""The open collections, and what the journal must know of each.
 
-A collection is known by its UUID: if another one answers to the name, nothing that the journal says of the
-old one holds for it, and every document is written anew (from the vector cache). A collection holds vectors
-of one embedder only, ever.
+A collection is known by its UUID. If another collection has the name, the journal's records do not apply to
+it, and every document is written again, from the vector cache. A collection never holds vectors of two
+embedders.
 """
 
 import logging
@@ -23,7 +23,10 @@ log = logging.getLogger("ingestor")
 
 
 class OpenCollections:
-    """Opens collections once, by the journal's names for them, and keeps the journal true about them."""
+    """Opens each collection once, by its name in the journal, and keeps the journal's row of it correct.
+
+    ``model``: what a collection must know of the embedder of an edition.
+    """
 
     def __init__(self, journal: Journal, backend: Backend, model: Callable[[CollectionName], Model]) -> None:
         self._journal, self._backend, self._model = journal, backend, model
@@ -32,22 +35,25 @@ class OpenCollections:
         self._straight = False  # whether Chroma's names are known to be those of the roles
 
     def open(self, name: CollectionName) -> Index:
-        """Raises Transient when the server is away, NeedsHuman when the collection is not ours."""
+        """The open collection; created if it does not exist.
+
+        Raises Transient when the server is away, NeedsHuman when the collection is not ours.
+        """
         if name not in self._open:
             self._open[name] = self._opened(name)
         return self._open[name]
 
     def check(self, name: CollectionName) -> None:
-        """Raises Torn or Gone where the collection no longer is what it was.
+        """Examine a collection. Whether search misses too many of its records is noted for ``rechunk.swap``.
 
-        The journal keeps why a search misses too many of its records, for ``swaps``.
+        Raises Torn when it is damaged, Gone when it was deleted or replaced, Transient, NeedsHuman.
         """
         self.see_to_names()
-        self.open(name).count()  # by its UUID: one that took its name does not answer
+        self.open(name).count()  # by its UUID, which a collection that took its name does not have
         self._editions.note_reach(name, self._backend.look(self._shown(name)))
 
     def extra_keys(self, name: CollectionName, batch: Sequence[Prepared]) -> frozenset[str]:
-        """Metadata keys beside the standard ones that were ever written there, these included."""
+        """Non-standard metadata keys that were ever written to it, those of ``batch`` included."""
         row = self._journal.collection(name)
         metas = [record.metadata for p in batch for record in p.records] + [
             m for p in batch for _, m in p.patches
@@ -58,18 +64,18 @@ class OpenCollections:
         return keys
 
     def failed(self, name: CollectionName, error: Exception) -> None:
-        """The handle may be stale: open it anew next time."""
+        """Open the collection again next time: the handle may be stale."""
         self._open.pop(name, None)
         self._backend.trouble(self._shown(name), error)
 
     def discard(self, name: CollectionName, *, torn: bool) -> None:
-        """Forget the collection; a torn one is deleted, so that a whole one takes its place."""
+        """Forget the handle. ``torn``: also delete the collection, so that it is created again."""
         self._open.pop(name, None)
         if torn:
             self._backend.delete(self._shown(name))
 
     def disown(self, name: CollectionName) -> None:
-        """Someone else's has its name here. If ours comes back, what is in it counts as unknown."""
+        """Another program's collection has its name. If ours comes back, its records count as unknown."""
         self._open.pop(name, None)
         if self._journal.of_collection(name):
             self._journal.note_collection(name, replace(self._journal.collection(name), uuid=None))
@@ -77,7 +83,7 @@ class OpenCollections:
             self._editions.forget(name)
 
     def in_force(self, name: CollectionName) -> bool:
-        """Whether it is kept up to date: readers see it, or will. A forgotten one is not."""
+        """Whether it is kept up to date: its role is ``live`` or ``building``."""
         return any(e.name == name and e.role in ("live", "building") for e in self._editions.all())
 
     def building(self, name: CollectionName) -> bool:
@@ -85,19 +91,19 @@ class OpenCollections:
         return self._editions.named(name).role == "building"
 
     def roles_changed(self) -> None:
-        """Chroma's names may not be those of the roles any more."""
+        """Compare Chroma's names with the roles before the next collection is opened."""
         self._straight = False
 
     def _opened(self, name: CollectionName) -> Index:
         self.see_to_names()
         row, model = self._journal.collection(name), self._model(name)
         if row.embedder not in (None, model.recipe):
-            log.warning("collection %s: the embedder changed, so it is written anew", name)
+            log.warning("collection %s: the embedder changed; it is written again", name)
             self._journal.doubt(name)
             self._backend.delete(self._shown(name))
         index, uuid = self._backend.open(self._shown(name), model)
         if row.uuid is None and index.count():
-            log.warning("collection %s: what is in it is not known here, so it is written anew", name)
+            log.warning("collection %s: its records are not in the journal; it is written again", name)
             self._journal.doubt(name)
             self._backend.delete(self._shown(name))
             index, uuid = self._backend.open(self._shown(name), model)
@@ -108,7 +114,7 @@ class OpenCollections:
         return index
 
     def see_to_names(self) -> None:
-        """Before anything is opened by name: by name alone one edition could be taken for another.
+        """Rename collections to match their roles, before one is opened by name and taken for another.
 
         Raises Transient when Chroma is away.
         """
@@ -118,7 +124,7 @@ class OpenCollections:
         self._straight = True
 
     def names(self) -> set[str]:
-        """Every collection's in Chroma, whoever's it is; none where Chroma is away."""
+        """Names of all collections in Chroma, ours or not; empty when Chroma is away."""
         with suppress(Transient):
             return set(self._backend.names().values())
         return set()

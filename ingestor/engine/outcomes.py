@@ -1,4 +1,4 @@
-"""Work that is done elsewhere and comes back as an outcome: what the engine and the pool agree on."""
+"""The interface between engine and workers: work goes out with a tag, an outcome comes back."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ingestor.ports import Stop
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """What became of the work handed in under ``tag``: a value, or an error with its traceback."""
+    """The result of the work submitted under ``tag``: a value, or an error with its traceback."""
 
     tag: object
     value: object = None
@@ -19,7 +19,7 @@ class Outcome:
 
 
 class Work(Protocol):
-    """What the engine needs of pool.Pool."""
+    """What the engine needs of ``workers.Pool``."""
 
     def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None: ...
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[Hint]]) -> Callable[[], None]: ...

@@ -1,8 +1,8 @@
-"""The write protocol: intend, touch the index, settle.
+"""The write-ahead protocol: intent into the journal, write to the index, receipt into the journal.
 
-The order is the whole point. What is about to be touched is in the journal as unsure before the index is
-touched, so a crash anywhere leaves no record that the journal doesn't know, and no document that counts
-as settled but isn't. Everything here may be repeated.
+Slots are *in doubt* (``unsure`` in the journal) before the index is written. So a crash at any point leaves
+no record that the journal does not know, and no document that wrongly counts as settled. Every step is
+idempotent.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ WantedRecipe = Callable[[Prepared], str]
 
 
 def valid(journal: Journal, prepared: Prepared) -> bool:
-    """Whether the journal still knows what this was compared with; if not, prepare it again."""
+    """Whether the journal still holds the records that this was compared with; else prepare it again."""
     entry = journal.entry(prepared.entry.row)
     if entry is None or (entry.document_id, entry.source) != (
         prepared.entry.document_id,
@@ -32,10 +32,10 @@ def valid(journal: Journal, prepared: Prepared) -> bool:
 
 
 def compatible(batch: Iterable[Prepared]) -> list[Prepared]:
-    """Documents that can be written together: no row of the journal is touched twice.
+    """Documents that can be written together: each row of the journal occurs once.
 
-    Copies of a renamed document all want to adopt the same row. Each was compared with the journal as it is
-    before the batch, so only the first comparison holds; the others are prepared again.
+    Several copies of a renamed document can claim the same row. Each was compared with the journal before the
+    batch, so only the first comparison stays valid; the others are prepared again.
     """
     taken: set[int] = set()
     chosen: list[Prepared] = []
@@ -55,9 +55,13 @@ def write(
     wanted: WantedRecipe,
     sliced: Callable[[Sequence[Any]], Iterable[Sequence[Any]]] = lambda rows: [rows],
 ) -> None:
-    """Make journal and index agree on these documents.
+    """Write these documents to the index and settle them in the journal.
 
-    ``extra_keys``: see Journal.collection; ``sliced``: how many rows the index is given at once.
+    ``batch``: compatible documents. ``extra_keys``: see Journal.collection. ``wanted``: the recipe that
+    today's config asks of a document. ``sliced``: cuts rows into the parts of one request each.
+
+    Raises what the index raises (Transient, Torn, Gone, NeedsHuman, or its refusal) and sqlite3.Error. The
+    records are then in doubt and are written again.
     """
     journal.intend(
         [prepared.intent for prepared in batch if prepared.intent.slots or prepared.intent.predecessor]
@@ -77,7 +81,10 @@ def write(
 
 
 def remove(journal: Journal, index: Index, entries: Sequence[Entry]) -> int:
-    """Drop every record of documents that are gone, then forget them. Returns how many records."""
+    """Delete every record of removed documents, then forget them. Returns the number of records.
+
+    Raises as ``write`` does.
+    """
     journal.intend([Intent(entry.row, tuple(known.slot for known in entry.known)) for entry in entries])
     drops = [record_id(entry.document_id, known.slot) for entry in entries for known in entry.known]
     if drops:
@@ -87,7 +94,7 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry]) -> int:
 
 
 def _padded(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:
-    """Chroma merges metadata: a key that went away must be named to vanish."""
+    """With None for each extra key that is not in ``meta``: Chroma merges metadata and keeps others."""
     return {**dict.fromkeys(extra_keys), **meta}
 
 

@@ -1,4 +1,4 @@
-"""When each source is listed, and what becomes of the listing. Belongs to the engine's thread."""
+"""When each source is listed, and what follows from the listing. Belongs to the engine's thread."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -31,9 +31,9 @@ class _Watch:
     progress: Progress = field(default_factory=lambda: Progress(0.0))  # of the listing under way
     whole: bool = False  # a whole listing was taken over
     next_scan: float = 0.0
-    attempts: int = 0  # listings in a row that failed; hints don't hasten the next
+    attempts: int = 0  # listings in a row that failed; hints do not make the next one sooner
     partial: int = 0  # whole listings in a row that could not see everything
-    said: str | None = None  # trouble of its listings: logged once, not at every listing
+    said: str | None = None  # last problem that was logged: each is logged once
     end: Callable[[], None] = lambda: None
 
 
@@ -47,9 +47,10 @@ class Scan:
 
 
 class Scanner:
-    """``clock`` gives POSIX seconds; ``random`` numbers in [0, 1).
+    """Lists sources and takes their listings over into the journal.
 
-    ``whole`` is called with a collection whenever a source of it was listed whole.
+    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``whole``: called with a collection
+    whenever one of its sources was listed whole.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Scanner:
         for feed, state in self._watches.items():
             row = self.source_rows.of(feed[0])
             if self.clock() >= state.next_scan or row.accepted or (row.loss and state.dirty):
-                state.dirty.add("")  # only a whole listing shows whether what vanished is back
+                state.dirty.add("")  # only a whole listing shows whether vanished documents are back
             if state.scanning or not self._may_list(feed, state):
                 continue
             source = self._sources[feed]
@@ -90,26 +91,26 @@ class Scanner:
             self.pool.submit(Scan(feed, scope, state), work, scan=True)
 
     def look_again(self, feed: Feed | None = None, under: str = "") -> None:
-        """List that part of a source soon; without ``feed`` every source whole."""
+        """List a source soon, at and below the key ``under``; without ``feed`` every source, whole."""
         for other, state in self._watches.items():
             if feed in (None, other):
                 state.dirty.add(under)
 
-    # --- how it stands -------------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------
 
     def busy(self) -> bool:
-        """Whether a listing runs or could."""
+        """Whether a listing runs or is due."""
         return any(state.scanning or self._may_list(feed, state) for feed, state in self._watches.items())
 
     def quiet(self) -> bool:
-        """Whether all that is known to have changed was listed."""
+        """Whether no listing runs or is pending; paused sources do not count."""
         return not any(
             state.scanning or (state.dirty and not self._paused(feed))
             for feed, state in self._watches.items()
         )
 
     def listed(self, collection: CollectionName) -> bool:
-        """Whether every source that feeds it was listed whole since the config was taken over."""
+        """Whether every source of this edition was listed whole since the config was taken over."""
         return all(state.whole for feed, state in self._watches.items() if feed[1] == collection)
 
     def under_way(self) -> dict[SourceName, Progress]:
@@ -121,7 +122,7 @@ class Scanner:
         return {feed[0] for feed, state in self._watches.items() if not (state.whole or self._paused(feed))}
 
     def wake_at(self, *, routine: bool) -> float:
-        """When the next listing is due; ``routine``: the regular ones, too."""
+        """When the next listing is due, in POSIX seconds. ``routine``: regular listings count, too."""
         times = [
             state.next_scan
             for feed, state in self._watches.items()
@@ -130,11 +131,11 @@ class Scanner:
         return min(times, default=decisions.NEVER)
 
     def _may_recover(self, name: SourceName, state: _Watch) -> bool:
-        """Whether its last listing failed in a way that may pass without a person's doing."""
+        """Whether its last listing failed in a way that may pass by itself."""
         return bool(state.attempts or state.partial) and self.source_rows.of(name).held is None
 
     def _may_list(self, feed: Feed, state: _Watch) -> bool:
-        """After a failure hints don't hasten a listing: its time is set."""
+        """Whether a listing may start now. After a failure only its backoff decides, not hints."""
         due = bool(state.dirty) and (not state.attempts or self.clock() >= state.next_scan)
         return due and not self._paused(feed)
 
@@ -148,16 +149,16 @@ class Scanner:
     # --- what comes in -------------------------------------------------------------------------------
 
     def hinted(self, feed: Feed, outcome: Outcome) -> None:
-        """A watch gave a hint, or ended with an error."""
+        """A watcher sent a hint, or ended with an error."""
         if feed not in self._watches:
             return  # of a config that is no longer in force
         if outcome.error is not None:
-            log.warning("watching %s failed: %s; full scans go on", feed[0], describe(outcome.error))
+            log.warning("watching %s failed: %s; regular listings continue", feed[0], describe(outcome.error))
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
         meant = [feed] if hint.source is None else [one for one in self._watches if one[0] == hint.source]
         if not meant:
             log.warning(
-                "source %s says to look again at %r, but no source is called so", feed[0], hint.source
+                "source %s sends a hint for source %r, which is not in the config", feed[0], hint.source
             )
         for one in meant:
             self.look_again(one, hint.under)
@@ -188,7 +189,7 @@ class Scanner:
         if source.primary and self._held(source, state, found, row, moved_root):
             state.next_scan = self.clock() + source.scan_every
             return
-        if source.primary and row.identity is None:  # a crash must not leave documents of no root
+        if source.primary and row.identity is None:  # before its documents, for a crash in between
             self.source_rows.identify(source.name, found.identity)
         self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
         if found.more:
@@ -209,9 +210,9 @@ class Scanner:
             state.partial += 1
 
     def _unconfirmed(self, source: Source, found: Listing) -> bool:
-        """Whether an edition beside the leading one would lose a document that the leading one still wants.
+        """Whether a secondary feed would lose a document that the primary feed still wants.
 
-        Losses are judged once, in the leading edition; the others follow.
+        Losses are judged once, for the primary feed; the others follow.
         """
         leading = next((s for s in self._sources.values() if s.name == source.name and s.primary), None)
         if leading is None or not found.changes.vanished:
@@ -242,11 +243,11 @@ class Scanner:
 
     def _say(self, source: Source, state: _Watch, trouble: str | None) -> None:
         if trouble is None and state.said is not None:
-            log.info("source %s: it was listed whole again", source.name)
+            log.info("source %s: listed whole again", source.name)
         elif trouble != state.said:
             log.warning("source %s: %s", source.name, trouble)
         state.said = trouble
 
     def _later(self, source: Source, attempts: int) -> float:
-        """When a listing is repeated whole: soon at first, then ever later."""
+        """When a listing is repeated: with exponential backoff, at most ``scan_every``."""
         return self.clock() + min(delay(attempts, self.random()), source.scan_every)

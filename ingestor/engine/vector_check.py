@@ -1,4 +1,4 @@
-"""What an embedder answered, held to its protocol (ports.Embedder). Pure."""
+"""Checks that an embedder's vectors keep its protocol (ports.Embedder). Pure."""
 
 from collections.abc import Sequence
 
@@ -11,11 +11,11 @@ _QUOTED = 60  # code points of a text
 
 
 class BadVectors(Exception):
-    """An embedder's answer breaks its protocol, so it is neither kept nor written."""
+    """The embedder's vectors break its protocol, so they are neither cached nor written."""
 
 
 def checked(answer: object, texts: Sequence[str], dimensions: int) -> Vectors:
-    """The answer as (n, dimensions) float32, copied: an embedder may use its memory again.
+    """The vectors as (n, dimensions) float32, copied: an embedder may reuse its memory.
 
     Raises BadVectors for a wrong shape, and for vectors that are not finite or not of length 1.
     """

@@ -1,7 +1,7 @@
 """The only file with threads and queues.
 
-Workers run whatever they are handed and post the outcome to one inbox, which the engine's thread empties.
-All workers' wishes for vectors meet in one place, so that batches form across documents.
+Workers run what is submitted and post the outcome to one inbox, which the engine's thread empties. Requests
+for vectors from all workers meet in one queue, so that batches form across documents.
 """
 
 import traceback
@@ -29,23 +29,23 @@ _HARMLESS = "word"  # a text that any model can take
 
 
 class _Workers:
-    """Threads that take work in turn. Unlike an executor's they do not keep the program from ending."""
+    """A fixed number of threads. Unlike those of an executor, they do not keep the program from ending."""
 
     def __init__(self, number: int, name: str) -> None:
         self._name = name
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._closed = Event()
         self._threads: list[Thread] = []
-        self._since: dict[str, float] = {}  # by thread: since when it is busy
+        self._since: dict[str, float] = {}  # by thread: since when it is busy, monotonic seconds
         for _ in range(number):
             self._grow()
 
     def submit(self, work: Callable[[], None]) -> None:
-        """``work`` raises nothing."""
+        """``work`` must not raise."""
         self._work.put(work)
 
     def relieve(self) -> None:
-        """Start one more thread where work waits and every thread is stuck: it may never return."""
+        """Start one more thread if work waits and every thread has been busy for STUCK seconds."""
         stuck_since = monotonic() - STUCK
         busy = list(self._since.values())
         waits = not self._work.empty() and len(busy) == len(self._threads)
@@ -58,7 +58,7 @@ class _Workers:
         self._threads[-1].start()
 
     def close(self) -> None:
-        """What was not begun is dropped."""
+        """Drop work that has not begun."""
         self._closed.set()
         for _ in self._threads:
             self._work.put(lambda: None)
@@ -86,7 +86,7 @@ class Pool:
         self._listeners: list[tuple[Thread, Event]] = []
 
     def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
-        """Run on a worker; scans have threads of their own and do not wait for documents."""
+        """Run ``work`` on a worker; its outcome carries ``tag``. Scans have threads of their own."""
         (self._scans if scan else self._documents).submit(lambda: self._run(tag, work))
 
     def post(self, tag: object, value: object = None) -> None:
@@ -94,7 +94,7 @@ class Pool:
         self._inbox.put(Outcome(tag, value))
 
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[object]]) -> Callable[[], None]:
-        """Post all that ``hints`` yields; returns what ends it."""
+        """Post every hint that ``hints`` yields, with ``tag``. Returns a function that ends it."""
         self._listeners = [(thread, stop) for thread, stop in self._listeners if thread.is_alive()]
         stop = Event()
         thread = Thread(target=self._listen, args=(tag, hints, stop), name=f"watch {tag}", daemon=True)
@@ -111,8 +111,11 @@ class Pool:
             return None
 
     def close(self) -> None:
-        """What was not begun is dropped. What runs is waited for a while, and then left to its fate: work
-        only reads, and a server that never answers must not hold up the end."""
+        """Drop work that has not begun, and wait up to PATIENCE seconds for running work.
+
+        What still runs then is abandoned: work only reads, and a server that never answers must not delay
+        the end of the program.
+        """
         deadline = monotonic() + PATIENCE
         for _, stop in self._listeners:
             stop.set()
@@ -140,12 +143,12 @@ class Pool:
 
 
 def _as_exception(error: BaseException) -> Exception:
-    """A panic of a library in Rust is no Exception; the document that met it fails like any other."""
+    """A panic in a Rust library is no Exception; the document that caused it fails like any other."""
     return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Wish:
+class _Request:
     digests: list[Digest]
     texts: list[str]
     answer: "Future[dict[Digest, Any]]"
@@ -154,8 +157,8 @@ class _Wish:
 class Embedding:
     """Texts to vectors through the cache, gathered from all workers into one stream of batches.
 
-    One thread runs the model. While it is busy the next wishes pile up; it then takes up to ``round_size``
-    texts of them at once, each text once.
+    One thread runs the model. While it is busy, requests queue up; it then embeds up to ``round_size`` texts
+    of them at once, each text once.
     """
 
     def __init__(
@@ -168,7 +171,7 @@ class Embedding:
     ) -> None:
         self._embedder, self._recipe, self._cache = embedder, recipe, cache
         self._count_tokens, self._round_size = count_tokens, round_size
-        self._wishes: Queue[_Wish | None] = Queue()
+        self._requests: Queue[_Request | None] = Queue()
         self._stopped = Event()
         self._lock = Lock()
         self.texts = 0  # embedded by the model, not from the cache
@@ -180,7 +183,8 @@ class Embedding:
     def __call__(self, texts: Sequence[str]) -> Vectors:
         """(n, dimensions) float32, in the order of ``texts``.
 
-        Raises what the embedder raises, BadVectors when its answer is no use, or Stopped.
+        Raises what the embedder raises (Transient, NeedsHuman, BadDocument), BadVectors when its vectors
+        break the protocol, or Stopped.
         """
         if not texts:
             return np.zeros((0, self._embedder.dimensions), np.float32)
@@ -192,12 +196,12 @@ class Embedding:
         return np.stack([found[d] for d in digests])
 
     def stop(self) -> None:
-        """Every wish that is not being answered right now ends with Stopped."""
+        """Every waiting request ends with Stopped."""
         self._stopped.set()
-        self._wishes.put(None)
+        self._requests.put(None)
 
     def close(self) -> None:
-        """Waits for the batch under way."""
+        """Stop, and wait up to a minute for the current batch."""
         self.stop()
         self._thread.join(timeout=60)
 
@@ -205,63 +209,63 @@ class Embedding:
         answers: dict[Digest, Any] = {}
         for start in range(0, len(texts), self._round_size):
             part = slice(start, start + self._round_size)
-            wish = _Wish(digests[part], texts[part], Future())
-            with self._lock:  # so that none slips in behind the last sweep of a stopped thread
+            request = _Request(digests[part], texts[part], Future())
+            with self._lock:  # so that none is queued after the last drain of a stopped thread
                 if self._stopped.is_set():
                     raise Stopped
-                self._wishes.put(wish)
-            answers.update(wish.answer.result())
+                self._requests.put(request)
+            answers.update(request.answer.result())
         return answers
 
     def _serve(self) -> None:
-        while (wishes := self._take()) and not self._stopped.is_set():
-            self._answer(wishes)
+        while (requests := self._take()) and not self._stopped.is_set():
+            self._answer(requests)
         with self._lock:
             self._stopped.set()
-        _refuse(wishes + self._drain(), Stopped())
+        _refuse(requests + self._drain(), Stopped())
 
-    def _take(self) -> list[_Wish]:
-        first = self._wishes.get()
-        wishes = [] if first is None else [first]
-        size = sum(len(wish.texts) for wish in wishes)
-        while wishes and size < self._round_size:
+    def _take(self) -> list[_Request]:
+        first = self._requests.get()
+        requests = [] if first is None else [first]
+        size = sum(len(request.texts) for request in requests)
+        while requests and size < self._round_size:
             try:
-                wish = self._wishes.get_nowait()
+                request = self._requests.get_nowait()
             except Empty:
                 break
-            if wish is None:
+            if request is None:
                 self._stopped.set()
                 break
-            wishes.append(wish)
-            size += len(wish.texts)
-        return wishes
+            requests.append(request)
+            size += len(request.texts)
+        return requests
 
-    def _drain(self) -> list[_Wish]:
+    def _drain(self) -> list[_Request]:
         left = []
-        while not self._wishes.empty():
-            wish = self._wishes.get_nowait()
-            if wish is not None:
-                left.append(wish)
+        while not self._requests.empty():
+            request = self._requests.get_nowait()
+            if request is not None:
+                left.append(request)
         return left
 
-    def _answer(self, wishes: list[_Wish]) -> None:
-        """One text that the model cannot take costs its own document only: each is asked for alone then."""
+    def _answer(self, requests: list[_Request]) -> None:
+        """Answer requests together; after an error each alone, so that a bad text fails one document only."""
         if self._stopped.is_set():
-            return _refuse(wishes, Stopped())
+            return _refuse(requests, Stopped())
         try:
-            answers = self._vectors(wishes)
+            answers = self._vectors(requests)
         except BaseException as panic:  # noqa: BLE001 - the askers get it, and the thread lives on
             error = _as_exception(panic)
-            if len(wishes) == 1 or not self._is_up(error):
-                return _refuse(wishes, error)
-            for wish in wishes:
-                self._answer([wish])
+            if len(requests) == 1 or not self._is_up(error):
+                return _refuse(requests, error)
+            for request in requests:
+                self._answer([request])
         else:
-            for wish in wishes:
-                wish.answer.set_result({d: answers[d] for d in wish.digests})
+            for request in requests:
+                request.answer.set_result({d: answers[d] for d in request.digests})
 
     def _is_up(self, error: Exception) -> bool:
-        """Whether the error may be about one text. An embedder that is down fails for all askers at once."""
+        """Whether the error may be about one text: the embedder still embeds a harmless one."""
         if isinstance(error, Transient | NeedsHuman):
             return False
         try:
@@ -270,16 +274,16 @@ class Embedding:
             return False
         return True
 
-    def _vectors(self, wishes: list[_Wish]) -> dict[Digest, Any]:
-        """The cache is asked again: what an earlier batch made may be what this one wants."""
-        wanted = {d: t for wish in wishes for d, t in zip(wish.digests, wish.texts, strict=True)}
+    def _vectors(self, requests: list[_Request]) -> dict[Digest, Any]:
+        """Vectors by digest. The cache is read again, since an earlier batch may have made some of them."""
+        wanted = {d: t for request in requests for d, t in zip(request.digests, request.texts, strict=True)}
         found: dict[Digest, Any] = dict(self._cache.get(self._recipe, list(wanted)))
         missing = [d for d in wanted if d not in found]
         return found | self._embed(missing, [wanted[d] for d in missing]) if missing else found
 
     def _embed(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
         if not self.texts:
-            self._embedder.embed(texts[:1])  # loads the model, which is not to count as embedding
+            self._embedder.embed(texts[:1])  # loads the model, which does not count as embedding
         begun = monotonic()
         vectors = checked(self._embedder.embed(texts), texts, self._embedder.dimensions)
         self.seconds += monotonic() - begun
@@ -289,13 +293,13 @@ class Embedding:
         return dict(zip(digests, vectors, strict=True))
 
 
-def _refuse(wishes: Sequence[_Wish], error: Exception) -> None:
-    for wish in wishes:
-        wish.answer.set_exception(error)
+def _refuse(requests: Sequence[_Request], error: Exception) -> None:
+    for request in requests:
+        request.answer.set_exception(error)
 
 
 class Embeddings:
-    """One ``Embedding`` an embedder: there are two of them while one takes the other's place."""
+    """One ``Embedding`` per embedder: there are two while a collection moves from one to the other."""
 
     def __init__(self, cache: VectorCache, count_tokens: Callable[[Sequence[str]], list[int]]) -> None:
         self._cache, self._count_tokens = cache, count_tokens
@@ -308,7 +312,7 @@ class Embeddings:
         return self._by_recipe[recipe]
 
     def keep(self, recipes: Collection[Fingerprint]) -> None:
-        """Close all others."""
+        """Close those of all other recipes."""
         for recipe in self._by_recipe.keys() - recipes:
             closed = self._by_recipe.pop(recipe)
             closed.close()

@@ -1,7 +1,7 @@
-"""The engine's writing hand: gathers what is prepared, and brings it to the collections in batches.
+"""Writes prepared documents to the collections in batches.
 
-A collection that can't be written for now is paused with what waits for it; an error is no refusal (what
-was sent may have been applied), so the same is sent again.
+A collection that cannot be written now is paused, and its documents wait. An error does not mean that the
+write was refused (it may have been applied), so the same is sent again.
 """
 
 import logging
@@ -28,20 +28,20 @@ log = logging.getLogger("ingestor")
 Row = TypeVar("Row")
 
 BATCH = 400  # records written at once
-SLICE = 2000  # records of one document that are written between two looks at ``stopping``
+SLICE = 2000  # records of one document that are written between two checks of ``stopping``
 MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see chroma/reach.py
-LINGER = 0.5  # seconds that a prepared document waits for company
+LINGER = 0.5  # seconds that a prepared document waits for others to fill the batch
 LONGEST_PAUSE = 15.0  # seconds
 
 
 @dataclass(slots=True)
 class Tally:
-    """What was done since the start; the numbers of ``sync``."""
+    """Counts since the start; ``sync`` prints them."""
 
     added: int = 0
     changed: int = 0
     moved: int = 0
-    rebuilt: int = 0  # written into a collection that is to take another one's place
+    rebuilt: int = 0  # written into a collection that is being built
     removed: int = 0
     records_added: int = 0
     records_replaced: int = 0
@@ -54,27 +54,30 @@ class _Outbox:
     prepared: list[Prepared] = field(default_factory=list)
     since: float = 0.0
     not_before: float = 0.0
-    look: bool = False  # whether the collection may have been harmed since it was looked at
+    look: bool = False  # whether the collection must be examined
     attempts: int = 0
-    said: str | None = None  # why it waits: logged once, not at every try
+    said: str | None = None  # why it is paused: logged once, not at every attempt
 
     @property
     def size(self) -> int:
         return sum(map(_size, self.prepared))
 
     def batch(self) -> list[Prepared]:
-        """The first documents, about BATCH records: writing them all could take minutes without a pause."""
+        """The first documents, about BATCH records: writing all could block the loop for minutes."""
         sizes = accumulate(map(_size, self.prepared))
         return self.prepared[: 1 + sum(size < BATCH for size in sizes)]
 
 
-WriteResult = Literal["done", "again", "dropped"]  # "dropped": prepare these documents again, if at all
+WriteResult = Literal["done", "again", "dropped"]  # "dropped": the documents are prepared again if still due
 
 
 class Writer:
-    """``hold`` is told of a collection that only a person can mend, ``failed`` of a document that is refused.
+    """Batches writes per collection, and handles their errors.
 
-    ``stopping``: whether the program is to end; it is asked between two slices of a large document.
+    ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``wanted_recipe``: the recipe that today's
+    config asks of a document. ``hold``: called for a collection that only a person can repair. ``failed``:
+    called for a document that the index refuses. ``stopping``: whether the program is ending; asked between
+    two slices of a large document.
     """
 
     stopping: Callable[[], bool] = staticmethod(lambda: False)
@@ -95,7 +98,7 @@ class Writer:
         self.tally = Tally()
 
     def put(self, prepared: Prepared) -> None:
-        """Take over one document's writes."""
+        """Queue one document's writes."""
         outbox = self._outbox(prepared.entry.collection)
         if not outbox.prepared:
             outbox.since = self._clock()
@@ -106,16 +109,16 @@ class Writer:
         return {name for name, outbox in self._outboxes.items() if now < outbox.not_before}
 
     def troubles(self) -> dict[CollectionName, str]:
-        """Collections that could not be used when that was last tried, and why."""
+        """Collections that failed at the last attempt, with the reason."""
         return {name: outbox.said for name, outbox in self._outboxes.items() if outbox.said is not None}
 
     def wait_no_longer(self) -> None:
-        """Try at once what was put off."""
+        """Retry paused collections at once."""
         for outbox in self._outboxes.values():
             outbox.not_before = 0.0
 
     def waiting(self) -> int:
-        """Documents that are prepared and not written yet."""
+        """Number of documents that are prepared and not written yet."""
         return sum(len(outbox.prepared) for outbox in self._outboxes.values())
 
     def wake_at(self) -> float:
@@ -124,13 +127,13 @@ class Writer:
         return min(times, default=NEVER)
 
     def look(self) -> None:
-        """See that the collections can be used and are ours, before anything is prepared for them."""
+        """Examine collections that are marked, before documents are prepared for them."""
         for collection, outbox in self._outboxes.items():
             if outbox.look and self._clock() >= outbox.not_before:
                 self._look(collection, outbox)
 
     def flush(self, *, everything: bool = False) -> list[Entry]:
-        """Write what is ripe; returns the documents that are off our hands, written or not."""
+        """Write full or old batches. Returns the documents that are no longer in flight, written or not."""
         done: list[Entry] = []
         for collection, outbox in self._outboxes.items():
             ripe = everything or outbox.size >= BATCH or self._clock() >= outbox.since + LINGER
@@ -139,11 +142,11 @@ class Writer:
         return done
 
     def check(self, collection: CollectionName) -> None:
-        """Notice at the next look whether it was deleted, replaced or torn while nothing was written."""
+        """Mark a collection to be examined: it may have been deleted, replaced or torn."""
         self._outbox(collection).look = True
 
     def remove(self, entries: Sequence[Entry]) -> None:
-        """Drop documents whose source has them no more."""
+        """Remove documents that their source no longer has."""
         for collection in {entry.collection for entry in entries} - self.paused():
             gone = [entry for entry in entries if entry.collection == collection]
             if self._guarded(collection, self._remover(collection, gone)) == "done":
@@ -164,7 +167,7 @@ class Writer:
                 self._journal.remove([entry.row for entry in gone])
                 self._collections.disown(collection)
                 return
-            except NeedsHuman as error:  # there may be no source to hold: nothing feeds it any more
+            except NeedsHuman as error:  # there may be no source to hold: the collection has none any more
                 raise Transient(str(error)) from error
             self.tally.records_dropped += dropped
 
@@ -178,7 +181,7 @@ class Writer:
         return [prepared.entry for prepared in batch]
 
     def _look(self, collection: CollectionName, outbox: _Outbox) -> None:
-        if not self._collections.in_force(collection):  # by its name one would open another
+        if not self._collections.in_force(collection):  # its name may belong to another collection now
             outbox.look = False
             return
         outcome = self._guarded(collection, lambda: self._collections.check(collection))
@@ -187,7 +190,7 @@ class Writer:
         outbox.look = outcome == "again"
 
     def _guarded(self, collection: CollectionName, work: Callable[[], None]) -> WriteResult:
-        """Do the work; after an error do what the error asks for."""
+        """Do the work; after an error pause, hold or rebuild the collection, depending on the error."""
         try:
             return self._whole(collection, work)
         except Stopped:
@@ -195,9 +198,9 @@ class Writer:
         except Transient as error:
             self._pause(collection, error, str(error))
         except sqlite3.OperationalError as error:
-            self._pause(collection, error, f"the journal can't be written: {error}")
+            self._pause(collection, error, f"the journal cannot be written: {error}")
         except NeedsHuman as error:
-            log.error("collection %s can't be used: %s", collection, error)
+            log.error("collection %s cannot be used: %s", collection, error)
             self._hold(collection, error)
             return "dropped"
         except sqlite3.Error:
@@ -208,7 +211,7 @@ class Writer:
         return "again"
 
     def _whole(self, collection: CollectionName, work: Callable[[], None]) -> WriteResult:
-        """``dropped`` where the work found the collection torn or gone, and it is made anew."""
+        """``dropped`` if the collection was torn or gone; it is then rebuilt."""
         try:
             work()
         except (Torn, Gone) as error:
@@ -217,16 +220,16 @@ class Writer:
         return "done"
 
     def _write_valid(self, collection: CollectionName, prepared: Sequence[Prepared]) -> None:
-        self._collections.open(collection)  # first: opening may find that nothing known of it holds any more
+        self._collections.open(collection)  # first: opening may find that the journal's records do not apply
         self._write_batch(collection, protocol.compatible(filter(self._wanted, prepared)))
 
     def _wanted(self, prepared: Prepared) -> bool:
-        """Nothing is written by a recipe that a changed config has put out of force meanwhile."""
+        """Whether it was prepared by today's recipe, from records that the journal still knows."""
         valid = protocol.valid(self._journal, prepared)
         return valid and self._wanted_recipe(prepared) == prepared.receipt.recipe
 
     def _write_batch(self, collection: CollectionName, batch: Sequence[Prepared]) -> None:
-        """One bad document never stops the others: a batch that fails for no known reason is taken apart."""
+        """Write a batch; after an unknown error each document alone, so that a bad one stops no other."""
         if not batch:
             return
         try:
@@ -250,26 +253,26 @@ class Writer:
         _report(collection, batch)
 
     def _refused(self, prepared: Prepared, error: Exception) -> None:
-        """The index does not take this document. Its entry is read again: the intents changed it."""
+        """The index refuses this document. Its entry is read again, since the intents changed it."""
         entry = self._journal.entry(prepared.receipt.row)
         if entry is not None:
             self._failed(entry, error, "".join(traceback.format_exception(error)))
 
     def _sliced(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-        """Raises Stopped between two slices: what was written is in doubt, and is written again."""
+        """Slices of ``rows``. Raises Stopped between two of them; records written so far are in doubt."""
         for start in range(0, len(rows), SLICE):
             if start and self.stopping():
                 raise Stopped
             yield rows[start : start + SLICE]
 
     def _pause(self, collection: CollectionName, error: Exception, reason: str) -> None:
-        self._collections.failed(collection, error)  # first: it may start Chroma again, which takes its time
+        self._collections.failed(collection, error)  # first: it may restart Chroma, which takes time
         outbox = self._outbox(collection)
         wait = min(delay(outbox.attempts, self._random()), LONGEST_PAUSE)
         outbox.attempts += 1
         outbox.not_before = self._clock() + max(wait, 0.05)
         if reason != outbox.said:
-            log.warning("collection %s waits, and is tried again until it succeeds: %s", collection, reason)
+            log.warning("collection %s: write failed, will retry: %s", collection, reason)
         outbox.said = reason
 
     def _resume(self, collection: CollectionName) -> None:
@@ -279,7 +282,7 @@ class Writer:
         outbox.attempts, outbox.said = 0, None
 
     def _rebuild(self, collection: CollectionName, error: Exception) -> None:
-        """The collection is torn or was deleted: write it anew, from the cache."""
+        """The collection is torn or was deleted: write it again, from the cache."""
         log.error("collection %s is rebuilt: %s", collection, error)
         self._journal.doubt(collection)
         self._collections.discard(collection, torn=isinstance(error, Torn))

@@ -1,4 +1,4 @@
-"""What language models answered: kept in the cache, asked for once, counted (see language_model.Answers)."""
+"""Answers of language models: requested once, cached and counted."""
 
 import logging
 from collections.abc import Callable
@@ -13,9 +13,9 @@ _TURNS = 256
 
 
 class CachedAnswers:
-    """``Answers`` through the cache. Two documents that ask the same at the same time ask once.
+    """``Answers`` through the cache. Equal requests at the same time are sent once.
 
-    Counts what the models were really asked, and the tokens that their servers say they read and wrote.
+    Counts the requests that were sent, and the tokens that the servers reported.
     """
 
     def __init__(self, cache: VectorCache) -> None:
@@ -27,7 +27,7 @@ class CachedAnswers:
         self.cost = 0.0
 
     def answer(self, question: Question, ask: Callable[[], Answer]) -> str:
-        """Raises what asking raises, or Stopped."""
+        """The answer. Raises what the request raises, or Stopped."""
         with self._turns[int(question.key[:8], 16) % _TURNS]:
             known = self._cache.get_answer(question.key)
             if known is not None:
@@ -43,7 +43,7 @@ class CachedAnswers:
         self._go_on()
 
     def stop(self) -> None:
-        """Nothing more is asked; the answer under way is still kept."""
+        """Send no more requests; the answer to a running one is still cached."""
         self._stopped.set()
         if self.calls:
             _log.info("language models were asked", extra=self.counts())
@@ -69,17 +69,17 @@ class CachedAnswers:
 
 
 class DryRunAnswers:
-    """``Answers`` that ask nobody: what the cache knows, and else None and a note of the question.
+    """``Answers`` that send nothing: cached answers, else None; counts the requests that would be sent.
 
-    Without an answer a strategy falls back, where with one it might have asked more, or something else: the
-    counts are an estimate.
+    Without an answer a strategy falls back, and with one it might send other requests: the counts are an
+    estimate.
     """
 
     def __init__(self, cache: VectorCache | None, count_tokens: Callable[[list[str]], list[int]]) -> None:
         self._cache, self._count_tokens = cache, count_tokens
-        self._noted: set[str] = set()  # keys of questions
+        self._noted: set[str] = set()  # keys of requests
         self.prompt_tokens = 0
-        self.cost = 0.0  # of reading the questions alone
+        self.cost = 0.0  # of the prompts alone
 
     def answer(self, question: Question, ask: Callable[[], Answer]) -> str | None:
         known = self._cache.get_answer(question.key) if self._cache is not None else None
@@ -91,7 +91,7 @@ class DryRunAnswers:
         return known
 
     def wait(self, seconds: float) -> None:
-        """Nobody is asked, so nothing is waited for."""
+        """Return at once, since nothing is sent."""
 
     @property
     def calls(self) -> int:

@@ -1,12 +1,12 @@
-"""Archives, mailboxes and mails in a source: what is in them becomes documents of their own.
+"""Archives, mailboxes and mails in a source: their members become documents.
 
-An item ``a.zip`` is listed with its members ``a.zip/!/docs/b.md`` (called ``a.zip!/docs/b.md``), below its
-key, so that whatever lists ``a.zip`` again lists them too. A container is opened only when its version is
-not the one that was listed before: what is known of it is listed as it is known. It is opened with all that
-is packed in it, in a process of its own (sandbox/pool.py). A member's version is a digest of its content, so
-in a changed archive only changed members are due. A container that can't be opened keeps the members it had,
-and says why: by a PartialScan where trying again may help, else as a quarantined document. The version of
-such a document names the limits that were in force: under others the container is opened again.
+An item ``a.zip`` is listed with its members ``a.zip/!/docs/b.md`` (shown as ``a.zip!/docs/b.md``), below its
+key, so that a listing of ``a.zip`` includes them. A container is opened only if its version changed since the
+last listing; else its known members are listed. It is opened with all containers in it, in a confined process
+(sandbox/pool.py). A member's version is a digest of its content, so in a changed archive only changed members
+are due. A container that cannot be opened keeps its members, and reports why: by a PartialScan if a retry may
+help, else as a quarantined document. The version of such a document contains the limits in force: with other
+limits the container is opened again.
 """
 
 import re
@@ -25,25 +25,26 @@ from ingestor.model import HOLDER, INSIDE, Blob, Item
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.sandbox.pool import Defect
 
-# Marks the version of what was looked into. Raise the number when a container's members are others than
-# before, be it in name only: everything is opened again then.
+# Marks the version of an opened container. Raise the number if containers give other members than before, or
+# other names: every container is then opened again.
 _OPENED = " opened 2"
 _REFUSED = " refused "  # and a digest of the limits
 _MARK_OF_REFUSAL = re.compile(rf"{_REFUSED}[0-9a-f]{{16}}\Z")
 _HOLDER = Blob(b"", "", HOLDER)
-_KEPT = 2  # unpacked containers kept at hand
-_OPENING = 5.0  # seconds that one listing may take to open containers, beside as long as all else takes
-_COSTLY = 1.0  # seconds to open a container; the next listing opens such a container last
+_KEPT = 2  # unpacked containers kept in memory
+_OPENING = 5.0  # seconds for opening containers in one listing, besides as long as the rest takes
+_COSTLY = 1.0  # seconds; a container that took longer is opened last by the next listing
 
 Unpack = Callable[[Blob, bool], Unpacked | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Containers:
-    """``fetch_item`` is the connector's; ``archives``: whether archives are opened, not mails alone.
+    """Lists and fetches members of containers.
 
-    ``unpack``: what is in a blob, and None when it holds nothing (isolation.Isolation.unpack). An attribute
-    ``limits`` of it stands for the limits under which it opens.
+    ``fetch_item``: the connector's. ``archives``: whether archives are opened, or mails alone. ``unpack``:
+    the members of a blob, None if it has none (Isolation.unpack); its attribute ``limits`` identifies the
+    limits.
     """
 
     fetch_item: Callable[[Item], Blob]
@@ -53,12 +54,15 @@ class Containers:
     _at_hand: OrderedDict[tuple[str, str], Unpacked | None] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _listed: dict[str, Item] = field(default_factory=dict)
-    _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # key: version, why not
-    _failed: set[str] = field(default_factory=set)  # keys with a defect
+    _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # by key: version, reason
+    _failed: set[str] = field(default_factory=set)  # keys of damaged containers
     _late: dict[str, None] = field(default_factory=dict)  # keys that are opened last, the last tried last
 
     def expand(self, items: Iterable[Item], known: Mapping[str, str]) -> Iterator[Item]:
-        """The items and their members. ``known``: version by key, as the source was listed last."""
+        """The items and their members. ``known``: version by key of the last listing.
+
+        Raises PartialScan at the end if containers could not be opened.
+        """
         before = _by_container(known)
         unread: dict[str, str] = {}
         seen: tuple[str, ...] = ()
@@ -83,7 +87,7 @@ class Containers:
             raise PartialScan(_said(unread), (*seen, *filter(None, unread)), more=more)
 
     def _opening_time(self, item: Item, begun: float) -> float:
-        """Seconds since ``begun``. Notes a container that was costly to open, or had a defect."""
+        """Seconds since ``begun``. Notes a container that was slow to open or damaged."""
         took = self.clock() - begun
         self._late.pop(item.key, None)
         if took > _COSTLY or item.key in self._failed:
@@ -91,11 +95,9 @@ class Containers:
         return took
 
     def _with_costly_last(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Containers that were costly to open, or had a defect, come last, the one tried longest ago first.
+        """The items, with slow and damaged containers last, the one tried longest ago first.
 
-        So no container waits for ever, whichever others change all the time.
-
-        What ends a listing early is raised when they have come.
+        So no container starves while others change. An error that ends the listing is raised after them.
         """
         late: dict[str, Item] = {}
         partial: PartialScan | None = None
@@ -112,7 +114,8 @@ class Containers:
             raise partial
 
     def fetch(self, item: Item) -> Blob:
-        """As a connector does. Raises BadDocument for a container, or a member, that can't be read."""
+        """The blob of an item or member. Raises what the connector raises, BadDocument if it cannot be
+        read."""
         key, *inside = item.key.split(INSIDE)
         while inside and key not in self._listed:
             key += INSIDE + inside.pop(0)  # a folder that is called "!"
@@ -127,12 +130,12 @@ class Containers:
         return self._opens(item) and known.get(item.key) not in (item.version + _OPENED, self._refused(item))
 
     def _refused(self, item: Item) -> str:
-        """The version of a container that can't be opened under these limits."""
+        """The version of a container that cannot be opened under these limits."""
         limits = combine(getattr(self.unpack, "limits", ""), self.archives, *budget())
         return f"{item.version}{_REFUSED}{limits[:16]}"
 
     def _refusal(self, item: Item) -> str | None:
-        """Why this container could not be opened; None where it could, or was not tried."""
+        """Why this container could not be opened; None if it was opened, or not tried."""
         version, reason = self._verdicts.get(item.key, ("", None))
         return reason if version == item.version else None
 
@@ -172,9 +175,9 @@ class Containers:
         return not deep and member.problem is None and may_hold(member.name, self.archives)
 
     def _fetch_container(self, item: Item) -> Blob:
-        """What is only a container is an empty document, if it is sound; a mail is its own text.
+        """The document of a container: empty for an archive, the text for a mail.
 
-        Raises Stale where it can be opened now and could not when it was listed: its members are unlisted.
+        Raises Stale if it can be opened now but could not be when it was listed: its members are not listed.
         """
         plain = replace(item, version=_plain(item.version))
         if not is_document(item.key):
@@ -191,14 +194,14 @@ class Containers:
 
     def _check_listed(self, item: Item) -> None:
         if _MARK_OF_REFUSAL.search(item.version):
-            raise Stale(f"{item.uri} could not be opened when it was listed, and can be now")
+            raise Stale(f"{item.uri} could not be opened when it was listed, but can be now")
 
     def _fetch_member(self, top: Item, name: str, item: Item) -> Blob:
-        """Raises Stale when the member is not the one that was listed."""
+        """The blob of a member. Raises Stale if its content differs from the listing."""
         try:
             opened = self._open(top)
         except (BadDocument, Defect) as error:
-            raise Transient(f"{item.uri} can't be read, but stays as it was: {error}") from error
+            raise Transient(f"{item.uri} cannot be read, but its records stay: {error}") from error
         member = opened.members.get(name) if opened else None
         if opened is None or member is None:
             raise self._unseen(opened, name, item)
@@ -214,11 +217,11 @@ class Containers:
         broken = opened.broken if opened else {}
         why = next((broken[holder] for holder in _holders(name) if holder in broken), None)
         if why is not None:
-            return Transient(f"{item.uri} can't be read, but stays as it was: {why}")
+            return Transient(f"{item.uri} cannot be read, but its records stay: {why}")
         return Stale(f"{item.uri} vanished since it was listed")
 
     def _open(self, item: Item) -> Unpacked | None:
-        """One container at a time, so that many workers don't open the same."""
+        """Open a container; one at a time, so that several workers do not open the same."""
         at = item.key, item.version
         with self._lock:
             if at not in self._at_hand:
@@ -245,17 +248,17 @@ class Containers:
 
 
 def outside(key: str) -> str:
-    """The container that a key may lie in; of a folder called "!" it is the folder that holds it."""
+    """The container of a key, or the parent of a folder named "!"."""
     return key.partition(INSIDE)[0]
 
 
 def _plain(version: str) -> str:
-    """As the connector gave it."""
+    """The item as the connector listed it."""
     return _MARK_OF_REFUSAL.sub("", version.removesuffix(_OPENED))
 
 
 def _holders(key: str) -> Iterator[str]:
-    """All that it may lie in, the outermost first."""
+    """All containers that a key may lie in, the outermost first."""
     at = key.find(INSIDE)
     while at >= 0:
         yield key[:at]
@@ -263,7 +266,7 @@ def _holders(key: str) -> Iterator[str]:
 
 
 def _by_container(known: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-    """Known members, by the keys of all that they may lie in."""
+    """Known members, by the keys of all containers that they may lie in."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for key, version in known.items():
         for holder in _holders(key):
@@ -272,7 +275,7 @@ def _by_container(known: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
 
 
 def _as_known(holder: Item, before: Mapping[str, Mapping[str, str]]) -> list[Item]:
-    """Only key and version count: that they are the known ones says that nothing changed."""
+    """A known member as an item. Key and version are the known ones, so it counts as unchanged."""
     prefix = holder.key + INSIDE
     return [
         Item(key, version, f"{holder.uri}!/{key.removeprefix(prefix)}")
@@ -284,5 +287,5 @@ def _said(unread: Mapping[str, str]) -> str:
     whole = unread.get("")
     containers = [f"{key} can't be opened now ({why})" for key, why in unread.items() if key]
     more = f", and {len(containers) - 1} more" if len(containers) > 1 else ""
-    said = f"{containers[0]}{more}: what is known of it stays" if containers else None
+    said = f"{containers[0]}{more}: its known members stay" if containers else None
     return "; ".join(filter(None, (whole, said)))

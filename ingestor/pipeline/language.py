@@ -1,8 +1,8 @@
-"""The language of a document's prose, where its format does not say.
+"""The language of a document's prose, if its format does not state it.
 
 Judged by py3langid: naive Bayes over byte n-grams [Lui & Baldwin, "langid.py", ACL 2012], about a millisecond
-a document. An answer is given only where the model is sure. It is for metadata alone, and found after
-chunking: an edit may turn a guess, and that must not move the borders of chunks.
+a document. A language is given only if the model is sure. It is for metadata alone, and detected
+after chunking: an edit may change the result, which must not move the borders of chunks.
 
 The same text gives the same answer in every thread. The model sums float32, so processors of different kinds
 may differ in the last bits of a confidence. Where that lies so close to ``_SURE``, a document that is read
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 _PROSE = frozenset(("paragraph", "list", "quote", "heading", "definition", "footnote", "notes"))
-_SAMPLE = 2000  # characters that are judged ...
-_PLACES = 40  # ... taken from so many blocks, all over the document
-_LEAST = 40  # letters; fewer are not enough to be sure of
+_SAMPLE = 2000  # characters that are examined ...
+_PLACES = 40  # ... from at most so many blocks, spread over the document
+_LEAST = 40  # letters; fewer are too few to be sure
 _SURE = 0.8  # confidence; `python -m benchmarks language`: no wrong answer
 _WORD = re.compile(r"[!-~]+")  # of ASCII: other scripts may write without spaces
 _NO_WORD = re.compile(r"[0-9_@\\/<>{}=$`#|]")
@@ -36,14 +36,14 @@ _LOADING = Lock()
 
 
 def identified(document: Document) -> Document:
-    """With its language: what the format says, else what the prose is sure to be written in, else None."""
+    """The document with its language: stated by the format, else detected in the prose, else None."""
     return (
         document if document.language else replace(document, language=language_of("".join(_prose(document))))
     )
 
 
 def language_of(text: str) -> str | None:
-    """ISO 639-1, of the first 2,000 characters; None where they are few, no prose, or in doubt."""
+    """ISO 639-1 code of the first 2,000 characters; None if they are few, no prose, or in doubt."""
     words = _WORD.sub(lambda word: " " if _NO_WORD.search(word[0]) else word[0], text[:_SAMPLE])
     if sum(map(str.isalpha, words)) < _LEAST:
         return None
@@ -53,12 +53,12 @@ def language_of(text: str) -> str | None:
 
 @cache
 def rules() -> Fingerprint:
-    """What an answer depends on beside the text."""
+    """The fingerprint of everything besides the text that decides the result."""
     return fingerprint([sorted(_PROSE), _SAMPLE, _PLACES, _LEAST, _SURE, version("py3langid")])
 
 
 def _prose(document: Document) -> Iterator[str]:
-    """Beginnings of paragraphs and the like, evenly spread over the document."""
+    """Beginnings of prose blocks, evenly spread over the document."""
     blocks = [block for block in document.blocks if block.kind in _PROSE]
     chosen = blocks[:: max(1, ceil(len(blocks) / _PLACES))]
     for block in chosen:
@@ -66,14 +66,14 @@ def _prose(document: Document) -> Iterator[str]:
 
 
 def _model() -> "LanguageIdentifier":
-    """Never changed once it is loaded: threads may share it."""
+    """The model, which never changes after loading: threads share it."""
     with _LOADING:
         return _loaded()
 
 
 @cache
 def _loaded() -> "LanguageIdentifier":
-    """Of languages that have a code of two letters."""
+    """The model, limited to languages with a code of two letters."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

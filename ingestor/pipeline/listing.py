@@ -1,4 +1,4 @@
-"""One listing of a source, compared with what it had: runs on a worker, reads only."""
+"""One listing of a source, compared with the last one. Runs on a worker; reads only."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ Expand = Callable[[Iterable[Item], Mapping[str, str]], Iterable[Item]]
 
 
 def as_listed(items: Iterable[Item], known: Mapping[str, str]) -> Iterable[Item]:
-    """Of a source in which nothing holds documents but folders."""
+    """The items unchanged, for a source without containers."""
     del known
     return items
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One configured source; ``expand`` adds what is in its archives and mails."""
+    """One configured source. ``expand`` adds the members of its archives and mails."""
 
     name: SourceName
     collection: CollectionName
@@ -30,7 +30,7 @@ class Source:
     max_loss: float = 0.5
     scan_every: float = 300.0  # seconds
     expand: Expand = as_listed
-    primary: bool = True  # of two feeds of one source, that whose listings say how the source stands
+    primary: bool = True  # whether listings of this feed decide the state of the source
 
     @property
     def feed(self) -> Feed:
@@ -39,9 +39,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
-    """``known``: how many documents the source had; ``identity``: of the source when it was listed.
+    """The result of a listing.
 
-    ``trouble``: why not everything in its scope could be seen; None if all was.
+    ``known``: number of documents of the source before. ``identity``: of the source's root. ``trouble``: why
+    the listing of its scope is incomplete; None if it is complete.
     """
 
     changes: Changes
@@ -54,7 +55,7 @@ class Listing:
 
 @dataclass(slots=True)
 class Progress:
-    """How far a listing is: the worker that lists writes it, and anybody reads it."""
+    """Progress of a listing, written by its worker and read by any thread."""
 
     since: float  # POSIX seconds
     seen: int = 0  # items so far
@@ -65,7 +66,7 @@ class Progress:
 
 
 def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
-    """The least that must be listed to cover every dirty key."""
+    """The smallest scope that covers every dirty key."""
     whole = "" in dirty or not isinstance(source.connector, Scoped)
     return Scope() if whole else Scope(outermost(map(outside, dirty)))
 
@@ -73,8 +74,9 @@ def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
 def take(
     source: Source, scope: Scope, known: dict[str, str], note: Callable[[Item], None] = lambda item: None
 ) -> Listing:
-    """``known``: version by key; ``note`` is told of each item. Raises what the connector raises, but for
-    PartialScan.
+    """List a source and compare it with ``known``, version by key. ``note``: called with each item.
+
+    Raises what the connector raises, except PartialScan, which becomes ``trouble``.
     """
     identity = source.connector.identity() if isinstance(source.connector, Identified) else ""
     broken_off: list[PartialScan] = []
@@ -106,7 +108,7 @@ def _parts(connector: Connector, scope: Scope) -> list[Iterator[Item]]:
 
 
 def outermost(keys: Iterable[str]) -> tuple[str, ...]:
-    """Less those that lie below another."""
+    """The keys without those that lie below another."""
     kept: list[str] = []
     for key in sorted(set(keys), key=lambda key: key.split("/")):
         if not kept or not (key == kept[-1] or key.startswith(kept[-1] + "/")):

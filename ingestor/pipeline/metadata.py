@@ -1,8 +1,8 @@
-"""What a record says of itself beside its text: flat, always the same keys, None where there is nothing.
+"""The metadata of a record: flat, always the same keys, None for a missing value.
 
 Chroma takes strings, numbers, booleans and lists of strings that are not empty; no nesting, no NaN, no lone
 surrogates. A chunk's section is the one that holds most of its characters; ``headings`` lists the titles of
-all sections that it touches. Some keys are there for others' readers: ``relationships`` and ``node_info`` are
+all sections that it touches. Some keys are for other readers: ``relationships`` and ``node_info`` are
 JSON strings from which LlamaIndex's Chroma store rebuilds nodes
 (llama_index.core.vector_stores.utils.legacy_metadata_dict_to_node).
 """
@@ -43,7 +43,7 @@ KEYS = frozenset(
         *("relationships", "node_info"),
     )
 )
-_REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses, or drops without a word
+_REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or silently drops
 # LlamaIndex's NodeRelationship values.
 _SOURCE, _PREVIOUS, _NEXT = "1", "2", "3"
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -183,7 +183,7 @@ def _day(modified: float | None) -> str | None:
 
 
 def _clean(metadata: Metadata) -> Metadata:
-    """Nothing that Chroma refuses, and nothing that it gives back changed."""
+    """The metadata without values that Chroma refuses, or returns changed."""
     kept = {key: value for key, value in metadata.items() if key and not key.startswith(_REFUSED)}
     return {_text(key): _value(value) for key, value in kept.items()}
 
@@ -204,5 +204,5 @@ def _scalar(value: Scalar) -> Scalar:
 
 
 def _text(text: str) -> str:
-    """File names may hold bytes that are no text: Python shows them as lone surrogates."""
+    """Text without lone surrogates, by which Python represents invalid bytes of file names."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)

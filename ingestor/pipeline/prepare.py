@@ -1,7 +1,7 @@
-"""The way of one document, top to bottom: read, chunk, compare with what is known, embed.
+"""The way of one document, top to bottom: read, chunk, compare with the journal, embed.
 
-Runs on a worker and touches neither journal nor index: it returns what is to be written. Only chunks
-whose vector is not in the index already are embedded, and the vector cache answers for those it has seen.
+Runs on a worker and changes neither journal nor index: it returns the writes. Only chunks whose vector is not
+in the index are embedded; cached vectors are used.
 """
 
 import logging
@@ -48,9 +48,10 @@ _PIECES = 10  # distinct texts that a strategy may compare, for each chunk that 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """All that turns one source's items into records (chunkers/options: context, neighbours).
+    """The tools that turn items of one source into records.
 
-    ``chunking_turn``: waits until a document of so many characters may be chunked.
+    ``context``, ``neighbours``: see chunkers/options. ``chunking_turn``: waits until a document of so many
+    characters may be chunked.
     """
 
     reader: Reader
@@ -68,7 +69,7 @@ class Tools:
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
 
     def recipe(self, parser: str) -> str:
-        """Of documents read by that parser; "" is a document that none could read."""
+        """The recipe of documents read by that parser; "" for a document that none could read."""
         reading = self.reader.recipe(parser)
         rules = detect.rules(), language.rules(), metadata.rules()
         return combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
@@ -80,7 +81,10 @@ class Tools:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """``others``: the collection's sums without this document; ``force``: even if nothing changed."""
+    """One document to prepare.
+
+    ``others``: the collection's sums without this document. ``force``: prepare it even if nothing changed.
+    """
 
     entry: Entry
     others: Sums | None = None
@@ -89,7 +93,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """All that is to be written for one document. Valid while the journal still knows ``basis``."""
+    """The writes for one document. Valid while the journal's records equal ``basis``."""
 
     entry: Entry
     intent: Intent
@@ -102,7 +106,7 @@ class Prepared:
 
     @property
     def empties(self) -> bool:
-        """Whether a document that has records is to have none, although nothing is wrong with it."""
+        """Whether a document with records gets none, without an error."""
         return bool(self.basis) and not self.receipt.records and self.receipt.failure is None
 
 
@@ -110,7 +114,11 @@ Predecessor = Callable[[CollectionName, str], Entry | None]
 
 
 def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
-    """Raises what the connector, the parser and the embedder raise (see ports)."""
+    """Read, chunk, compare and embed one document.
+
+    ``predecessor``: finds a vanished document of the same content. Raises what the connector, the parser and
+    the embedder raise (see ports).
+    """
     entry = job.entry
     assert entry.item is not None
     item, reading = entry.item, tools.reader.read(entry.item)
@@ -131,7 +139,7 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
 
 
 def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None) -> Chunking:
-    """Chunks of whose text the model reads only the beginning say so: ``truncated``."""
+    """Chunk, and mark chunks that exceed the model's window as ``truncated``."""
     parts: dict[str, None] = {}
 
     def embed(texts: Sequence[str]) -> Vectors:
@@ -153,7 +161,7 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
 
 
 def _within(chunks: int, entry: Entry, tools: Tools) -> None:
-    """Raises BadDocument where a document gives too many. A few bytes that give thousands were made to."""
+    """The chunks. Raises BadDocument if there are too many, also for the size: such files are hostile."""
     size = entry.item.size if entry.item is not None else None
     if size and chunks > max(_FEW, size):
         raise BadDocument(f"gives {chunks:,} chunks or more, for only {size:,} bytes; exclude it")
@@ -169,7 +177,7 @@ def _marked(chunk: Chunk, truncated: bool) -> Chunk:
 
 
 def withdraw(entry: Entry, receipt: Receipt) -> Prepared:
-    """The document is to have no records."""
+    """The writes that remove all records of a document."""
     slots = tuple(known.slot for known in entry.known)
     drops = tuple(record_id(entry.document_id, slot) for slot in slots)
     return Prepared(entry, Intent(entry.row, slots), receipt, entry.known, drops=drops)
@@ -185,7 +193,7 @@ def _nothing_new(entry: Entry, facts: str, recipe: str) -> bool:
 
 
 def _unchanged(entry: Entry, version: str) -> Prepared:
-    """Only the version moved: the receipt is renewed, the index stays untouched."""
+    """Only the version changed: the receipt is renewed, the index is not written."""
     assert entry.done_recipe is not None
     assert entry.facts is not None
     assert entry.digest is not None
@@ -245,9 +253,9 @@ def _compose(
 def _with_digests(
     wanted: Sequence[Known], before: Sequence[Known], made: Mapping[int, Vector]
 ) -> tuple[Known, ...]:
-    """Each record with the digest of its vector; ``made``: the vectors at hand, by position.
+    """Each record with the digest of its vector; ``made``: new vectors by position.
 
-    A record that keeps its vector keeps the digest, too.
+    A record that keeps its vector keeps the digest.
     """
     digests = {known.slot: known.vector_digest for known in before}
     digests |= {wanted[position].slot: vector_digest(vector) for position, vector in made.items()}
@@ -255,7 +263,7 @@ def _with_digests(
 
 
 def embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:
-    """The chunks' texts, under what their place in the document says of them."""
+    """The texts to embed: the chunks', each after its context."""
     prefixes, headers = contexts(document, chunks, context), table_headers.headers(document, chunks)
     return [
         (f"{prefix}\n\n" if prefix else "") + (f"{header}\n" if header else "") + chunk.text
@@ -264,7 +272,7 @@ def embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context
 
 
 def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequence[str]:
-    """Digests of all that each chunk's vector is made from: equal keys, equal vectors."""
+    """Digests of the inputs of each chunk's vector: equal keys mean equal vectors."""
     if chunking.vectors is not None:
         return [combine(tools.embedder_recipe, digest(vector.tobytes())) for vector in chunking.vectors]
     own = [combine(tools.embedder_recipe, text_digest(text)) for text in texts]
@@ -274,7 +282,7 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
 
 
 def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunking, tools: Tools) -> Vectors:
-    """One row a position. Mixing needs up to two chunks on either side, and no more."""
+    """One row per position. Mixing needs at most two chunks on either side."""
     if chunking.vectors is not None:
         return chunking.vectors[list(positions)]
     if not positions or not tools.neighbours:

@@ -1,8 +1,7 @@
-"""From an item to its document: fetched and parsed, unless it is remembered what that gave the last time.
+"""From an item to its document: fetched and parsed, or taken from the cache.
 
-A version differs whenever the content may differ, so an item that is listed as it was is what it was. A
-changed chunker, a collection that drifted or a record that got lost then need neither its source nor its
-parser.
+A version differs whenever the content may differ, so an item with the same version has the same content.
+After a change of chunker, of the collection's statistic or of a record, neither source nor parser is needed.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -19,7 +18,7 @@ Fetch = Callable[[Item], Blob]
 
 
 class Memory(Protocol):
-    """Of what items were parsed to; it may forget anything at any time. ``stamp``: of the item's state."""
+    """A cache of parsed documents; it may forget any at any time. ``stamp``: of the item's state."""
 
     def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None: ...
     def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None: ...
@@ -27,7 +26,7 @@ class Memory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """``document`` parses, where that was not done before; it raises what the parser raises."""
+    """A fetched item. ``document`` parses it, unless it is cached; raises what the parser raises."""
 
     content: Digest
     parser: str
@@ -36,9 +35,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """``recipes``: of the parsers; ``costly``: those whose documents are worth remembering.
+    """Reads items of one source.
 
-    ``origin``: stands for the connector and its options, which may say what an item's content is.
+    ``recipes``: of the parsers. ``costly``: parsers whose documents are cached. ``origin``: fingerprint of
+    the connector and its options, on which the content of an item may depend.
     """
 
     source: SourceName
@@ -47,11 +47,11 @@ class Reader:
     recipes: Mapping[str, Fingerprint]
     memory: Memory | None = None
     costly: Container[str] = ()
-    types: detect.Types = ()  # what the config says of names
+    types: detect.Types = ()  # formats that the config sets for names
     origin: str = ""
 
     def read(self, item: Item) -> Reading:
-        """Raises what the connector raises."""
+        """Fetch an item. Raises what the connector raises."""
         stamp = combine(detect.rules(), self.types, self.origin, item.version, item.uri)
         known = self.memory.find(self.source, item.key, stamp) if self.memory is not None else None
         if known is not None and self.recipes.get(known.parser) == known.recipe:
@@ -71,7 +71,7 @@ class Reader:
         return Reading(content, parser, parse)
 
     def recipe(self, parser: str) -> Fingerprint:
-        """Of documents read by that parser; "" is a document that none could read."""
+        """The recipe of documents read by that parser; "" for a document that none could read."""
         recipe = self.recipes.get(parser) or Fingerprint(combine(*sorted(self.recipes.values())))
         if not self.types or detect.is_binary(parser):
             return recipe

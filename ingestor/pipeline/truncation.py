@@ -1,4 +1,4 @@
-"""Texts that are longer than the embedding model's window: it does not see their ends."""
+"""Texts that are longer than the embedding model's window, so that their ends are ignored."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -11,12 +11,13 @@ Beyond = Callable[[Sequence[str]], list[bool]]  # whether each text is longer th
 
 
 def endless(texts: Sequence[str]) -> list[bool]:
-    """Of a model that reads all of any text."""
+    """For a model without a window: no text is too long."""
     return [False] * len(texts)
 
 
 def exceeds_window(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
-    """Counts those texts only that may be: a code point has at most four tokens."""
+    """Whether each text exceeds the window. Short texts are not counted: a code point has at most four
+    tokens."""
     may_be = [text for text in texts if 4 * len(text) > embedder.window]
     if not may_be:
         return endless(texts)
@@ -25,7 +26,7 @@ def exceeds_window(embedder: Embedder, texts: Sequence[str]) -> list[bool]:
 
 
 def holding(text: str, chunks: Sequence[Chunk], parts: Iterable[str]) -> list[bool]:
-    """Whether each chunk holds the beginning of one of the parts, which stand in the text in this order."""
+    """Whether each chunk holds the beginning of one of ``parts``, which occur in the text in this order."""
     found, at = [False] * len(chunks), 0
     for part in parts:
         place = text.find(part, at)

@@ -136,7 +136,7 @@ def answers(config: Config | None) -> Iterator[Answers]:
 
 
 class Reading:
-    """Embeds every text once, whoever asks, and knows what it would have taken each strategy alone.
+    """Embeds every text once for all strategies, and counts what each would have taken alone.
 
     Strategies that ask a language model do so through ``answers``.
     """

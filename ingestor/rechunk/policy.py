@@ -1,6 +1,6 @@
-"""What a changed config means for a collection that is there already: decided, not done. Pure.
+"""What a changed config means for an existing collection: the decision only. Pure.
 
-Nothing here touches anything; ``swaps`` does what is decided, and records it first.
+``swap`` records the decision in the journal and carries it out.
 """
 
 from dataclasses import dataclass, replace
@@ -13,9 +13,10 @@ from ingestor.rechunk.recipes import Change, Choices, changes, merged
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """How one collection stands. ``live`` is None where it is not known what its documents are made by.
+    """The state of one collection.
 
-    ``embedder``: the recipe that its vectors are of.
+    ``live``, ``building``: what the documents of that edition are made by; None where unknown, or where
+    there is no such edition. ``embedder``: the recipe of the vectors. ``wanted``: what today's config says.
     """
 
     live: Choices | None
@@ -24,29 +25,32 @@ class Situation:
     wanted: Choices
     empty: bool = False  # it has no records
     chunks: int = 0  # records of the sources that change
-    tokens: int = 0  # about; of those sources
-    asking: float = 0.0  # about: what language models take for cutting them
-    approved: str | None = None  # what someone said yes to
-    refused: str | None = None  # what someone rolled back from
-    rebuild: str | None = None  # why it is to be written into another collection, whatever the config says
+    tokens: int = 0  # estimated, of those sources
+    asking: float = 0.0  # estimated cost of the language models that cut them
+    approved: str | None = None  # what a person approved, as ``named``
+    refused: str | None = None  # what a person rolled back from, as ``named``
+    rebuild: str | None = None  # why all records must go into another collection, whatever the config says
     moved: bool = False  # the same config means another embedder on this machine
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``follow``: the live collection takes on what is wanted, in place. ``build``: another is made beside
-    it; ``go_on``: the one being made is what is wanted. ``keep``: the old way stays in force, for ``why``.
-    With any act but ``go_on`` what is being built is dropped: documents that are written twice leave records
-    out of search's reach.
+    """What to do with one collection.
+
+    ``follow``: apply the wanted recipes to the live collection, in place. ``build``: build another edition.
+    ``go_on``: the edition in building is the wanted one. ``keep``: the old recipes stay in force, for the
+    reason ``why``. Every act but ``go_on`` drops the edition in building: a second write to it would leave
+    records out of search's reach.
     """
 
     act: Literal["follow", "build", "go_on", "keep"]
-    choices: Choices  # what the collection that is acted on is made by
+    choices: Choices  # what the documents of that collection are made by
     changes: tuple[Change, ...] = ()
     why: str = ""
 
 
 def decide(now: Situation, rechunk: Rechunk) -> Decision:
+    """What to do with a collection in this state, under these settings."""
     decision = _by_config(now, rechunk)
     if not now.rebuild or now.empty or decision.act not in ("follow", "keep"):
         return decision
@@ -77,7 +81,7 @@ def _by_config(now: Situation, rechunk: Rechunk) -> Decision:
 
 
 def named(choices: Choices) -> str:
-    """What approvals and refusals name."""
+    """The fingerprint by which an approval or a refusal is stored."""
     return fingerprint(dict(choices))
 
 
@@ -87,7 +91,7 @@ def cost(tokens: int, rechunk: Rechunk) -> float:
 
 def _asks(now: Situation, rechunk: Rechunk) -> str:
     if now.moved:
-        return "this machine computes vectors in another way than the one that made them"
+        return "this machine computes other vectors than the machine that made them"
     bound = rechunk.approve
     if bound is not None and bound.chunks is not None and now.chunks > bound.chunks:
         return f"{now.chunks} chunks are more than the {bound.chunks} that need no approval"

@@ -1,8 +1,8 @@
 """What the documents of a collection are made by, as JSON that the journal keeps. Pure.
 
-With it a collection can be kept in step the old way while the new way waits for approval or is being built,
-also after a restart, when the config on disk speaks of the new way alone. Secrets and tuning are not in it:
-they come from today's config.
+With it a collection can be kept in step by its old recipes while the new ones wait for approval or are being
+built, also after a restart, when the config on disk has only the new ones. Secrets and tuning options are not
+in it: they come from today's config.
 """
 
 import json
@@ -22,13 +22,13 @@ Choices = Mapping[str, Any]
 
 
 class NotReproducible(Exception):
-    """It can't be made that way any more: the plugin is gone, or is of another version."""
+    """A stored recipe cannot be reproduced: its plugin is gone, or has another version."""
 
 
 def chosen(
     config: Config, collection: CollectionName, embedder: Fingerprint, detection: Fingerprint
 ) -> Choices:
-    """What today's config says. ``embedder``: the recipe of its embedder; ``detection``: detect.rules()."""
+    """Today's choices. ``embedder``: the recipe of the embedder; ``detection``: detect.rules()."""
     sources = [source for source in config.sources if source.collection == collection]
     return {
         "detection": detection,
@@ -51,13 +51,13 @@ def parsing(source: SourceConfig) -> list[Choice]:
 
 
 def asking_prices(config: Config, collection: CollectionName) -> dict[SourceName, float]:
-    """Of a million tokens of a source's text, where a language model cuts it: to be read and written once."""
+    """By source: the price of a million tokens of text, where a language model reads and writes each once."""
     sources = [source for source in config.sources if source.collection == collection]
     return {source.name: _asking_price(source.chunking.options) for source in sources}
 
 
 def _asking_price(options: object) -> float:
-    """Of the dearest strategy in it."""
+    """Of the most expensive strategy in it."""
     inner = [value.options for value in vars(options).values() if hasattr(value, "options")]
     own: float = getattr(options, "prompt_price", 0.0) + getattr(options, "answer_price", 0.0)
     return max([own, *map(_asking_price, inner)])
@@ -73,7 +73,7 @@ def unpacked(text: str) -> Choices:
 
 
 def merged(old: Choices, new: Choices) -> Choices:
-    """The old ones, with what is new beside them: sources and parsers that were not there."""
+    """The old choices, with sources and parsers added that only the new ones have."""
     sources = {**new["sources"], **old["sources"]}
     for name in old["sources"].keys() & new["sources"].keys():
         parsing = {**new["sources"][name]["parsing"], **old["sources"][name]["parsing"]}
@@ -82,7 +82,7 @@ def merged(old: Choices, new: Choices) -> Choices:
 
 
 def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Config:
-    """The config as it would be with these choices. Raises NotReproducible."""
+    """The config with these choices in place of its own. Raises NotReproducible."""
     if choices.get("detection") != detection:
         raise NotReproducible("formats are told apart in another way now")
     embedding = _choice("embedders", choices["embedding"], config.embedding)
@@ -107,7 +107,7 @@ def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceCon
 
 
 def _choice(group: Group, stored: Mapping[str, Any], today: Choice) -> Choice:
-    if stored.items() >= _stored(today).items():  # with its secrets and tuning, however deep in the options
+    if stored.items() >= _stored(today).items():  # with its secrets and tuning, at any depth of the options
         return today
     try:
         plugin = find(group, stored["kind"])
@@ -132,7 +132,7 @@ def _default(parser: str) -> Choice:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that a config says otherwise. ``source`` is "" for the embedder."""
+    """One difference between two configs. ``source`` is "" for the embedder."""
 
     source: str
     key: str
@@ -145,8 +145,8 @@ class Change:
 
 
 def changes(old: Choices, new: Choices) -> list[Change]:
-    """What makes documents due that were settled; sources and parsers that are new or gone are not in it."""
-    same = old["embedding"]["recipe"] == new["embedding"]["recipe"]  # be it that the model's folder moved
+    """Differences that make settled documents due. New and removed sources and parsers are left out."""
+    same = old["embedding"]["recipe"] == new["embedding"]["recipe"]  # also if the model's folder moved
     found = [] if same else list(_changed("", "embedding", old["embedding"], new["embedding"]))
     if old.get("detection") != new.get("detection"):
         found.append(Change("", "how formats are told apart", "as before", "as this version does"))
@@ -177,7 +177,7 @@ def _changed(source: str, at: str, old: Mapping[str, Any], new: Mapping[str, Any
 
 
 def strategies_and_model(choices: Choices) -> tuple[tuple[str, ...], str]:
-    """By which strategies documents are chunked, sorted, and by which model they are embedded."""
+    """The sorted names of the chunking strategies, and the name of the embedding model."""
     embedding = choices["embedding"]
     strategies = {source["chunking"]["kind"] for source in choices["sources"].values()}
     return tuple(sorted(strategies)), str(embedding["options"].get("model") or embedding["kind"])

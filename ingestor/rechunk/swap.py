@@ -1,7 +1,7 @@
-"""From one recipe to another, so that readers never see half: what ``rechunk`` decides is done here.
+"""The blue-green switch: carries out what ``policy`` decides, so that readers never see half a re-chunking.
 
-The journal's roles change first, Chroma's names follow, and every phase can be repeated; so a kill at any
-point is mended by simply going on. Its calls belong to the engine's thread.
+Roles in the journal change first, names in Chroma follow, and every step can be repeated: after a kill at any
+point the next start continues. Belongs to the engine's thread.
 """
 
 import logging
@@ -28,40 +28,44 @@ from ingestor.state.withdrawals import Withdrawals
 
 log = logging.getLogger("ingestor")
 
-CHARACTERS = 4  # a token, about
-Prices = Mapping[SourceName, float]  # of a million tokens, see choices.asking_prices
+CHARACTERS = 4  # of a token, estimated
+Prices = Mapping[SourceName, float]  # of a million tokens, see recipes.asking_prices
 NO_PRICES: Prices = {}
-MAX_LOSS = 0.5  # of a source that says nothing else
-REBUILD_EVERY = 86_400.0  # seconds at least between two rebuilds of what search misses records of
+MAX_LOSS = 0.5  # of a source without a setting of its own
+REBUILD_EVERY = 86_400.0  # seconds between two rebuilds of a collection for records that search misses
 SAMPLE = 5  # records that must be found by their own vectors before readers get a new collection
 
 
 @dataclass(frozen=True, slots=True)
 class KeptEdition:
-    """An edition that is to be kept in step, and what its documents are made by."""
+    """An edition that is kept in step, and what its documents are made by."""
 
     edition: CollectionName
     serves: CollectionName
-    choices: Choices | None  # None: not known, so it can't be kept in step
+    choices: Choices | None  # None: unknown, so it cannot be kept in step
 
 
 class Swaps:
-    """``clock`` gives POSIX seconds."""
+    """Moves collections from one edition to another. ``clock``: POSIX seconds."""
 
     def __init__(self, journal: Journal, collections: OpenCollections, clock: Callable[[], float]) -> None:
         self._journal, self._collections, self._clock = journal, collections, clock
         self._editions = Editions(journal)
         pending = journal.select("SELECT 1 FROM state WHERE key LIKE 'roll back:%' AND value != ''")
-        self._heard = None if pending else journal.get("asked")  # a kill can leave a word unheard
+        self._heard = None if pending else journal.get("asked")  # after a kill a request may be pending
         self.other_recipes: frozenset[Fingerprint] = frozenset()  # see wiring.Parts
         self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
         self._changed = False  # returned by the next ``advance`` that succeeds
-        self._logged: dict[CollectionName, str] = {}  # trouble of replaced editions: once, not every second
+        self._logged: dict[CollectionName, str] = {}  # problems of replaced editions: each is logged once
 
     def arrange(
         self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
     ) -> list[KeptEdition]:
-        """Decide about one collection and note it down; returns what is to be kept in step."""
+        """Decide what a config means for one collection, and record it.
+
+        ``serves``: the name that readers use. ``wanted``: what the config asks for. ``prices``: see
+        recipes.asking_prices. Returns the editions to keep in step, the live one first. Raises sqlite3.Error.
+        """
         live, building = self._editions.live(serves), self._building(serves)
         self._forget_leave(wanted)
         decision = policy.decide(
@@ -69,7 +73,7 @@ class Swaps:
         )
         self._journal.set(f"waits:{serves}", decision.why and f"{decision.why}; {_listed(decision)}")
         if building is not None and decision.act in ("follow", "build", "keep"):
-            log.info("%s: what was being built is dropped", serves)
+            log.info("%s: the collection in building is dropped", serves)
             self._editions.become(self._clock(), (building.name, "dropped"))
         standing = [KeptEdition(live.name, serves, _choices(live))]
         if decision.act in ("follow", "keep"):
@@ -78,7 +82,8 @@ class Swaps:
         elif decision.act == "build":
             rebuild = self._journal.get(f"rebuild:{serves}")
             made = self._begun(serves, decision.choices, fresh=bool(rebuild))
-            log.info("%s: built anew beside the old one: %s", serves, rebuild or _listed(decision))
+            reason = rebuild or _listed(decision)
+            log.info("%s: building a new collection beside the old one: %s", serves, reason)
             standing.append(KeptEdition(made.name, serves, decision.choices))
         else:
             assert building is not None
@@ -91,10 +96,11 @@ class Swaps:
     def advance(
         self, settings: Rechunk, listed: Callable[[CollectionName], bool], busy: Container[CollectionName]
     ) -> bool:
-        """What has become possible is done; True if what is to be kept in step is another now.
+        """Carry out requests, promote complete editions, delete old ones.
 
-        ``listed``: whether all sources of an edition were listed whole; ``busy``: editions that work is
-        under way for.
+        ``listed``: whether all sources of an edition were listed whole. ``busy``: editions with documents in
+        flight. Returns True if ``arrange`` must be called again. Raises sqlite3.Error; other errors of a
+        collection are logged and retried at the next call.
         """
         self._changed |= self.run_pending_requests() | self._must_rebuild()
         self._see_to_names()
@@ -106,7 +112,7 @@ class Swaps:
             except Transient as error:
                 log.debug("%s: %s; tried again", edition.name, error)
             except (Torn, Gone) as error:
-                log.error("%s: %s; it is written anew", edition.name, error)
+                log.error("%s: %s; it is written again", edition.name, error)
                 self._journal.doubt(edition.name)
                 self._collections.discard(edition.name, torn=True)
             except NeedsHuman as error:
@@ -127,17 +133,20 @@ class Swaps:
             self._collections.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
         elif self._clock() >= edition.since + settings.grace:
-            log.info("%s: the collection as it was before is deleted", edition.serves)
+            log.info("%s: the previous collection is deleted", edition.serves)
             self._editions.become(self._clock(), (edition.name, "dropped"))
         return False
 
     def rebuild(self, serves: CollectionName, why: str) -> None:
-        """Have it written into another collection, which then takes its place. Nothing is embedded for it."""
+        """Request that all records are written into another collection, which takes its place.
+
+        Cached vectors are used.
+        """
         log.warning("%s: %s; it is written into a new collection", serves, why)
         self._journal.set(f"rebuild:{serves}", why)
 
     def _must_rebuild(self) -> bool:
-        """Whether search misses too many records of a collection; once in a while it is then rebuilt."""
+        """Request a rebuild of collections in which search misses too many records. Returns whether any."""
         found = [
             (edition.serves, reason)
             for edition in self._editions.all()
@@ -150,11 +159,11 @@ class Swaps:
         return bool(found)
 
     def _may_rebuild(self, serves: CollectionName) -> bool:
-        """Some vectors may be out of reach in any graph: no rebuild follows the other at once."""
+        """Whether the last rebuild is REBUILD_EVERY ago: some vectors may be out of reach in any graph."""
         return self._clock() >= float(self._journal.get(f"rebuilt:{serves}") or 0) + REBUILD_EVERY
 
     def roll_back(self, retired: Edition) -> None:
-        """It serves again; what took its place is kept for as long."""
+        """Return readers to a retired edition. The edition that replaced it is kept for ``grace``."""
         serves = retired.serves
         live, building = self._editions.live(serves), self._building(serves)
         if live.choices is not None:
@@ -168,26 +177,29 @@ class Swaps:
         log.info("%s: rolled back", serves)
 
     def _forget_leave(self, wanted: Choices) -> None:
-        """Sources that are configured (again) stay when they leave the next time, unless told to go again."""
+        """Forget approved removals of sources that are in the config again."""
         for name in wanted["sources"]:
             if self._journal.get(f"prune:{name}"):
                 self._journal.set(f"prune:{name}", "")
 
     def run_pending_requests(self) -> bool:
-        """Do what commands asked for. Whether one left word since we last looked."""
+        """Carry out pending CLI requests. Returns True if there were any."""
         word = self._journal.get("asked")
         if word == self._heard:
             return False
         self._heard = word
         for edition in self._editions.all():
             if self._journal.get(f"roll back:{edition.serves}") == edition.name:
-                if edition.role == "retired":  # else it was done before a kill
+                if edition.role == "retired":  # else it was done before a crash
                     self.roll_back(edition)
                 self._journal.set(f"roll back:{edition.serves}", "")
         return True
 
     def _promote(self, building: Edition) -> bool:
-        """It takes the live one's place, once no reader would miss anything."""
+        """Make the edition in building live if it is complete. Returns whether that was done.
+
+        Raises Torn when it does not hold what the journal says, Gone, Transient, NeedsHuman.
+        """
         live = self._editions.live(building.serves)
         obstacle = self._editions.obstacle(building.name, live.name)
         self._delay(building, obstacle or "")
@@ -212,7 +224,7 @@ class Swaps:
         return True
 
     def _loss(self, building: Edition, live: Edition) -> str | None:
-        """Why readers don't get it until someone says yes: much of what they have can't be read this way."""
+        """Why a person must approve it first: readers would lose more documents than ``max_loss`` allows."""
         made_by = _choices(building)
         approved = self._journal.get(f"approved:{building.serves}")
         if made_by is not None and approved == policy.named(made_by):
@@ -227,7 +239,7 @@ class Swaps:
     def _wait(self, serves: CollectionName, why: str) -> None:
         if self._journal.get(f"waits:{serves}") != why:
             self._journal.set(f"waits:{serves}", why)
-            log.warning("%s: the new collection waits: %s", serves, why)
+            log.warning("%s: the new collection waits for apply: %s", serves, why)
 
     def _delay(self, edition: Edition, why: str) -> None:
         """Note why a new collection cannot replace the old one yet; "" if nothing is in the way."""
@@ -246,10 +258,10 @@ class Swaps:
         except sqlite3.Error:
             raise
         except Exception as error:  # noqa: BLE001 - as in advance
-            log.warning("collections bear other names than they should: %s; tried again", error)
+            log.warning("collections could not be renamed to match their roles: %s; will retry", error)
 
     def _verify(self, name: CollectionName) -> None:
-        """Raises Torn when it does not hold what the journal says, or does not find it."""
+        """Raises Torn when the number of records is not the journal's, or when search misses a sample."""
         index = self._collections.open(name)
         found, known = index.count(), Reports(self._journal).records(name)
         if found != known:
@@ -260,9 +272,9 @@ class Swaps:
                 raise Torn(f"the new collection does not find {record.id} by its own vector")
 
     def _begun(self, serves: CollectionName, wanted: Choices, *, fresh: bool) -> Edition:
-        """What was replaced or rolled back is brought up to date, if it is of this kind; else a new one.
+        """The edition to build: a retired one with the wanted recipes, else a new one.
 
-        ``fresh``: a new one in any case.
+        ``fresh``: always a new one.
         """
         for edition in self._editions.of(serves, "retired") if not fresh else ():
             made_by = _choices(edition)
@@ -270,7 +282,7 @@ class Swaps:
                 self._editions.become(self._clock(), (edition.name, "building"))
                 return edition
         made = self._editions.build(serves, packed(wanted), self._clock(), self._collections.names())
-        self._editions.note_reach(made.name, None)  # of one that had this name before
+        self._editions.note_reach(made.name, None)  # of an earlier edition of this name
         return made
 
     def _building(self, serves: CollectionName) -> Edition | None:
@@ -284,9 +296,10 @@ def situation(
     prices: Prices,
     other_recipes: frozenset[Fingerprint] = frozenset(),
 ) -> Situation:
-    """How a collection stands, for ``rechunk.decide``. Reads only.
+    """The state of a collection, for ``policy.decide``. Reads only.
 
-    ``other_recipes``: of the embedders that the same config means on other machines.
+    ``prices``: see recipes.asking_prices. ``other_recipes``: of the embedders that the same config selects on
+    other machines.
     """
     editions = Editions(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "building")), None)

@@ -70,7 +70,7 @@ class Isolation:
         return described(self._layers)
 
     def parse(self, kind: str, options: Options, blob: Blob) -> Document:
-        """What the parser of that kind makes of it.
+        """The document that this parser makes of it.
 
         Raises BadDocument, also for what exceeded a limit or crashed; Defect for any other exception of
         the parser, Transient when no process can be started, Slow when another attempt may have more

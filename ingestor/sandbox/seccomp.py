@@ -95,7 +95,7 @@ def limits(process: int) -> dict[str, tuple[Test, ...]]:
         "prlimit64": (Test(0, (0, process)),),
         # TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
         "ioctl": (Test(1, (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)),),
-        # duplicates and flags; no locks, and no signals to whoever F_SETOWN names
+        # duplicates and flags; no locks, and no signals to the process that F_SETOWN names
         "fcntl": (Test(1, (0, 1, 2, 3, 4, 1030)),),
         # PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_NO_NEW_PRIVS, PR_SET_VMA
         "prctl": (Test(0, (3, 15, 16, 39, 0x53564D41)),),

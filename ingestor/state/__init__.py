@@ -1,1 +1,1 @@
-"""Files of our own: the journal, the cache, the lock."""
+"""Our own files: the journal, the cache, the lock."""

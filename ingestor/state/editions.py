@@ -1,7 +1,7 @@
-"""The journal's table of editions: which collections of Chroma serve readers under one name, in turn.
+"""The journal's table of editions: the collections in Chroma that serve one name in turn.
 
-Roles change here first, each time in one transaction; Chroma's names follow (engine/collection_names.py), so
-that a crash between the two is mended by looking at the roles.
+Roles change here first, in one transaction; names in Chroma follow (engine/collection_names.py), also after a
+crash between the two.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,7 +14,7 @@ _COLUMNS = "name, serves, role, choices, since, uuid, embedder"
 
 
 class Editions:
-    """Every method is one transaction."""
+    """Every method is one transaction. Methods raise sqlite3.Error."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -34,13 +34,13 @@ class Editions:
         return next((edition for edition in self.all() if edition.name == name), Edition(name, name))
 
     def live(self, serves: CollectionName) -> Edition:
-        """The one that readers see, or the first to be."""
+        """The edition that readers see, or will see first."""
         return next(iter(self.of(serves, "live")), Edition(serves, serves))
 
     def build(
         self, serves: CollectionName, choices: str, now: float, others: Collection[str] = ()
     ) -> Edition:
-        """Begin another one beside it, under a name that is not among those of ``others``."""
+        """Add an edition in building, under a name that is not in ``others``."""
         taken = {edition.name for edition in self.all()} | set(others)
         number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
         made = Edition(CollectionName(f"{serves}--{number}"), serves, "building", choices, now)
@@ -52,7 +52,7 @@ class Editions:
         return made
 
     def choose(self, name: CollectionName, serves: CollectionName, choices: str) -> None:
-        """What its documents are made by from now on."""
+        """Set what its documents are made by."""
         with self._journal.transaction() as db:
             db.execute(
                 """INSERT INTO collections (name, serves, choices) VALUES (?, ?, ?)
@@ -61,7 +61,7 @@ class Editions:
             )
 
     def become(self, now: float, *roles: tuple[CollectionName, Role]) -> None:
-        """Change roles, all at once."""
+        """Change all these roles in one transaction."""
         with self._journal.transaction() as db:
             db.executemany(
                 "UPDATE collections SET role = ?, since = ? WHERE name = ?",
@@ -69,7 +69,7 @@ class Editions:
             )
 
     def forget(self, name: CollectionName) -> None:
-        """It is deleted in Chroma: nothing is left to know of it."""
+        """Forget an edition that was deleted in Chroma."""
         with self._journal.transaction() as db:
             mine = "(SELECT id FROM documents WHERE collection = ?)"
             db.execute(f"DELETE FROM records WHERE document IN {mine}", (name,))
@@ -78,7 +78,7 @@ class Editions:
             db.execute("DELETE FROM collections WHERE name = ?", (name,))
 
     def note_reach(self, name: CollectionName, reason: str | None) -> None:
-        """Why a search misses too many of its records; None: it does not."""
+        """Note why search misses too many of its records; None if it does not."""
         if (self._journal.get(f"reach:{name}") or None) != reason:
             self._journal.set(f"reach:{name}", reason or "")
 
@@ -86,10 +86,10 @@ class Editions:
         return self._journal.get(f"reach:{name}") or None
 
     def obstacle(self, building: CollectionName, live: CollectionName) -> str | None:
-        """Why readers would miss something, or see something old, if the one took the other's place now.
+        """Why the one cannot replace the other yet: readers would miss documents or see old ones.
 
-        None: nothing is in the way; "": it is only unfinished. A document that failed five times is in the
-        way only if readers have records of it.
+        None: nothing is in the way; "": it is unfinished. A document that failed five times is in the way
+        only if readers have records of it.
         """
         due = """
             SELECT new.key, new.attempts, new.reason FROM documents AS new
@@ -112,7 +112,8 @@ class Editions:
         return None
 
     def lost(self, building: CollectionName, live: CollectionName) -> list[tuple[SourceName, int, int, str]]:
-        """By source: documents of ``live`` that ``building`` cannot have, of how many, and why one."""
+        """By source: how many documents of ``live`` are quarantined in ``building``, of how many, an
+        example."""
         had = "EXISTS (SELECT 1 FROM records WHERE records.document = old.id)"
         lost = f"""
             SELECT new.source, COUNT(*), MIN(new.key || ': ' || new.reason)
@@ -128,14 +129,14 @@ class Editions:
         ]
 
     def records_of(self, name: CollectionName, sources: Sequence[str]) -> int:
-        """How many records those sources have in it."""
+        """Number of records of these sources in it."""
         marks = ", ".join("?" * len(sources))
         query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
                     WHERE collection = ? AND source IN ({marks})"""
         return int(self._journal.select(query, (name, *sources))[0][0])
 
     def bytes_of(self, name: CollectionName, sources: Sequence[str]) -> int:
-        """How large the documents of those sources are."""
+        """Bytes of the documents of these sources."""
         marks = ", ".join("?" * len(sources))
         query = f"SELECT SUM(size) FROM documents WHERE collection = ? AND source IN ({marks})"
         return int(self._journal.select(query, (name, *sources))[0][0] or 0)

@@ -1,8 +1,7 @@
-"""Folders of ours, closed to other users: what is in them quotes documents that may be secret.
+"""Closes our folders to other users, since their files quote documents that may be secret.
 
-The umask of the process sees to what is made from now on. What an earlier version or somebody's hand left
-open is closed here. A folder that is empty or holds other things, too, stays as it is; our files in it are
-closed.
+The umask closes new files. Files that an earlier version or a person left open are closed here. Of a folder
+that was empty or also holds other files, only our files are closed.
 """
 
 import logging
@@ -16,9 +15,9 @@ UMASK = 0o077
 
 
 def make(folder: Path, ours: Callable[[str], bool]) -> None:
-    """Make the folder if need be, for this user alone. ``ours``: whether a name in it is one that we give.
+    """Create the folder if it does not exist, and close it. ``ours``: whether a file name is one of ours.
 
-    Raises OSError when it can't be made. What can't be closed is said, and used all the same.
+    Raises OSError if it cannot be created. A file that cannot be closed is logged, and used nevertheless.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     closed, refused = [], []
@@ -40,7 +39,7 @@ def make(folder: Path, ours: Callable[[str], bool]) -> None:
 
 
 def _to_close(folder: Path, ours: Callable[[str], bool]) -> Iterator[Path]:
-    """Not an empty folder: it is new, and closed already, or somebody made it for more than us."""
+    """The paths to close. Not an empty folder: it is new and closed, or was made for other files, too."""
     try:
         paths = list(folder.iterdir())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Where the files of a state lie. Pure."""
+"""Paths of the files of a state. Pure."""
 
 from pathlib import Path
 

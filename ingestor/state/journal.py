@@ -1,10 +1,10 @@
-"""The journal: one SQLite file that says what is wanted, what was done, and what is unsure.
+"""The journal: one SQLite file with the desired state, the applied state, and the records in doubt.
 
-Rules of this file. Every method is one transaction, durable when it returns. ``intend`` names every slot
-that is about to be touched *before* the index is touched, and clears the receipt; ``settle`` names what
-is there afterwards. So the journal's records are at all times a superset of the index's. A document is
-settled when its done version and recipe equal the wanted ones; a wanted version of NULL asks for removal.
-The connection belongs to one thread; what other threads may ask goes through ``reader``.
+Every method is one transaction, durable when it returns. ``intend`` marks every slot that is about to be
+written as in doubt (``unsure``) *before* the index is written, and clears the receipt; ``settle`` stores the
+result. So the journal's records are always a superset of the index's. A document is settled when its done
+version and recipe equal the wanted ones; a wanted version of NULL means removal. The connection belongs to
+one thread; queries of other threads use ``reader``.
 """
 
 import json
@@ -41,9 +41,9 @@ from ingestor.state.schema import migrate
 
 @contextmanager
 def opened(path: Path) -> Iterator["Journal"]:
-    """The journal until the context ends; made if need be, in a folder that exists.
+    """The journal until the context ends. Created if it does not exist; its folder must exist.
 
-    Raises NeedsHuman when the file can't be used, be it at once or in between.
+    Raises NeedsHuman if the file cannot be used, now or later in the context.
     """
     try:
         journal = Journal(path)
@@ -55,18 +55,18 @@ def opened(path: Path) -> Iterator["Journal"]:
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             raise NeedsHuman(
                 f"the journal {path} is damaged ({error}): put a backup of it in its place, or move it away, "
-                "delete the collections that it wrote, and sync: all is written anew from the vector cache"
+                "delete the collections that it wrote, and sync: all is written again from the vector cache"
             ) from error
         if isinstance(error, sqlite3.OperationalError):
             raise NeedsHuman(
-                f"the journal {path} can't be used ({error}): see that this user may write there and that "
+                f"the journal {path} cannot be used ({error}): check that this user may write there and that "
                 "the disk has room"
             ) from error
         raise
 
 
 class Journal:
-    """See the module's rules. ``synchronous`` is lowered only by simulations."""
+    """See the module. ``synchronous`` is lowered only by simulations."""
 
     def __init__(self, path: Path, synchronous: str = "FULL") -> None:
         self._db = _connect(path)
@@ -75,17 +75,17 @@ class Journal:
         migrate(self._db)
         self._reader = _connect(path)
         self._reader.execute("PRAGMA query_only=ON")
-        if self.get("owner") is None:  # whoever only looks waits for nobody who writes
+        if self.get("owner") is None:  # a reader does not wait for a writer
             with self.transaction():
                 self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
 
     @classmethod
     def blank(cls) -> "Journal":
-        """Of a state that does not exist yet, for those who only look."""
+        """An empty journal in memory, for commands that only read."""
         return cls(Path("file::memory:?cache=shared"))
 
     def copied(self, path: Path) -> "Journal":
-        """A journal of its own that says the same."""
+        """A copy in another file."""
         copy = Journal(path, synchronous="OFF")
         self._db.backup(copy._db)
         return copy
@@ -106,7 +106,7 @@ class Journal:
                 self._db.execute("ROLLBACK")
 
     def select(self, query: str, values: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
-        """What a query finds, for the tables that have a file of their own (state/editions.py)."""
+        """The rows of a query, for modules that own other tables (state/editions.py)."""
         return self._db.execute(query, values).fetchall()
 
     # --- small facts ---------------------------------------------------------------------------------
@@ -124,13 +124,13 @@ class Journal:
 
     @property
     def owner(self) -> str:
-        """Names this state; the collections it writes bear the name."""
+        """The mark of this state, which its collections carry."""
         return str(self.get("owner"))
 
     # --- what is wanted ------------------------------------------------------------------------------
 
     def wanted_versions(self, source: SourceName, collection: CollectionName) -> dict[str, str]:
-        """Version by key of every document the source had when last listed. Any thread."""
+        """Version by key of every document in the last listing of the source. Any thread."""
         query = """SELECT key, wanted_version FROM documents
                    WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"""
         return dict(self._reader.execute(query, (source, collection)))
@@ -138,10 +138,10 @@ class Journal:
     def observe(
         self, source: SourceName, collection: CollectionName, changes: Changes, remove_at: float
     ) -> None:
-        """Take over what a listing says. Whatever failed before is tried again in its new version.
+        """Take over a listing. A document that failed is retried in its new version.
 
-        ``remove_at``: how long what vanished waits for a document of the same content to take it over.
-        Members of a container are due behind all other documents, those of several containers in turn.
+        ``remove_at``: POSIX seconds until which a vanished document can be found under another name.
+        Members of a container are due after all other documents, those of several containers in turn.
         """
         turns = queue_turns(item.key for item in changes.changed)
         with self.transaction() as db:
@@ -166,7 +166,8 @@ class Journal:
             )
 
     def relocate(self, source: SourceName, collections: Sequence[CollectionName]) -> None:
-        """The source feeds these now: its documents in others that are not retired are to be removed."""
+        """Set the editions that a source feeds. Its documents in others, except retired ones, become due for
+        removal."""
         with self.transaction() as db:
             db.execute(
                 f"""UPDATE documents SET wanted_version = NULL, retry_at = 0
@@ -181,7 +182,7 @@ class Journal:
         return [row[0] for row in self._db.execute(query, feed)]
 
     def want_recipe(self, feed: Feed, parser: str, recipe: str) -> None:
-        """Documents of that feed and parser are due unless they were done by this recipe."""
+        """Make documents of that feed and parser due, unless they were done by this recipe."""
         with self.transaction() as db:
             db.execute(
                 """UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = 0, quarantined = 0,
@@ -200,9 +201,9 @@ class Journal:
         but: Collection[int] = (),
         largest: int | None = None,
     ) -> list[Entry]:
-        """Documents to ingest, those that have waited longest first, without the rows ``but``.
+        """Documents to ingest, the longest waiting first, without the rows ``but``.
 
-        ``largest``: no document of more bytes; documents of unknown size are taken.
+        ``largest``: most bytes of a document; documents of unknown size are included.
         """
         small = "" if largest is None else "AND coalesce(size, 0) <= ?"
         query = f"""SELECT id FROM documents WHERE {UNSETTLED} AND wanted_version IS NOT NULL
@@ -213,7 +214,7 @@ class Journal:
         return [entry for row in chosen if (entry := self.entry(row)) is not None]
 
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
-        """Documents to remove: their source has them no more."""
+        """Documents to remove: their source no longer has them."""
         return self._entries(
             f"""wanted_version IS NULL AND retry_at <= ? AND +source IN ({_marks(sources)}) AND {IN_FORCE}
                 ORDER BY retry_at, id LIMIT ?""",
@@ -228,9 +229,9 @@ class Journal:
         value: int,
         limit: int,
     ) -> list[Entry]:
-        """Settled documents whose cuts are no longer optimal at this value of their statistic.
+        """Settled documents whose cuts are not optimal at this value of their statistic.
 
-        Two indexed range look-ups; documents whose interval holds the value are not visited.
+        Two indexed range queries; documents whose interval contains the value are not visited.
         """
         same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
                    AND NOT {UNSETTLED} AND source IN ({_marks(sources)})"""
@@ -240,7 +241,7 @@ class Journal:
         return (low + high)[:limit]
 
     def next_retry(self, feeds: Sequence[Feed]) -> float:
-        """When the next document that waits is due; NEVER when none does."""
+        """When the next waiting document is due, in POSIX seconds; NEVER if none waits."""
         first = f"SELECT MIN(retry_at) FROM documents WHERE quarantined = 0 AND {_fed_by(feeds)} AND"
         queries = (
             f"{first} {UNSETTLED} AND wanted_version IS NOT NULL",
@@ -250,7 +251,7 @@ class Journal:
         return min((float(value) for value in values if value is not None), default=NEVER)
 
     def predecessor(self, collection: CollectionName, digest: str) -> Entry | None:
-        """A document with this content whose source has it no more. Any thread."""
+        """A vanished document with this content, or None. Any thread."""
         query = "collection = ? AND digest = ? AND wanted_version IS NULL ORDER BY id LIMIT 1"
         found = self._entries(query, (collection, digest), self._reader)
         return found[0] if found else None
@@ -260,15 +261,15 @@ class Journal:
         return found[0] if found else None
 
     def of_source(self, source: SourceName) -> list[Entry]:
-        """Every document of a source as readers see it, those that it has no more included."""
+        """Every document of a source in live editions, vanished ones included."""
         return self._entries(f"source = ? AND {LIVE} ORDER BY key", (source,))
 
     def of_feed(self, feed: Feed) -> list[Entry]:
-        """Every document of a source in one edition, be it one that readers see or one being built."""
+        """Every document of a source in one edition, live or building."""
         return self._entries("source = ? AND collection = ? ORDER BY key", feed)
 
     def named(self, wanted: str) -> list[Entry]:
-        """By key, URI or id, as readers see them."""
+        """Documents in live editions, by key, URI or id."""
         return self._entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))
 
     def sources(self) -> list[SourceName]:
@@ -294,7 +295,7 @@ class Journal:
     # --- what is done --------------------------------------------------------------------------------
 
     def intend(self, intents: Sequence[Intent]) -> None:
-        """Before the index is touched: these slots become unsure and the receipts are void."""
+        """Before the index is written: mark these slots as in doubt, and clear the receipts."""
         with self.transaction() as db:
             for intent in intents:
                 if intent.predecessor is not None:
@@ -308,16 +309,16 @@ class Journal:
                 )
 
     def settle(self, receipts: Sequence[Receipt], wanted_recipes: Sequence[str]) -> None:
-        """After the index was touched: what these documents are now.
+        """After the index was written: store the applied state of these documents.
 
-        ``wanted_recipes``: what today's config asks of each, which may have changed on the way.
+        ``wanted_recipes``: the recipe that today's config asks of each, which may have changed meanwhile.
         """
         with self.transaction() as db:
             for receipt, wanted in zip(receipts, wanted_recipes, strict=True):
                 write_receipt(db, receipt, wanted)
 
     def remove(self, rows: Sequence[int]) -> None:
-        """Their records are dropped: forget the documents."""
+        """Forget documents whose records were deleted."""
         with self.transaction() as db:
             for row in rows:
                 add_sums(db, row, None, None)
@@ -326,7 +327,7 @@ class Journal:
                 db.execute("UPDATE documents SET done_version = NULL WHERE id = ?", (row,))
 
     def fail(self, row: int, version: str | None, failure: Failure) -> None:
-        """Note a failed attempt, unless another version is wanted by now. The document is not settled."""
+        """Store a failed attempt, unless another version is wanted by now."""
         with self.transaction() as db:
             db.execute(
                 """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?,
@@ -336,12 +337,12 @@ class Journal:
             )  # fmt: skip
 
     def hasten(self) -> None:
-        """What waits for another try need not wait any longer; how often it failed is not forgotten."""
+        """Make waiting documents due now; their numbers of failures stay."""
         with self.transaction() as db:
             db.execute("UPDATE documents SET retry_at = 0 WHERE attempts > 0 AND NOT quarantined")
 
     def wait_until(self, latest: float) -> None:
-        """Bring later retries forward to that time: they were computed by a clock that was wrong."""
+        """Bring later retries forward to that time, after the clock was put back."""
         with self.transaction() as db:
             query = "UPDATE documents SET retry_at = ?1 WHERE retry_at > ?1 AND retry_at < ?2"
             db.execute(query, (latest, NEVER))
@@ -349,7 +350,7 @@ class Journal:
     def retry(self, rows: Sequence[int] | None = None) -> int:
         """Make failed documents due now: these, or all. Returns how many.
 
-        What no parser reads did not fail.
+        Unsupported documents did not fail.
         """
         these = "" if rows is None else f"id IN ({','.join(str(int(row)) for row in rows)})"
         chosen = these or f"NOT {UNSUPPORTED}"
@@ -360,7 +361,8 @@ class Journal:
             ).rowcount
 
     def doubt(self, collection: CollectionName, rows: Sequence[int] | None = None) -> None:
-        """Trust nothing in the index of these documents, or of the whole collection: write them again."""
+        """Mark all records of these documents, or of the whole collection, as in doubt, to be written
+        again."""
         chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
         with self.transaction() as db:
             where = f"collection = ? {chosen}"
@@ -375,7 +377,7 @@ class Journal:
     # --- statistics ----------------------------------------------------------------------------------
 
     def total(self, collection: CollectionName, statistic: str) -> Sums | None:
-        """The sums over every settled document of the collection that shares this statistic."""
+        """The sums over every settled document of the collection with this statistic; shape (k,), or None."""
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
         row = self._db.execute(query, (collection, statistic)).fetchone()
         return None if row is None else unpack(row[0])
@@ -401,7 +403,7 @@ class Journal:
             )
 
 
-# A document bears one id in all editions of a collection, so far as history allows. CROSS JOIN keeps the
+# A document has one id in all editions of a collection, as far as history allows. CROSS JOIN keeps the
 # order of the tables, in which each step is one look-up.
 _DOCUMENT_ID = """COALESCE((
     SELECT other.document_id FROM collections AS ours
@@ -419,7 +421,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
-    """SQLite does not wait for other processes that switch the same new file at the same time: try again."""
+    """Switch to WAL. SQLite does not wait for other processes that do the same, so retry."""
     for wait in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2):
         with suppress(sqlite3.OperationalError):
             db.execute("PRAGMA journal_mode=WAL")
@@ -428,7 +430,7 @@ def _use_wal(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA journal_mode=WAL")
 
 
-# The plus keeps SQLite from the index of all documents of a source: what is due is a small part of them.
+# The plus keeps SQLite from using the index of all documents of a source: few of them are due.
 def _fed_by(feeds: Sequence[Feed]) -> str:
     return f"(+source, +collection) IN (VALUES {', '.join(['(?, ?)'] * len(feeds))})" if feeds else "FALSE"
 

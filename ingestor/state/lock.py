@@ -1,7 +1,7 @@
-"""One writer: a lock that lives exactly as long as the process that holds it.
+"""One writer: a lock that ends with the process that holds it.
 
-The lock is flock's, never the file's existence or the PID in it, which only tells people whom to ask. The
-descriptor is closed on exec, so a child that outlives us does not keep the lock.
+The lock is flock(2) on the file, not the file's existence. The process id in the file is for messages only.
+The descriptor is closed on exec, so a child that outlives the process does not keep the lock.
 """
 
 import fcntl
@@ -20,15 +20,15 @@ log = logging.getLogger("ingestor")
 
 T = TypeVar("T")
 
-_PATIENCE = 0.5  # seconds; ``held`` takes the lock for an instant, which must not refuse a daemon
+_PATIENCE = 0.5  # seconds; ``held`` takes the lock for a moment, in which a daemon must not fail
 
 
 class Locked(NeedsHuman):
-    """Another process has it."""
+    """Another process holds the lock; the message says which, and what to do."""
 
 
 class Lock:
-    """A held lock; leaving the context, ``release`` or the end of the process gives it back."""
+    """A held lock. It is released by ``release``, at the end of the context or of the process."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor: int | None = descriptor
@@ -40,26 +40,27 @@ class Lock:
 
     @property
     def lost(self) -> bool:
-        """The file is not there any more, or another one is: its folder was removed, moved or replaced."""
+        """Whether the file was removed or replaced, with its folder for example."""
         try:
             return self._descriptor is None or not os.path.samestat(
                 self._path.stat(), os.fstat(self._descriptor)
             )
         except FileNotFoundError:
             return True
-        except OSError:  # a disk that does not answer just now: nobody knows
+        except OSError:  # a disk that does not answer now: unknown
             return False
 
     def note(self, words: str) -> None:
-        """Say it beside our process id to whoever reads ``noted``, in place of what was said before."""
+        """Store words in the file, after the process id, for readers of ``noted``. Replaces earlier words."""
         if self._descriptor is None:
             return
-        with suppress(OSError):  # a full disk: people are not told whom to ask, and that is all
+        with suppress(OSError):  # a full disk: only messages suffer
             said = f"{os.getpid()} {words}".rstrip() + "\n"
             os.ftruncate(self._descriptor, os.pwrite(self._descriptor, said.encode(), 0))
 
     def release(self) -> None:
-        """Harmless when repeated. The file stays: removing it would let two processes lock two files."""
+        """Release the lock. May be repeated. The file stays: without it two processes could lock two
+        files."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -74,9 +75,9 @@ class Lock:
 
 
 def hold(path: Path) -> Lock:
-    """Take the lock on ``path``, a file that is made if need be in a folder that exists.
+    """Take the lock on ``path``, a file that is created if it does not exist; its folder must exist.
 
-    Raises Locked when another process holds it, NeedsHuman when the file can't be made or locked.
+    Raises Locked if another process holds it, NeedsHuman if the file cannot be created or locked.
     """
     descriptor = _open(path, os.O_RDWR | os.O_CREAT)
     try:
@@ -93,7 +94,7 @@ def hold(path: Path) -> Lock:
 
 
 def noted(path: Path) -> list[str]:
-    """The process id of who holds the lock, or held it last, and the words that it noted."""
+    """The process id of the (last) holder and the words that it noted; empty if there are none."""
     try:
         return path.read_text(errors="replace").split()
     except OSError:
@@ -101,7 +102,7 @@ def noted(path: Path) -> list[str]:
 
 
 def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
-    """What ``take`` returns, once nobody has what it needs; raises Locked after ``seconds``."""
+    """The result of ``take``, repeated while it raises Locked. Raises Locked after ``seconds``."""
     until, said = time.monotonic() + seconds, False
     while True:
         try:
@@ -116,7 +117,7 @@ def retry_until_free(take: Callable[[], T], seconds: float = 30.0) -> T:
 
 
 def held(path: Path) -> bool:
-    """Whether some process holds the lock just now. Raises NeedsHuman when that can't be found out."""
+    """Whether any process holds the lock now. Raises NeedsHuman if the file cannot be opened or locked."""
     if not path.exists():
         return False
     descriptor = _open(path, os.O_RDONLY)
@@ -131,7 +132,7 @@ def _open(path: Path, flags: int) -> int:
         return os.open(path, flags | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise NeedsHuman(
-            f"can't open the lock file {path}: {error.strerror}; see that this user may write in that folder"
+            f"cannot open the lock file {path}: {error.strerror}; check that this user may write there"
         ) from error
 
 
@@ -151,7 +152,7 @@ def _try(descriptor: int, path: Path, mode: int) -> bool:
         return False
     except OSError as error:
         raise NeedsHuman(
-            f"can't lock {path}: {error.strerror}; put it on a file system that has locks (flock)"
+            f"cannot lock {path}: {error.strerror}; put it on a file system with locks (flock)"
         ) from error
     return True
 

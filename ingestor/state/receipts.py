@@ -1,6 +1,6 @@
-"""What the journal knows of a document's records: the statements behind intending, settling and removing.
+"""The journal's statements about a document's records, for intents, receipts and removals.
 
-Every function belongs in a transaction of the journal's.
+Every function must run in a transaction of the journal.
 """
 
 import sqlite3
@@ -19,14 +19,14 @@ def known_of(db: sqlite3.Connection, document: int) -> tuple[Known, ...]:
 
 
 def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
-    """The new document is the vanished one under another name: one row, the old id, the new wishes."""
+    """Merge a new document into the vanished one that it was: one row, the old id, the new desired state."""
     columns = "source, key, wanted_version, uri, size, modified, extra, attempts, retry_at, quarantined"
-    wishes = db.execute(f"SELECT {columns} FROM documents WHERE id = ?", (row,)).fetchone()
-    if wishes is None:  # adopted already: its batch failed after the intents, and is written one by one
+    desired = db.execute(f"SELECT {columns} FROM documents WHERE id = ?", (row,)).fetchone()
+    if desired is None:  # adopted already: the batch failed after its intents, and is written one by one
         return
     db.execute("DELETE FROM documents WHERE id = ?", (row,))
     assigned = ", ".join(f"{column.strip()} = ?" for column in columns.split(","))
-    db.execute(f"UPDATE documents SET {assigned} WHERE id = ?", (*wishes, predecessor))
+    db.execute(f"UPDATE documents SET {assigned} WHERE id = ?", (*desired, predecessor))
 
 
 def write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None:
@@ -55,7 +55,7 @@ def write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) 
 
 
 def add_sums(db: sqlite3.Connection, row: int, statistic: str | None, sums: Sums | None) -> None:
-    """Replace the document's contribution to its collection's statistic; integers, so order is nothing."""
+    """Replace the document's share of its collection's statistic. Integer sums do not depend on order."""
     found = db.execute("SELECT collection, statistic, sums FROM documents WHERE id = ?", (row,)).fetchone()
     if found is None:
         return

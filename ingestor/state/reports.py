@@ -1,4 +1,4 @@
-"""What people and readers are told of the journal: counts and failures."""
+"""Reports from the journal: counts, failures, documents."""
 
 import re
 from collections import Counter
@@ -8,15 +8,15 @@ from ingestor.model import CollectionName
 from ingestor.state.journal import Journal
 from ingestor.state.rows import IN_FORCE, LIVE, STATE, UNSETTLED, UNSUPPORTED
 
-_ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # of a name, as in photo.png
+_ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # the extension of a name, as in photo.png
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
     """A document.
 
-    ``state``: settled, due, waiting (for another try), quarantined or unsupported; of one that is settled,
-    empty or incomplete, with the reason.
+    ``state``: settled, due, waiting (for a retry), quarantined or unsupported; a settled document that was
+    not read whole is empty or incomplete, with the reason.
     """
 
     source: str
@@ -31,7 +31,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """A settled document of which there is no text, or less than it holds. ``state``: empty or incomplete."""
+    """A settled document that was not read whole. ``state``: empty or incomplete."""
 
     source: str
     document: str
@@ -41,7 +41,7 @@ class Short:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Documents of one source and one ending of names that no parser reads; ``reason`` is that of one."""
+    """Unsupported documents of one source and one extension; ``reason`` is that of one of them."""
 
     source: str
     kind: str  # as in .png
@@ -50,7 +50,7 @@ class Skipped:
 
 
 def _shown(state: str) -> str:
-    """What is gone from its source is due to go."""
+    """The state to show: ``gone`` is shown as ``due``."""
     return "due" if state == "gone" else state
 
 
@@ -67,7 +67,7 @@ class Reports:
         return self._journal.select(query)
 
     def documents(self, source: str | None = None) -> list[Listed]:
-        """Of one source, or of all, as readers see them."""
+        """Documents in live editions, of one source or of all."""
         query = f"""SELECT source, key, document_id, collection,
                         (SELECT COUNT(*) FROM records WHERE document = id), {STATE},
                         shortfall, shortfall_reason
@@ -82,13 +82,13 @@ class Reports:
         ]
 
     def short(self) -> list[Short]:
-        """Documents that are empty or incomplete, as readers see them."""
+        """Empty and incomplete documents in live editions."""
         query = f"""SELECT source, key, shortfall, shortfall_reason FROM documents
                     WHERE {LIVE} AND shortfall IS NOT NULL AND {STATE} = 'settled' ORDER BY source, key"""
         return [Short(*row) for row in self._journal.select(query)]
 
     def skipped(self) -> list[Skipped]:
-        """What no parser reads, by source and kind, those that are most first."""
+        """Unsupported documents by source and kind, the most frequent first."""
         query = f"""SELECT source, key, reason FROM documents WHERE {LIVE} AND {UNSUPPORTED}
                     AND wanted_version IS NOT NULL"""
         counts, reasons = Counter[tuple[str, str]](), dict[tuple[str, str], str]()
@@ -100,7 +100,7 @@ class Reports:
         return [Skipped(*kind, number, reasons[kind]) for kind, number in counts.most_common()]
 
     def failures(self) -> list[tuple[str, str, str, int, float, bool, str | None]]:
-        """(source, key, reason, attempts, retry_at, quarantined, detail) of what failed."""
+        """(source, key, reason, attempts, retry_at, quarantined, detail) of failed documents."""
         query = f"""SELECT source, key, reason, attempts, retry_at, quarantined, detail FROM documents
                     WHERE reason IS NOT NULL AND NOT {UNSUPPORTED} AND {LIVE} ORDER BY source, key"""
         return [(*row[:5], bool(row[5]), row[6]) for row in self._journal.select(query)]
@@ -117,7 +117,7 @@ class Reports:
         return int(self._journal.select(query, (collection,))[0][0])
 
     def sure(self, collection: CollectionName) -> int:
-        """Those of the records that are known to be in Chroma."""
+        """Number of records that are known to be in Chroma, without those in doubt."""
         query = """SELECT COUNT(*) FROM records JOIN documents ON id = document
                    WHERE collection = ? AND NOT unsure"""
         return int(self._journal.select(query, (collection,))[0][0])

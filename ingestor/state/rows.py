@@ -26,7 +26,7 @@ class Entry:
     item: Item | None
     done_version: str | None
     done_recipe: str | None
-    facts: str | None  # digest of content and item metadata that the receipt speaks of
+    facts: str | None  # digest of content and item metadata at the receipt
     digest: str | None
     parser: str | None
     attempts: int
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intent:
-    """Slots about to be touched in one document's name; ``predecessor`` is the row it takes over."""
+    """Slots of one document that are about to be written; ``predecessor``: the row that it takes over."""
 
     row: int
     slots: tuple[int, ...]
@@ -52,7 +52,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Receipt:
-    """What one document is in the index now. ``failure`` set: it is quarantined and has no records."""
+    """The applied state of one document. ``failure`` set: it is quarantined and has no records."""
 
     row: int
     version: str
@@ -70,10 +70,11 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """``held``: why nothing of this source is touched; ``trouble``: why its last listing did not see all.
+    """The state of one source.
 
-    ``accepted``: someone said that the loss for which it is held is real. ``paused``: since when someone
-    wants nothing done for it, POSIX seconds. ``documents``: how many its last accepted whole listing left it.
+    ``held``: why nothing of it is changed. ``trouble``: why its last listing is incomplete. ``accepted``: a
+    person confirmed the loss for which it is held. ``paused``: POSIX seconds, since when. ``documents``:
+    their number after its last accepted whole listing.
     """
 
     last_scan: float | None = None
@@ -87,13 +88,13 @@ class SourceRow:
 
     @property
     def ready(self) -> bool:
-        """Whether its documents may be touched."""
+        """Whether its documents may be changed."""
         return self.held is None and self.paused is None
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:
-    """``extra_keys``: every metadata key beside the standard ones that was ever written there."""
+    """One collection. ``extra_keys``: every non-standard metadata key that was ever written to it."""
 
     uuid: str | None = None
     embedder: str | None = None
@@ -105,14 +106,14 @@ Role = Literal["live", "building", "retired", "dropped"]
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """One collection in Chroma out of those that serve readers under one name, in turn.
+    """One of the collections in Chroma that serve one name in turn.
 
-    ``live`` bears that name now; ``building`` is made to take its place; ``retired`` did before, and is
-    kept for a while; ``dropped`` is to be deleted.
+    Roles: ``live`` has that name now; ``building`` will replace it; ``retired`` was live before, and is kept
+    for a while; ``dropped`` will be deleted.
     """
 
-    name: CollectionName  # what the journal calls it
-    serves: CollectionName  # what readers ask for
+    name: CollectionName  # its name in the journal
+    serves: CollectionName  # the name that readers use
     role: Role = "live"
     choices: str | None = None  # JSON: what its documents are made by (see rechunk/recipes.py)
     since: float = 0.0  # POSIX seconds: when it took on this role
@@ -134,15 +135,15 @@ _NAMES = (
 )
 COLUMNS = "id AS " + ", ".join(_NAMES)
 
-# Conditions on ``documents``: in an edition that is kept up to date; in one that readers see; not done.
+# Conditions on ``documents``: in an edition that is kept in step; in a live one; not settled.
 IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'building'))"
 LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
 UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
 
-NO_PARSER = "-"  # stands for the parser of a document that no installed parser reads
+NO_PARSER = "-"  # in place of the parser of an unsupported document
 UNSUPPORTED = f"(quarantined AND parser IS '{NO_PARSER}')"
 
-# How a document stands, in one word: all that tells people of documents uses this, and nothing else.
+# The state of a document in one word, for everything that is shown to people.
 STATE = f"""CASE WHEN wanted_version IS NULL THEN 'gone'
                 WHEN {UNSUPPORTED} THEN 'unsupported'
                 WHEN quarantined THEN 'quarantined'
@@ -172,7 +173,7 @@ def item_columns(item: Item) -> tuple[object, ...]:
 
 
 def pack(sums: Sums) -> bytes:
-    """As small as the numbers allow; the first byte says how."""
+    """Packed in the smallest integer type that fits; the first byte says which."""
     narrow = sums.astype(np.int32)
     plain = b"4" + narrow.tobytes() if np.array_equal(narrow, sums) else b"8" + sums.tobytes()
     small = b"z" + zlib.compress(plain, 1)

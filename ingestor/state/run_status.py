@@ -1,6 +1,6 @@
-"""What a running program says of itself to other processes: a small file in the state folder.
+"""The progress of a running program, for other processes: a small file in the state folder.
 
-It is a courtesy, not the truth: the journal is. Whether anybody runs is told by the lock alone.
+It is for display only; the journal decides. Only the lock tells whether a program runs.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A listing of a source that is under way. ``since``: POSIX seconds; ``at``: what was found last."""
+    """A running listing of a source. ``since``: POSIX seconds; ``at``: key of the last item."""
 
     since: float
     seen: int  # items so far
@@ -20,7 +20,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """How far the work is; times are POSIX seconds."""
+    """Progress; times are POSIX seconds."""
 
     started: float = 0.0
     at: float = 0.0
@@ -28,24 +28,24 @@ class Live:
     in_flight: dict[str, int] = field(default_factory=dict)  # documents by source
     waiting: int = 0  # documents due or in flight
     tally: dict[str, int] = field(default_factory=dict)
-    texts: int = 0  # embedded since the start, the cache's left out
+    texts: int = 0  # embedded since the start, without cached ones
     tokens: int = 0
     embedding_seconds: float = 0.0
-    chroma: str = ""  # where it listens
+    chroma: str = ""  # the address at which it listens
     listing: dict[str, Listing] = field(default_factory=dict)  # by source
     guard: str = ""  # how Chroma's port is guarded; "" where no server of ours runs
     isolation: str = ""  # how parsers are confined; "" before the first was started
 
 
 def write(state: Path, live: Live) -> None:
-    """Replace the file in one move; raises OSError."""
+    """Replace the file atomically. Raises OSError."""
     fresh = state / f"live.{os.getpid()}"
     fresh.write_text(json.dumps(asdict(live)))
     fresh.replace(state / "live.json")
 
 
 def read(state: Path) -> Live:
-    """What was last said; nothing, where there is nothing to be read."""
+    """The last written status; an empty one if the file is missing or damaged."""
     try:
         said = json.loads((state / "live.json").read_text())
         listing = {name: Listing(**one) for name, one in said.pop("listing", {}).items()}

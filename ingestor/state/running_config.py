@@ -1,10 +1,10 @@
-"""The config that a program runs with, kept in its state folder for the commands that look.
+"""The config in force, kept in the state folder for commands that only read.
 
-A config file may have an error while a daemon goes on with what it read before. What is kept is the text of
-the file, with its references to secrets and none of the secrets. Whether anybody runs with it is told by the
-lock of the state folder alone. Where that folder is, a file with an error may not say: every word of the file
-that names a folder is tried, and one counts only if what is kept there says that it came from this very file
-and goes with that very folder.
+The config file may have an error while a daemon keeps the config that it read before. The kept file has the
+text of the config, with references to secrets and without the secrets. Only the lock of the state folder
+tells whether a program runs with it. A file with an error may not tell where the state folder is: every word
+of it that names a folder is tried, and a folder counts only if its kept config names this file and that
+folder.
 """
 
 import json
@@ -28,9 +28,9 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """``error``: what is wrong with the file, where ``config`` is what runs and not what the file says.
+    """``error``: of the config file, if ``config`` is not what the file says but what runs.
 
-    ``since``: when it was taken over, POSIX seconds.
+    ``since``: when ``config`` was taken over, POSIX seconds.
     """
 
     config: Config
@@ -39,7 +39,7 @@ class InForce:
 
 
 def keep(config: Config, now: float) -> None:
-    """Note what runs from now on. The file is for its owner only. A full disk is no reason to stop."""
+    """Store the config in force, readable by its owner only. Errors of the disk are ignored."""
     fresh = config.state / f"{NAME}.{os.getpid()}"
     value = {"file": str(config.origin.file), "text": config.origin.text, "since": now}
     with suppress(OSError):
@@ -51,9 +51,9 @@ def keep(config: Config, now: float) -> None:
 
 
 def in_force(path: Path, env: Mapping[str, str]) -> InForce:
-    """The config in that file, or that of the program that runs where the file has an error.
+    """The config of the file, or, if that has an error, of the running program.
 
-    Raises ConfigError where the file has an error and nothing runs.
+    Raises ConfigError if the file has an error and nothing runs.
     """
     try:
         return InForce(load(path, env))
@@ -78,7 +78,7 @@ def _running(path: Path, env: Mapping[str, str]) -> tuple[Config, float] | None:
 
 
 def _kept(file: Path) -> dict[str, str]:
-    """Raises OSError where it is not there, or could have been written by another user."""
+    """The kept config. Raises OSError if it is missing, or if another user could have written it."""
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(descriptor) as stream:
         found = os.fstat(descriptor)
@@ -91,7 +91,7 @@ def _kept(file: Path) -> dict[str, str]:
 
 
 def _words(path: Path, env: Mapping[str, str]) -> Iterator[str]:
-    """All that could name the state folder in the file, and the default."""
+    """Every word of the file that could name the state folder, and the default."""
     with suppress(ConfigError):
         for row in read(path).splitlines():
             value = row.partition(":")[2].partition(" #")[0].strip(" \t'\"")

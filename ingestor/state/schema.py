@@ -110,7 +110,7 @@ class NewerJournal(NeedsHuman):
 def migrate(db: sqlite3.Connection) -> None:
     """Bring the tables up to date, in one transaction. Raises NewerJournal.
 
-    Another process may be about the same: whoever comes second finds it done.
+    Of two processes that do this at the same time, the second finds it done.
     """
     if _version(db) == len(_MIGRATIONS):
         return

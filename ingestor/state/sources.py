@@ -1,4 +1,4 @@
-"""The journal's table of sources: how each stands, and what a person said of it."""
+"""The journal's table of sources: their states, and requests of people."""
 
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
@@ -14,9 +14,9 @@ class SourceRows:
     def scanned(
         self, source: SourceName, at: float, identity: str, documents: int, trouble: str | None = None
     ) -> None:
-        """A whole listing was taken over: any hold on the source is lifted.
+        """Store that a whole listing was taken over; a hold on the source ends.
 
-        ``documents``: how many the source has now; ``trouble``: what the listing missed.
+        ``documents``: their number now; ``trouble``: why the listing is incomplete, if it is.
         """
         with self._journal.transaction() as db:
             db.execute(
@@ -28,7 +28,7 @@ class SourceRows:
             )
 
     def identify(self, source: SourceName, identity: str) -> None:
-        """What its root was when it was listed for the first time."""
+        """Store the identity of its root at the first listing."""
         with self._journal.transaction() as db:
             db.execute(
                 """INSERT INTO sources (name, identity) VALUES (?, ?)
@@ -37,7 +37,7 @@ class SourceRows:
             )
 
     def troubled(self, source: SourceName, trouble: str) -> None:
-        """It could not be listed."""
+        """Store why it could not be listed."""
         with self._journal.transaction() as db:
             db.execute(
                 """INSERT INTO sources (name, trouble) VALUES (?, ?)
@@ -46,7 +46,7 @@ class SourceRows:
             )
 
     def hold(self, source: SourceName, reason: str, *, loss: bool = False) -> None:
-        """Touch nothing of this source until the reason is gone. ``loss``: someone may accept it."""
+        """Change nothing of this source until the reason is gone. ``loss``: a person may accept it."""
         with self._journal.transaction() as db:
             db.execute(
                 """INSERT INTO sources (name, held, loss) VALUES (?, ?, ?)
@@ -55,13 +55,13 @@ class SourceRows:
             )
 
     def accept(self, source: SourceName) -> bool:
-        """Someone says that the loss is real: believe the next listing. False if it is not held for one."""
+        """Accept a loss: the next listing is taken over. False if the source is not held for a loss."""
         with self._journal.transaction() as db:
             query = "UPDATE sources SET accepted = 1 WHERE name = ? AND held IS NOT NULL AND loss"
             return db.execute(query, (source,)).rowcount > 0
 
     def pause(self, source: SourceName, since: float) -> None:
-        """Someone wants nothing done for it until ``resume``."""
+        """Do nothing for it until ``resume``."""
         with self._journal.transaction() as db:
             db.execute(
                 """INSERT INTO sources (name, paused) VALUES (?, ?)

@@ -1,7 +1,7 @@
-"""The journal's table of withdrawals: how many documents left the index because they cannot be read any more.
+"""The journal's table of withdrawals: how many documents left the index because they became unreadable.
 
-The count of a source begins anew when nothing of it is due. While a count is too high for ``max_loss`` the
-records of further unreadable documents are kept, until a person accepts the loss.
+The count of a source restarts at zero when nothing of it is due. While a count is too high for ``max_loss``
+the records of further unreadable documents are kept, until a person accepts the loss.
 """
 
 import logging
@@ -28,7 +28,7 @@ class Withdrawals:
         return int(next((row[0] for row in self._journal.select(query, (source,))), 0))
 
     def accepted(self, source: SourceName) -> bool:
-        """Whether a person said that its documents cannot be read and may go."""
+        """Whether a person accepted the loss of its unreadable documents."""
         query = "SELECT 1 FROM withdrawals WHERE source = ? AND accepted"
         return bool(self._journal.select(query, (source,)))
 
@@ -74,9 +74,9 @@ class Withdrawals:
         return True
 
     def settle(self, sources: Sequence[SourceName]) -> None:
-        """Nothing of these sources is due now: begin their counts anew, and forget what was accepted.
+        """Nothing of these sources is due: reset their counts, and forget accepted losses.
 
-        Where records are kept, the count stays until no document waits for another try.
+        If records are kept, the count stays until no document waits for a retry.
         """
         if not self._journal.select("SELECT 1 FROM withdrawals LIMIT 1"):
             return
@@ -90,14 +90,14 @@ class Withdrawals:
 
 
 class WithdrawalGuard:
-    """Counts withdrawals, and stops them where a person must be asked first."""
+    """Counts withdrawals, and stops them when a person must be asked."""
 
     def __init__(self, journal: Journal) -> None:
         self._table = Withdrawals(journal)
         self._indexed: dict[Feed, int] = {}  # documents in the index before the first withdrawal
 
     def passes(self, entry: Entry, failure: Failure, max_loss: float) -> bool:
-        """Whether the records of this document may go; if so, it counts as withdrawn."""
+        """Whether the records of this document may be removed; if so, it counts as withdrawn."""
         if not entry.known or self._table.accepted(entry.source):
             return True
         withdrawn = self._table.count(entry.source)
@@ -114,6 +114,6 @@ class WithdrawalGuard:
         return False
 
     def settle(self, sources: Sequence[SourceName]) -> None:
-        """Nothing of these sources is due now: begin to count anew."""
+        """Nothing of these sources is due: reset their counts."""
         self._table.settle(sources)
         self._indexed.clear()

@@ -1,4 +1,4 @@
-"""Places far apart at which whoever reads a text part by part begins anew. Pure.
+"""Places far apart at which a reader of a text in parts restarts. Pure.
 
 Whoever goes through a text in windows, each beginning where the last one ended, is thrown off for the rest of
 the text by one edit. So the text is first divided at *anchors*: parts that outrank all others within a reach

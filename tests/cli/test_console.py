@@ -76,12 +76,12 @@ def test_a_plan_that_has_work(capsys: pytest.CaptureFixture[str]) -> None:
         "source   added   changed   moved   removed   unchanged",
         "docs         2         0       1         0       1,200",
         "",
-        "records    about 7 added, 3 patched; an estimate, for the cuts depend on what is not embedded yet",
+        "records    about 7 added, 3 patched; an estimate: the cuts depend on texts not embedded yet",
         "to embed   about 7 texts, 90,000 tokens",
         "time       about 2 min, at this machine's 1,000 tokens/s",
         "a.bin: not text",
         "",
-        "Nothing was touched. To do it: ingestor sync --config my.yaml",
+        "Nothing was changed. To do it: ingestor sync --config my.yaml",
     ]
 
 
@@ -94,20 +94,20 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("report", "words"),
     [
-        (Verification(checked=1), ["1 record checked", "Everything is as it should be."]),
+        (Verification(checked=1), ["1 record checked", "Everything is in order."]),
         (
             Verification(checked=2, repaired=True),
-            ["2 records checked", "Everything is as it should be again."],
+            ["2 records checked", "Everything is in order again."],
         ),
         (
             Verification(checked=5000, missing=2, wrong_metadata=1, examples=["docs: missing: a#1"]),
             [
                 "5,000 records checked",
-                "what is off      records",
+                "difference       records",
                 "missing                2",
                 "wrong metadata         1",
                 "  docs: missing: a#1",
-                "To mend it: ingestor verify --repair",
+                "To repair it: ingestor verify --repair",
             ],
         ),
         (
@@ -115,12 +115,12 @@ def test_a_plan_that_has_none(capsys: pytest.CaptureFixture[str]) -> None:
             [
                 "0 records checked",
                 "source docs: not there",
-                "1 document not in step with the sources; to mend that: ingestor sync",
+                "1 document not in step with the sources; to fix that: ingestor sync",
             ],
         ),
         (
             Verification(broken={"docs": "torn"}),
-            ["0 records checked", "collection docs: torn", "To mend it: ingestor verify --repair"],
+            ["0 records checked", "collection docs: torn", "To repair it: ingestor verify --repair"],
         ),
     ],
 )

@@ -85,7 +85,7 @@ def test_trouble_is_said_before_the_figures(
         (1, None, "quarantined until the file or the config changes: locked"),
         (1, NOW + 40, "1 failed try, the next in 40 s"),
         (3, NOW + 300, "3 failed tries, the next in 5 min"),
-        (0, 0.0, "tried again at the next pass; last time: locked"),
+        (0, 0.0, "retried at the next pass; last time: locked"),
     ],
 )
 def test_a_failure_says_what_happens_next(
@@ -95,4 +95,4 @@ def test_a_failure_says_what_happens_next(
     shown = said(Status(failures=[failed]), capsys).splitlines()
     assert shown[-4:-2] == ["1 document failed:", "docs: a\\n.md"]
     assert shown[-2].startswith(f"    {outlook}")
-    assert shown[-1] == "To try again at once: ingestor retry --all"
+    assert shown[-1] == "To retry at once: ingestor retry --all"

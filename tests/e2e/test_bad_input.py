@@ -160,7 +160,7 @@ def test_odd_files_are_indexed_or_named_and_none_stops_the_rest(project: Project
     for name in ("dangling.txt", "loop.txt", "out.txt", "fifo.txt", "socket.txt"):
         assert any("left out" in line and name in line for line in synced.err.splitlines()), name
     assert "huge.txt has 200,000,000 bytes; max_size is 50,000,000: raise it, or exclude" in synced.out
-    assert "skipped     1 .bin, for no parser reads them" in synced.out
+    assert "skipped     1 .bin: no parser reads them" in synced.out
     for name in sorted(BAD_FILES.keys() - {"random.bin"}):
         assert f"{name}: looks like " in synced.out
         assert "exclude it, or convert it" in synced.out
@@ -205,7 +205,7 @@ def test_a_lost_state_leaves_collections_alone_and_a_lost_cache_does_no_harm(
     (state / "cache.sqlite3").write_bytes(b"garbage " * 1000)
     (project.docs / "new.txt").write_text("something new")
     spared = ask("sync")
-    assert (spared.code, "cache.sqlite3 is thrown away and begun anew" in spared.err) == (0, True), spared
+    assert (spared.code, "cache.sqlite3 is deleted and created again" in spared.err) == (0, True), spared
     assert answered(ask("verify", "--json"))["checked"] == 13
 
 

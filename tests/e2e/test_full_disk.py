@@ -33,7 +33,7 @@ def add(project: Project, documents: range) -> None:
 
 
 WAITS = {
-    "chroma": "collection docs waits, and is tried again until it succeeds: the disk of",
+    "chroma": "collection docs: write failed, will retry: the disk of",
     "state": "the state folder",
 }
 

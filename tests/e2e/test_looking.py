@@ -93,7 +93,7 @@ def test_a_plan_leaves_it_to_what_runs(synced: Project, ask: Ask) -> None:
     assert "To do it: " in ask("plan").out
     with opened(load(synced.config, {}), serve=False):
         answer = ask("plan")
-    assert answer.out.splitlines()[-1] == "Nothing was touched. The ingestor that runs does it by itself."
+    assert answer.out.splitlines()[-1] == "Nothing was changed. The running ingestor does it by itself."
 
 
 def test_a_first_plan_knows_about_how_many_records_come_out(tmp_path: Path) -> None:
@@ -171,12 +171,12 @@ def test_who_looks_sees_what_runs_though_the_config_has_an_error(
         assert status.code == 0
         assert str(synced.config) in json.loads(status.out)["config_error"]
         assert json.loads(status.out)["config_since"]
-        assert "what runs keeps to the one that it has since" in ask("status").out
+        assert "the previous config stays in force since" in ask("status").out
         assert ask("status", "--check").code == 0
         for words in (("ls",), ("show", "a.txt"), ("query", "words"), ("pause",), ("resume",)):
             answer = ask(*words)
             assert answer.code == 0, answer
-            assert "so does this command" in answer.err
+            assert "also for this command" in answer.err
         assert ask("plan").code == 2  # it is about what the file says
     assert ask("status").code == 2  # nothing runs, and so nothing is in force
 
@@ -205,7 +205,7 @@ def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Proje
     assert _plan(ask)["documents"]["unsupported"] == 6
     answer = ask("sync")
     assert answer.code == 0
-    assert "skipped     5 .png, 1 .bin, for no parser reads them" in answer.out
+    assert "skipped     5 .png, 1 .bin: no parser reads them" in answer.out
     assert answer.err.count(".png (docs)") == 1, answer.err  # told once
     found = json.loads(ask("sync", "--json").out)
     assert found["unsupported"] == {".png": 5, ".bin": 1}
@@ -216,9 +216,9 @@ def test_what_no_parser_reads_is_counted_by_kind_and_is_no_failure(synced: Proje
     assert status["failures"] == []
     shown = ask("status").out
     assert "docs: 5 .png, looks like an image" in shown
-    assert shown.splitlines()[0] == "not running; nothing was left to do"
+    assert shown.splitlines()[0] == "not running; nothing is left to do"
     assert [d["state"] for d in json.loads(ask("ls", "--json").out)].count("unsupported") == 6
-    assert "nothing to try again" in ask("retry", "--all").out
+    assert "nothing to retry" in ask("retry", "--all").out
     assert ask("plan").code == 0
 
 
@@ -243,7 +243,7 @@ def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     (synced.docs / "nothing.txt").write_bytes(b"")
     (synced.docs / "nothing too.txt").write_bytes(b"\n")
     answer = ask("sync")
-    assert answer.code == 0  # nothing to try again
+    assert answer.code == 0  # nothing to retry
     assert "empty       3 documents; why: ingestor status" in answer.out
     assert "incomplete  1 document; why: ingestor status" in answer.out
     documents = {d["document"]: d for d in json.loads(ask("ls", "--json").out)}
@@ -264,7 +264,7 @@ def test_no_document_is_empty_in_silence(synced: Project, ask: Ask) -> None:
     assert "docs: nothing too.txt and 1 more\n    empty: it holds no text" in shown
     told = json.loads(ask("show", "half.pdf", "--json").out)
     assert (told["state"], "1 of its 2 pages" in told["reason"]) == ("incomplete", True)
-    assert "nothing to try again" in ask("retry", "--all").out
+    assert "nothing to retry" in ask("retry", "--all").out
     assert json.loads(ask("sync", "--json").out)["short"] == status["short"]
     (synced.docs / "scan.pdf").write_bytes(pdf([[(50, 700, 10, "Text at last.")]]))
     ask("sync")
@@ -327,7 +327,7 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
         finally:
             wishes.stop = True
             go_on.set()
-    assert "its listing was not finished; 1 documents were found until then" in unfinished["docs"]
+    assert "its listing did not complete; 1 documents were found before" in unfinished["docs"]
 
 
 def test_ls_and_status_agree_about_what_is_due(synced: Project) -> None:

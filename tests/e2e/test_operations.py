@@ -112,7 +112,7 @@ def test_an_interrupted_sync_does_not_say_that_all_is_settled(project: Project) 
         busy.release()
         _, said = sync.communicate(timeout=60)
     assert sync.returncode == 130
-    assert "interrupted: what is left to do is done by the next sync" in said
+    assert "interrupted: the next sync does the rest" in said
     assert "Traceback" not in said
 
 
@@ -232,7 +232,7 @@ def test_a_disk_that_fills_during_a_swap_is_waited_out(
     with opened(load(project.config, {}), serve=False) as running:
         Loop(running, Wishes(), lambda live: None).sync()
         assert [state for *_, state, _ in Reports(running.journal).counts()] == ["settled"]
-    assert "can't be written, trying again until it can: database or disk is full" in caplog.text
+    assert "cannot be written, will retry: database or disk is full" in caplog.text
 
 
 def test_a_second_interruption_need_not_be_patient(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,5 +96,5 @@ def test_another_user_is_told_that_the_state_is_closed(project: Project) -> None
     )
     assert (
         said
-        == f"{project.folder}/state is closed to this user: only the one who runs ingestor may look into it\n"
+        == f"{project.folder}/state is closed to this user: only the user who runs ingestor may read it\n"
     )

@@ -24,17 +24,17 @@ def test_a_renamed_source_keeps_its_documents(synced: Project, ask: Ask) -> None
     synced.source = {"name": "handbook"}
     synced.configure()
     planned = ask("plan")
-    assert "source docs is called handbook now: its documents are handed over" in planned.out
+    assert "source docs was renamed to handbook: its documents are handed over" in planned.out
     assert "To do it" in planned.out
     assert answered(ask("plan", "--json"))["renamed"] == {"docs": "handbook"}
     assert answered(ask("plan", "--json"))["documents"]["unchanged"] == 6
     said = ask("status").out
-    assert "source handbook was called docs; its documents are handed over by the next pass" in said
+    assert "source handbook was renamed from docs; its documents are handed over by the next pass" in said
     assert "no longer in the config" not in said
     assert answered(ask("status", "--json"))["sources"]["handbook"]["settled"] == 6
 
     done = ask("sync")
-    assert (done.code, "source docs is called handbook now: its 6 documents" in done.err) == (0, True), done
+    assert (done.code, "source docs was renamed to handbook: its 6 documents" in done.err) == (0, True), done
     assert "6 unchanged" in done.out
     assert "0 texts" in done.out
     assert synced.records() == before
@@ -99,7 +99,7 @@ def test_a_daemon_hands_documents_over_when_its_config_changes(synced: Project) 
         wait(lambda: synced.settled(6))
         synced.source = {"name": "handbook"}
         synced.configure()
-        wait(lambda: "source docs is called handbook now: its 6 documents" in daemon.said())
+        wait(lambda: "source docs was renamed to handbook: its 6 documents" in daemon.said())
         (synced.docs / "new.md").write_text("# New\n\nWords.\n")
         wait(lambda: synced.json("status")["sources"].get("handbook", {}).get("settled") == 7)
         status = synced.json("status")

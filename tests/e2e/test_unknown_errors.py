@@ -27,7 +27,7 @@ def test_an_error_of_no_known_kind_withdraws_nothing(
         failed = ask("sync")
     assert failed.code == 4
     assert failed.err.count("Traceback") == 1, "one of ten like it"
-    assert "keeps its records and is tried again: RuntimeError: CUDA out of memory" in failed.err
+    assert "keeps its records and will be retried: RuntimeError: CUDA out of memory" in failed.err
     status = project.json("status", code=None)
     assert status["collections"]["docs"]["records"] == 10
     assert {failure["quarantined"] for failure in status["failures"]} == {False}

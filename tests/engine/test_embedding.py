@@ -76,7 +76,7 @@ def together(model: Model, cache: VectorCache, askers: Sequence[str]) -> dict[st
         assert model.held.wait(30)
         asked = {text: threads.submit(embedding, [text]) for text in askers}
         until = monotonic() + 30
-        while embedding._wishes.qsize() < len(askers) and monotonic() < until:
+        while embedding._requests.qsize() < len(askers) and monotonic() < until:
             sleep(0.001)
         model.go.set()
         first.result(30)

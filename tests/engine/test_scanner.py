@@ -99,7 +99,7 @@ def test_a_hint_has_the_source_listed_that_it_speaks_of(world: World, given: Any
 
 def test_a_hint_of_an_unknown_source_is_said(world: World, caplog: pytest.LogCaptureFixture) -> None:
     assert world.hint(hint("a", "wikki")) == {}
-    assert "source push says to look again at 'wikki', but no source is called so" in caplog.text
+    assert "source push sends a hint for source 'wikki', which is not in the config" in caplog.text
 
 
 class Tree:

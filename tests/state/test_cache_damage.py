@@ -189,4 +189,4 @@ def test_a_table_that_is_gone_is_damage(tmp_path: Path, caplog: pytest.LogCaptur
     vectors(tmp_path / "cache")
     with closing(VectorCache(tmp_path / "cache", 10**9)) as opened:
         assert found_vectors(opened) == BYTES
-    assert "begun anew" in caplog.text
+    assert "deleted and created again" in caplog.text

@@ -2,7 +2,7 @@
 
 The text is cut into pieces of at most 50 tokens, which the model sees, numbered, in windows; it answers
 after which of them to split, and the next window begins after the last split. [LLMSemanticChunker: Smith &
-Troynikov, Chroma technical report, 2024.] Windows also begin anew at anchors (text/anchors.py), so that an
+Troynikov, Chroma technical report, 2024.] Windows also restart at anchors (text/anchors.py), so that an
 edit asks again only about what is near it.
 
 A window for which there is no valid answer is cut by ``fallback``, and its chunks say so (``fallback``).

@@ -1,8 +1,8 @@
-"""Chunks that grow while the next unit resembles what is there so far.
+"""Chunks that grow while the next unit resembles the chunk so far.
 
-The chunk grows by the next paragraph or sentence if the cosine of their vectors is at least ``threshold``
-and the two fit into ``max_tokens``; else a new one begins. With ``vectors: encoded`` the model reads the
-chunk anew whenever it has grown, one text at a time, which is slow; with ``pooled`` it reads every unit once.
+The chunk grows by the next paragraph or sentence if the cosine of their vectors is at least ``threshold`` and
+the two fit into ``max_tokens``; else a new one begins. With ``vectors: encoded`` the model reads the chunk
+again whenever it has grown, one text at a time, which is slow; with ``pooled`` it reads every unit once.
 
 A threshold suits one embedding model and not another: look at ``ingestor chunk FILE --strategy similarity
 --html``, and choose one at which the cuts are where you would make them.

@@ -1,7 +1,7 @@
 """What commands print: tables for people, JSON for programs.
 
-The JSON keys are a promise (docs/commands.md); texts for people may change. ``excerpt`` shows texts and
-``overview`` a status; ``progress`` is what people see while they wait.
+The JSON keys are stable (docs/commands.md); texts for people may change. ``excerpt`` shows texts,
+``overview`` a status, and ``progress`` the running work.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 ASIDE = ("quarantined", "unsupported", "failed")
 DOCUMENTS = ("added", "changed", "moved", "rebuilt", "removed", "unchanged", *ASIDE)
-DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # what there is to be done
+DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
 SELDOM = ("rebuilt", *ASIDE)
 RECORDS = ("added", "replaced", "patched", "dropped")
 DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable")
@@ -47,7 +47,7 @@ def say(value: object, words: str, as_json: bool) -> None:
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """Aligned columns; those of numbers to the right. Nothing is cut off, however narrow the terminal."""
+    """Print aligned columns, numbers to the right. Nothing is cut off, however narrow the terminal."""
     cells = [[Text(name, "dim") for name in header]]
     cells += [[Text(line(cell)) if isinstance(cell, str) else cell for cell in row] for row in rows]
     widths = [max(cell_len(row[at].plain) for row in cells) for at in range(len(header))]
@@ -81,13 +81,13 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
         print(f"asked       {counted(asked['calls'], 'question')} to language models, {words}")
     print(f"time        {duration(result['seconds'])}")
     if result["unsupported"]:
-        print(f"skipped     {_counted_kinds(result['unsupported'])}, for no parser reads them")
+        print(f"skipped     {_counted_kinds(result['unsupported'])}: no parser reads them")
     states = Counter(short["state"] for short in result["short"])
     for state, number in sorted(states.items()):
         print(f"{state:11} {counted(number, 'document')}; why: ingestor status")
     for problem in result["problems"]:
         _complain(f"{problem['source']}: {problem['document']}", problem["reason"])
-    paused = dict.fromkeys(result["paused"], "it is paused: nothing is done for it")
+    paused = dict.fromkeys(result["paused"], "it is paused")
     for source, reason in {**result["unseen"], **result["held"], **paused}.items():
         _complain(f"source {source}", reason)
     for collection, reason in result["waits"].items():
@@ -101,7 +101,7 @@ def _complain(about: str, reason: str) -> None:
 
 
 def print_wrapped(text: Text, indent: str = "") -> None:
-    """Further lines, which a terminal may need, are indented by four more columns; a file has one line."""
+    """Print text: on a terminal wrapped, further lines indented by four columns; in a file one line."""
     rows = text.wrap(out, max(20, out.width - len(indent) - 4)) if out.is_terminal else [text]
     for number, row in enumerate(rows):
         row.rstrip()
@@ -119,13 +119,13 @@ def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
     print_table(("source", *kinds), rows)
     print()
     records, about = "" if plan.cuts_known else "about ", "" if plan.exact else "about "
-    estimated = "" if plan.cuts_known else "; an estimate, for the cuts depend on what is not embedded yet"
+    estimated = "" if plan.cuts_known else "; an estimate: the cuts depend on texts not embedded yet"
     print(f"records    {records}{_counted(plan.records)}{estimated}")
     print(f"to embed   {about}{counted(plan.texts, 'text')}, {counted(plan.tokens, 'token')}")
     if plan.asks:
         cost = f", cost {plan.cost:.2f} and that of the answers" if plan.cost else ""
         asks = f"{counted(plan.asks, 'question')} to language models"
-        print(f"to ask     about {asks}, {plan.prompt_tokens:,} tokens to read{cost}; nobody was asked")
+        print(f"to ask     about {asks}, {plan.prompt_tokens:,} prompt tokens{cost}; nothing was sent")
     if estimate.seconds and estimate.tokens_per_second:
         rate = f"{estimate.tokens_per_second:,.0f} tokens/s"
         print(f"time       about {duration(estimate.seconds)}, at this machine's {rate}")
@@ -146,19 +146,19 @@ def _complain_all(estimate: Estimate) -> None:
 
 def _then(estimate: Estimate, config: Path) -> str:
     if not (_works(estimate.plan) or estimate.renames):
-        return "Nothing to do." if estimate.complete else "Nothing else to do, as far as could be seen."
+        return "Nothing to do." if estimate.complete else "Nothing else to do in what could be examined."
     if any(change.waits for change in estimate.changes):
-        return f"Nothing was touched. To do it: {command('apply', config)}"
+        return f"Nothing was changed. To do it: {command('apply', config)}"
     if estimate.running:
-        return "Nothing was touched. The ingestor that runs does it by itself."
-    return f"Nothing was touched. To do it: {command('sync', config)}"
+        return "Nothing was changed. The running ingestor does it by itself."
+    return f"Nothing was changed. To do it: {command('sync', config)}"
 
 
 def _print_changes(estimate: Estimate, config: Path) -> None:
     for change in estimate.changes:
         _print_change(change, config)
     for old, new in estimate.renames.items():
-        words = f"{old} is called {new} now: its documents are handed over, and none is embedded for that"
+        words = f"{old} was renamed to {new}: its documents are handed over, and none is embedded"
         print_wrapped(Text.assemble(("source ", "yellow"), words))
     for name in estimate.leaving:
         words = f"{name} is no longer in the config; its documents stay until: {command('apply', config)}"
@@ -166,15 +166,15 @@ def _print_changes(estimate: Estimate, config: Path) -> None:
 
 
 def _print_change(change: Outlook, config: Path) -> None:
-    """What the config says otherwise, and how readers come by it."""
+    """Print the differences of the config, and how they are applied."""
     how = "in a second collection, which then takes its name" if change.another else "document by document"
-    print_wrapped(Text.assemble((f"collection {change.serves}", "bold"), f" is made anew, {how}:"))
+    print_wrapped(Text.assemble((f"collection {change.serves}", "bold"), f" is rebuilt {how}:"))
     for one in change.decision.changes:
         print_wrapped(Text(line(f"  {one}")))
-    print(f"  {counted(change.chunks, 'chunk')} of these documents are there now")
+    print(f"  {counted(change.chunks, 'chunk')} of these documents exist now")
     if change.waits:
         waits = f"{change.waits}. To approve it: {command('apply', config)}"
-        print_wrapped(Text.assemble(("  not done by itself: ", "yellow"), waits))
+        print_wrapped(Text.assemble(("  waits for approval: ", "yellow"), waits))
     print()
 
 
@@ -221,11 +221,11 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
         print(json.dumps(asdict(report)))
         return
     if report.aside:
-        print(f"Chroma's old folder is kept: {line(report.aside)}; delete it when you need it no more")
+        print(f"Chroma's old folder is kept: {line(report.aside)}; delete it when you no longer need it")
     print(f"{counted(report.checked, 'record')} checked")
     found = {kind: getattr(report, kind) for kind in DAMAGES if getattr(report, kind)}
     if found:
-        print_table(("what is off", "records"), [(k.replace("_", " "), f"{n:,}") for k, n in found.items()])
+        print_table(("difference", "records"), [(k.replace("_", " "), f"{n:,}") for k, n in found.items()])
     for example in report.examples[:20]:
         print(line(f"  {example}"))
     for name, reason in report.broken.items():
@@ -234,11 +234,11 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
         _complain(f"source {name}", reason)
     if report.unsettled:
         due = counted(report.unsettled, "document")
-        print(f"{due} not in step with the sources; to mend that: {command('sync', config)}")
+        print(f"{due} not in step with the sources; to fix that: {command('sync', config)}")
     if report.clean:
-        out.print(f"[green]Everything is as it should be{' again' if report.repaired else ''}.[/]")
+        out.print(f"[green]Everything is in order{' again' if report.repaired else ''}.[/]")
     elif report.damaged:
-        print(f"To mend it: {command('verify --repair', config)}")
+        print(f"To repair it: {command('verify --repair', config)}")
 
 
 def show_collections(found: Sequence[CollectionInfo], as_json: bool) -> None:

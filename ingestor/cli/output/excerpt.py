@@ -1,4 +1,4 @@
-"""What people see of texts: the answers to a query, and a document's chunks."""
+"""Texts for people: the results of a query, and a document's chunks."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def show_chunks(found: Shown, as_json: bool) -> None:
 
 
 def excerpt(text: str, width: int) -> list[str]:
-    """The beginning of a text in at most ``LINES`` lines of that many columns, cut at words.
+    """The beginning of a text in at most ``LINES`` lines of ``width`` columns, cut at words.
 
-    What an editor wrapped is joined again; tables, lists, headings and code keep their lines.
+    Wrapped paragraphs are joined; tables, lists, headings and code keep their lines.
     """
     wrapped = [part for paragraph in _paragraphs(spelt(text)) for part in _wrapped(paragraph, width)]
     if len(wrapped) <= LINES:
@@ -87,13 +87,13 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _wrapped(paragraph: str, width: int) -> list[str]:
-    """By columns, in which a Chinese character takes two."""
+    """Wrapped by terminal columns; a Chinese character takes two."""
     rows = Text(paragraph.expandtabs(4)).wrap(out, max(20, width))
     return [row.plain.rstrip() for row in rows]
 
 
 def _place(metadata: Metadata) -> str:
-    """``documents/faq.md:25-41``, from where the reader stands."""
+    """``documents/faq.md:25-41``, relative to the current folder."""
     source = str(metadata.get("source"))
     if Path(source).is_relative_to(Path.cwd()):
         source = str(Path(source).relative_to(Path.cwd()))

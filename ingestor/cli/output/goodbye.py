@@ -1,4 +1,4 @@
-"""What a person wants to know once everything is indexed, with a question to try that has an answer."""
+"""The message when everything is indexed, with a question to try that has an answer."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.state.run_status import Live
 
-LOOKED_AT = 300  # records whose headings may be the question
+LOOKED_AT = 300  # records whose headings are candidates
 LONGEST = 60  # characters of it
 
 
@@ -27,8 +27,10 @@ def greet(
     config: Path,
     unseen: Sequence[str] = (),
 ) -> None:
-    """``live``: at the first rest; ``failed``: documents that could not be taken in; ``unseen``: sources that
-    could not be listed whole, or are held or paused.
+    """Print the message.
+
+    ``live``: the progress at the first rest. ``failed``: number of documents that failed. ``unseen``: sources
+    that are held or paused, or could not be listed whole.
     """
     spent = duration(live.at - live.started)
     err.print(
@@ -39,7 +41,7 @@ def greet(
             f"[yellow]{counted(failed, 'document')} failed;[/] what and why: {command('status', config)}"
         )
     if unseen:
-        about = f"not everything is known of {', '.join(unseen)}"
+        about = f"not everything could be listed of {', '.join(unseen)}"
         err.print(f"[yellow]But {about};[/] why: {command('status', config)}")
     if live.chroma:
         err.print(f"Chroma listens at [bold]{live.chroma}[/].")
@@ -48,16 +50,16 @@ def greet(
         err.print("Ask it something from another terminal:\n")
         err.print(f"  {command(f'query {quoted(question)}{name}', config)}\n", style="cyan", markup=False)
     elif not records:
-        err.print("There is nothing to index yet: documents are taken in as they come.")
+        err.print("There is nothing to index yet: new documents are indexed as they appear.")
     err.print("Watching for changes; Ctrl-C ends it.\n")
 
 
 def say_goodbye() -> None:
-    err.print("\nStopping; what was begun is written first.")
+    err.print("\nStopping; running writes are finished first.")
 
 
 def question(collections: Collections, name: CollectionName) -> str | None:
-    """A question that a heading asks, else what a heading says; None where there is none."""
+    """A heading that is a question, else any heading; None if there is none."""
     with suppress(Transient, Gone, Torn, NeedsHuman):
         index = collections.existing(name)
         if index is not None:
@@ -68,7 +70,7 @@ def question(collections: Collections, name: CollectionName) -> str | None:
 
 
 def _best(titles: Iterable[str]) -> str | None:
-    """The one that says most, and a question if there is one; numbers of sections ask for nothing."""
+    """The longest candidate, questions first, without section numbers."""
     plain = {re.sub(r"^[\d.]+\s+", "", title) for title in titles}
     fitting = sorted(title for title in plain if title and len(title) <= LONGEST)
     return max(fitting, key=lambda title: (title.endswith("?"), ". " not in title, len(title)), default=None)

@@ -1,4 +1,4 @@
-"""A status on the screen: first what matters most, then the figures, last what failed and what helps."""
+"""A status on the screen: first problems, then figures, last failures and what helps."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def show_status(status: Status, as_json: bool, config: Path) -> None:
 
 
 def _head(status: Status, now: float) -> Text:
-    """Whether it runs, and what is left to do, if anything is."""
+    """Whether it runs, and what is left to do."""
     work = ", ".join(_work(status, now))
     if not status.running:
-        return Text.assemble(("not running", "yellow"), f"; {work or 'nothing was left to do'}")
+        return Text.assemble(("not running", "yellow"), f"; {work or 'nothing is left to do'}")
     since = f" for {duration(max(0.0, now - status.started))}" if status.started else ""
     chroma = f"; Chroma at {status.chroma}" if status.chroma else ""
     work = work or ("nothing to do" if status.started else "starting")
@@ -59,7 +59,7 @@ def _head(status: Status, now: float) -> Text:
 
 
 def _work(status: Status, now: float) -> Iterator[str]:
-    """All for which nobody may say that there is nothing to do."""
+    """Everything that is left to do."""
     due = sum(source.due for source in status.sources.values())
     bad = sum(source.quarantined for source in status.sources.values())
     if due:
@@ -71,7 +71,7 @@ def _work(status: Status, now: float) -> Iterator[str]:
             yield f"source {name} {state}"
     for name, collection in status.collections.items():
         if collection.built:
-            yield f"collection {name} is being made anew"
+            yield f"collection {name} is being rebuilt"
         if collection.waits:
             yield f"collection {name} waits for apply"
         if collection.healthy is False:
@@ -79,7 +79,7 @@ def _work(status: Status, now: float) -> Iterator[str]:
 
 
 def _unlisted(source: SourceStatus) -> str | None:
-    """Why the journal may not know what the source holds now."""
+    """Why the journal may be out of date about a source, or None."""
     states = {
         "is held": source.held,
         "is paused": source.paused is not None,
@@ -92,11 +92,11 @@ def _unlisted(source: SourceStatus) -> str | None:
 
 
 def _troubles(status: Status, now: float, config: Path) -> Iterator[Text]:
-    """What needs a person, or a look."""
+    """Lines about what needs attention."""
     if status.config_error is not None:
         since = f" since {_clock(status.config_since)}" if status.config_since else ""
         error = "; ".join(map(line, status.config_error.splitlines()))
-        words = f"what runs keeps to the one that it has{since}. {error}"
+        words = f"the previous config stays in force{since}. {error}"
         yield Text.assemble(("the config file has an error: ", "red"), words)
     for name, source in status.sources.items():
         yield from _source_troubles(name, source, now, config)
@@ -118,7 +118,7 @@ def _source_troubles(name: str, source: SourceStatus, now: float, config: Path) 
     if source.trouble:
         yield Text.assemble((f"source {name}: ", "yellow"), line(source.trouble))
     if source.renamed_from:
-        words = f" was called {source.renamed_from}; its documents are handed over by the next pass"
+        words = f" was renamed from {source.renamed_from}; its documents are handed over by the next pass"
         yield Text.assemble((f"source {name}", "yellow"), words)
     if not source.configured:
         words = f" is no longer in the config; its documents stay until: {command('apply', config)}"
@@ -126,24 +126,24 @@ def _source_troubles(name: str, source: SourceStatus, now: float, config: Path) 
 
 
 def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
-    """What goes on, or could, with collections whose config changed."""
+    """Lines about collections whose config changed."""
     for name, collection in status.collections.items():
         if collection.waits:
             words = f"{line(collection.waits)}. To approve it: {command('apply', config)}"
             yield Text.assemble((f"collection {name} waits for apply: ", "yellow"), words)
         if collection.delayed:
-            words = f"the new collection is not shown yet: {line(collection.delayed)}"
+            words = f"the new collection cannot replace it yet: {line(collection.delayed)}"
             yield Text.assemble((f"collection {name}: ", "yellow"), words)
         if collection.built:
             done, of = collection.built
-            yield Text(f"collection {name} is made anew: {done:,} of {counted(of, 'document')} done")
+            yield Text(f"collection {name} is being rebuilt: {done:,} of {counted(of, 'document')} done")
         if collection.old_until and collection.old_until > now:
             left, back = duration(collection.old_until - now), command(f"rollback {name}", config)
-            yield Text(f"collection {name}: as it was before for another {left}, with: {back}")
+            yield Text(f"collection {name}: can be rolled back for another {left}, with: {back}")
 
 
 def _sick(status: Status) -> dict[str, list[str]]:
-    """Collections by what ails them: a server that is away is said once."""
+    """Unhealthy collections by reason, so that an unreachable server is reported once."""
     reasons: dict[str, list[str]] = {}
     for name, collection in status.collections.items():
         if collection.healthy is False:
@@ -177,22 +177,22 @@ def _print_collections(status: Status) -> None:
 
 def _health(collection: CollectionStatus) -> Text:
     if collection.healthy is None:
-        return Text("not there yet", "dim")
+        return Text("not created yet", "dim")
     return Text("healthy", "green") if collection.healthy else Text("not healthy", "red")
 
 
 def _print_skipped(status: Status) -> None:
-    """One reason for each kind is enough, and it says what helps."""
+    """Print each kind of unsupported documents with one reason."""
     if not status.skipped:
         return
     total = sum(kind.documents for kind in status.skipped)
-    out.print(f"\n{counted(total, 'document')} skipped, for no parser reads them:")
+    out.print(f"\n{counted(total, 'document')} skipped, because no parser reads them:")
     for kind in status.skipped[:MOST]:
         print_wrapped(Text(line(f"{kind.source}: {kind.documents:,} {kind.kind}, {kind.reason}")), "    ")
 
 
 def _print_short(status: Status, config: Path) -> None:
-    """One document for each reason, and how many there are."""
+    """Print one document for each reason, with the number of others."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for short in status.short:
         alike.setdefault((short.source, short.state, short.reason), []).append(short.document)
@@ -216,14 +216,14 @@ def _print_failures(status: Status, now: float, config: Path) -> None:
         print_wrapped(Text(f"{_outlook(failed, now)}: {line(failed.reason)}"), "    ")
     if len(status.failures) > MOST:
         out.print(f"... and {len(status.failures) - MOST:,} more; all: {command('status --json', config)}")
-    out.print(f"To try again at once: {command('retry --all', config)}")
+    out.print(f"To retry at once: {command('retry --all', config)}")
 
 
 def _outlook(failed: Failed, now: float) -> str:
     if failed.next_try is None:
         return "quarantined until the file or the config changes"
     if failed.next_try <= now:
-        return "tried again at the next pass; last time"
+        return "retried at the next pass; last time"
     at = _clock(failed.next_try)
     tries = counted(failed.attempts, "failed try").replace("trys", "tries")
     return f"{tries}, the next in {duration(failed.next_try - now)} ({at})"

@@ -1,6 +1,6 @@
-"""How far the work is, while it goes on: a bar on a terminal, plain lines elsewhere.
+"""Progress of running work: a bar on a terminal, plain lines elsewhere.
 
-What is shown is one stretch of work, from rest to rest: a daemon's next one begins at nothing again.
+It shows one stretch of work, from rest to rest; a daemon's next stretch starts at zero.
 """
 
 import sys
@@ -27,13 +27,13 @@ EVERY = 5.0  # seconds between two lines
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """``done`` and ``waiting``: documents; ``texts`` embedded, in ``seconds``."""
+    """``done``, ``waiting``: documents. ``texts``: embedded in ``seconds``."""
 
     done: int
     waiting: int
     texts: int
     seconds: float
-    listing: str = ""  # which sources are being listed, and how far; "" unless one takes long
+    listing: str = ""  # progress of long listings; "" if there are none
 
     @property
     def embedded(self) -> str:
@@ -43,7 +43,7 @@ class Stretch:
 
 @dataclass(slots=True)
 class Meter:
-    """Tells one stretch of work from the next, and hands each reading to ``show``."""
+    """Splits progress into stretches of work, and passes each reading to ``show``."""
 
     show: Callable[[Stretch], None]
     _rest: Live = field(default_factory=Live)
@@ -72,7 +72,7 @@ def shown(quiet: bool) -> Iterator[Callable[[Live], None]]:
 
 @contextmanager
 def busy(what: str, quiet: bool) -> Iterator[None]:
-    """Says on a terminal what takes its time."""
+    """Show on a terminal what is being done."""
     if quiet or not err.is_terminal:
         yield
         return
@@ -81,7 +81,7 @@ def busy(what: str, quiet: bool) -> Iterator[None]:
 
 
 class Bar:
-    """On the screen only while there is work."""
+    """A bar that is visible only while there is work."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
@@ -126,7 +126,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._last = -EVERY
-        self._listing = -EVERY  # monotonic seconds: when a listing was told of
+        self._listing = -EVERY  # monotonic seconds: when a listing was last printed
 
     def __call__(self, stretch: Stretch) -> None:
         if stretch.listing and not stretch.waiting and monotonic() - self._listing >= EVERY:

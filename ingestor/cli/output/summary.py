@@ -1,4 +1,4 @@
-"""What one sync did, as its users are told."""
+"""The summary of a sync."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -59,11 +59,11 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
 
 
 def _unseen(running: Running, rows: Mapping[SourceName, SourceRow]) -> dict[str, str]:
-    """Sources of which not everything was listed, and why."""
+    """Sources that were not listed whole, with the reason."""
     scanner = running.engine.scanner
-    unlisted = dict.fromkeys(scanner.unlisted(), "it was not listed to the end")
+    unlisted = dict.fromkeys(scanner.unlisted(), "its listing did not complete")
     unfinished = {
-        name: f"its listing was not finished; {listing.seen:,} documents were found until then"
+        name: f"its listing did not complete; {listing.seen:,} documents were found before"
         for name, listing in scanner.under_way().items()
     }
     troubled = {name: row.trouble for name, row in rows.items() if row.trouble is not None}

@@ -83,7 +83,7 @@ class Page:
         self._end_paragraph()
 
     def _opened(self, node: Node) -> list[Node | str]:
-        """What is to be done for an element, the last first."""
+        """The steps for an element, the last first."""
         tag = node.tag
         if tag == "br":
             self._inline.append(_BREAK)

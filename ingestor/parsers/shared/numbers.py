@@ -30,6 +30,6 @@ _RAISED = str.maketrans("0123456789+-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻
 
 
 def raised(text: str) -> str:
-    """A number that is set as a superscript: 10 and 6 must not become 106. Other text stays as it is."""
+    """A number that is set as a superscript: 10 and 6 must not become 106. Other text is unchanged."""
     digits = text.strip().lstrip("+-−")
     return text.translate(_RAISED) if digits.isascii() and digits.isdecimal() else text

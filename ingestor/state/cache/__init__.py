@@ -1,1 +1,1 @@
-"""The cache: costly results that may be deleted and made again."""
+"""The cache: costly results, which can be deleted and computed again."""

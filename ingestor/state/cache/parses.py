@@ -1,4 +1,4 @@
-"""What items were parsed to, in the cache (see reading.Memory)."""
+"""Parsed documents in the cache (see reading.Memory)."""
 
 import json
 import zlib
@@ -10,17 +10,17 @@ from ingestor.model import Digest, Fingerprint, SourceName
 from ingestor.state.cache.store import VectorCache
 
 LARGEST = 64 * 2**20  # bytes, packed, of a document that is kept
-_FORMAT = 2  # of what is stored; others are not read
+_FORMAT = 2  # of stored documents; other formats are ignored
 
 
 class Parses:
-    """One document an item: that of the state in which it was parsed last. ``learns``: may it keep more."""
+    """The last parsed document of each item. ``learns``: whether documents are added."""
 
     def __init__(self, cache: VectorCache, *, learns: bool = True) -> None:
         self._cache, self._learns = cache, learns
 
     def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None:
-        """None also for what was damaged. What was kept of another state of the item is forgotten."""
+        """The document, or None if it is missing or damaged. One of another state of the item is deleted."""
         found = self._cache.get_document(combine(source, key))
         if found is None:
             return None
@@ -40,10 +40,10 @@ class Parses:
             self._cache.put_document(combine(source, key), combine(_FORMAT, stamp), data)
 
     def rename(self, source: SourceName, to: SourceName, keys: Sequence[str]) -> None:
-        """The same items belong to a source of another name now."""
+        """Move the documents of these items to another source name."""
         self._cache.move_documents([(combine(source, key), combine(to, key)) for key in keys])
 
     def forget(self, source: SourceName, key: str) -> None:
-        """Of a document that is gone, nothing shall stay."""
+        """Delete the document of a removed item."""
         if self._learns:
             self._cache.drop_document(combine(source, key))

@@ -1,7 +1,7 @@
 """The rows of the cache as values: their columns, their checksums, how a vector is packed. Pure.
 
-A checksum covers a row's key and its content. Without the key, a damaged page that leads to another key's row
-would serve that row's content, which is sound by itself.
+A checksum covers a row's key and its content. Without the key, a damaged index page could lead to another
+row, whose content is valid.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ Vector = npt.NDArray[np.float32]  # shape (dimensions,)
 Key = tuple[bytes | str, ...]
 Content = tuple[Any, ...]
 
-NONE_YET = -1  # the checksum of answers and documents that an earlier version wrote
+NONE_YET = -1  # the checksum of answers and documents of earlier versions
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``key`` names the columns that find a row, ``content`` those that it is kept for.
+    """``key``: the columns that identify a row; ``content``: those with its value.
 
-    Every row has two more: ``used``, the day of its last use, and ``checksum``.
+    Every row also has ``used``, the day of its last use, and ``checksum``.
     """
 
     name: str
@@ -37,17 +37,17 @@ class Table:
 
     @property
     def outline(self) -> str:
-        """Finds nothing; fails where a column is missing."""
+        """A query that returns no row, and fails if a column is missing."""
         return f"SELECT {self.columns} FROM {self.name} LIMIT 0"
 
     @property
     def find(self) -> str:
-        """Of a row: its number, day, checksum and content."""
+        """A query for a row's number, day, checksum and content."""
         return f"SELECT rowid, used, checksum, {', '.join(self.content)} FROM {self.name} WHERE {self._where}"
 
     @property
     def own_key(self) -> str:
-        """The key that stands in the row of a number, whatever the table's index says of it."""
+        """A query for the key in the row with a number, which a damaged index may contradict."""
         return f"SELECT {', '.join(self.key)} FROM {self.name} NOT INDEXED WHERE rowid = ?"
 
     @property
@@ -75,7 +75,7 @@ TABLES = (VECTORS, ANSWERS, DOCUMENTS)
 
 
 def checksum(key: Key, content: Content) -> int:
-    """CRC-32 of all values, their types and their lengths: one flipped bit can turn text into bytes."""
+    """CRC-32 of all values with types and lengths: one flipped bit can turn text into bytes."""
     found = 0
     for value in (*key, *content):
         data = value if isinstance(value, bytes) else str(value).encode()
@@ -84,9 +84,9 @@ def checksum(key: Key, content: Content) -> int:
 
 
 def sound_before(found: object, content: Content) -> bool:
-    """Whether a row is sound by the checksum of earlier versions, which says nothing of its key.
+    """Whether a row is valid by the checksum of earlier versions, which does not cover its key.
 
-    Theirs was that of a vector's bytes alone; answers and documents had none.
+    It covers a vector's bytes alone; answers and documents have none.
     """
     match content:
         case [2 | 4 as width, bytes(data)]:
@@ -101,7 +101,7 @@ def vector_key(embedder: Fingerprint, digest: Digest) -> Key:
 
 
 def packed(vector: Vector) -> Content:
-    """Bytes a number, and the numbers: float16 where that loses nothing, else float32."""
+    """Bytes per number, and the numbers: float16 if that is exact, else float32."""
     half = vector.astype("<f2")
     data = (half if np.array_equal(half, vector) else vector.astype("<f4")).tobytes()
     return len(data) // len(vector), data

@@ -1,9 +1,9 @@
-"""A disposable SQLite file of what is costly to get again: vectors, parsed documents, models' answers.
+"""A disposable SQLite file of costly results: vectors, parsed documents, answers of language models.
 
-Nothing here is the truth. A damaged or foreign file is thrown away and begun anew; a full disk or a locked
-file makes it forgetful, not an error. Any thread may call any method, and several processes may share the
-file. A vector comes back bit for bit: kept as float16 where that loses nothing (as with the built-in
-embedders), else as float32. A row whose checksum is wrong counts as missing (see state/cache_rows.py).
+A damaged or foreign file is deleted and created again. With a full disk or a locked file nothing is kept, and
+no error is raised. Any thread may call any method, and several processes may share the file. A vector is
+returned bit for bit: stored as float16 if that is exact (as with the built-in embedders), else as float32. A
+row with a wrong checksum counts as missing (see cache/rows.py).
 """
 
 import logging
@@ -38,10 +38,10 @@ _Aged = tuple[int, Content]  # the day of last use, and what was kept
 
 _log = logging.getLogger(__name__)
 _MARK = (0x16E57C4E, 1)  # application_id, and the version of the schema
-_MEMORY = 64 * 2**20  # bytes, where no file can be had
+_MEMORY = 64 * 2**20  # bytes, if no file can be opened
 _READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
 _LONG_AGO = -1  # a day
-_ROWS = {"documents": 20, "vectors": 500, "answers": 500}  # forgotten at a time
+_ROWS = {"documents": 20, "vectors": 500, "answers": 500}  # rows deleted at a time
 _SCHEMA = (
     """CREATE TABLE vectors (
         embedder BLOB NOT NULL, digest BLOB NOT NULL, used INTEGER NOT NULL, width INTEGER NOT NULL,
@@ -52,7 +52,7 @@ _SCHEMA = (
     f"PRAGMA application_id = {_MARK[0]}",
     f"PRAGMA user_version = {_MARK[1]}",
 )
-_DOCUMENTS = (  # came later than the rest, and without them a file is as good
+_DOCUMENTS = (  # newer than the other tables; files without it are valid
     """CREATE TABLE IF NOT EXISTS documents (
         item BLOB PRIMARY KEY, used INTEGER NOT NULL, stamp TEXT NOT NULL, data BLOB NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS documents_by_use ON documents (used)",
@@ -64,7 +64,7 @@ _FORGET = "DELETE FROM {table} WHERE rowid IN (SELECT rowid FROM {table} ORDER B
 
 
 class VectorCache:
-    """``max_bytes`` bounds the file; the least recently used go first, by the day of their last use."""
+    """``max_bytes`` bounds the file: the least recently used rows are deleted first, by day."""
 
     def __init__(self, path: Path, max_bytes: int, clock: Callable[[], float] = time) -> None:
         self._path, self._max_bytes, self._clock = path, max_bytes, clock
@@ -95,13 +95,13 @@ class VectorCache:
         self._put(ANSWERS, [((key,), (text,))])
 
     def get_document(self, item: Digest) -> tuple[str, bytes] | None:
-        """What ``put_document`` was given last."""
+        """The document that ``put_document`` stored last, or None."""
         for stamp, data in self._get(DOCUMENTS, [(bytes.fromhex(item),)]).values():
             return stamp, data
         return None
 
     def put_document(self, item: Digest, stamp: str, data: bytes) -> None:
-        """``stamp``: of the state that it is of; one state an item is kept."""
+        """Store the document of an item, in place of any other. ``stamp``: of the item's state."""
         self._put(DOCUMENTS, [((bytes.fromhex(item),), (stamp, data))])
 
     def drop_document(self, item: Digest) -> None:
@@ -109,7 +109,7 @@ class VectorCache:
             self._touch(DOCUMENTS.drop, [(bytes.fromhex(item),)])
 
     def _get(self, table: Table, keys: Sequence[Key]) -> dict[Key, Content]:
-        """The content of rows that are there and sound."""
+        """The content of existing, valid rows."""
         nothing: dict[Key, _Aged] = {}
         found = self._attempt(lambda db: _found(db, table, keys), nothing, _READ)
         stale = [(key, content) for key, (used, content) in found.items() if used < self._today]
@@ -122,7 +122,7 @@ class VectorCache:
         self._shrink()
 
     def move_documents(self, moves: Sequence[tuple[Digest, Digest]]) -> None:
-        """From one item to another. Written again, since a checksum covers its row's key."""
+        """Move documents from one item to another. Rows are rewritten, since a checksum covers the key."""
         for old, new in moves:
             if (kept := self.get_document(old)) is not None:
                 self.put_document(new, *kept)
@@ -137,7 +137,7 @@ class VectorCache:
             self._attempt(lambda db: db.executemany(statement, rows), None)
 
     def _shrink(self) -> bool:
-        """Whether it was too large. A tenth is freed at once, so that it is not too large again at once."""
+        """Free a tenth of the file if it is too large. Returns whether it was."""
         goal = self._max_bytes * 9 // 10
         too_large = self._attempt(_size, 0, _READ) > self._max_bytes
         while too_large and self._attempt(lambda db: _size(db) > goal and _forget(db), False):
@@ -145,13 +145,13 @@ class VectorCache:
         return too_large
 
     def _attempt(self, work: Callable[[sqlite3.Connection], T], otherwise: T, begin: str = _WRITE) -> T:
-        """In one transaction; ``otherwise`` where the file does not let it."""
+        """Run in one transaction; return ``otherwise`` if the file cannot be used."""
         with self._lock:
             try:
                 with _transaction(self._db, begin):
                     return work(self._db)
             except sqlite3.OperationalError as error:
-                self._say(f"the cache {self._path} can't be used now: {error}")
+                self._say(f"the cache {self._path} cannot be used now: {error}")
             except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
                 if not _damaged(error):
                     raise
@@ -164,7 +164,7 @@ class VectorCache:
         try:
             return connect(self._path)
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-            self._say(f"the cache {self._path} can't be opened: {error}")
+            self._say(f"the cache {self._path} cannot be opened: {error}")
             if _damaged(error) and connect is not _renewed:
                 return self._open(_renewed)
         self._say("cached vectors are kept in memory only, until the next start")
@@ -178,7 +178,7 @@ class VectorCache:
 
 
 class _Foreign(sqlite3.DatabaseError):
-    """A sound SQLite file, but not ours, or of another version."""
+    """A valid SQLite file that is not ours, or of another version."""
 
 
 def _connect(path: Path | str) -> sqlite3.Connection:
@@ -196,7 +196,7 @@ def _connect(path: Path | str) -> sqlite3.Connection:
 
 
 def _renewed(path: Path) -> sqlite3.Connection:
-    _log.warning("the cache %s is thrown away and begun anew", path)
+    _log.warning("the cache %s is deleted and created again", path)
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     return _connect(path)
@@ -232,7 +232,8 @@ def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 
 def _damaged(error: Exception) -> bool:
-    """UnicodeDecodeError is what Python makes of an error message that quotes a damaged page."""
+    """Whether an error means damage. Python raises UnicodeDecodeError for a message that quotes a bad
+    page."""
     name = getattr(error, "sqlite_errorname", "")
     told = name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
     return told or isinstance(error, _Foreign | UnicodeDecodeError)
@@ -249,7 +250,7 @@ def _number(db: sqlite3.Connection, query: str) -> int:
 
 
 def _forget(db: sqlite3.Connection) -> bool:
-    """Drop some of what was used longest ago, answers, which cost money, last. False: none is left."""
+    """Delete some of the least recently used rows; answers, which cost money, last. False if none is left."""
     oldest = [
         (table == "answers", used, table)
         for table in _ROWS
@@ -262,7 +263,7 @@ def _forget(db: sqlite3.Connection) -> bool:
 
 
 def _give_back(db: sqlite3.Connection) -> None:
-    """Cut the free pages off the file; one execution frees one page."""
+    """Return free pages to the disk; one execution frees one page."""
     for _ in range(_number(db, "PRAGMA freelist_count")):
         db.execute("PRAGMA incremental_vacuum")
 
@@ -272,7 +273,7 @@ def _has_document(db: sqlite3.Connection, item: Digest) -> bool:
 
 
 def _found(db: sqlite3.Connection, table: Table, keys: Iterable[Key]) -> dict[Key, _Aged]:
-    """Those that are there and sound."""
+    """Existing, valid rows."""
     query = table.find
     rows = ((key, db.execute(query, key).fetchone()) for key in keys)
     return {key: aged for key, row in rows if row and (aged := _aged(db, table, key, *row))}
@@ -281,9 +282,9 @@ def _found(db: sqlite3.Connection, table: Table, keys: Iterable[Key]) -> dict[Ke
 def _aged(
     db: sqlite3.Connection, table: Table, key: Key, row: int, used: object, found: object, *content: object
 ) -> _Aged | None:
-    """None where the row is damaged: a damaged page that SQLite did not notice can hold anything.
+    """Day and content of a row; None if it is damaged, which SQLite does not always notice.
 
-    A row of an earlier version is taken to be old, so that its use renews its checksum.
+    A row of an earlier version counts as old, so that its use renews its checksum.
     """
     if not isinstance(used, int):
         return None
@@ -295,5 +296,5 @@ def _aged(
 
 
 def _owns(db: sqlite3.Connection, table: Table, row: int, key: Key) -> bool:
-    """Whether it stands in the row itself that it is of this key."""
+    """Whether the row itself holds this key."""
     return bool(db.execute(table.own_key, (row,)).fetchone() == key)

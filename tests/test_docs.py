@@ -1,0 +1,53 @@
+"""The pages for people: their links lead somewhere, and they name every metadata key and command."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from ingestor.cli.main import app
+from ingestor.pipeline.metadata import KEYS
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub makes them of headings."""
+    text = re.sub(r"(?ms)^```.*?^```", "", page.read_text("utf-8"))
+    titles = re.findall(r"(?m)^#+ (.+)$", text)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for path, anchor in LINK.findall(page.read_text("utf-8")):
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(f"{path}#{anchor}")
+    assert broken == []
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs/README.md").read_text("utf-8")
+    pages = {page.name for page in ROOT.glob("docs/*.md")} - {"README.md"}
+    assert {name for name in pages if f"({name}" not in index} == set()
+
+
+def test_every_metadata_key_is_explained() -> None:
+    text = (ROOT / "docs/metadata.md").read_text("utf-8")
+    assert {key for key in KEYS if f"`{key}`" not in text} == set()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/commands.md"])
+def test_every_command_is_named(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    commands = getattr(get_command(app), "commands")  # noqa: B009 (typed as any command)
+    assert {name for name in commands if not re.search(rf"`[^`\n]*\b{name}\b", text)} == set()
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < 150
