@@ -1,8 +1,6 @@
 """One database of one Chroma, over HTTP or within this process, and what its errors mean to us.
 
-We speak to Chroma's ``ServerAPI`` and not to its ``Collection``: the latter builds the collection's
-embedding function at every write (measured on 1.5.9), which loads the model a second time. ``chromadb``
-takes about a second to import, so it is imported where it is used.
+``chromadb`` takes about a second to import, so it is imported for Chroma in this process alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,8 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ingestor.chroma.api.in_process import InProcess
+from ingestor.chroma.api.rest import Rest
+from ingestor.chroma.api.values import NOT_FOUND, Api, Refused
 from ingestor.chroma.folder import REMEDY, claim, damaged, require_room
-from ingestor.chroma.reading import Answers
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ class Full(Transient):
 
 
 class Client:
-    """An open connection; ``api`` is chromadb's ServerAPI, or answers like it (see chroma_http).
+    """An open connection.
 
     ``folder``: where Chroma keeps its data, if that is ours to look at.
     """
 
-    def __init__(self, api: Any, close: Callable[[], None], folder: Path | None = None) -> None:
+    def __init__(self, api: Api, close: Callable[[], None], folder: Path | None = None) -> None:
         self.api, self.close, self._folder = api, close, folder
 
     def require_room(self) -> None:
@@ -91,26 +91,7 @@ def connect(
         trust_env=host not in ("127.0.0.1", "localhost", "::1"),
     )
     base = f"http{'s' if ssl else ''}://{place}:{port}"
-    api = Answers(session, base, lambda: _whole(session, place, port, ssl=ssl))
-    return Client(api, session.close, folder)
-
-
-def _whole(session: "httpx.Client", host: str, port: int, *, ssl: bool) -> Any:
-    """chromadb's ServerAPI, with our session: its own has no timeout, and no way to ask for one."""
-    from chromadb.api import ServerAPI
-    from chromadb.config import System
-
-    api = System(
-        _settings(
-            chroma_api_impl="chromadb.api.fastapi.FastAPI",
-            chroma_server_host=host,
-            chroma_server_http_port=port,
-            chroma_server_ssl_enabled=ssl,
-        )
-    ).instance(ServerAPI)
-    api._session.close()
-    api._session = session
-    return api
+    return Client(Rest(session, base), session.close, folder)
 
 
 def embedded(path: Path) -> Client:
@@ -148,7 +129,7 @@ def embedded(path: Path) -> Client:
             system.stop()
             lock.release()
 
-    return Client(api, close, path)
+    return Client(InProcess(api), close, path)
 
 
 def _settings(**values: Any) -> Any:
@@ -179,7 +160,6 @@ def _where(error: "httpx.TransportError") -> str:
 
 def _meaning(error: Exception) -> Exception | None:
     import httpx
-    from chromadb.errors import ChromaError, NotFoundError
 
     text = f"Chroma: {error}"
     if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
@@ -188,13 +168,8 @@ def _meaning(error: Exception) -> Exception | None:
         return Unreachable(f"Chroma can't be reached{_where(error)}: {error}")
     if (told := _meaning_of_text(text)) is not None:
         return told
-    if isinstance(error, NotFoundError):
-        return Gone(text)
-    cause = error.__context__
-    if isinstance(error, ChromaError):
-        return _meaning_of_status(error.code(), text)
-    if isinstance(cause, httpx.HTTPStatusError):  # an answer that is not in Chroma's own form
-        return _meaning_of_status(cause.response.status_code, f"{text} ({cause})")
+    if isinstance(error, Refused):
+        return Gone(text) if error.kind == NOT_FOUND else _meaning_of_status(error.status, text)
     if isinstance(error, JSONDecodeError):
         return NeedsHuman("what answers at Chroma's address is not Chroma: check host, port and ssl")
     return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from ingestor.chroma.api.values import INVALID, Found, Refused
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.index import ChromaIndex
 from ingestor.model import CollectionName, ReaderModel
@@ -86,10 +87,10 @@ def delete_any_collection(client: Client, uuid: str) -> None:
         _delete(client, CollectionName(name))
 
 
-def _described(client: Client, found: Any) -> Described:
+def _described(client: Client, found: Found) -> Described:
     function = (found.configuration_json or {}).get("embedding_function") or {}
     model = (function.get("config") or {}).get("model_name")
-    about = Described(found.name, str(found.id), _mark(found), model, found.dimension)
+    about = Described(CollectionName(found.name), str(found.id), _mark(found), model, found.dimension)
     index = ChromaIndex(client, found.id)
     try:
         records, sample = index.count(), index.sample(0, 1)
@@ -104,8 +105,8 @@ def list_names(client: Client) -> dict[str, str]:
     return {str(collection.id): collection.name for collection in _listed(client)}
 
 
-def _listed(client: Client) -> list[Any]:
-    found: list[Any] = []
+def _listed(client: Client) -> list[Found]:
+    found: list[Found] = []
     while True:
         with translated():
             page = client.api.list_collections(limit=_PAGE, offset=len(found))
@@ -116,12 +117,10 @@ def _listed(client: Client) -> list[Any]:
 
 def rename_collection(client: Client, uuid: str, name: str) -> bool:
     """False if another one bears that name. Handles that readers hold go on to work: they know the UUID."""
-    from chromadb.errors import ChromaError
-
     try:
         with translated():
-            client.api._modify(id=UUID(uuid), new_name=name)
-    except (ChromaError, Transient):
+            client.api.rename_collection(UUID(uuid), name)
+    except (Refused, Transient):
         if name in list_names(client).values():
             return False
         raise
@@ -137,11 +136,11 @@ def evict_collection(client: Client, name: str) -> str:
         return "deleted, for it was empty"
     aside = f"{name}--aside-{str(found.id)[:8]}"
     with translated():
-        client.api._modify(id=found.id, new_name=aside)
+        client.api.rename_collection(found.id, aside)
     return f"kept, as {aside}"
 
 
-def _ours(client: Client, name: CollectionName, owner: str) -> Any:
+def _ours(client: Client, name: CollectionName, owner: str) -> Found | None:
     """The collection's model, if it has our mark or is empty and unmarked; None if there is none."""
     try:
         with translated():
@@ -163,22 +162,20 @@ def _ours(client: Client, name: CollectionName, owner: str) -> Any:
     return found
 
 
-def _mark(found: Any) -> str | None:
+def _mark(found: Found) -> str | None:
     return (found.metadata or {}).get(OWNER)
 
 
-def _created(client: Client, name: CollectionName, model: ReaderModel | None, owner: str) -> Any:
-    from chromadb.errors import ChromaError, InvalidArgumentError
-
+def _created(client: Client, name: CollectionName, model: ReaderModel | None, owner: str) -> Found:
     configuration: dict[str, Any] = {"hnsw": {"space": "cosine", "max_neighbors": NEIGHBOURS}}
     if model is not None:
         configuration["embedding_function"] = _embedding_function(model)
     try:
         with translated():
             return client.api.create_collection(name, configuration=configuration, metadata={OWNER: owner})
-    except InvalidArgumentError as error:
-        raise NeedsHuman(f"Chroma does not take the collection name {name!r}: {error}") from error
-    except ChromaError as error:
+    except Refused as error:
+        if error.kind == INVALID:
+            raise NeedsHuman(f"Chroma does not take the collection name {name!r}: {error}") from error
         raise Transient(f"collection {name!r} could not be made: {error}") from error
 
 
@@ -190,29 +187,13 @@ def _delete(client: Client, name: CollectionName) -> None:
         return
 
 
-def _embedding_function(model: ReaderModel) -> Any:
-    """What Chroma stores of one of its embedding functions, without building it, which may load a model.
-
-    Chroma keeps the class of whatever was last created under its name and builds it again from the stored
-    options, which is inherited and gives the true one. Raises NeedsHuman where Chroma has no such function.
-    """
+def _embedding_function(model: ReaderModel) -> dict[str, Any]:
+    """What Chroma stores of one of its embedding functions. Raises NeedsHuman for an unknown one."""
     from chromadb.utils.embedding_functions import known_embedding_functions
 
-    function: Any = known_embedding_functions.get(model.function)
-    if function is None:
+    if model.function not in known_embedding_functions:
         raise NeedsHuman(
             f"the embedder wants readers to use {model.function!r}, which is none of Chroma's embedding "
             f"functions ({', '.join(sorted(known_embedding_functions))}): mend its plugin (reader_model)"
         )
-
-    class Described(function):  # type: ignore[misc]
-        def __init__(self) -> None:
-            pass
-
-        def get_config(self) -> dict[str, Any]:
-            return dict(model.config)
-
-        def is_legacy(self) -> bool:  # asked of the true class, this builds it, and so loads the model
-            return False
-
-    return Described()
+    return {"type": "known", "name": model.function, "config": dict(model.config)}

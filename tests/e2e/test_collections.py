@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ingestor.chroma.client import Client
@@ -100,8 +101,9 @@ def test_only_what_is_ours_and_unused_is_deleted(project: Project, ask: Ask, tmp
         share(project, shared)
         assert ask("collections", "--json").out.strip() == "[]"
         stranger = client.api.create_collection("stranger")
-        client.api._add(collection_id=stranger.id, ids=["a"], embeddings=[[1.0]], metadatas=[None],
-                        documents=["text"], uris=None)  # fmt: skip
+        client.api.upsert(
+            stranger.id, ids=["a"], vectors=[np.ones(1)], metadatas=[{"by": "them"}], documents=["text"]
+        )
         ask("sync")
         told = ask("collections").out
         assert [row.split()[0] for row in told.splitlines()] == ["collection", "docs", "stranger"]
