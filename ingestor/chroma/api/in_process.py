@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from ingestor.chroma.api.values import Found, Refused
+from ingestor.chroma.api.values import INVALID, Found, Refused
 from ingestor.model import Metadata, RecordId, Vector
 
 
@@ -54,7 +54,7 @@ class InProcess:
     def get(self, collection: UUID, *, ids: Sequence[RecordId] | None = None, **wanted: Any) -> Any:
         if ids is not None and not ids:
             return {"ids": [], "documents": [], "metadatas": [], "embeddings": None}
-        with _refusals():
+        with _understood():
             return self._bare(collection).get(ids=ids, **wanted)
 
     def query(
@@ -66,7 +66,7 @@ class InProcess:
         where: Mapping[str, object] | None,
         include: Sequence[str],
     ) -> Any:
-        with _refusals():
+        with _understood():
             return self._bare(collection).query(
                 query_embeddings=list(vectors), n_results=n, where=where, include=include
             )
@@ -121,6 +121,16 @@ def _refusals() -> Iterator[None]:
         yield
     except ChromaError as error:
         raise Refused(str(error), type(error).__name__, error.code()) from error
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """A filter that chromadb itself refuses is as one that the server refuses."""
+    try:
+        with _refusals():
+            yield
+    except ValueError as error:
+        raise Refused(str(error), INVALID, 400) from error
 
 
 def _found(said: Any) -> Found:
