@@ -161,7 +161,7 @@ def test_a_daemon_goes_on_by_itself_when_its_collection_is_adopted(project: Proj
     shutil.rmtree(project.folder / "state")
     daemon = project.start()
     try:
-        wait(lambda: "collections --adopt docs" in (project.json("status")["sources"]["docs"]["held"] or ""))
+        wait(lambda: "collections --adopt docs" in (project.poll("status")["sources"]["docs"]["held"] or ""))
         project.json("collections", "--adopt", "docs")
         wait(lambda: project.settled(3))
         assert daemon.stop() == 0
