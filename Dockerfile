@@ -15,14 +15,15 @@ WORKDIR /src
 # from place to place, so it is pinned by version; everything else is pinned by its SHA-256.
 RUN python3 -m venv /opt/ingestor \
     && /opt/ingestor/bin/pip install ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch==2.13.0
-COPY requirements.lock requirements-torch.lock ./
+COPY requirements.lock requirements-torch.lock requirements-build.lock ./
 RUN /opt/ingestor/bin/pip install --require-hashes --no-deps \
-    --requirement requirements.lock --requirement requirements-torch.lock
+    --requirement requirements.lock --requirement requirements-torch.lock --requirement requirements-build.lock
 COPY pyproject.toml ./
 COPY README.md LICENSE ./
+# ingestor/connectors is a link to ../connectors: COPY keeps links inside a folder, and setuptools follows it.
 COPY connectors connectors
 COPY ingestor ingestor
-RUN /opt/ingestor/bin/pip install --no-deps . \
+RUN /opt/ingestor/bin/pip install --no-deps --no-build-isolation . \
     && /opt/ingestor/bin/pip check
 
 # hadolint ignore=DL3006

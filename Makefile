@@ -9,20 +9,20 @@ CONFIG ?= config.yaml
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: setup run test test-all lint bench clean
+.PHONY: setup run test test-all lint bench dist shell clean
 
 setup: $(READY)
 
 # torch comes first and by itself: asked for in any other way, pip may fetch the CUDA build (gigabytes).
 # TORCH_INDEX can name an index of CPU-only builds, as the Dockerfile does.
-$(READY): requirements.lock requirements-torch.lock requirements-dev.lock pyproject.toml
+$(READY): requirements.lock requirements-torch.lock requirements-build.lock requirements-dev.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ingestor needs Python 3.11 or newer")'
 	@echo "Setting up $(VENV): some minutes and 2 GB, once."
 	@$(PYTHON) -m venv $(VENV)
 	@echo "1 of 3: torch"
 	@$(PIP) install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	@echo "2 of 3: everything else, each file by its SHA-256 in the lock files"
-	@$(PIP) install --quiet --require-hashes --no-deps -r requirements.lock -r requirements-torch.lock -r requirements-dev.lock
+	@$(PIP) install --quiet --require-hashes --no-deps $(addprefix -r ,$(filter %.lock,$^))
 	@echo "3 of 3: ingestor"
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $(READY)
@@ -45,5 +45,14 @@ lint: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+# The source distribution, and the wheel that is built from it; docs/releasing.md says how to publish them.
+dist: $(READY)
+	rm -rf build dist
+	$(BIN)/python -m build --no-isolation
+
+# A shell in which `ingestor`, `pytest`, `ruff` and the others are those of .venv.
+shell: $(READY)
+	VIRTUAL_ENV="$(CURDIR)/$(VENV)" PATH="$(CURDIR)/$(BIN):$$PATH" $${SHELL:-/bin/sh} -i
+
 clean:
-	rm -rf $(VENV) .ingestor chroma
+	rm -rf $(VENV) .ingestor chroma build dist

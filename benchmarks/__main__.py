@@ -1,8 +1,13 @@
-"""``python -m benchmarks NAME [NUMBER ...]`` runs one benchmark; without a name, all, one after the other."""
+"""``python -m benchmarks NAME [NUMBER ...]`` runs one benchmark; without a name, all, one after the other.
+
+The exit status is 1 if a benchmark could not run because something is missing, which is said.
+"""
 
 import sys
 from importlib import import_module
 from pathlib import Path
+
+from benchmarks._needs import Missing
 
 NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
 
@@ -14,10 +19,17 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"no benchmark is named {wanted[0]!r}; there are: {', '.join(NAMES)}")
     if not arguments:
         print(f"benchmarks: {', '.join(NAMES)}")
+    missing = False
     for name in wanted:
         module = import_module(f"benchmarks.{name}")
         print(f"\n== {name}: {(module.__doc__ or '').partition(chr(10))[0]}", flush=True)
-        module.main(*map(int, arguments[1:]))
+        try:
+            module.main(*map(int, arguments[1:]))
+        except Missing as error:
+            missing = True
+            print(f"cannot run: {error}", file=sys.stderr)
+    sys.exit(missing)
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])

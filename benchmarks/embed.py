@@ -16,6 +16,7 @@ import chromadb
 import numpy as np
 import yaml
 
+from benchmarks._needs import prose
 from ingestor.app.daemon import Loop
 from ingestor.app.signals import Wishes
 from ingestor.app.wiring import opened
@@ -28,8 +29,6 @@ from ingestor.embedders.sentence_transformers import (
 from ingestor.embedders.weights import locate
 from ingestor.model import Vectors
 
-ROOT = Path(__file__).parents[1]
-CORPORA = (ROOT.parent / "shared" / "data" / "chunking_eval", ROOT / "documents")
 LENGTHS = {"short": (220, 48), "long": (900, 16)}  # characters of a text, number of texts
 ENGINES, THREADS = ("torch", "openvino"), (1, 2)
 PEER = ("sentence-transformers", "float32")
@@ -42,7 +41,7 @@ Cost = tuple[float, float]  # seconds on the clock and of the processor
 
 def main(rounds: int = 3) -> None:
     """Prints a table."""
-    corpus = next(folder for folder in CORPORA if folder.is_dir())
+    corpus = prose()
     texts = {name: passages(corpus, *size) for name, size in LENGTHS.items()}
     ways = all_ways()
     for (_, _, threads), way in ways.items():

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks._corpus import FOLDER, documents
+from benchmarks._needs import need
 from ingestor.app.wiring import parser
 from ingestor.chunkers.recursive import Recursive, RecursiveOptions
 from ingestor.config.models import Choice
@@ -40,13 +41,15 @@ class Row:
 
 
 def main(files: int = 60) -> None:
+    found = documents()
+    need(found, "no package of the corpus could be had: apt-get download and pip download need their sources")
     isolation = Isolation(Limits(processes=1))
     parsers = {kind: parser(_default(kind), isolation) for kind in kinds("parsers")}
     chunker = Recursive(RecursiveOptions(), Tokens())
     embedder = HASHING.build(HASHING.options())
     rows: dict[str, Row] = defaultdict(Row)
     reasons: Counter[tuple[str, str]] = Counter()
-    for kind, paths in sorted(_by_kind(documents(), files).items()):
+    for kind, paths in sorted(_by_kind(found, files).items()):
         for path in paths:
             row = rows[kind]
             try:

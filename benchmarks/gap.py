@@ -1,8 +1,8 @@
 """How long a swapped collection's name names nothing, as readers see it.
 
-``python -m benchmarks gap``: a daemon with the sample documents and the hashing embedder swaps its collection
-SWAPS times, while one reader asks Chroma for the collection by name as fast as it answers. A gap lasts from
-the last answer before a refusal to the first one after it, so it is never told too short.
+``python -m benchmarks gap [SWAPS]``: a daemon with the sample documents and the hashing embedder swaps its
+collection SWAPS times, while one reader asks Chroma for the collection by name as fast as it answers. A gap
+lasts from the last answer before a refusal to the first one after it, so it is never told too short.
 """
 
 import http.client
@@ -23,7 +23,6 @@ import yaml
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
 DOCUMENTS = Path(__file__).parents[1] / "documents"
-SWAPS = 10
 NAMED = "/api/v2/tenants/default_tenant/databases/default_database/collections/docs"
 
 
@@ -86,7 +85,7 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def main() -> None:
+def main(swaps: int = 10) -> None:
     folder, port = Path(tempfile.mkdtemp()), free_port()
     configure(folder, port, 200)
     daemon = subprocess.Popen(
@@ -97,7 +96,7 @@ def main() -> None:
         reader = Reader(port)
         thread = threading.Thread(target=reader.read)
         thread.start()
-        for number in range(SWAPS):
+        for number in range(swaps):
             configure(folder, port, 150 if number % 2 == 0 else 200)
             records = swapped(folder, records)
         time.sleep(2)
@@ -108,4 +107,4 @@ def main() -> None:
         daemon.wait(60)
         shutil.rmtree(folder)
     met = ", ".join(f"{gap:.1f}" for gap in sorted(reader.gaps)) or "none"
-    print(f"{SWAPS} swaps, {reader.answers:,} answers, {len(reader.gaps)} gaps met; in ms: {met}")
+    print(f"{swaps} swaps, {reader.answers:,} answers, {len(reader.gaps)} gaps met; in ms: {met}")

@@ -21,6 +21,7 @@ from unittest.mock import patch
 from pypdfium2 import PdfDocument
 
 from benchmarks._corpus import package
+from benchmarks._needs import need_program
 from benchmarks._pieces import Source
 from benchmarks._pieces_odt import odt_sources
 from benchmarks._pieces_tex import tex_sources
@@ -55,6 +56,8 @@ class Score:
 
 
 def main(verbose: int = 0) -> None:
+    need_program("pdflatex", "texlive-latex-recommended")
+    need_program("soffice", "libreoffice-writer")
     FOLDER.mkdir(parents=True, exist_ok=True)
     made = [
         _score(source.name, source.held, source.headings, source.title, _built(source))

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks._corpus import package
+from benchmarks._needs import need
 from ingestor.model import Blob
 from ingestor.pipeline.language import language_of
 from ingestor.registry import find
@@ -21,6 +22,10 @@ _ENGLISH = "en-US"
 
 def main(paragraphs: int = 150) -> None:
     folder = package("debian-handbook") / "usr/share/doc/debian-handbook/html"
+    need(
+        folder.is_dir(),
+        "the package debian-handbook could not be had: apt-get download needs its package lists",
+    )
     texts = list(_texts(folder, paragraphs))
     print(f"{len(texts)} paragraphs in {len({code for code, _ in texts})} languages")
     print("characters  paragraphs  told  right  ms each  wrong")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._needs import need
 from ingestor.model import Blob, Chunk, Document, DocumentId, Item, RecordId
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import metadata
@@ -158,9 +159,8 @@ def measure(documents: Sequence[Document], made: Sequence[Sequence[Chunk]]) -> C
 def main(every: int = 1) -> None:
     folder = Path(os.environ.get("INGESTOR_MANUAL", ""))
     files = sorted(path for end in ("txt", "rst") for path in folder.rglob(f"*.{end}"))
-    if not os.environ.get("INGESTOR_MANUAL") or not files:
-        print("skipped: INGESTOR_MANUAL names no folder with .txt or .rst files")
-        return
+    there = os.environ.get("INGESTOR_MANUAL") and files
+    need(there, "INGESTOR_MANUAL names no folder with .txt or .rst files, such as docs of Django's source")
     types = Counter(detect.content_type(Blob(path.read_bytes(), path.name)) for path in files)
     print("read as:", ", ".join(f"{kind} {count}" for kind, count in types.most_common()))
     parser = find("parsers", "rst").build(find("parsers", "rst").options())

@@ -13,6 +13,7 @@ from textwrap import wrap
 import numpy as np
 from pypdfium2 import PdfDocument
 
+from benchmarks._needs import need
 from ingestor.model import Blob, Document
 from ingestor.parsers.pdf.ocr import INSTALL
 from ingestor.registry import find
@@ -22,9 +23,7 @@ _TEXT = Path(__file__).parent.parent / "documents"
 
 
 def main(lines: int = 40) -> None:
-    if not find_spec("rapidocr"):
-        print(f"left out: rapidocr is not installed: {INSTALL}")
-        return
+    need(find_spec("rapidocr"), f"rapidocr is not installed: {INSTALL}")
     words = " ".join(word for path in sorted(_TEXT.rglob("*.md")) for word in path.read_text("utf-8").split())
     plain = (
         words.encode("cp1252", "ignore").decode("cp1252").translate(dict.fromkeys(map(ord, "()\\|*#`_"), " "))

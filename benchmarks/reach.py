@@ -16,10 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
 from ingestor.chroma.client import Client, connect, embedded
+from ingestor.chroma.collections import list_names
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.core.fingerprint import fingerprint, text_digest
@@ -102,7 +104,11 @@ class Chroma:
 
 
 def collection(client: Client, name: str, hnsw: dict[str, Any]) -> ChromaIndex:
-    made = client.api.create_collection(name, configuration={"hnsw": HNSW | hnsw}, get_or_create=True)
+    """The one of that name, made if there is none."""
+    uuids = {found: uuid for uuid, found in list_names(client).items()}
+    if name in uuids:
+        return ChromaIndex(client, UUID(uuids[name]))
+    made = client.api.create_collection(name, configuration={"hnsw": HNSW | hnsw})
     return ChromaIndex(client, made.id)
 
 

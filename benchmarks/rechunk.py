@@ -1,7 +1,8 @@
 """What each kind of config change embeds, against ingesting everything again.
 
-``python -m benchmarks rechunk``: the sample documents, all-MiniLM-L6-v2, one ``ingestor sync`` a row over one
-state; the last column is what the same config embeds with an empty cache. *Tokens* are what counts.
+``python -m benchmarks rechunk [CHANGES]``: the sample documents, all-MiniLM-L6-v2, one ``ingestor sync`` a
+row over one state; the last column is what the same config embeds with an empty cache. *Tokens* are what
+counts.
 """
 
 import json
@@ -56,12 +57,13 @@ def anew(settings: dict[str, Any]) -> int:
         return synced(Path(folder), settings)[2]
 
 
-def main() -> None:
+def main(changes: int = 0) -> None:
+    """``changes``: of the config, from the first one on; 0 for all."""
     whole: dict[str, int] = {}
     print(f"{'config change':34} {'chunks':>7} {'texts':>7} {'tokens':>8} {'anew':>8} {'share':>6}")
     folder = Path(tempfile.mkdtemp())
     try:
-        for name, settings in CHANGES:
+        for name, settings in CHANGES[: changes or None]:
             records, texts, tokens = synced(folder, settings)
             key = json.dumps(settings["chunking"])
             whole.setdefault(key, anew(settings))

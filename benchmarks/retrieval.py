@@ -17,12 +17,12 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks._needs import evaluation
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.model import Chunk, Chunking, Document, Vectors
 from ingestor.ports import Chunker
@@ -32,7 +32,6 @@ from ingestor.text.spans import Span
 from ingestor.text.tokens import Tokens
 from tests.minilm import CachedModel
 
-DATA = Path(__file__).parents[2] / "shared" / "data" / "chunking_eval"
 NEAREST = 5
 ASK_A_MODEL = {"llm", "proposition"}
 
@@ -119,8 +118,9 @@ def tokens() -> Tokens:
 
 
 def load() -> tuple[dict[str, Document], list[Question]]:
-    texts = {path.stem: path.read_text("utf-8") for path in sorted(DATA.glob("*.md"))}
-    with (DATA / "questions.csv").open(encoding="utf-8", newline="") as file:
+    data = evaluation()
+    texts = {path.stem: path.read_text("utf-8") for path in sorted(data.glob("*.md"))}
+    with (data / "questions.csv").open(encoding="utf-8", newline="") as file:
         questions = [
             Question(
                 row["question"],
@@ -128,6 +128,7 @@ def load() -> tuple[dict[str, Document], list[Question]]:
                 tuple((found["start_index"], found["end_index"]) for found in json.loads(row["references"])),
             )
             for row in csv.DictReader(file)
+            if row["corpus_id"] in texts
         ]
     return {name: Document(text) for name, text in texts.items()}, questions
 
@@ -266,9 +267,6 @@ def row(strategy: Strategy, made: Run, found: Scores) -> str:
 
 
 def main() -> None:
-    if not (DATA / "questions.csv").is_file():
-        print(f"skipped: needs {DATA}")
-        return
     documents, questions = load()
     speed = measured_speed()
     print(f"{len(questions)} questions; the model reads {speed:,.0f} tokens a second")

@@ -39,7 +39,7 @@ def _measure(folder: Path, files: int) -> None:
     bare = _timed(lambda: _read_all(docs))
     rows = [("list and read the files, bare", bare, 0.0)]
     rows += [(name, *_sync(config)) for name in ("first pass", "idle pass")]
-    (docs / "7" / "new.txt").write_text("one more document")
+    (docs / "0" / "new.txt").write_text("one more document")
     rows.append(("one new file", *_sync(config)))
     for name, seconds, memory in rows:
         print(f"{name:32} {seconds:8.1f} s {files / seconds:10.0f} files/s {memory:8.0f} MB")

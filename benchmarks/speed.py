@@ -20,6 +20,8 @@ from zlib import crc32
 
 import numpy as np
 
+from benchmarks._needs import Missing, failure
+from benchmarks._needs import prose as corpus
 from ingestor.model import Blob, Document, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.ports import Chunker, Parser
@@ -27,7 +29,6 @@ from ingestor.registry import find, kinds
 from ingestor.text.tokens import Tokens
 
 ROOT = Path(__file__).parents[1]
-CORPORA = (ROOT.parent / "shared" / "data" / "chunking_eval", ROOT / "documents")
 REQUIREMENTS = Path(__file__).with_name("speed-requirements.txt")
 CODE = Path(argparse.__file__)  # a long Python file that everybody has
 ASK_A_MODEL = {"llm", "proposition"}
@@ -62,7 +63,7 @@ class Fake:
 
 def main(rounds: int = 3) -> None:
     """Prints a table of jobs, and one of all strategies."""
-    folder = next(folder for folder in CORPORA if folder.is_dir())
+    folder = corpus()
     prose = "\n\n".join(path.read_text("utf-8") for path in sorted(folder.rglob("*.md")))
     code = CODE.read_text("utf-8")
     sizes = (f"{len(text.encode()) / 1e3:,.0f} kB of" for text in (prose, code))
@@ -113,7 +114,11 @@ def environment() -> Path:
     python, ready = home / "bin" / "python", home / "ready"
     if not ready.exists():
         venv.create(home, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", REQUIREMENTS], check=True)
+        install = [python, "-m", "pip", "install", "--quiet", "-r", REQUIREMENTS]
+        try:
+            subprocess.run(install, check=True, capture_output=True)
+        except subprocess.CalledProcessError as error:
+            raise Missing(f"the packages of {REQUIREMENTS} cannot be installed: {failure(error)}") from error
         ready.touch()
     return python
 

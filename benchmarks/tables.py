@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks._needs import need_program
 from benchmarks._pieces import NOUNS, paragraph
 from ingestor.model import Blob
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
@@ -21,6 +22,7 @@ Rows = list[tuple[str, ...]]
 
 
 def main(papers: int = 50) -> None:
+    need_program("pdflatex", "texlive-latex-recommended")
     FOLDER.mkdir(parents=True, exist_ok=True)
     parser = PLUGIN.build(PdfOptions())
     true = found = right = tables = whole = wrong = 0

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ingestor.chroma.client import Client, connect
@@ -61,8 +62,8 @@ def records() -> list[tuple[str, str, Metadata]]:
 def fill(client: Client) -> None:
     ids, texts, metadatas = map(list, zip(*records(), strict=True))
     made = client.api.create_collection("docs", configuration={"hnsw": {"space": "cosine"}})
-    vectors = [[1.0, i / 10] for i in range(len(ids))]
-    client.api._upsert(made.id, ids, vectors, metadatas, texts)
+    vectors = [np.array([1.0, i / 10]) for i in range(len(ids))]
+    client.api.upsert(made.id, ids=ids, vectors=vectors, metadatas=metadatas, documents=texts)
 
 
 @pytest.fixture(scope="module")

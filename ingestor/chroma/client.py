@@ -1,8 +1,6 @@
-"""One database of one Chroma, over HTTP or in this process; translates its errors.
+"""One database of one Chroma, over HTTP or within this process, and what its errors mean to us.
 
-This uses Chroma's ``ServerAPI`` and not its ``Collection``: the latter builds the collection's embedding
-function at every write (measured on 1.5.9), which loads the model a second time. ``chromadb``
-takes about a second to import, so it is imported where it is used.
+``chromadb`` takes about a second to import, so it is imported for Chroma in this process alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,8 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ingestor.chroma.api.in_process import InProcess
+from ingestor.chroma.api.rest import Rest
+from ingestor.chroma.api.values import NOT_FOUND, Api, Refused
 from ingestor.chroma.folder import REMEDY, claim, damaged, require_room
-from ingestor.chroma.reading import Answers
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 
 if TYPE_CHECKING:
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 # Seen when files of an HNSW segment were cut, emptied, removed or half written on a full disk.
 _TORN = ("hnsw segment", "Error finding id", "Error getting embedding")
 
-# Seen on a full disk; they pass when there is space.
+# Seen on a full disk; they heal with space.
 _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error purging logs")
 
-# Chroma 1.4's error for a list in metadata, which 1.5.0 accepts.
+# What Chroma 1.4 says to a list in metadata; 1.5.0 takes it.
 _NO_LISTS = "untagged enum UpdateMetadataValue"
 
 _CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
 
 
 class Unreachable(Transient):
-    """No server answers, or the connection broke."""
+    """Nobody is there, or went away in the middle."""
 
 
 class Unanswered(Transient):
-    """Chroma did not answer a request in time. After a full disk it may not until it is restarted."""
+    """Chroma took the request and said nothing in time. After a full disk it may stay so until restarted."""
 
 
 class Full(Transient):
-    """Chroma met a full disk. It stops answering soon, until it is restarted."""
+    """Chroma could not write for want of space. Soon it will answer nobody, until it is started again."""
 
 
 class Client:
-    """An open connection; ``api`` is chromadb's ServerAPI, or answers like it (see chroma_http).
+    """An open connection.
 
-    ``folder``: Chroma's data, if it is ours.
+    ``folder``: where Chroma keeps its data, if that is ours to look at.
     """
 
-    def __init__(self, api: Any, close: Callable[[], None], folder: Path | None = None) -> None:
+    def __init__(self, api: Api, close: Callable[[], None], folder: Path | None = None) -> None:
         self.api, self.close, self._folder = api, close, folder
 
     def require_room(self) -> None:
@@ -75,11 +75,11 @@ def connect(
     timeout: float = 60.0,
     folder: Path | None = None,
 ) -> Client:
-    """A client of a server, which need not run yet: nothing is sent.
+    """A client of a server, which need not be up yet: nothing is sent.
 
-    ``timeout``: seconds that Chroma may take to answer. ``folder``: see Client. The token is sent as a bearer
-    token and as X-Chroma-Token; which one is read depends on the server. Proxies of the environment are not
-    used for addresses of this machine.
+    ``timeout``: the seconds that Chroma may take to answer. ``folder``: see Client.
+    The token goes along as a bearer token and as X-Chroma-Token; which one is read depends on what guards
+    the server. Proxies named in the environment are not asked for addresses of this machine.
     """
     import httpx
 
@@ -91,36 +91,16 @@ def connect(
         trust_env=host not in ("127.0.0.1", "localhost", "::1"),
     )
     base = f"http{'s' if ssl else ''}://{place}:{port}"
-    api = Answers(session, base, lambda: _whole(session, place, port, ssl=ssl))
-    return Client(api, session.close, folder)
-
-
-def _whole(session: "httpx.Client", host: str, port: int, *, ssl: bool) -> Any:
-    """chromadb's ServerAPI, with our session: its own has no timeout."""
-    from chromadb.api import ServerAPI
-    from chromadb.config import System
-
-    api = System(
-        _settings(
-            chroma_api_impl="chromadb.api.fastapi.FastAPI",
-            chroma_server_host=host,
-            chroma_server_http_port=port,
-            chroma_server_ssl_enabled=ssl,
-        )
-    ).instance(ServerAPI)
-    api._session.close()
-    api._session = session
-    return api
+    return Client(Rest(session, base), session.close, folder)
 
 
 def embedded(path: Path) -> Client:
-    """Chroma in this process; no other process may use ``path`` until the client is closed.
+    """Chroma in this process; nobody else may use ``path`` until the client is closed.
 
-    It blocks every thread while it works. On a disk that gets full nevertheless (see require_room) it may
-    never return, and a torn segment can crash it: a server is the better choice.
+    It holds up every thread while it works. On a disk that gets full all the same (see require_room) it may
+    never return, and a torn segment can crash it: a server of one's own is the better choice.
 
-    Raises NeedsHuman if another process uses ``path``, Transient if Chroma cannot start, on a full disk for
-    example.
+    Raises NeedsHuman when someone does, Transient when Chroma can't begin, as on a full disk.
     """
     from chromadb.api import ServerAPI
     from chromadb.config import System
@@ -149,11 +129,11 @@ def embedded(path: Path) -> Client:
             system.stop()
             lock.release()
 
-    return Client(api, close, path)
+    return Client(InProcess(api), close, path)
 
 
 def _settings(**values: Any) -> Any:
-    """Our settings alone: no telemetry, and no .env file of the working directory."""
+    """Only what we say: no telemetry, and no .env file that happens to lie in the working directory."""
     from chromadb.config import Settings
 
     return Settings(_env_file=None, anonymized_telemetry=False, **values)
@@ -161,7 +141,7 @@ def _settings(**values: Any) -> Any:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Translate Chroma's errors into the errors of our ports; unknown ones pass unchanged."""
+    """Chroma's errors as the errors of our ports; what is not known passes as it is."""
     try:
         yield
     except Exception as error:
@@ -174,13 +154,12 @@ def translated() -> Iterator[None]:
 def _where(error: "httpx.TransportError") -> str:
     try:
         return f" at {error.request.url.scheme}://{error.request.url.netloc.decode()}"
-    except RuntimeError:  # the error has no request
+    except RuntimeError:  # it doesn't know of its request
         return ""
 
 
 def _meaning(error: Exception) -> Exception | None:
     import httpx
-    from chromadb.errors import ChromaError, NotFoundError
 
     text = f"Chroma: {error}"
     if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
@@ -189,13 +168,8 @@ def _meaning(error: Exception) -> Exception | None:
         return Unreachable(f"Chroma can't be reached{_where(error)}: {error}")
     if (told := _meaning_of_text(text)) is not None:
         return told
-    if isinstance(error, NotFoundError):
-        return Gone(text)
-    cause = error.__context__
-    if isinstance(error, ChromaError):
-        return _meaning_of_status(error.code(), text)
-    if isinstance(cause, httpx.HTTPStatusError):  # an answer that is not Chroma's
-        return _meaning_of_status(cause.response.status_code, f"{text} ({cause})")
+    if isinstance(error, Refused):
+        return Gone(text) if error.kind == NOT_FOUND else _meaning_of_status(error.status, text)
     if isinstance(error, JSONDecodeError):
         return NeedsHuman("what answers at Chroma's address is not Chroma: check host, port and ssl")
     return None
@@ -207,7 +181,7 @@ def _meaning_of_text(text: str) -> Exception | None:
     if _NO_LISTS in text:
         return NeedsHuman("the Chroma server is older than 1.5 and takes no lists in metadata: upgrade it")
     if any(symptom in text for symptom in _FULL):
-        return Full(f"{text}; check that Chroma's folder has space")
+        return Full(f"{text}; see that there is space where Chroma keeps its data")
     if any(symptom in text for symptom in _TORN):
         return Torn(text)
     return None

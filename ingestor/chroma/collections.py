@@ -1,13 +1,14 @@
-"""Which collections in Chroma are ours, and how they are created.
+"""Which collections of Chroma are ours, and how they are made.
 
-A collection carries the mark of the state that wrote it. Collections with another mark, or with records and
-no mark, are never changed: a wrong name in a config must not destroy data.
+A collection carries the mark of the state that wrote it. What has another's mark, or none but records, is
+never touched: a wrong name in a config must not cost anyone's data.
 """
 
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from ingestor.chroma.api.values import INVALID, Found, Refused
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.index import ChromaIndex
 from ingestor.model import CollectionName, ReaderModel
@@ -24,11 +25,11 @@ NEIGHBOURS = 32
 def open_collection(
     client: Client, name: CollectionName, *, model: ReaderModel | None, dimensions: int, owner: str
 ) -> ChromaIndex:
-    """The collection; created if there is none, or only an empty one without a mark.
+    """The collection, made if there is none, or none but an empty one without a mark.
 
-    ``model``: for readers' ``query(query_texts=...)``. ``dimensions``: 0 if unknown, since nothing will be
-    added. Raises NeedsHuman, and changes nothing, if the collection is not ours or has vectors of another
-    length.
+    ``model``: what readers' ``query(query_texts=...)`` is to use.
+    ``dimensions``: 0 where nothing is to be added to it any more, and nobody knows. Raises NeedsHuman, and
+    touches nothing, when the collection is not ours or has vectors of another length.
     """
     found = _ours(client, name, owner)
     if found is not None and _mark(found) is None:
@@ -45,24 +46,23 @@ def open_collection(
 
 
 def find_collection(client: Client, name: CollectionName, *, owner: str) -> ChromaIndex | None:
-    """The collection, or None if it does not exist. Raises NeedsHuman if it is not ours."""
+    """The collection as it is; None where there is none of ours. Raises NeedsHuman when it is not ours."""
     found = _ours(client, name, owner)
     return ChromaIndex(client, found.id) if found is not None and _mark(found) == owner else None
 
 
 def delete_collection(client: Client, name: CollectionName, *, owner: str) -> None:
-    """Delete a collection, torn or whole, if it exists. Raises Foreign if it is not ours."""
+    """Torn or whole, with all its records; harmless if there is none. Raises Foreign if it is not ours."""
     if _ours(client, name, owner) is not None:
         _delete(client, name)
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A collection, ours or not.
+    """A collection, whoever's it is. ``records`` is None where it can't be counted: ``trouble`` says why.
 
-    ``owner``: the state that wrote it, None if no ingestor did. ``records``: None if Chroma cannot count
-    them, for the reason ``trouble``. ``model``: loaded by readers' queries. ``strategy``: of one of its
-    records.
+    ``owner``: the state that wrote it, None if no ingestor did. ``model``: that readers' queries load;
+    ``strategy``: that one of its records names.
     """
 
     name: CollectionName
@@ -76,21 +76,21 @@ class Described:
 
 
 def describe_collections(client: Client) -> list[Described]:
-    """All collections, by name."""
+    """All there are, by name."""
     return sorted((_described(client, found) for found in _listed(client)), key=lambda found: found.name)
 
 
 def delete_any_collection(client: Client, uuid: str) -> None:
-    """Delete the collection with this UUID, ours or not, if it exists."""
+    """Whoever's it is, under whatever name it is now; harmless if there is none."""
     name = list_names(client).get(uuid)
     if name is not None:
         _delete(client, CollectionName(name))
 
 
-def _described(client: Client, found: Any) -> Described:
+def _described(client: Client, found: Found) -> Described:
     function = (found.configuration_json or {}).get("embedding_function") or {}
     model = (function.get("config") or {}).get("model_name")
-    about = Described(found.name, str(found.id), _mark(found), model, found.dimension)
+    about = Described(CollectionName(found.name), str(found.id), _mark(found), model, found.dimension)
     index = ChromaIndex(client, found.id)
     try:
         records, sample = index.count(), index.sample(0, 1)
@@ -101,12 +101,12 @@ def _described(client: Client, found: Any) -> Described:
 
 
 def list_names(client: Client) -> dict[str, str]:
-    """Name by UUID of every collection, ours or not."""
+    """Name by UUID of every collection, whoever's it is."""
     return {str(collection.id): collection.name for collection in _listed(client)}
 
 
-def _listed(client: Client) -> list[Any]:
-    found: list[Any] = []
+def _listed(client: Client) -> list[Found]:
+    found: list[Found] = []
     while True:
         with translated():
             page = client.api.list_collections(limit=_PAGE, offset=len(found))
@@ -116,13 +116,11 @@ def _listed(client: Client) -> list[Any]:
 
 
 def rename_collection(client: Client, uuid: str, name: str) -> bool:
-    """False if the name is taken. Handles of readers still work: they hold the UUID."""
-    from chromadb.errors import ChromaError
-
+    """False if another one bears that name. Handles that readers hold go on to work: they know the UUID."""
     try:
         with translated():
-            client.api._modify(id=UUID(uuid), new_name=name)
-    except (ChromaError, Transient):
+            client.api.rename_collection(UUID(uuid), name)
+    except (Refused, Transient):
         if name in list_names(client).values():
             return False
         raise
@@ -130,7 +128,7 @@ def rename_collection(client: Client, uuid: str, name: str) -> bool:
 
 
 def evict_collection(client: Client, name: str) -> str:
-    """Free a name that a collection not ours took: delete it if empty, else rename it. Returns which."""
+    """Frees a name that something not ours took: deleted if empty, else put aside. Returns which."""
     with translated():
         found = client.api.get_collection(name)
     if not ChromaIndex(client, found.id).count():
@@ -138,13 +136,12 @@ def evict_collection(client: Client, name: str) -> str:
         return "deleted, for it was empty"
     aside = f"{name}--aside-{str(found.id)[:8]}"
     with translated():
-        client.api._modify(id=found.id, new_name=aside)
+        client.api.rename_collection(found.id, aside)
     return f"kept, as {aside}"
 
 
-def _ours(client: Client, name: CollectionName, owner: str) -> Any:
-    """Chroma's description of the collection, if it has our mark or is empty and unmarked; None if
-    missing."""
+def _ours(client: Client, name: CollectionName, owner: str) -> Found | None:
+    """The collection's model, if it has our mark or is empty and unmarked; None if there is none."""
     try:
         with translated():
             found = client.api.get_collection(name)
@@ -155,7 +152,7 @@ def _ours(client: Client, name: CollectionName, owner: str) -> Any:
         raise Foreign(
             f"collection {name!r} was written by another ingestor (state {mark}, ours is {owner}): if that "
             "one is in use, give your sources another `collection` in the config; if its state is lost, have "
-            f"the collection deleted and written again: ingestor collections --adopt {name}"
+            f"the collection deleted and written anew: ingestor collections --adopt {name}"
         )
     if mark is None and (records := ChromaIndex(client, found.id).count()):
         raise Foreign(
@@ -165,22 +162,20 @@ def _ours(client: Client, name: CollectionName, owner: str) -> Any:
     return found
 
 
-def _mark(found: Any) -> str | None:
+def _mark(found: Found) -> str | None:
     return (found.metadata or {}).get(OWNER)
 
 
-def _created(client: Client, name: CollectionName, model: ReaderModel | None, owner: str) -> Any:
-    from chromadb.errors import ChromaError, InvalidArgumentError
-
+def _created(client: Client, name: CollectionName, model: ReaderModel | None, owner: str) -> Found:
     configuration: dict[str, Any] = {"hnsw": {"space": "cosine", "max_neighbors": NEIGHBOURS}}
     if model is not None:
         configuration["embedding_function"] = _embedding_function(model)
     try:
         with translated():
             return client.api.create_collection(name, configuration=configuration, metadata={OWNER: owner})
-    except InvalidArgumentError as error:
-        raise NeedsHuman(f"Chroma does not take the collection name {name!r}: {error}") from error
-    except ChromaError as error:
+    except Refused as error:
+        if error.kind == INVALID:
+            raise NeedsHuman(f"Chroma does not take the collection name {name!r}: {error}") from error
         raise Transient(f"collection {name!r} could not be made: {error}") from error
 
 
@@ -192,29 +187,13 @@ def _delete(client: Client, name: CollectionName) -> None:
         return
 
 
-def _embedding_function(model: ReaderModel) -> Any:
-    """A stand-in for one of Chroma's embedding functions, with its name and options, that loads no model.
-
-    Chroma stores name and options, and builds the true function from them. Raises NeedsHuman if Chroma has no
-    function of that name.
-    """
+def _embedding_function(model: ReaderModel) -> dict[str, Any]:
+    """What Chroma stores of one of its embedding functions. Raises NeedsHuman for an unknown one."""
     from chromadb.utils.embedding_functions import known_embedding_functions
 
-    function: Any = known_embedding_functions.get(model.function)
-    if function is None:
+    if model.function not in known_embedding_functions:
         raise NeedsHuman(
             f"the embedder wants readers to use {model.function!r}, which is none of Chroma's embedding "
             f"functions ({', '.join(sorted(known_embedding_functions))}): mend its plugin (reader_model)"
         )
-
-    class Described(function):  # type: ignore[misc]
-        def __init__(self) -> None:
-            pass
-
-        def get_config(self) -> dict[str, Any]:
-            return dict(model.config)
-
-        def is_legacy(self) -> bool:  # asked of the true class, this builds it, and so loads the model
-            return False
-
-    return Described()
+    return {"type": "known", "name": model.function, "config": dict(model.config)}

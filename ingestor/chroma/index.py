@@ -13,6 +13,7 @@ from uuid import UUID
 
 import numpy as np
 
+from ingestor.chroma.api.values import INVALID, Refused
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.limits import check_patches, check_records
 from ingestor.chroma.reach import missed
@@ -46,10 +47,10 @@ class ChromaIndex:
         for batch in _batches(records, _record_size, _RECORDS):
             self._client.require_room()
             with translated():
-                self._api._upsert(
-                    collection_id=self._uuid,
+                self._api.upsert(
+                    self._uuid,
                     ids=[record.id for record in batch],
-                    embeddings=[record.vector for record in batch],
+                    vectors=[record.vector for record in batch],
                     metadatas=[dict(record.metadata) for record in batch],
                     documents=[record.text for record in batch],
                 )
@@ -58,8 +59,8 @@ class ChromaIndex:
         check_patches(metadata)
         for batch in _batches(metadata, lambda row: _json_size(dict(row[1])), _PATCHES):
             with translated():
-                self._api._update(
-                    collection_id=self._uuid,
+                self._api.update(
+                    self._uuid,
                     ids=[name for name, _ in batch],
                     metadatas=[dict(changes) for _, changes in batch],
                 )
@@ -67,11 +68,11 @@ class ChromaIndex:
     def drop(self, ids: Sequence[RecordId]) -> None:
         for batch in _chunks(dict.fromkeys(ids), _PATCHES):
             with translated():
-                self._api._delete(collection_id=self._uuid, ids=batch)
+                self._api.delete(self._uuid, ids=batch)
 
     def count(self) -> int:
         with translated():
-            return int(self._api._count(collection_id=self._uuid))
+            return self._api.count(self._uuid)
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
         include = ["metadatas", "documents", *(["embeddings"] if vectors else [])]
@@ -105,14 +106,14 @@ class ChromaIndex:
 
     def _get(self, **wanted: Any) -> Any:
         with translated():
-            return self._api._get(collection_id=self._uuid, **wanted)
+            return self._api.get(self._uuid, **wanted)
 
     def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:
         with _understood(where), translated():
-            found = self._api._query(
-                collection_id=self._uuid,
-                query_embeddings=vectors,
-                n_results=n,
+            found = self._api.query(
+                self._uuid,
+                vectors=vectors,
+                n=n,
                 where=where or None,
                 include=["metadatas", "documents", "distances"],
             )
@@ -124,10 +125,8 @@ class ChromaIndex:
 def _understood(where: dict[str, object] | None) -> Iterator[None]:
     try:
         yield
-    except Exception as error:
-        from chromadb.errors import InvalidArgumentError
-
-        if not isinstance(error, InvalidArgumentError):
+    except Refused as error:
+        if error.kind != INVALID:
             raise
         raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
 

@@ -7,9 +7,9 @@ from itertools import count
 
 import numpy as np
 import pytest
-from chromadb.errors import ChromaError
 
 from ingestor.chroma import index as chroma_index
+from ingestor.chroma.api.values import Refused
 from ingestor.chroma.client import Unanswered, connect, embedded, translated
 from ingestor.chroma.collections import delete_collection, find_collection, open_collection
 from ingestor.chroma.index import ChromaIndex, probe
@@ -28,8 +28,14 @@ def opened(client, name=None, *, model=None, dimensions=DIMENSIONS, owner="ours"
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    with server(tmp_path_factory.mktemp("chroma")) as running, client_of(running) as client:
+def running(tmp_path_factory):
+    with server(tmp_path_factory.mktemp("chroma")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def served(running):
+    with client_of(running) as client:
         yield client
 
 
@@ -77,7 +83,7 @@ def test_readers_may_be_told_of_any_function_of_chroma_s(served):
         opened(served, "told-nonsense", model=ReaderModel("my-own", {}))
 
 
-def test_writing_and_querying_load_no_model(served):
+def test_writing_and_querying_load_no_model(running):
     code = f"""
 import sys
 import numpy as np
@@ -88,7 +94,7 @@ from ingestor.registry import find
 plugin = find("embedders", "sentence-transformers")
 model = plugin.build(plugin.options()).reader_model()
 assert "chromadb" not in sys.modules
-with connect({HOST!r}, {served.api._settings.chroma_server_http_port}) as client:
+with connect({HOST!r}, {running.port}) as client:
     for _ in range(2):
         index = open_collection(client, "light", model=model, dimensions=4, owner="ours")
         index.upsert([Record("a#0", "text", {{"k": 1}}, np.eye(4, dtype=np.float32)[0])])
@@ -293,10 +299,10 @@ def test_the_token_is_sent():
     assert seen[0]["x-chroma-token"] == "secret"
 
 
-def test_this_machine_is_not_asked_for_through_a_proxy(served, monkeypatch):
+def test_this_machine_is_not_asked_for_through_a_proxy(running, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", f"http://{HOST}:{free_port()}")
     monkeypatch.setenv("http_proxy", f"http://{HOST}:{free_port()}")
-    with connect(HOST, served.api._settings.chroma_server_http_port) as client:
+    with connect(HOST, running.port) as client:
         assert opened(client).count() == 0
 
 
@@ -367,4 +373,4 @@ def test_a_server_too_old_for_lists_is_told() -> None:
         "metadatas[0].headings: data did not match any variant of untagged enum UpdateMetadataValue at line 1"
     )
     with pytest.raises(NeedsHuman, match=r"older than 1\.5 .*: upgrade it"), translated():
-        raise ChromaError(f"Failed to deserialize the JSON body into the target type: {said}")
+        raise Refused(f"Failed to deserialize the JSON body into the target type: {said}", "", 422)

@@ -1,6 +1,8 @@
 """A real project on disk, driven as a person would: the console script, a config, files, signals."""
 
+import io
 import json
+import logging
 import os
 import signal
 import socket
@@ -9,12 +11,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import yaml
 
+from ingestor.cli.main import main
 from tests.e2e.in_chroma import EVERYTHING, in_chroma
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
@@ -37,8 +42,7 @@ def wait(condition: Callable[[], Any], seconds: float = 60.0, every: float = 0.1
     return value
 
 
-def hashable(value: Any) -> Any:
-    """Metadata may be lists."""
+def _hashable(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
@@ -145,9 +149,25 @@ class Project:
             process = subprocess.Popen(command, stdout=stream, stderr=stream, cwd=self.folder)
         return Daemon(process, log)
 
+    def poll(self, *words: str) -> Any:
+        """As ``json``, in the test's own process: for what is asked until the answer is another one.
+
+        It is ten times as quick, and takes as much less from the daemon that is waited for.
+        """
+        command = ["ingestor", words[0], "--config", str(self.config), *words[1:], "--json"]
+        handlers, mask, out = logging.root.handlers[:], os.umask(0o022), io.StringIO()
+        try:
+            with patch.object(sys, "argv", command), redirect_stdout(out), suppress(SystemExit):
+                main()
+        finally:
+            os.umask(mask)
+            logging.root.handlers[:] = handlers
+        assert out.getvalue(), f"{words} said nothing"
+        return json.loads(out.getvalue())
+
     def settled(self, documents: int) -> bool:
         """Whether the running daemon has exactly so many documents settled, and nothing else to do."""
-        status = self.json("status")
+        status = self.poll("status")
         source = status["sources"]["docs"]
         return bool(status["running"] and source["settled"] == documents and not source["due"])
 
@@ -162,7 +182,7 @@ class Project:
             (
                 text,
                 tuple(vector),
-                *sorted((k, hashable(v)) for k, v in meta.items() if k not in NAMED_BY_HISTORY),
+                *sorted((k, _hashable(v)) for k, v in meta.items() if k not in NAMED_BY_HISTORY),
             )
             for _, text, meta, vector in self.records()
         )

@@ -91,7 +91,7 @@ def test_a_document_that_does_not_come(tmp_path: Path) -> None:
         daemon = project.start()
         try:
             wait(world.proxy.heard.is_set)
-            wait(lambda: project.json("status")["sources"]["docs"]["settled"] == 2)
+            wait(lambda: project.poll("status")["sources"]["docs"]["settled"] == 2)
         finally:
             _ends(daemon)
         world.proxy.relent()

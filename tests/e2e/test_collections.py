@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ingestor.chroma.client import Client
@@ -100,8 +101,9 @@ def test_only_what_is_ours_and_unused_is_deleted(project: Project, ask: Ask, tmp
         share(project, shared)
         assert ask("collections", "--json").out.strip() == "[]"
         stranger = client.api.create_collection("stranger")
-        client.api._add(collection_id=stranger.id, ids=["a"], embeddings=[[1.0]], metadatas=[None],
-                        documents=["text"], uris=None)  # fmt: skip
+        client.api.upsert(
+            stranger.id, ids=["a"], vectors=[np.ones(1)], metadatas=[{"by": "them"}], documents=["text"]
+        )
         ask("sync")
         told = ask("collections").out
         assert [row.split()[0] for row in told.splitlines()] == ["collection", "docs", "stranger"]
@@ -159,7 +161,7 @@ def test_a_daemon_goes_on_by_itself_when_its_collection_is_adopted(project: Proj
     shutil.rmtree(project.folder / "state")
     daemon = project.start()
     try:
-        wait(lambda: "collections --adopt docs" in (project.json("status")["sources"]["docs"]["held"] or ""))
+        wait(lambda: "collections --adopt docs" in (project.poll("status")["sources"]["docs"]["held"] or ""))
         project.json("collections", "--adopt", "docs")
         wait(lambda: project.settled(3))
         assert daemon.stop() == 0

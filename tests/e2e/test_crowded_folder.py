@@ -24,7 +24,7 @@ def test_many_files_in_one_folder_are_listed_within_bounds(tmp_path: Path) -> No
     try:
         with watched(daemon.process.pid) as peak:
             begun = time.monotonic()
-            wait(lambda: project.json("status")["sources"]["docs"]["last_scan"], 900, 2.0)
+            wait(lambda: project.poll("status")["sources"]["docs"]["last_scan"], 900, 2.0)
             listed, cpu = time.monotonic() - begun, _cpu(daemon.process.pid)
             begun = time.monotonic()
             assert daemon.stop(seconds=30) == 0

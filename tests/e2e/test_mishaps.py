@@ -75,7 +75,7 @@ def test_a_file_that_grows_is_read_whole_when_it_rests(project: Project, daemon:
     writer = threading.Thread(target=grow, args=(growing, 6.0))
     writer.start()
     (project.docs / "other.txt").write_text("Another document.")
-    wait(lambda: project.json("status")["sources"]["docs"]["settled"] >= 1)
+    wait(lambda: project.poll("status")["sources"]["docs"]["settled"] >= 1)
     writer.join()
     wait(lambda: project.settled(2))
     assert "quarantined" not in daemon.said()

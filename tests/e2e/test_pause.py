@@ -51,7 +51,7 @@ def test_a_change_of_the_config_waits_while_paused_and_a_daemon_hears_of_both(tm
         project.json("pause")
         project.settings |= {"chunking": {"strategy": "fixed", "size": 20}, "rechunk": "in_place"}
         project.configure()
-        wait(lambda: project.json("status")["sources"]["docs"]["due"] == 8)
+        wait(lambda: project.poll("status")["sources"]["docs"]["due"] == 8)
         write(project, "i")  # the watcher hints at once; nothing may follow
         assert project.json("status")["sources"]["docs"]["due"] == 8
         project.json("resume")

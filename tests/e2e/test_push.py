@@ -70,7 +70,7 @@ def test_look_hastens_another_source(project: Project, daemon: Daemon, caller: C
     wait(caller.is_answered)
     wait(lambda: source(project, "docs")["last_scan"])
     (project.docs / "a.txt").write_text("some words")
-    wait(lambda: project.json("status")["running"])
+    wait(lambda: project.poll("status")["running"])
     assert source(project, "docs")["settled"] == 0, "nobody watches, and the next listing is an hour away"
     asked = f"http://127.0.0.1:{caller.port}/look?source=docs"
     command = ["curl", "--silent", "--fail", "-X", "POST", "-H", f"Authorization: Bearer {TOKEN}", asked]

@@ -62,8 +62,8 @@ def reconfigure(project: Project, **settings: Any) -> None:
 
 def in_step(project: Project, size: int) -> bool:
     """Whether the running daemon rests, with documents cut at this size."""
-    found = project.json("status")["collections"]["docs"]
-    shown = project.json("show", "0.md", code=None)["chunks"]
+    found = project.poll("status")["collections"]["docs"]
+    shown = project.poll("show", "0.md")["chunks"]
     sizes = [chunk["metadata"]["token_count"] for chunk in shown]
     return (
         bool(project.settled(DOCUMENTS) and not found["built"] and found["healthy"] and max(sizes) <= size)

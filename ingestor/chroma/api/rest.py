@@ -1,0 +1,130 @@
+"""Chroma's REST API v2 by httpx, without ``chromadb``: importing that takes most of a second.
+
+Paths and bodies are those of Chroma 1.5.9 (its server answers /openapi.json). ``tests/chroma/test_index.py``
+runs the same laws through this and through chromadb in the same process.
+"""
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from uuid import UUID
+
+import numpy as np
+import orjson
+
+from ingestor.chroma.api.values import Found, Refused
+from ingestor.model import Metadata, RecordId, Vector
+
+if TYPE_CHECKING:
+    import httpx
+
+_DATABASE = "/api/v2/tenants/default_tenant/databases/default_database/collections"
+
+
+class Rest:
+    """``base``: scheme, host and port of the server."""
+
+    def __init__(self, session: "httpx.Client", base: str) -> None:
+        self._session, self._base = session, base
+
+    def get_collection(self, name: str) -> Found:
+        return _found(self._asked("GET", f"/{quote(name, safe='')}"))
+
+    def list_collections(self, limit: int, offset: int) -> list[Found]:
+        return [_found(each) for each in self._asked("GET", f"?limit={limit}&offset={offset}")]
+
+    def create_collection(
+        self,
+        name: str,
+        configuration: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Found:
+        wanted = {"name": name, "metadata": metadata, "configuration": configuration}
+        return _found(self._asked("POST", "", wanted))
+
+    def rename_collection(self, collection: UUID, name: str) -> None:
+        self._asked("PUT", f"/{collection}", {"new_name": name})
+
+    def delete_collection(self, name: str) -> None:
+        self._asked("DELETE", f"/{quote(name, safe='')}")
+
+    def count(self, collection: UUID) -> int:
+        return int(self._asked("GET", f"/{collection}/count"))
+
+    def get(
+        self,
+        collection: UUID,
+        *,
+        include: Sequence[str],
+        ids: Sequence[RecordId] | None = None,
+        where: Mapping[str, object] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> Any:
+        wanted = {"ids": ids, "where": where, "limit": limit, "offset": offset, "include": include}
+        return self._asked("POST", f"/{collection}/get", wanted)
+
+    def query(
+        self,
+        collection: UUID,
+        *,
+        vectors: Sequence[Vector],
+        n: int,
+        where: Mapping[str, object] | None,
+        include: Sequence[str],
+    ) -> Any:
+        lists = [vector.tolist() for vector in vectors]
+        wanted = {"query_embeddings": lists, "n_results": n, "where": where, "include": include}
+        return self._asked("POST", f"/{collection}/query", wanted)
+
+    def upsert(
+        self,
+        collection: UUID,
+        *,
+        ids: Sequence[RecordId],
+        vectors: Sequence[Vector],
+        metadatas: Sequence[Metadata],
+        documents: Sequence[str],
+    ) -> None:
+        packed = [_packed(vector) for vector in vectors]
+        rows = {"ids": ids, "embeddings": packed, "metadatas": metadatas, "documents": documents}
+        self._asked("POST", f"/{collection}/upsert", rows)
+
+    def update(self, collection: UUID, *, ids: Sequence[RecordId], metadatas: Sequence[Metadata]) -> None:
+        self._asked("POST", f"/{collection}/update", {"ids": ids, "metadatas": metadatas})
+
+    def delete(self, collection: UUID, *, ids: Sequence[RecordId]) -> None:
+        self._asked("POST", f"/{collection}/delete", {"ids": ids})
+
+    def _asked(self, method: str, path: str, body: object = None) -> Any:
+        content = None if body is None else orjson.dumps(body)
+        answer = self._session.request(method, f"{self._base}{_DATABASE}{path}", content=content)
+        if answer.is_error:
+            raise _refusal(answer)
+        return orjson.loads(answer.content)
+
+
+def _packed(vector: Vector) -> str:
+    """Little-endian float32 in base64: shorter than a list of numbers, and exact."""
+    return b64encode(np.asarray(vector, "<f4").tobytes()).decode()
+
+
+def _refusal(answer: "httpx.Response") -> Refused:
+    """Chroma says {"error": name, "message": text}; what stands before it may say anything."""
+    try:
+        said = orjson.loads(answer.content)
+        return Refused(said["message"], said["error"], answer.status_code)
+    except (ValueError, TypeError, KeyError):
+        seen = f"{answer.text} (HTTP {answer.status_code} of {answer.url})"
+        return Refused(seen, "", answer.status_code)
+
+
+def _found(said: dict[str, Any]) -> Found:
+    return Found(
+        UUID(said["id"]),
+        said["name"],
+        said.get("metadata"),
+        said.get("dimension"),
+        said.get("configuration_json"),
+    )

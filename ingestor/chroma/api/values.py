@@ -1,0 +1,82 @@
+"""What both ways to Chroma have in common: the calls, the collection, the error. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+from ingestor.model import Metadata, RecordId, Vector
+
+INVALID = "InvalidArgumentError"  # Chroma's name of the error for a request that it does not understand
+NOT_FOUND = "NotFoundError"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A collection as Chroma describes it."""
+
+    id: UUID
+    name: str
+    metadata: dict[str, Any] | None
+    dimension: int | None
+    configuration_json: dict[str, Any] | None
+
+
+class Refused(Exception):
+    """Chroma answered with an error. ``kind``: Chroma's name of it, or "". ``status``: of HTTP."""
+
+    def __init__(self, message: str, kind: str, status: int) -> None:
+        super().__init__(message)
+        self.kind, self.status = kind, status
+
+
+class Api(Protocol):
+    """The calls of Chroma's API that we need. All raise ``Refused``; those over HTTP errors of httpx, too.
+
+    ``collection``: the UUID. Rows of ``get`` and ``query`` are columns by name, as Chroma answers.
+    """
+
+    def get_collection(self, name: str) -> Found: ...
+    def list_collections(self, limit: int, offset: int) -> Sequence[Found]: ...
+    def create_collection(
+        self,
+        name: str,
+        configuration: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> Found:
+        """``configuration``: in the form of Chroma's JSON; its embedding function is described, not built."""
+        ...
+
+    def rename_collection(self, collection: UUID, name: str) -> None: ...
+    def delete_collection(self, name: str) -> None: ...
+    def count(self, collection: UUID) -> int: ...
+    def get(
+        self,
+        collection: UUID,
+        *,
+        include: Sequence[str],
+        ids: Sequence[RecordId] | None = None,
+        where: Mapping[str, object] | None = None,
+        limit: int | None = None,
+        offset: int | None = None,
+    ) -> Any: ...
+    def query(
+        self,
+        collection: UUID,
+        *,
+        vectors: Sequence[Vector],
+        n: int,
+        where: Mapping[str, object] | None,
+        include: Sequence[str],
+    ) -> Any: ...
+    def upsert(
+        self,
+        collection: UUID,
+        *,
+        ids: Sequence[RecordId],
+        vectors: Sequence[Vector],
+        metadatas: Sequence[Metadata],
+        documents: Sequence[str],
+    ) -> None: ...
+    def update(self, collection: UUID, *, ids: Sequence[RecordId], metadatas: Sequence[Metadata]) -> None: ...
+    def delete(self, collection: UUID, *, ids: Sequence[RecordId]) -> None: ...

@@ -1,0 +1,149 @@
+"""Every benchmark runs in miniature; the benchmarks, commands, options and targets that docs name exist."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from benchmarks.__main__ import NAMES
+from ingestor.cli.main import app
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+
+# Numbers that make each small. What is not here needs data that the tests make, or is run by its own test.
+MINIATURES = {
+    "embed": (1,), "formats": (1,), "gap": (1,), "guard": (1,), "headings": (), "language": (2,), "ocr": (2,),
+    "reach": (20, 0, 2), "rechunk": (2,), "scale": (20,), "speed": (1,), "start": (1,), "tables": (1,),
+}  # fmt: skip
+SECONDS = 850  # on a busy machine; most take less than thirty
+OWN_DATA = {"drift", "manual", "retrieval"}
+
+
+def benchmark(name: str, *numbers: int, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs it to its end. What takes too long is killed with all that it started."""
+    words = [sys.executable, "-m", "benchmarks", name, *map(str, numbers)]
+    with subprocess.Popen(
+        words, cwd=ROOT, env={**os.environ, **environment}, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as running:  # fmt: skip
+        try:
+            out, err = running.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(words, running.returncode, out, err)
+
+
+def test_every_benchmark_has_a_miniature() -> None:
+    assert {*MINIATURES, *OWN_DATA} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_benchmarks_can_be_imported_and_say_how_they_are_called(name: str) -> None:
+    module = import_module(f"benchmarks.{name}")
+    assert f"python -m benchmarks {name}" in (module.__doc__ or "")
+    assert all(isinstance(each.default, int) for each in signature(module.main).parameters.values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", sorted(MINIATURES))
+def test_benchmarks_run_in_miniature(name: str) -> None:
+    done = benchmark(name, *MINIATURES[name])
+    if "cannot run: " in done.stderr:
+        assert done.returncode == 1
+        pytest.skip(done.stderr.partition("cannot run: ")[2].strip())
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) > 2
+
+
+def test_a_manual_is_read(tmp_path: Path) -> None:
+    text = "\n\n".join(
+        f"Part {n}\n======\n\nThe pump {n} is set to {n * 7} bar, and left so." for n in range(30)
+    )
+    (tmp_path / "a.rst").write_text(text)
+    done = benchmark("manual", INGESTOR_MANUAL=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "changepoint" in done.stdout
+
+
+@pytest.fixture
+def corpora(tmp_path: Path) -> Path:
+    """Three short corpora with a question each, in the form of the published ones."""
+    rows = ["question,references,corpus_id"]
+    for name in ("chatlogs", "state_of_the_union", "wikitexts"):
+        lines = [f"In {name}, line {n} is about the {n * 17 % 23}th mill of the valley." for n in range(120)]
+        (tmp_path / f"{name}.md").write_text("\n\n".join(lines))
+        excerpt = json.dumps([{"content": lines[0], "start_index": 0, "end_index": len(lines[0])}])
+        rows.append(f'What is line 0 of {name} about?,"{excerpt.replace(chr(34), chr(34) * 2)}",{name}')
+    (tmp_path / "questions.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("name", "numbers"), [("retrieval", ()), ("drift", (100,))])
+def test_benchmarks_of_the_evaluation_run_on_corpora_of_its_form(
+    name: str, numbers: tuple[int, ...], corpora: Path
+) -> None:
+    done = benchmark(name, *numbers, INGESTOR_CHUNKING_EVAL=str(corpora))
+    assert done.returncode == 0, done.stderr
+    assert "changepoint" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["retrieval", "drift"])
+def test_missing_data_is_said_with_the_way_to_get_it(name: str, tmp_path: Path) -> None:
+    done = benchmark(name, INGESTOR_CHUNKING_EVAL=str(tmp_path))
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "Clone https://" in done.stderr
+
+
+# --- what docs name -----------------------------------------------------------------------------------------
+
+
+def code_of(page: Path) -> list[str]:
+    """Lines of shell blocks, and what stands between backticks."""
+    text = page.read_text("utf-8")
+    blocks = re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = [
+        line.partition("#")[0].strip().removeprefix("$ ") for block in blocks for line in block.splitlines()
+    ]
+    outside = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return [*filter(None, lines), *(" ".join(said.split()) for said in re.findall(r"`([^`]+)`", outside))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_benchmarks_and_targets_that_docs_name_exist(page: Path) -> None:
+    code = code_of(page)
+    benchmarks = {name for line in code for name in re.findall(r"-m benchmarks (\w+)", line)}
+    assert benchmarks <= set(NAMES)
+    targets = {name for line in code for name in re.findall(r"^make ([a-z-]+)", line)}
+    assert targets <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_and_options_that_docs_name_exist(page: Path) -> None:
+    group: Any = typer.main.get_command(app)
+    for line in code_of(page):
+        words = re.split(r"[;|&<>]", line)[0].split()
+        if len(words) < 2 or words[0].rpartition("/")[2] != "ingestor" or not words[1].isalpha():
+            continue
+        assert words[1] in group.commands, f"{page.name}: {line}"
+        options = {word.partition("=")[0].rstrip("`,.)") for word in words[2:] if re.match(r"--?[a-z]", word)}
+        assert options <= options_of(group.commands[words[1]]), f"{page.name}: {line}"
+
+
+def options_of(command: Any) -> set[str]:
+    named = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    return {*named, "--help", "-h"}

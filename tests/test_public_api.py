@@ -1,0 +1,70 @@
+"""Other packages are used by their public names alone; no code reads private attributes of others."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# Names with an underscore that code reads all the same, by file.
+EXPLAINED = {
+    "os._exit": "documented: ends a process without Python's cleaning up",
+    "row._mapping": "SQLAlchemy's documented name; the underscore keeps it apart from columns",
+    "super()._get_session": "aiobotocore: its session has no public switch for redirects",
+    "kind._get_kwargs_from_urls": "fsspec: what `fsspec.core.url_to_fs` does, without making a file system",
+    "kind._strip_protocol": "fsspec: the same",
+    "system._raise_not_found_for_status": "fsspec's HTTP: there is no public read that ends at a limit",
+    "system._call_s3": "s3fs: there is no public read that ends at a limit",
+    "system._iterdir": "s3fs: there is no public listing that ends at a limit",
+}
+
+
+def private_reads(code: str) -> Iterator[str]:
+    """Attributes with one leading underscore that no class of the same module defines, and such imports."""
+    tree = ast.parse(code)
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    own |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _is_own(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and _is_private(node.attr) and node.attr not in own:
+            yield ast.unparse(node)
+        if isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("ingestor"):
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+            yield from filter(_is_private, names)
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _is_own(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+@pytest.mark.parametrize("folder", ["ingestor", "connectors"])
+def test_no_private_name_of_another_package_is_used(folder: str) -> None:
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (ROOT / folder).rglob("*.py")
+        for name in private_reads(path.read_text())
+        if name not in EXPLAINED
+    }
+    assert found == set()
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("api._upsert(x)", ["api._upsert"]),
+        ("self._api._session.close()", ["self._api._session"]),
+        ("from chromadb._x import y", ["_x"]),
+        ("from chromadb import _y", ["_y"]),
+        ("self._mine()", []),
+        ("class A:\n    def f(self, other):\n        return self._a == other._a", []),
+        ("a.__class__", []),
+        ("from __future__ import annotations", []),
+    ],
+)
+def test_private_names_are_found(code: str, found: list[str]) -> None:
+    assert list(private_reads(code)) == found
