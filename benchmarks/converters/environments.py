@@ -14,7 +14,13 @@ from benchmarks._corpus import FOLDER as CORPUS
 FOLDER = CORPUS.with_name("converters")
 _HERE = Path(__file__).parent
 _REFERENCE = (
-    *("lxml==6.1.3", "docutils==0.23", "Pygments==2.21.0", "markdown-it-py==4.3.0", "mwparserfromhell==0.7.2"),
+    *(
+        "lxml==6.1.3",
+        "docutils==0.23",
+        "Pygments==2.21.0",
+        "markdown-it-py==4.3.0",
+        "mwparserfromhell==0.7.2",
+    ),
     *("olefile==0.47", "pypdfium2==5.15.2", "beautifulsoup4==4.15.0", "html5lib==1.1", "RapidFuzz==3.14.6"),
 )
 _OFFICE = ("docx", "pptx", "xlsx", "odt", "ods", "odp", "doc", "xls", "ppt", "msg", "rtf")
@@ -42,7 +48,7 @@ CONVERTERS = (
         ("pypandoc_binary==1.17",),
         (*("docx", "pptx", "xlsx", "odt", "rtf", "epub", "notebook", "csv"), *_MARKUP),
     ),
-    Converter("pymupdf4llm", ("pymupdf4llm==0.3.4",), ("pdf", "epub", "fb2")),
+    Converter("pymupdf4llm", ("pymupdf4llm==0.3.4",), ("pdf",)),
     Converter("docx2python", ("docx2python==3.7.1",), ("docx",)),
     Converter("mammoth", ("mammoth==1.13.0",), ("docx",)),
     Converter("trafilatura", ("trafilatura==2.3.1",), ("html",)),
@@ -83,7 +89,9 @@ def answers(converter: Converter, items: Sequence[Item]) -> dict[str, Answer]:
     return {key: Answer(text, seconds, error) for key, text, seconds, error in _lines(output)}
 
 
-def truths(items: Sequence[Item]) -> dict[str, tuple[str, list[str] | None, list[list[str]] | None, list[str]]]:
+def truths(
+    items: Sequence[Item],
+) -> dict[str, tuple[str, list[str] | None, list[list[str]] | None, list[str]]]:
     """What stands in each document: text, headings, rows of tables, headings that may be given or not."""
     output, python = FOLDER / "truth.jsonl", reference()
     _run([python, str(_HERE / "truth.py"), str(output), str(_node())], items, timeout=3600)

@@ -15,7 +15,9 @@ from unicodedata import normalize
 
 _WORD = re.compile(r"[^\W_]+")
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>|<!--.*?-->", re.S)
-_NUMBER = re.compile(r"^\W*(?:chapter|appendix|part)?\s*(?:[A-Z]\.|[A-Z](?=\.\d)|[IVX]+\.|\d+)(?:\.\d+)*[.):]?\s+(?=\w)", re.I)
+_NUMBER = re.compile(
+    r"^\W*(?:chapter|appendix|part)?\s*(?:[A-Z]\.|[A-Z](?=\.\d)|[IVX]+\.|\d+)(?:\.\d+)*[.):]?\s+(?=\w)", re.I
+)
 _FENCE = re.compile(r"(?ms)^ *(```+|~~~+).*?^ *\1[ \t]*$")
 _PAGE_HEAD = re.compile(r"(?is)<h[1-6]\b[^>]*>(.*?)</h[1-6]>")
 _HEAD = re.compile(r"(?m)^ {0,3}#{1,6}[ \t]+(.+?)[ \t#]*$")
@@ -97,7 +99,9 @@ def _rows(text: str, true: Sequence[Sequence[str]]) -> int:
     right = 0
     for row in true:
         keys = [key for cell in row if (key := "".join(words(_without_marks(cell))))]
-        at = next((n for n, cells in enumerate(given.get(keys[0], ()) if keys else ()) if _holds(cells, keys)), None)
+        at = next(
+            (n for n, cells in enumerate(given.get(keys[0], ()) if keys else ()) if _holds(cells, keys)), None
+        )
         if at is not None:
             given[keys[0]].pop(at)
         right += at is not None or not keys

@@ -1,13 +1,14 @@
-"""What stands in a document, read from its source without any of the converters: words, headings, rows of tables.
+"""What stands in a document, read from its source without any of the converters.
 
-Runs in an environment of its own. ``python truth.py OUTPUT NODE``; standard input and output as of ``worker``: a
-line is [key, text, headings, rows, open headings]. ``text`` is what a reader is to find, in order; a row has two
-cells or more; an open heading may be given or not (the document's title). None where the format does not say.
+Runs in an environment of its own. ``python truth.py OUTPUT NODE``: standard input as of ``worker``; a line of OUTPUT
+is [key, text, headings, rows, open headings]. ``text`` is what a reader is to find, in order; a row has two cells or
+more; an open heading may be given or not (the document's title). None where the format does not say.
 
 Binary Office formats and RTF are read as what LibreOffice makes of them. A page of HTML that marks its main part
-(main, article, role=main) means that; others are no documents here. Of a PDF: the text of its pages in their order
-less lines that repeat at the edges of pages; headings are those entries of the outline that stand on their page.
+(main, article, role=main) means that; others are left out. Of a PDF: the text of its pages in their order, less
+lines that repeat at the edges of pages; headings are those entries of the outline that stand on their page.
 """
+# ruff: noqa: E501, PIE800
 
 import csv
 import email
@@ -51,7 +52,9 @@ def _said(node: Any, take: set[str], skip: set[str]) -> str:
     """Text of the elements ``take`` below, in order."""
     if _name(node) in skip:
         return ""
-    own = (node.text or "") if _name(node) in take else {"tab": " ", "br": " ", "cr": " "}.get(_name(node), "")
+    own = (
+        (node.text or "") if _name(node) in take else {"tab": " ", "br": " ", "cr": " "}.get(_name(node), "")
+    )
     return own + "".join(_said(child, take, skip) for child in node)
 
 
@@ -74,7 +77,9 @@ def docx(path: str) -> Truth:
         levels = _styles(_xml(file.read("word/styles.xml"))) if "word/styles.xml" in names else {}
         notes = [_xml(file.read(n)) for n in ("word/footnotes.xml", "word/endnotes.xml") if n in names]
     found = Truth(headings=[], rows=[])
-    for p in (p for p in root.iter() if _name(p) == "p" and etree.QName(p).namespace.find("wordprocessingml") >= 0):
+    for p in (
+        p for p in root.iter() if _name(p) == "p" and etree.QName(p).namespace.find("wordprocessingml") >= 0
+    ):
         said = _said(p, {"t"}, _NOT_SAID)
         found.text.append(said)
         style, level = _style(p)
@@ -85,7 +90,11 @@ def docx(path: str) -> Truth:
         elif said.strip() and level and not inside:
             found.headings.append(said)
     found.rows = _rows(
-        [" ".join(_said(p, {"t"}, _NOT_SAID) for p in cell.iter() if _name(p) == "p") for cell in row if _name(cell) == "tc"]
+        [
+            " ".join(_said(p, {"t"}, _NOT_SAID) for p in cell.iter() if _name(p) == "p")
+            for cell in row
+            if _name(cell) == "tc"
+        ]
         for row in root.iter()
         if _name(row) == "tr" and not any(_name(up) == "tc" for up in row.iterancestors())
     )
@@ -217,7 +226,11 @@ def odf(path: str) -> Truth:
             found.text += inner
             if _name(node) == "h" and inner and inner[0].strip():
                 found.headings.append(inner[0])
-        if _name(node) == "frame" and _odf_value(node, "class") == "title" and (said := _odf_text(node).strip()):
+        if (
+            _name(node) == "frame"
+            and _odf_value(node, "class") == "title"
+            and (said := _odf_text(node).strip())
+        ):
             found.headings.append(said)
         if sheets and _name(node) == "table" and _odf_text(node).strip():
             found.headings.append(_odf_value(node, "name"))
@@ -247,14 +260,28 @@ def _odf_text(node: Any) -> str:
 
 
 def by_office(path: str) -> Truth:
-    """The file as LibreOffice reads it."""
-    suffix = {".xls": "ods", ".ppt": "odp"}.get(Path(path).suffix.lower(), "odt")
-    with tempfile.TemporaryDirectory() as folder:
-        command = ["soffice", "--headless", f"-env:UserInstallation=file://{tempfile.gettempdir()}/office-profile"]
-        subprocess.run(
-            [*command, "--convert-to", suffix, "--outdir", folder, path], capture_output=True, timeout=120, check=True
-        )
-        return odf(str(next(Path(folder).iterdir())))
+    """The file as LibreOffice reads it; ``_convert`` was asked for it."""
+    return odf(_CONVERTED[path])
+
+
+def _convert(paths: list[str], suffix: str, folder: str) -> None:
+    """All of them by one run of LibreOffice, whose start takes most of the time."""
+    named = {}
+    for at, path in enumerate(paths):
+        copy = Path(folder) / f"{at}{Path(path).suffix}"
+        copy.write_bytes(Path(path).read_bytes())
+        named[path] = copy
+    command = [
+        "soffice",
+        "--headless",
+        f"-env:UserInstallation=file://{folder}/profile",
+        "--convert-to",
+        suffix,
+    ]
+    subprocess.run(
+        [*command, "--outdir", folder, *map(str, named.values())], capture_output=True, check=False
+    )
+    _CONVERTED.update({path: str(copy.with_suffix(f".{suffix}")) for path, copy in named.items()})
 
 
 # Pages, books
@@ -312,11 +339,22 @@ _SECTIONS = {"section", "sect1", "sect2", "sect3", "sect4", "sect5", "chapter", 
 def docbook(path: str) -> Truth:
     root = _xml(Path(path).read_bytes())
     found = Truth(headings=[], rows=[])
-    meta = {"articleinfo", "bookinfo", "info", "refmeta", "indexterm", "prefaceinfo", "chapterinfo", "sectioninfo"}
+    meta = {
+        "articleinfo",
+        "bookinfo",
+        "info",
+        "refmeta",
+        "indexterm",
+        "prefaceinfo",
+        "chapterinfo",
+        "sectioninfo",
+    }
     for node in root.iter():
         if any(_name(up) in meta for up in (node, *node.iterancestors())):
             if _name(node) == "title" and _name(node.getparent()) in meta:
-                (found.headings if _name(node.getparent().getparent()) in _SECTIONS else found.open).append(_all(node))
+                (found.headings if _name(node.getparent().getparent()) in _SECTIONS else found.open).append(
+                    _all(node)
+                )
             continue
         if not isinstance(node.tag, str):
             found.text.append(node.tail or "")
@@ -326,7 +364,7 @@ def docbook(path: str) -> Truth:
         if _name(node) == "title":
             where = found.headings if _name(node.getparent()) in _SECTIONS else found.open
             where.append(_all(node))
-    found.text = ["".join(root.itertext(etree.Element)) if False else _docbook_text(root, meta)]
+    found.text = [_docbook_text(root, meta)]
     found.rows = _rows(
         [_all(cell) for cell in row if _name(cell) in ("entry", "td", "th")]
         for row in root.iter()
@@ -357,7 +395,9 @@ def fb2(path: str) -> Truth:
             if _name(p) == "title":
                 said = " ".join(_all(line) for line in p if _name(line) == "p")
                 (found.open if _name(p.getparent()) == "body" else found.headings).append(said)
-    found.rows = _rows([_all(c) for c in r if _name(c) in ("td", "th")] for r in root.iter() if _name(r) == "tr")
+    found.rows = _rows(
+        [_all(c) for c in r if _name(c) in ("td", "th")] for r in root.iter() if _name(r) == "tr"
+    )
     return found
 
 
@@ -401,7 +441,9 @@ def asciidoc(path: str) -> Truth:
         "const a=require('@asciidoctor/core')();process.stdout.write(a.convertFile(process.argv[1],"
         "{to_file:false,standalone:false,safe:'safe',attributes:{showtitle:true}}))"
     )
-    done = subprocess.run(["node", "-e", script, path], cwd=_NODE, capture_output=True, check=True, timeout=60)
+    done = subprocess.run(
+        ["node", "-e", script, path], cwd=_NODE, capture_output=True, check=True, timeout=60
+    )
     return _page(BeautifulSoup(done.stdout, "html5lib").body)
 
 
@@ -410,12 +452,16 @@ def org(path: str) -> Truth:
     text = re.sub(r"(?ms)^[ \t]*:(PROPERTIES|LOGBOOK):\n.*?:END:[ \t]*$", "", text)
     text = re.sub(r"(?m)^#(?!\+).*$|^[ \t]*#\+(?!title).*$", "", text, flags=re.I)
     text = re.sub(r"\[\[[^\]]*\]\[([^\]]*)\]\]", r"\1", text)
-    heads = [re.sub(r"\s+:[\w@:]+:$|^(TODO|DONE) ", "", said) for said in re.findall(r"(?m)^\*+ +(.+?) *$", text)]
+    heads = [
+        re.sub(r"\s+:[\w@:]+:$|^(TODO|DONE) ", "", said) for said in re.findall(r"(?m)^\*+ +(.+?) *$", text)
+    ]
     rows = _rows(line.strip().strip("|").split("|") for line in re.findall(r"(?m)^ *\|(?!-).*$", text))
     return Truth([text], heads, rows)
 
 
-_HEAD = re.compile(r"\\(?:part|chapter|(?:sub)*section|paragraph)\*?(?:\[[^\]]*\])?\{((?:[^{}]|\{[^{}]*\})*)\}")
+_HEAD = re.compile(
+    r"\\(?:part|chapter|(?:sub)*section|paragraph)\*?(?:\[[^\]]*\])?\{((?:[^{}]|\{[^{}]*\})*)\}"
+)
 
 
 def latex(path: str) -> Truth:
@@ -431,8 +477,11 @@ def man(path: str) -> Truth:
     command = ["groff", "-k", "-t", "-mandoc", "-rHY=0", "-rLL=2000n", "-rLT=2000n", "-Tutf8", "-P-cbou"]
     done = subprocess.run([*command, path], capture_output=True, check=True, timeout=60)
     said = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()][1:-1]
-    heads = re.findall(r'(?m)^\.\s*S[HSh]s?[ \t]+(.+?)[ \t]*$', source)
-    plain = [re.sub(r"\\f(?:\[\w*\]|\(..|.)|\\[&/,|^]|\"", "", h).replace("\\-", "-").replace("\\ ", " ") for h in heads]
+    heads = re.findall(r"(?m)^\.\s*S[HSh]s?[ \t]+(.+?)[ \t]*$", source)
+    plain = [
+        re.sub(r"\\f(?:\[\w*\]|\(..|.)|\\[&/,|^]|\"", "", h).replace("\\-", "-").replace("\\ ", " ")
+        for h in heads
+    ]
     return Truth(["\n".join(said)], plain)
 
 
@@ -464,7 +513,9 @@ def msg(path: str) -> Truth:
         for code in ("0037", "1000"):
             for kind, encoding in (("001F", "utf-16-le"), ("001E", "cp1252")):
                 if file.exists(f"__substg1.0_{code}{kind}"):
-                    said.append(file.openstream(f"__substg1.0_{code}{kind}").read().decode(encoding, "replace"))
+                    said.append(
+                        file.openstream(f"__substg1.0_{code}{kind}").read().decode(encoding, "replace")
+                    )
                     break
     if len(said) < 2:
         raise ValueError("has no plain body")
@@ -494,7 +545,11 @@ def plain(path: str) -> Truth:
 
 def subtitles(path: str) -> Truth:
     lines = Path(path).read_text("utf-8-sig", "replace").splitlines()
-    kept = [line for line in lines if "-->" not in line and not line.strip().isdigit() and line.strip() != "WEBVTT"]
+    kept = [
+        line
+        for line in lines
+        if "-->" not in line and not line.strip().isdigit() and line.strip() != "WEBVTT"
+    ]
     return Truth([re.sub(r"<[^>]*>|\{[^}]*\}", "", line) for line in kept])
 
 
@@ -507,7 +562,11 @@ def pdf(path: str) -> Truth:
     edges = Counter(key for lines in pages for key in {_edge(line) for line in (*lines[:2], *lines[-2:])})
     often = {key for key, count in edges.items() if count >= max(3, len(pages) / 10)}
     body = [
-        [line for at, line in enumerate(lines) if not ((at < 2 or at >= len(lines) - 2) and _edge(line) in often)]
+        [
+            line
+            for at, line in enumerate(lines)
+            if not ((at < 2 or at >= len(lines) - 2) and _edge(line) in often)
+        ]
         for lines in pages
     ]
     keys = [[_letters(line) for line in lines] for lines in pages]
@@ -521,7 +580,9 @@ def pdf(path: str) -> Truth:
         joined = ("".join(lines[n : n + k]) for n in range(len(lines)) for k in (1, 2, 3))
         if any(said.endswith(_letters(title)) and len(said) < len(_letters(title)) + 10 for said in joined):
             heads.append(title)
-    text = re.sub(r"(?<=[a-z])[-\u00ad\x02]\n(?=[a-z])", "", "\n".join(line for lines in body for line in lines))
+    text = re.sub(
+        r"(?<=[a-z])[-\u00ad\x02]\n(?=[a-z])", "", "\n".join(line for lines in body for line in lines)
+    )
     return Truth([text], heads or None, None)
 
 
@@ -536,24 +597,51 @@ def _letters(line: str) -> str:
 READ = {
     **{"docx": docx, "pptx": pptx, "xlsx": xlsx, "odt": odf, "ods": odf, "odp": odf, "rtf": by_office},
     **{"doc": by_office, "xls": by_office, "ppt": by_office, "html": html, "epub": epub, "docbook": docbook},
-    **{"fb2": fb2, "rst": rst, "markdown": markdown, "asciidoc": asciidoc, "org": org, "latex": latex, "man": man},
+    **{
+        "fb2": fb2,
+        "rst": rst,
+        "markdown": markdown,
+        "asciidoc": asciidoc,
+        "org": org,
+        "latex": latex,
+        "man": man,
+    },
     **{"mediawiki": mediawiki, "mail": mail, "msg": msg, "notebook": notebook, "csv": table, "code": plain},
-    **{"text": plain, "subtitles": subtitles, "pdf": pdf, "json": plain, "yaml": plain, "toml": plain, "xml": plain},
+    **{
+        "text": plain,
+        "subtitles": subtitles,
+        "pdf": pdf,
+        "json": plain,
+        "yaml": plain,
+        "toml": plain,
+        "xml": plain,
+    },
 }
 _NODE = ""
+_CONVERTED: dict[str, str] = {}
 
 
 def main(output: str, node: str) -> None:
     global _NODE
     _NODE = node
+    items = [json.loads(line) for line in sys.stdin]
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix, formats in (("odt", {"rtf", "doc"}), ("ods", {"xls"}), ("odp", {"ppt"})):
+            if paths := [path for _, path, kind in items if kind in formats]:
+                inside = Path(folder) / suffix
+                inside.mkdir()
+                _convert(paths, suffix, str(inside))
+        _read(items, output)
+
+
+def _read(items: list[list[str]], output: str) -> None:
     warnings.simplefilter("ignore")
     sys.setrecursionlimit(5000)
     with Path(output).open("w", encoding="utf-8") as file:
-        for line in sys.stdin:
-            key, path, format = json.loads(line)
+        for key, path, kind in items:
             try:
-                found = READ[format](path)
-            except Exception as error:
+                found = READ[kind](path)
+            except Exception as error:  # noqa: BLE001  such a document is left out, and said
                 print(f"{key}: {type(error).__name__}: {error}"[:160], file=sys.stderr)
                 continue
             said = "\n".join(found.text).encode("utf-8", "replace").decode()

@@ -1,8 +1,7 @@
-"""Runs one converter over documents, in the converter's own environment: it imports nothing of this project
-but for the converter ``ingestor``.
+"""Runs one converter over documents, in its own environment; only ``ingestor`` imports this project.
 
-``python worker.py NAME OUTPUT``; standard input has a JSON line for each document: [key, path, format]. A line of
-JSON is added to OUTPUT for each: [key, Markdown or text, CPU seconds, error]. Imports do not count as seconds.
+``python worker.py NAME OUTPUT``: standard input has a JSON line for each document, [key, path, format]. A
+line of JSON is added to OUTPUT for each: [key, text or Markdown, CPU seconds, error], imports not counted.
 """
 
 import contextlib
@@ -31,13 +30,13 @@ def ingestor() -> Convert:
 
     built: dict[str, Any] = {}
 
-    def convert(path: str, format: str) -> str:
+    def convert(path: str, kind: str) -> str:
         blob = Blob(Path(path).read_bytes(), Path(path).name)
-        kind = parser_kind(content_type(blob))
-        if kind not in built:
-            plugin = find("parsers", kind)
-            built[kind] = plugin.build(plugin.options())
-        document = built[kind].parse(blob)
+        reader = parser_kind(content_type(blob))
+        if reader not in built:
+            plugin = find("parsers", reader)
+            built[reader] = plugin.build(plugin.options())
+        document = built[reader].parse(blob)
         parts, at = [], 0
         for block in document.blocks:
             if block.kind == "heading":
@@ -52,26 +51,33 @@ def markitdown() -> Convert:
     from markitdown import MarkItDown
 
     reader = MarkItDown()
-    return lambda path, format: str(reader.convert(path).text_content)
+    return lambda path, kind: str(reader.convert(path).text_content)
 
 
 def kreuzberg() -> Convert:
     from kreuzberg import ExtractionConfig, extract_file_sync
 
     config = ExtractionConfig(output_format="markdown", use_cache=False, disable_ocr=True)
-    return lambda path, format: str(extract_file_sync(path, config=config).content)
+    return lambda path, kind: str(extract_file_sync(path, config=config).content)
 
 
 def pymupdf4llm() -> Convert:
     import pymupdf4llm
 
-    return lambda path, format: str(pymupdf4llm.to_markdown(path, show_progress=False))
+    return lambda path, kind: str(pymupdf4llm.to_markdown(path, show_progress=False))
 
 
 _PANDOC = {
     **{name: name for name in ("docx", "odt", "epub", "rtf", "html", "org", "latex", "docbook", "fb2")},
-    **{"rst": "rst", "markdown": "gfm", "mediawiki": "mediawiki", "notebook": "ipynb", "csv": "csv"},
-    **{"man": "man", "pptx": "pptx", "xlsx": "xlsx", "asciidoc": "asciidoc"},
+    "rst": "rst",
+    "markdown": "gfm",
+    "mediawiki": "mediawiki",
+    "notebook": "ipynb",
+    "csv": "csv",
+    "man": "man",
+    "pptx": "pptx",
+    "xlsx": "xlsx",
+    "asciidoc": "asciidoc",
 }
 
 
@@ -80,8 +86,8 @@ def pandoc() -> Convert:
 
     program = pypandoc.get_pandoc_path()
 
-    def convert(path: str, format: str) -> str:
-        return _program(program, "--sandbox", "-f", _PANDOC[format], "-t", "gfm", "--wrap=none", path)
+    def convert(path: str, kind: str) -> str:
+        return _program(program, "--sandbox", "-f", _PANDOC[kind], "-t", "gfm", "--wrap=none", path)
 
     return convert
 
@@ -89,7 +95,7 @@ def pandoc() -> Convert:
 def docx2python() -> Convert:
     from docx2python import docx2python as read
 
-    def convert(path: str, format: str) -> str:
+    def convert(path: str, kind: str) -> str:
         with read(path, html=True) as found:
             return str(found.text)
 
@@ -99,7 +105,7 @@ def docx2python() -> Convert:
 def mammoth() -> Convert:
     import mammoth as package
 
-    def convert(path: str, format: str) -> str:
+    def convert(path: str, kind: str) -> str:
         with Path(path).open("rb") as file:
             return str(package.convert_to_html(file, convert_image=lambda image: []).value)
 
@@ -109,7 +115,7 @@ def mammoth() -> Convert:
 def trafilatura() -> Convert:
     from trafilatura import extract
 
-    return lambda path, format: (
+    return lambda path, kind: (
         extract(Path(path).read_bytes(), output_format="markdown", include_tables=True) or ""
     )
 
@@ -117,7 +123,7 @@ def trafilatura() -> Convert:
 def html2text() -> Convert:
     from html2text import HTML2Text
 
-    def convert(path: str, format: str) -> str:
+    def convert(path: str, kind: str) -> str:
         reader = HTML2Text(bodywidth=0)
         return str(reader.handle(Path(path).read_text("utf-8", "replace")))
 
@@ -127,29 +133,27 @@ def html2text() -> Convert:
 def unstructured() -> Convert:
     from unstructured.partition.auto import partition
 
-    def convert(path: str, format: str) -> str:
+    def convert(path: str, kind: str) -> str:
         said = []
         for element in partition(path, languages=[""]):
             html = getattr(element.metadata, "text_as_html", None)
-            said.append(
-                html or (f"# {element.text}" if element.category == "Title" else element.text)
-            )
+            said.append(html or (f"# {element.text}" if element.category == "Title" else element.text))
         return "\n\n".join(said)
 
     return convert
 
 
 def pdftotext() -> Convert:
-    return lambda path, format: _program("pdftotext", "-enc", "UTF-8", path, "-")
+    return lambda path, kind: _program("pdftotext", "-enc", "UTF-8", path, "-")
 
 
 def catdoc() -> Convert:
     programs = {"doc": "catdoc", "xls": "xls2csv", "ppt": "catppt"}
-    return lambda path, format: _program(programs[format], "-d", "utf-8", path)
+    return lambda path, kind: _program(programs[kind], "-d", "utf-8", path)
 
 
 def antiword() -> Convert:
-    return lambda path, format: _program("antiword", "-w", "0", "-m", "UTF-8.txt", path)
+    return lambda path, kind: _program("antiword", "-w", "0", "-m", "UTF-8.txt", path)
 
 
 def _program(*command: str) -> str:
@@ -175,15 +179,15 @@ def main(name: str, output: str) -> None:
     signal.signal(signal.SIGALRM, _late)
     with Path(output).open("a", encoding="utf-8") as file:
         for line in sys.stdin:
-            key, path, format = json.loads(line)
+            key, path, kind = json.loads(line)
             print(key, file=sys.stderr, flush=True)
             text, error = "", ""
             begun = _seconds()
             signal.alarm(LIMIT)
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
-                    text = convert(path, format)
-            except BaseException as raised:  # whatever a converter raises is its answer
+                    text = convert(path, kind)
+            except BaseException as raised:  # noqa: BLE001  what a converter raises is its answer
                 error = f"{type(raised).__name__}: {raised}"[:200] or "failed"
             signal.alarm(0)
             said = text.encode("utf-8", "replace").decode("utf-8")
