@@ -36,7 +36,7 @@ def main(most: int = 1000) -> None:
     items = [(entry.key, str(path), entry.format) for entry in listed if (path := file_of(entry))]
     print(f"{len(items)} of {len(listed)} documents are there", flush=True)
     known = truths(items)
-    items = [item for item in items if item[0] in known and len(known[item[0]][0].split()) > 4]
+    items = [item for item in items if item[0] in known]
     size = {key: Path(path).stat().st_size for key, path, _ in items}
     (FOLDER / "asked.json").write_text(json.dumps(items))
     marks: dict[str, dict[str, Marks]] = defaultdict(dict)
@@ -44,7 +44,7 @@ def main(most: int = 1000) -> None:
         given = answers(converter, items)
         scored = _scores(converter.name) if given else {}
         for kind in ALL:
-            keys = [key for key, _, of in items if of == kind and key in given]
+            keys = [key for key, _, of in items if of == kind and key in scored]
             if keys and any(not given[key].error and given[key].text.strip() for key in keys):
                 seconds = sum(given[key].seconds for key in keys)
                 failed = sum(bool(given[key].error) for key in keys)

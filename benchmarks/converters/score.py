@@ -23,6 +23,8 @@ _PAGE_HEAD = re.compile(r"(?is)<h[1-6]\b[^>]*>(.*?)</h[1-6]>")
 _HEAD = re.compile(r"(?m)^ {0,3}#{1,6}[ \t]+(.+?)[ \t#]*$")
 _ROW = re.compile(r"(?m)^ *\|(.*)\|? *$")
 
+LEAST = 5  # words of a document that is compared
+
 
 @dataclass(frozen=True)
 class Found:
@@ -53,7 +55,7 @@ def words(text: str) -> list[str]:
 
 def _without_marks(text: str) -> str:
     """Without the marks of Markdown and HTML that stand inside words."""
-    return html.unescape(re.sub(r"\\(?=[^\w\s])|\*+|\[\^|~~", "", _TAG.sub(_gap, text)))
+    return html.unescape(re.sub(r"\\(?=[^\w\s])|\*+|~~", "", _TAG.sub(_gap, text.replace("[^", " ["))))
 
 
 def _gap(tag: re.Match[str]) -> str:
@@ -118,6 +120,8 @@ def main(truth: str, given: str) -> None:
     known = {key: rest for key, *rest in map(json.loads, Path(truth).read_text("utf-8").splitlines())}
     found = {}
     for key, text, _, error in map(json.loads, Path(given).read_text("utf-8").splitlines()):
+        if key not in known or len(words(known[key][0])) < LEAST:
+            continue
         made = score("" if error else text, *known[key])
         found[key] = [made.words, made.order, made.headings, made.rows]
     json.dump(found, sys.stdout)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def ingestor() -> Convert:
             if block.kind == "heading":
                 parts += [document.text[at : block.start], f"\n# {block.title}\n"]
                 at = block.end
-        return "".join([*parts, document.text[at:]])
+        said = escape("".join([*parts, document.text[at:]]), quote=False)  # it is no HTML, as the others' is
+        return said.replace("&lt;br&gt;", "<br>")
 
     return convert
 
