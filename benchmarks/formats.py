@@ -1,123 +1,125 @@
-"""Real documents of every format, parsed and chunked: what is found in them, what fails and why, how fast.
+"""Documents of packages, read by this project and by other converters: words, order, headings, tables, speed.
 
-``python -m benchmarks formats [FILES]``: at most so many files of each type of content, spread over the
-corpus (60 where nothing is said). Binary formats are read in their isolated processes, as they always are.
+``python -m benchmarks formats [MOST]``: at most so many documents of each format, of those that
+``converters/documents.tsv`` lists with package, version and path. The first run fetches packages and installs
+the converters, each in an environment of its own (below .cache). Shares are in percent: of words, the mean
+over documents (one that a converter cannot read counts as 0), of headings F1, of rows of tables how many came
+whole. What is within half a point of the best is equal to it.
 """
 
-import sys
-import time
-from collections import Counter, defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import json
+import subprocess
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks._corpus import FOLDER, documents
-from benchmarks._needs import need
-from ingestor.app.wiring import parser
-from ingestor.chunkers.recursive import Recursive, RecursiveOptions
-from ingestor.config.models import Choice
-from ingestor.embedders.hashing import PLUGIN as HASHING
-from ingestor.model import Blob, Document
-from ingestor.parsers.shared.detect import content_type, parser_kind
-from ingestor.ports import BadDocument, Parser
-from ingestor.registry import find, kinds
-from ingestor.sandbox.pool import Isolation
-from ingestor.sandbox.process import Limits
-from ingestor.text.tokens import Tokens
+from benchmarks.converters.documents import Entry, entries, file_of
+from benchmarks.converters.environments import ALL, CONVERTERS, FOLDER, answers, reference, truths
+
+MEASURES = ("words", "order", "headings", "tables", "MB/s")
+_WHOLE = {"MB/s"}  # not in percent
 
 
-@dataclass
-class Row:
-    files: int = 0
-    size: int = 0
-    characters: int = 0
-    chunks: int = 0
-    blocks: Counter[str] = field(default_factory=Counter)
-    pages: int = 0
-    titles: int = 0
-    parsing: float = 0.0
-    chunking: float = 0.0
-    failed: int = 0
+@dataclass(frozen=True)
+class Marks:
+    """Of one converter on one format: percent, None where the format has none; MB per CPU second."""
+
+    read: int
+    failed: int
+    values: tuple[float | None, ...]
 
 
-def main(files: int = 60) -> None:
-    found = documents()
-    need(found, "no package of the corpus could be had: apt-get download and pip download need their sources")
-    isolation = Isolation(Limits(processes=1))
-    parsers = {kind: parser(_default(kind), isolation) for kind in kinds("parsers")}
-    chunker = Recursive(RecursiveOptions(), Tokens())
-    embedder = HASHING.build(HASHING.options())
-    rows: dict[str, Row] = defaultdict(Row)
-    reasons: Counter[tuple[str, str]] = Counter()
-    for kind, paths in sorted(_by_kind(found, files).items()):
-        for path in paths:
-            row = rows[kind]
-            try:
-                _measure(row, parsers[kind], path, chunker, embedder.embed)
-            except BadDocument as bad:
-                row.failed += 1
-                reasons[kind, str(bad)[:90]] += 1
-            if sys.stderr.isatty():
-                print(f"\r{kind:12} {row.files:4}", end="", file=sys.stderr)
-    isolation.close()
-    _print(rows, reasons)
+def main(most: int = 1000) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    listed = _chosen(entries(), most)
+    items = [(entry.key, str(path), entry.format) for entry in listed if (path := file_of(entry))]
+    print(f"{len(items)} of {len(listed)} documents are there", flush=True)
+    known = truths(items)
+    items = [item for item in items if item[0] in known]
+    size = {key: Path(path).stat().st_size for key, path, _ in items}
+    (FOLDER / "asked.json").write_text(json.dumps(items))
+    marks: dict[str, dict[str, Marks]] = defaultdict(dict)
+    for converter in CONVERTERS:
+        given = answers(converter, items)
+        scored = _scores(converter.name) if given else {}
+        for kind in ALL:
+            keys = [key for key, _, of in items if of == kind and key in scored]
+            if keys and any(not given[key].error and given[key].text.strip() for key in keys):
+                seconds = sum(given[key].seconds for key in keys)
+                failed = sum(bool(given[key].error) for key in keys)
+                marks[kind][converter.name] = _marks(keys, scored, size, seconds, failed)
+        print(f"{converter.name}: {len(given)} documents", flush=True)
+    _print(marks)
 
 
-def _default(kind: str) -> Choice:
-    plugin = find("parsers", kind)
-    return Choice(plugin, plugin.options())
+def _chosen(listed: Sequence[Entry], most: int) -> list[Entry]:
+    of: dict[str, list[Entry]] = defaultdict(list)
+    for entry in listed:
+        of[entry.format].append(entry)
+    steps = {kind: max(len(found) / most, 1.0) for kind, found in of.items()}
+    return [found[int(at * steps[f])] for f, found in of.items() for at in range(min(most, len(found)))]
 
 
-def _by_kind(paths: Iterable[Path], most: int) -> dict[str, list[Path]]:
-    """Up to ``most`` files of each content type, by the parser that reads them."""
-    by_type: dict[tuple[str, str], list[Path]] = defaultdict(list)
-    for path in paths:
-        kind = content_type(Blob(path.read_bytes(), path.name))
-        try:
-            by_type[parser_kind(kind), kind].append(path)
-        except BadDocument:
-            continue  # pictures, fonts, programs
-    chosen: dict[str, list[Path]] = defaultdict(list)
-    for (reader, _), found in by_type.items():
-        step = max(len(found) / most, 1.0)
-        chosen[reader] += [found[int(at * step)] for at in range(min(most, len(found)))]
-    return chosen
+def _scores(name: str) -> dict[str, list]:  # type: ignore[type-arg]
+    script = Path(__file__).parent / "converters" / "score.py"
+    done = subprocess.run(
+        [reference(), script, FOLDER / "truth.jsonl", FOLDER / f"{name}.jsonl"],
+        capture_output=True,
+        check=True,
+    )
+    found: dict[str, list] = json.loads(done.stdout)  # type: ignore[type-arg]
+    (FOLDER / f"{name}.scores.json").write_bytes(done.stdout)
+    return found
 
 
-def _measure(row: Row, parser: Parser, path: Path, chunker: Recursive, embed) -> None:  # type: ignore[no-untyped-def]
-    data = path.read_bytes()
-    row.files += 1
-    row.size += len(data)
-    begun = time.perf_counter()
-    try:
-        document: Document = parser.parse(Blob(data, path.name))
-    finally:
-        row.parsing += time.perf_counter() - begun
-    begun = time.perf_counter()
-    chunks = chunker.chunk(document, embed, None).chunks
-    embed([chunk.text for chunk in chunks])
-    row.chunking += time.perf_counter() - begun
-    row.characters += len(document.text)
-    row.chunks += len(chunks)
-    row.blocks.update(block.kind for block in document.blocks)
-    row.pages += len({block.page for block in document.blocks if block.page is not None})
-    row.titles += document.title is not None
+def _marks(
+    keys: Sequence[str],
+    scored: dict[str, list],
+    size: dict[str, int],
+    seconds: float,
+    failed: int,  # type: ignore[type-arg]
+) -> Marks:
+    rows = [scored[key] for key in keys]
+    true, given, right = (sum(row[2][at] for row in rows if row[2]) for at in range(3))
+    wanted, found = (sum(row[3][at] for row in rows if row[3]) for at in range(2))
+    return Marks(
+        len(keys),
+        failed,
+        (
+            100 * sum(row[0] for row in rows) / len(rows),
+            100 * sum(row[1] for row in rows) / len(rows),
+            200 * right / (true + given) if true else None,
+            100 * found / wanted if wanted else None,
+            sum(size[key] for key in keys) / 1e6 / max(seconds, 1e-3),
+        ),
+    )
 
 
-def _print(rows: dict[str, Row], reasons: Counter[tuple[str, str]]) -> None:
-    names = ("headings", "tables", "lists", "code", "pages")
-    print(f"format     files     MB  Mchars   chunks{''.join(f'{name:>9}' for name in names)}", end="")
-    print(" titles failed parse s chunk s")
-    for kind, row in rows.items():
-        found = "".join(f"{row.blocks[name]:9}" for name in ("heading", "table", "list", "code"))
-        print(
-            f"{kind:10}{row.files:6}{row.size / 1e6:7.1f}{row.characters / 1e6:8.2f}{row.chunks:9}{found}"
-            f"{row.pages:9}{row.titles:7}{row.failed:7}{row.parsing:8.1f}{row.chunking:8.1f}"
-        )
-    print(f"{sum(row.files for row in rows.values())} files of {FOLDER}")
-    for (kind, reason), count in sorted(reasons.items()):
-        print(f"failed: {kind} {count} x {reason}")
+def _print(marks: dict[str, dict[str, Marks]]) -> None:
+    """For each format and measure: ours, then the best other and its name."""
+    print(f"\n| Format | Files | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
+    for kind, of in marks.items():
+        cells = [_cell(of, at) for at in range(len(MEASURES))]
+        print(f"| {kind} | {max(mark.read for mark in of.values())} | {' | '.join(cells)} |")
+    print()
+    for kind, of in marks.items():
+        for name, mark in of.items():
+            values = "".join(f"{'-':>9}" if value is None else f"{value:9.1f}" for value in mark.values)
+            print(f"{kind:10} {name:12} {mark.read:4} read {mark.failed:3} failed {values}")
 
 
-if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+def _cell(of: dict[str, Marks], at: int) -> str:
+    own = of["ingestor"].values[at] if "ingestor" in of else None
+    others = [
+        (mark.values[at] or 0.0, name)
+        for name, mark in of.items()
+        if name != "ingestor" and mark.values[at] is not None
+    ]
+    if own is None:
+        return "–"
+    if not others:
+        return f"**{own:.1f}**"
+    best, name = max(others)
+    said = f"{own:.1f}" if own < best - 0.5 else f"**{own:.1f}**"
+    return f"{said} / {best:.1f} {name}"
