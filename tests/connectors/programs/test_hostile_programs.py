@@ -94,8 +94,8 @@ ODD: list[Any] = [1, "a", None, [], {}, [1], {"a": 1}, [[]], [None], True, 1.5, 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "name",
-    ["streams", "catalog", "schema", "json_schema", "key_properties", "source_defined_primary_key", "metadata",
-     "stream", "name", "record", "data", "properties", "supported_sync_modes", "log", "trace"],
+    ["streams", "catalog", "schema", "json_schema", "key_properties", "source_defined_primary_key",
+     "metadata", "stream", "name", "record", "data", "properties", "supported_sync_modes", "log", "trace"],
 )  # fmt: skip
 def test_any_value_anywhere_is_read_or_refused(kind: str, name: str, tmp_path: Path) -> None:
     """All odd values in one program, one after another: each run of it has the next one."""
