@@ -95,7 +95,7 @@ class Clone:
                 raise self._unreachable(ref, str(error)) from error
 
     def run(self, *arguments: str, most: int = MOST) -> bytes:
-        """What a command prints that only looks at the clone. Raises Failed, and TooMuch above ``most`` bytes."""
+        """What a command prints that only looks at the clone: ``most`` bytes. Raises Failed and TooMuch."""
         return _git([f"--git-dir={self.folder}", *arguments], {}, _LOCAL_SECONDS, most)
 
     def discard(self) -> None:
