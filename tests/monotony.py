@@ -1,9 +1,10 @@
 """Texts that mean harm: a megabyte of one thing. Nothing may take longer than its share of them.
 
-``python -m tests.monotony LENGTH SECONDS [KIND…]`` cuts each text by each strategy that asks nobody, and
-reads it by each parser of plain text; it prints those that took more CPU seconds.
+``python -m tests.monotony LENGTH SECONDS [KIND…]`` cuts each text by each strategy (a language model answers
+at once), and reads it by each parser of plain text; it prints those that took more CPU seconds.
 """
 
+import json
 import signal
 import sys
 import time
@@ -14,6 +15,7 @@ from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument
 from ingestor.registry import find, kinds
 from tests.chunkers.laws import cut
+from tests.chunkers.scripted import ENDPOINT, Say, Scripted, every, speaking
 
 UNITS = {
     "letters": "x",
@@ -76,7 +78,11 @@ UNITS = {
     "notes": "[^1]: a\n",
     "triple quotes": '"""',
 }
-ASKING = {"llm", "proposition"}  # tests/chunkers/test_proposition.py and test_llm.py try them
+# What a model says to the chunkers that ask one: nothing of use, or as much as it can.
+SAID: dict[str, Say] = {
+    "llm": every(2),
+    "proposition": lambda messages: json.dumps([messages[-1][1][:2000], "a statement"]),
+}
 
 
 def texts(length: int) -> Iterator[tuple[str, str]]:
@@ -84,6 +90,10 @@ def texts(length: int) -> Iterator[tuple[str, str]]:
         yield name, unit * (length // len(unit))
     yield "deeper and deeper", "".join(" " * depth + "- a\n" for depth in range(int((2 * length) ** 0.5)))
     yield "steps", "".join(" " * (depth % 40) + "a:\n" for depth in range(length // 22))
+    yield "marks in a word", "a" + "\u0301" * (length - 1)
+    yield "lone surrogates", "a\ud800 \udfff" * (length // 4)
+    yield "surrogates alone", "\ud800" * length
+    yield "a word", "abcdefghij" * (length // 10)
     yield "quotes in quotes", "\n".join("> " * depth + "a" for depth in range(int(length**0.5)))
 
 
@@ -96,7 +106,10 @@ NAMES = {
 
 def _chunked(kind: str) -> Callable[[str], object]:
     plugin = find("chunkers", kind)
-    return lambda text: cut(plugin, text)
+    if kind not in SAID:
+        return lambda text: cut(plugin, text)
+    asking = speaking(plugin, Scripted(SAID[kind]))
+    return lambda text: cut(asking, text, **ENDPOINT)
 
 
 def _parsed(kind: str) -> Callable[[str], object]:
@@ -113,7 +126,7 @@ def _parsed(kind: str) -> Callable[[str], object]:
 
 
 def readers() -> dict[str, Callable[[str], object]]:
-    chunkers = {kind: _chunked(kind) for kind in kinds("chunkers") if kind not in ASKING}
+    chunkers = {kind: _chunked(kind) for kind in kinds("chunkers")}
     return chunkers | {f"{kind} parser": _parsed(kind) for kind in NAMES}
 
 

@@ -18,16 +18,17 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from ingestor.connectors.git.repository import Clone, Failed, Login
+from ingestor.connectors.git.repository import Clone, Failed, Login, TooMuch
 from ingestor.connectors.shared.names import key_of
 from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, chosen
 from ingestor.model import Blob, Item
-from ingestor.ports import BadDocument, Stale, Transient
+from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from ingestor.registry import Options, Plugin, tuning
 from ingestor.units import Duration
 
 _FILE_MODES = ("100644", "100755")
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
+_LARGEST_TREE = 2 * 10**8  # bytes of a listing: about two million files
 _LATEST = 253_402_300_799  # seconds: the end of the year 9999
 _FORMAT = "--format=%x00%H %ct %cI %aN"
 
@@ -119,7 +120,11 @@ class Git:
         commit = self._clone.fetch(options.ref, local, shallow=not options.history)
         try:
             touches = self._touches(commit) if options.history else {}
-            tree = self._clone.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
+            tree = self._clone.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit, most=_LARGEST_TREE)
+        except TooMuch as error:
+            raise NeedsHuman(
+                f"{options.url} lists more than is read ({error}): use another `ref`, or exclude the source"
+            ) from error
         except Failed as error:
             self._clone.discard()
             raise Transient(
@@ -136,7 +141,8 @@ class Git:
                 f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
             )
         try:
-            data = self._clone.run("cat-file", "blob", item.version.partition(" ")[0])
+            blob = item.version.partition(" ")[0]
+            data = self._clone.run("cat-file", "blob", blob, most=limit + len(_LFS))
         except Failed as error:
             raise Stale(f"{item.uri} is not in the clone any more: {error}") from error
         if data.startswith(_LFS):
@@ -148,7 +154,7 @@ class Git:
         facts, _, raw = entry.partition(b"\t")
         mode, _, blob, size = facts.decode().split()
         path = os.fsdecode(raw)
-        if mode not in _FILE_MODES or not self._chosen.takes(path):
+        if mode not in _FILE_MODES or not size.isdigit() or not self._chosen.takes(path):
             return
         key, touch = key_of(path.split("/")), touches.get(path)
         uri = f"{self._place()}/{key}"

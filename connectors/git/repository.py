@@ -7,9 +7,11 @@ environment of that one process, never through arguments, the clone's config or 
 import fcntl
 import os
 import re
+import selectors
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +22,9 @@ from weakref import finalize
 from ingestor.ports import NeedsHuman, Transient
 
 _LOCAL_SECONDS = 300.0  # for what needs no network
+MOST = 10**9  # bytes that a command may print
+_SAID = 20_000  # bytes of standard error that are remembered
+_PART = 1 << 16  # bytes read at once
 _STALLED = "60"  # seconds without a byte until a transfer is given up
 _HELPER = (
     '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" "$INGESTOR_GIT_USER" '
@@ -51,6 +56,10 @@ _OTHER_FORMAT = re.compile(r"mismatched algorithms: client \w+; server (sha\w+)"
 
 class Failed(Exception):
     """Git said no; the message is its last words."""
+
+
+class TooMuch(Failed):
+    """Git prints more than is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +94,9 @@ class Clone:
             except Failed as error:
                 raise self._unreachable(ref, str(error)) from error
 
-    def run(self, *arguments: str) -> bytes:
-        """What a command prints that only looks at the clone. Raises Failed."""
-        return self._run(arguments, {}, _LOCAL_SECONDS)
+    def run(self, *arguments: str, most: int = MOST) -> bytes:
+        """What a command prints that only looks at the clone: ``most`` bytes. Raises Failed and TooMuch."""
+        return _git([f"--git-dir={self.folder}", *arguments], {}, _LOCAL_SECONDS, most)
 
     def discard(self) -> None:
         """Remove a damaged clone; the next fetch makes another."""
@@ -158,7 +167,7 @@ class Clone:
             os.close(lock)
 
 
-def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float) -> bytes:
+def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most: int = MOST) -> bytes:
     program = shutil.which("git")
     if program is None:
         raise NeedsHuman("git is not installed: install it (apt-get install git)")
@@ -172,17 +181,46 @@ def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float) -> b
     )
     ending = finalize(process, _end, process.pid)  # also when the program ends while this thread waits
     try:
-        printed, said = process.communicate(timeout=seconds)
+        printed, said = _read(process, seconds, most)
         ending.detach()
-    except BaseException as error:
+    except BaseException:
         ending()
-        process.communicate()
-        if isinstance(error, subprocess.TimeoutExpired):
-            raise Failed(f"it took longer than {seconds:g} s") from error
+        process.wait()
         raise
+    finally:
+        for stream in (process.stdout, process.stderr):
+            assert stream
+            stream.close()
     if process.returncode:
         raise Failed(_last_words(said.decode("utf-8", "replace")))
     return printed
+
+
+def _read(process: "subprocess.Popen[bytes]", seconds: float, most: int) -> tuple[bytes, bytes]:
+    """What it prints, and the last of what it says, until it ends. Raises Failed and TooMuch."""
+    assert process.stdout and process.stderr
+    printed, said, until = bytearray(), b"", time.monotonic() + seconds
+    with selectors.DefaultSelector() as selector:
+        for stream in (process.stdout, process.stderr):
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map():
+            for key, _ in selector.select(max(0.0, until - time.monotonic())):
+                part = os.read(key.fd, _PART)
+                if not part:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is process.stdout:
+                    printed += part
+                else:
+                    said = (said + part)[-_SAID:]
+            if len(printed) > most:
+                raise TooMuch(f"it prints more than {most:,} bytes")
+            if time.monotonic() >= until:
+                raise Failed(f"it took longer than {seconds:g} s")
+    try:
+        process.wait(max(0.1, until - time.monotonic()))
+    except subprocess.TimeoutExpired as error:
+        raise Failed(f"it took longer than {seconds:g} s") from error
+    return bytes(printed), said
 
 
 def _end(group: int) -> None:

@@ -65,7 +65,8 @@ def _records(program: Program, options: AirbyteOptions) -> Generator[Record, Non
     streams = {stream.name: stream for stream in map(stream_of, entries)}
     catalog = program.file("catalog.json", {"streams": [configured(entry) for entry in entries]})
     statuses: dict[str, str] = {}
-    for message in _messages(program, "read", "--config", program.config, "--catalog", catalog):
+    asked = program.lines("read", "--config", program.config, "--catalog", catalog)
+    for message in _messages(program, asked):
         statuses |= status_of(message)
         if message.get("type") == "RECORD":
             yield from record_of(message.get("record"), streams)
@@ -74,18 +75,18 @@ def _records(program: Program, options: AirbyteOptions) -> Generator[Record, Non
 
 
 def _discovered(program: Program) -> list[dict[str, Any]]:
-    found = [*_messages(program, "discover", "--config", program.config)]
+    found = _messages(program, program.found("discover", "--config", program.config))
     catalogs = [message["catalog"]["streams"] for message in found if message.get("type") == "CATALOG"]
     if not catalogs:
         raise NeedsHuman("`discover` of the source gives no catalog: is it one of Airbyte?")
     return list(catalogs[-1])
 
 
-def _messages(program: Program, *arguments: str) -> Iterator[dict[str, Any]]:
+def _messages(program: Program, lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
     """What else libraries print is passed over, unless it may hide a message. Raises NeedsHuman, Failed."""
     said, broken = "", False
     try:
-        for line in program.lines(*arguments):
+        for line in lines:
             message = program.parsed(line) if b'"type"' in line else {}
             log, error = message.get("log") or {}, error_of(message)
             if error:

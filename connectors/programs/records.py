@@ -73,6 +73,11 @@ MaxSize = Annotated[
 ]
 
 
+# What messages of the wrong shape lead to.
+_NONSENSE = (AttributeError, TypeError, LookupError, ValueError, RecursionError)
+MOST_RECORDS = 5_000_000  # of a listing
+_MOST_FOUND = 10**8  # bytes that a program may print of what streams there are
+
 _FOR_GOOD = (
     "unauthorized", "unauthorised", "forbidden", "authentication", "invalid credentials", "invalid token",
     "invalid api key", "permission denied", "access denied", "required property", "config validation",
@@ -124,6 +129,15 @@ class Program:
             yield from self._run(words).lines()
         except Missing as error:
             raise NeedsHuman(f"{first} can't be run ({error}): correct `command` or `folder`") from error
+
+    def found(self, *arguments: str) -> Iterator[bytes]:
+        """As ``lines``, of a program that is asked for what there is. Raises Failed where that has no end."""
+        size = 0
+        for line in self.lines(*arguments):
+            size += len(line) + 1
+            if size > _MOST_FOUND:
+                raise Failed(f"it printed more than {_MOST_FOUND:,} bytes of what streams there are")
+            yield line
 
     def parsed(self, line: bytes) -> dict[str, Any]:
         """A message. Raises Failed: what is cut off, or is none, may hide a record."""
@@ -196,10 +210,15 @@ class Records:
         program.file("config.json", with_secrets(self._options.settings, self._options.secrets))
         with closing(self._read(program)) as records:  # else the program lives on with the traceback
             try:
-                for record in records:
+                for count, record in enumerate(records, 1):
+                    if count > MOST_RECORDS:
+                        raise Failed(f"it printed more than {MOST_RECORDS:,} records")
                     self._add(items, record)
             except Failed as failed:
                 raise program.trouble(str(failed)) from failed
+            except _NONSENSE as error:
+                said = f"what it printed makes no sense ({type(error).__name__}: {str(error)[:200]})"
+                raise program.trouble(said) from error
         return items
 
     def _add(self, items: dict[str, Item], record: Record) -> None:

@@ -87,7 +87,7 @@ def _records(program: Program, options: SingerOptions) -> Generator[Record, None
 
 
 def _discovered(program: Program) -> dict[str, Any]:
-    text = b"\n".join(program.lines("--config", program.config, "--discover"))
+    text = b"\n".join(program.found("--config", program.config, "--discover"))
     try:
         catalog = json.loads(text)
     except (ValueError, RecursionError):

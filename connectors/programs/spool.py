@@ -50,7 +50,8 @@ class Spool:
         version = given.version
         if len(given.data) <= self._max_size:
             try:
-                self._write(version, given.name.encode("utf-8", "replace") + b"\0" + given.data)
+                name = given.name.replace("\0", "").encode("utf-8", "replace")
+                self._write(version, name + b"\0" + given.data)
             except OSError as error:
                 raise Transient(f"{given.uri} can't be kept for a while ({error.strerror})") from error
         return Item(given.key, version, given.uri, len(given.data), None, given.metadata)

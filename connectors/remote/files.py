@@ -29,9 +29,13 @@ from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transien
 from ingestor.registry import Options, Plugin
 
 _FLAT = ("s3", "s3a")  # where one question lists all that is below
-_ARCHIVES = ("zip", "tar")  # read as they were when opened
+_ARCHIVES = ("zip", "tar", "libarchive")  # they would be opened in this process, without limits
+_LAYERS = (  # over another file system, which `options` would name
+    "async_wrapper", "asyncwrapper", "blockcache", "cached", "data", "dir", "filecache", "generic",
+    "reference", "simplecache",
+)  # fmt: skip
 _OF_INDEXES = ("http", "https")
-_WHOLE = (*_ARCHIVES, "github")  # where the root has no name, or `options` say what it is
+_WHOLE = (*_ARCHIVES, *_LAYERS, "github")  # where the root has no name, or `options` say what it is
 _UNKNOWN = 100  # subtrees named by one PartialScan
 _DEEPEST = 100  # folders in each other; pages that link to themselves go on for ever
 _MOST_FOLDERS = 200_000
@@ -48,8 +52,15 @@ T = TypeVar("T")
 
 def _address(url: str) -> str:
     protocol, separator, rest = url.partition("://")
-    if not separator or not (rest or protocol in _WHOLE) or "::" in url:
+    if not separator or not (rest or protocol in _WHOLE):
         raise ValueError("must be a URL such as s3://bucket/folder or sftp://host/folder")
+    if protocol in _ARCHIVES:
+        raise ValueError(
+            f"{protocol}:// opens an archive where it is not confined: name the folder that holds the "
+            "archive, and set `archives: true`"
+        )
+    if protocol in _LAYERS or "::" in url:
+        raise ValueError("must be the address of one file system, without a layer over it")
     if protocol not in available_protocols():
         raise ValueError(f"no file system is known for {protocol}://")
     if re.match(r"[^/@]*:[^/@]*@", rest) and protocol != "github":
@@ -94,8 +105,6 @@ class Files:
     def scan_under(self, under: str) -> Iterator[Item]:
         """As ``scan``."""
         unknown: dict[str, str] = {}
-        if self._protocol in _ARCHIVES:
-            self._opened = None
         self._ask(lambda system, root: system.invalidate_cache())
         for path, info in self._below("/".join(map(unescape, under.split("/"))), unknown):
             key = "/".join(map(escape, path.split("/")))

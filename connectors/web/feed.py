@@ -17,8 +17,9 @@ from ingestor.connectors.http.answers import Answer, Page
 from ingestor.connectors.http.client import Client
 from ingestor.connectors.http.headers import NOTHING, Validators, validators
 from ingestor.connectors.http.network import Outside, Refused
+from ingestor.connectors.web import feed_process
 from ingestor.connectors.web.content import blob_name, item_of, page_of, version
-from ingestor.connectors.web.feed_entries import Entry, NoFeed, entries
+from ingestor.connectors.web.feed_entries import Entry, NoFeed
 from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url
 from ingestor.connectors.web.robots_cache import RobotsCache
@@ -80,7 +81,7 @@ class Feed:
         if answer.status == 304:
             return {}
         try:
-            found = entries(answer.data, answer.headers.get("content-type"), answer.url)
+            found = feed_process.read(answer.data, answer.headers.get("content-type"), answer.url)
         except NoFeed as error:
             kind = Transient if self._mirror.note(_FEED) else NeedsHuman  # it was one before
             raise kind(f"{self._options.url} is no feed: {error}; correct `url`, if it is wrong") from error

@@ -10,6 +10,7 @@ from ingestor.connectors.http.body import Broken, TooLarge, gunzipped
 from ingestor.connectors.http.url import normal
 
 _MOST = 50_000  # addresses in one file, as the protocol has it
+_LONGEST = 10_000  # characters of an address; expat gives a text line by line
 _ROOTS = ("urlset", "sitemapindex", "rss", "feed")  # feeds count as sitemaps, too
 _WITH_ADDRESS = (
     ["urlset", "url", "loc"],
@@ -43,7 +44,7 @@ class _Reader:
             self._add(attributes.get("href", ""))
 
     def text(self, text: str) -> None:
-        if self._path[-1:] in (["loc"], ["link"]):
+        if len(self._text) < _LONGEST and self._path[-1:] in (["loc"], ["link"]):
             self._text += text
 
     def end(self, name: str) -> None:
@@ -52,6 +53,8 @@ class _Reader:
         self._path.pop()
 
     def _add(self, address: str) -> None:
+        if len(address) >= _LONGEST:
+            return
         if address.strip() and len(self.urls) < _MOST and (url := normal(address, self.base)):
             self.urls[url] = None
 

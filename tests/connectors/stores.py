@@ -3,7 +3,6 @@
 import os
 import threading
 import uuid
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,41 +43,6 @@ def in_memory(**more: object) -> StoreWorld:
     world = StoreWorld(f"memory://{uuid.uuid4().hex}", **more)
     world.system.makedirs(world.root)
     return world
-
-
-class ZipWorld(FolderWorld):
-    """A folder that is packed anew after each change."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder / "root")
-        self.root.mkdir(parents=True)
-        self._archive = folder / "all.zip"
-        self.source = {"url": "zip://docs", "options": {"fo": str(self._archive)}}
-        self.connector = Files(FilesOptions.model_validate(self.source))  # type: ignore[assignment]
-        self._pack()
-
-    def put(self, key: str, data: bytes) -> None:
-        super().put(key, data)
-        self._pack()
-
-    def delete(self, key: str) -> None:
-        super().delete(key)
-        self._pack()
-
-    def move(self, old: str, new: str) -> None:
-        super().move(old, new)
-        self._pack()
-
-    def fail(self) -> None:
-        self._archive.write_bytes(self._archive.read_bytes()[:-30])
-
-    def _pack(self) -> None:
-        fresh = self._archive.with_name("fresh")
-        with zipfile.ZipFile(fresh, "w") as archive:
-            archive.mkdir("docs")
-            for path in self.root.rglob("*"):
-                archive.write(path, Path("docs") / path.relative_to(self.root))
-        fresh.replace(self._archive)
 
 
 @contextmanager

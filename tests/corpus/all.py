@@ -4,7 +4,7 @@ from functools import partial
 from itertools import islice
 
 from tests import hostile
-from tests.corpus import archives, mails, office, pdfs, places, texts
+from tests.corpus import archives, formats, mails, office, pdfs, places, texts
 from tests.corpus.case import Case, files
 
 _FAMILY = 25
@@ -19,6 +19,7 @@ def families() -> dict[str, list[Case]]:
     kinds = {
         "documents": documents(), "archives": archives.cases(), "pdfs": pdfs.cases(),
         "office": office.cases(), "mails": mails.cases(), "texts": texts.cases(), "places": places.cases(),
+        "formats": formats.cases(),
     }  # fmt: skip
     found = {}
     for kind, cases in kinds.items():

@@ -86,4 +86,4 @@ def _read(root: Element) -> Document:
 
 _NAME_PARTS = words("firstname givenname othername surname personname orgname")
 
-PLUGIN = Plugin(kind="docbook", version=1, options=Options, build=DocbookParser)
+PLUGIN = Plugin(kind="docbook", version=2, options=Options, build=DocbookParser)

@@ -119,9 +119,8 @@ class Tree:
             said = " ".join(filter(None, (self.text(item), *map(self.text, self._inside(item)))))
             if said:
                 self.flow.item(said, level, f"{count}." if numbered else "-")
-            for child in item.iter():
-                if child is not item and local(child) in self._names.lists:
-                    self._list(child, level + 1)
+            for inner in self._lists(item):
+                self._list(inner, level + 1)
         self.flow.flush()
 
     def _items(self, element: Element) -> Iterator[Element]:
@@ -130,6 +129,14 @@ class Tree:
                 yield child
             elif local(child) not in self._names.lists:
                 yield from self._items(child)
+
+    def _lists(self, item: Element) -> Iterator[Element]:
+        """Those in an item, without those in them."""
+        for child in item:
+            if local(child) in self._names.lists:
+                yield child
+            else:
+                yield from self._lists(child)
 
     def _inside(self, item: Element) -> Iterator[Element]:
         """Paragraphs of an item, without those of lists in it."""

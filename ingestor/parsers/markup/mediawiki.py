@@ -4,7 +4,7 @@ Templates and categories are left out. [MediaWiki, Help:Formatting]
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html import unescape
 from xml.etree.ElementTree import Element
 
@@ -17,13 +17,11 @@ from ingestor.parsers.shared.package import stream
 from ingestor.registry import Options, Plugin
 
 _EXPORT = re.compile(rb"\s*(?:<\?xml[^<>]*>\s*)?<mediawiki[\s>]")
-_HEADING = re.compile(r"(={1,6})\s*(.+?)\s*\1\s*(?:<!--.*)?")
 _ITEM = re.compile(r"([*#:;]+)\s*(.*)")
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_CODE = re.compile(
-    r"<(pre|syntaxhighlight|source|score|math)\b([^<>]*)(?<!/)>(.*?)</\1\s*>", re.DOTALL | re.IGNORECASE
-)
-_REF = re.compile(r"<ref\b[^<>]*/>|<ref\b[^<>]*>(.*?)</ref\s*>", re.DOTALL | re.IGNORECASE)
+_CODE = re.compile(r"<(pre|syntaxhighlight|source|score|math)\b[^<>]*(?<!/)>", re.IGNORECASE)
+_EMPTY_REF = re.compile(r"<ref\b[^<>]*/>", re.IGNORECASE)
+_REF = re.compile(r"<(ref)\b[^<>]*(?<!/)>", re.IGNORECASE)
 _FILE = re.compile(
     r"\[\[\s*(?:File|Image|Datei|Bild|Fichier|Archivo)\s*:\s*([^|\[\]]+)((?:\|[^|\[\]]*(?:\[\[[^\[\]]*\]\][^|\[\]]*)*)*)\]\]",
     re.IGNORECASE,
@@ -93,8 +91,8 @@ class _Page:
 
     def read(self, text: str) -> None:
         text = _COMMENT.sub("", text.replace("\r\n", "\n").replace("\0", ""))
-        text = _CODE.sub(
-            lambda found: self._keep("math" if found[1].lower() == "math" else "code", found[3]), text
+        text = _replaced(
+            _CODE, text, lambda tag, inner: self._keep("math" if tag == "math" else "code", inner)
         )
         text = self._without_templates(text)
         text = _CATEGORY.sub("", _FILE.sub(self._picture, text))
@@ -128,16 +126,11 @@ class _Page:
         return ""
 
     def _line(self, line: str) -> None:
-        heading, item, place = (
-            _HEADING.fullmatch(line.strip()),
-            _ITEM.match(line),
-            _PLACE.fullmatch(line.strip()),
-        )
+        level, heading = _heading(line.strip())
+        item, place = _ITEM.match(line), _PLACE.fullmatch(line.strip())
         if heading:
             self._end_paragraph()
-            self._flow.heading(
-                self._plain(heading[2]), len(heading[1]) + self._deeper - (not self._deeper and 1)
-            )
+            self._flow.heading(self._plain(heading), level + self._deeper - (not self._deeper and 1))
         elif place and self._kept[int(place[1])][0] != "math":
             self._end_paragraph()
             self._add_kept(*self._kept[int(place[1])])
@@ -183,14 +176,42 @@ class _Page:
         if markdown_table(rows):
             self._flow.table(rows)
 
+    def _cited(self, tag: str, note: str) -> str:
+        return self._flow.cite(self._plain(note)) if note else ""
+
     def _plain(self, markup: str) -> str:
-        text = _REF.sub(lambda found: self._flow.cite(self._plain(found[1])) if found[1] else "", markup)
+        text = _replaced(_REF, _EMPTY_REF.sub("", markup), self._cited)
         for _ in range(3):
             text = _LINK.sub(r"\1", text)
         text = _ADDRESS.sub(lambda found: f"[{found[2]}]({found[1]})" if found[2] else found[1], text)
         text = unescape(_TAG.sub("", re.sub("'{2,5}", "", text)))
         text = _PLACE.sub(lambda found: self._kept[int(found[1])][1].strip(), text)
         return " ".join(text.split())
+
+
+def _heading(line: str) -> tuple[int, str]:
+    """Level and text; no text where it is none."""
+    before, after = len(line) - len(line.lstrip("=")), len(line) - len(line.rstrip("="))
+    level = min(before, after, 6, max(0, len(line) - 1) // 2)
+    return level, line[level : len(line) - level].strip() if level else ""
+
+
+def _replaced(opening: re.Pattern[str], text: str, make: Callable[[str, str], str]) -> str:
+    """With what ``make`` gives for each element, from its tag in lower case and what is in it.
+
+    An element ends with the next closing tag; one that has none is text. A closing tag that is missing is
+    looked for once, so that time is linear.
+    """
+    parts, at, begun, missing = list[str](), 0, 0, set[str]()
+    while found := opening.search(text, at):
+        tag, at = found[1].lower(), found.end()
+        end = None if tag in missing else re.compile(rf"</{tag}\s*>", re.IGNORECASE).search(text, at)
+        if end is None:
+            missing.add(tag)
+            continue
+        parts += [text[begun : found.start()], make(tag, text[at : end.start()])]
+        at = begun = end.end()
+    return "".join([*parts, text[begun:]])
 
 
 PLUGIN = Plugin(kind="mediawiki", version=1, options=Options, build=MediawikiParser)

@@ -12,19 +12,13 @@ from ingestor.connectors.remote.files import Files, FilesOptions
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, listed
-from tests.connectors.stores import StoreWorld, ZipWorld, in_memory
+from tests.connectors.stores import StoreWorld, in_memory
 
 
 class TestLaws(ConnectorLaws):
     @pytest.fixture
     def world(self) -> StoreWorld:
         return in_memory()
-
-
-class TestLawsInAnArchive(ConnectorLaws):
-    @pytest.fixture
-    def world(self, tmp_path: Path) -> ZipWorld:
-        return ZipWorld(tmp_path)
 
 
 @pytest.fixture
@@ -216,7 +210,15 @@ def test_what_servers_say(info: dict[str, object], version: str | None, modified
         ("s3://", "must be a URL"),
         ("nonsense://x", "no file system is known for nonsense://"),
         ("sftp://me:secret@host/x", "put it into `secrets`"),
-        ("zip://*.md::s3://bucket/x.zip", "must be a URL"),
+        ("zip://*.md::s3://bucket/x.zip", "zip:// opens an archive .*`archives: true`"),
+        ("zip://docs", "opens an archive where it is not confined"),
+        ("tar://", "tar:// opens an archive"),
+        ("libarchive://docs", "libarchive:// opens an archive"),
+        ("s3://bucket/x::zip://y", "one file system, without a layer"),
+        ("simplecache::s3://bucket/x", "without a layer"),
+        ("simplecache://x", "without a layer"),
+        ("reference://", "without a layer"),
+        ("dir://x", "without a layer"),
     ],
 )
 def test_addresses_that_make_no_sense(url: str, message: str) -> None:

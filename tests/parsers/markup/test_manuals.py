@@ -2,6 +2,8 @@
 
 # ruff: noqa: E501 - markup reads better in one line
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -210,3 +212,48 @@ def test_laws_hold_for_any_markup(source: str, name: str) -> None:
 )
 def test_absurd_wikis_are_read(source: str) -> None:
     parse(source, "a.wiki", "mediawiki")
+
+
+def test_a_list_in_a_list_in_a_list_is_read_once() -> None:
+    inner = "<itemizedlist><listitem><para>c</para></listitem></itemizedlist>"
+    middle = f"<itemizedlist><listitem><para>b</para>{inner}</listitem></itemizedlist>"
+    source = f"<article><itemizedlist><listitem><para>a</para>{middle}</listitem></itemizedlist></article>"
+    assert blocks(parse(source, "a.dbk", "docbook")) == [("list", "- a\n  - b\n    - c")]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("= a =", [("heading", "a")]),
+        ("== a =", [("heading", "= a")]),
+        ("===", [("heading", "=")]),
+        ("==", [("paragraph", "==")]),
+        ("= a", [("paragraph", "= a")]),
+        ("<pre>a</pre> <PRE >b</PRE>", [("code", "a"), ("code", "b")]),
+        ("a<pre>b", [("paragraph", "ab")]),
+        ("a<ref>b</ref><ref name=c/>.", [("paragraph", "a[^1]."), ("footnote", "[^1]: b")]),
+    ],
+)
+def test_a_line_of_a_wiki(line: str, expected: list[tuple[str, str]]) -> None:
+    assert blocks(parse(line, "a.wiki", "mediawiki")) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("a.wiki", "<pre>" * 100_000),
+        ("a.wiki", "<ref>a" * 100_000),
+        ("a.wiki", "=" + " " * 200_000 + "x" + " =" * 50_000 + " y"),
+        ("a.man", ".TH A 1\n" + "\\f[" * 100_000),
+        (
+            "a.dbk",
+            "<article>" + "<itemizedlist><listitem>" * 99 + "</listitem></itemizedlist>" * 99 + "</article>",
+        ),
+    ],
+    ids=["code", "notes", "heading", "fonts", "lists"],
+)
+def test_time_is_linear(name: str, source: str) -> None:
+    plugin = find("parsers", parser_of(Blob(source.encode(), name)))
+    begun = time.process_time()
+    plugin.build(plugin.options()).parse(Blob(source.encode(), name))
+    assert time.process_time() - begun < 10

@@ -1,0 +1,135 @@
+"""Repositories whose trees were made to do harm: nothing is written by their names, and all ends."""
+
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from ingestor.connectors.git import connector
+from ingestor.connectors.git.repository import Failed, TooMuch, _git
+from ingestor.ports import NeedsHuman, Transient
+from tests.connectors.laws import listed
+from tests.connectors.repositories import GitWorld, git
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> GitWorld:
+    return GitWorld(tmp_path, hidden=True)
+
+
+def stored(world: GitWorld, kind: str, data: bytes) -> str:
+    """The id of an object, whether git likes it or not."""
+    command = ["git", "-C", str(world.root), "hash-object", "-t", kind, "-w", "--stdin", "--literally"]
+    return subprocess.run(command, input=data, check=True, capture_output=True).stdout.decode().strip()
+
+
+def tree(world: GitWorld, *entries: tuple[str, bytes, str]) -> str:
+    """Of modes, names and ids."""
+    rows = [mode.encode() + b" " + name + b"\0" + bytes.fromhex(id_) for mode, name, id_ in entries]
+    return stored(world, "tree", b"".join(rows))
+
+
+def committed(world: GitWorld, root: str) -> None:
+    commit = git(world.root, "commit-tree", root, "-m", "hostile")
+    git(world.root, "update-ref", "refs/heads/main", commit)
+
+
+def files_below(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file() and "objects" not in path.parts}
+
+
+NAMES = (
+    b"..", b".", b".git", b"../../up.md", b"/etc/passwd.md", b"a\nb.md", b"\x1b[2Ja.md", b"\xff\xfe.md",
+    b"-rf.md", b"a\\b.md", b"!", b"con", "\u202etxt.md".encode(), b"a" * 5000 + b".md", b".gitmodules",
+    b"sound.md",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
+def test_odd_names_lead_nowhere(name: bytes, world: GitWorld, tmp_path: Path) -> None:
+    before = files_below(tmp_path / "cache") if (tmp_path / "cache").exists() else set()
+    blob = stored(world, "blob", b"some text")
+    committed(world, tree(world, ("100644", name, blob)))
+    try:
+        items = listed(world.connector)
+    except Transient:
+        return  # git itself refuses it
+    for item in items.values():
+        item.key.encode()
+        assert world.connector.fetch(item).data == b"some text"
+    made = files_below(tmp_path / "cache") - before
+    assert not any(path.read_bytes() == b"some text" for path in made)
+    assert not (tmp_path / "up.md").exists()
+
+
+@pytest.mark.parametrize(
+    "mode", ["120000", "160000", "100600", "100777", "000000", "777777", "140000", "10644"]
+)
+def test_only_plain_files_are_listed(mode: str, world: GitWorld) -> None:
+    """Links, submodules and modes of no kind."""
+    blob = stored(world, "blob", b"../../../../etc/passwd")
+    sound = stored(world, "blob", b"sound")
+    target = git(world.root, "rev-parse", "HEAD") if mode == "160000" else blob
+    committed(world, tree(world, (mode, b"a.md", target), ("100644", b"b.md", sound)))
+    try:
+        items = listed(world.connector)
+    except Transient:
+        return
+    assert "b.md" in items
+    for item in items.values():
+        assert world.connector.fetch(item).data in (b"sound", b"../../../../etc/passwd")
+
+
+def test_a_file_that_is_a_folder(world: GitWorld) -> None:
+    sound = stored(world, "blob", b"sound")
+    folder = tree(world, ("100644", b"x.md", sound))
+    committed(world, tree(world, ("100644", b"a.md", folder), ("100644", b"b.md", sound)))
+    with suppress(Transient):  # git itself refuses it
+        assert "b.md" in listed(world.connector)
+
+
+@pytest.mark.parametrize("history", [True, False])
+def test_a_tree_of_ten_thousand_million_files(
+    history: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve trees, each of which holds the next one ten times."""
+    monkeypatch.setattr(connector, "_LARGEST_TREE", 10**6)
+    world = GitWorld(tmp_path, history=history)
+    monkeypatch.setattr("ingestor.connectors.git.repository._LOCAL_SECONDS", 10.0)
+    mode, inner = "100644", stored(world, "blob", b"x")
+    for _ in range(10):
+        inner = tree(world, *((mode, f"f{n}".encode(), inner) for n in range(10)))
+        mode = "40000"
+    committed(world, inner)
+    begun = time.monotonic()
+    with pytest.raises((NeedsHuman, Transient)) as raised:
+        next(world.connector.scan())
+    assert str(world.root) in str(raised.value)
+    assert time.monotonic() - begun < 60
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_files(world: GitWorld) -> None:
+    blob = stored(world, "blob", b"x")
+    committed(world, tree(world, *(("100644", b"%06d.md" % n, blob) for n in range(100_000))))
+    begun = time.process_time()
+    assert len(listed(world.connector)) == 100_000
+    assert time.process_time() - begun < 30
+
+
+def test_what_git_prints_is_bounded_in_bytes_and_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "git"
+    program.write_text("#!/bin/sh\ncase $1 in yes) exec yes;; loud) exec yes >&2;; *) exec sleep 60;; esac\n")
+    program.chmod(0o700)
+    monkeypatch.setattr("shutil.which", lambda name: str(program))
+    with pytest.raises(TooMuch, match="more than 1,000,000 bytes"):
+        _git(["yes"], {}, 30.0, 10**6)
+    for how in ("loud", "quiet"):
+        begun = time.monotonic()
+        with pytest.raises(Failed, match="longer than 1 s"):
+            _git([how], {}, 1.0)
+        assert time.monotonic() - begun < 20

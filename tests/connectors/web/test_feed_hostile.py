@@ -1,0 +1,90 @@
+"""Feeds that are made to take for ever: the process that reads them ends, and this one goes on."""
+
+import time
+from threading import Event, Thread
+
+import pytest
+
+from ingestor.connectors.web import feed_process
+from ingestor.connectors.web.feed_entries import NoFeed, entries
+from ingestor.connectors.web.sitemap import sitemap
+
+URL = "https://x.test/feed"
+ITEM = "<rss version='2.0'><channel><item>{}</item></channel></rss>"
+ATOM = "<feed xmlns='http://www.w3.org/2005/Atom'><entry>{}"
+SLOW = {  # feedparser needs more than a second for each
+    "author": ITEM.format(f"<author>{'a' * 200_000}</author>"),
+    "author with dots": ITEM.format(f"<author>{'a.' * 100_000}</author>"),
+    "depth": ITEM.format("<a>" * 2_000_000),
+    "attributes": ITEM.format("<b " + " ".join(f"a{n}='b'" for n in range(400_000)) + "/>"),
+    "comments": ITEM.format(f"<description><![CDATA[{'<!--' * 1_000_000}]]></description>"),
+    "bases": ATOM.format("<a xml:base='b/'>" * 200_000),
+}
+QUICK = {
+    "empty": "",
+    "deep JSON": '{"items":' + "[" * 1_000_000,
+    "number": '{"items":[{"id":' + "9" * 1_000_000 + "}]}",
+    "entities": "<!DOCTYPE rss [" + "<!ENTITY a 'b'>" * 50_000 + "]><rss version='2.0'><channel/></rss>",
+    "marks": "<![CDATA[" * 100_000,
+    "nothing": "\0" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_a_feed_that_takes_for_ever_is_given_up_and_the_others_threads_go_on(kind: str) -> None:
+    longest, stopped = [0.0], Event()
+
+    def tick() -> None:
+        before = time.monotonic()
+        while not stopped.wait(0.01):
+            now = time.monotonic()
+            longest[0], before = max(longest[0], now - before), now
+
+    ticking = Thread(target=tick)
+    ticking.start()
+    try:
+        with pytest.raises(NoFeed, match="can't be read within 1 s and 2,000,000,000 bytes of memory"):
+            feed_process.read(SLOW[kind].encode(), None, URL, seconds=1)
+    finally:
+        stopped.set()
+        ticking.join()
+    assert longest[0] < 1.0
+
+
+@pytest.mark.parametrize("kind", QUICK)
+def test_no_feed_at_all(kind: str) -> None:
+    with pytest.raises(NoFeed):
+        feed_process.read(QUICK[kind].encode(), None, URL)
+
+
+def test_the_process_says_what_the_function_says() -> None:
+    data = ITEM.format(
+        "<title>Ünï &amp; co</title><guid>1</guid><pubDate>Sun, 01 Mar 2026 10:00:00 GMT</pubDate>"
+    )
+    assert feed_process.read(data.encode(), "application/rss+xml", URL) == entries(data.encode(), None, URL)
+
+
+def test_no_secret_of_the_environment_reaches_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_TOKEN", "s3cret")
+    seen = {}
+
+    class Run:
+        def __init__(self, command: list[str], environment: dict[str, str], **more: object) -> None:
+            seen.update(environment)
+
+        def lines(self, given: bytes) -> list[bytes]:
+            return [b'{"bad": "no"}']
+
+    monkeypatch.setattr(feed_process, "Run", Run)
+    with pytest.raises(NoFeed, match="no"):
+        feed_process.read(b"", None, URL)
+    assert "PATH" in seen
+    assert "A_TOKEN" not in seen
+
+
+def test_an_address_of_a_sitemap_that_has_a_million_lines() -> None:
+    begun = time.process_time()
+    lines = "a\n" * 1_000_000
+    found = sitemap(f"<urlset><url><loc>{lines}</loc></url></urlset>".encode(), URL, 10**7)
+    assert found.urls == ()
+    assert time.process_time() - begun < 10
