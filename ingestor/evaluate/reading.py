@@ -4,14 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
+from time import monotonic, sleep
 
 from ingestor.core.decisions import Scope
 from ingestor.core.error_text import describe
 from ingestor.evaluate.sample import Listed, ordered
-from ingestor.model import Document, SourceName
+from ingestor.model import Document, Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source
 from ingestor.ports import BadDocument, NeedsHuman, Transient
+
+PATIENCE = 5.0  # seconds, of all documents together, for those that cannot be read for the moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,12 @@ def take(sources: Sequence[Source], count: int, named: set[str], progress: Calla
     is_named = [bool(named & {item.key, item.uri, f"{name}:{item.key}"}) for name, item in found]
     first = [*compress(found, is_named), *compress(found, (not each for each in is_named))]
     taken: list[Sampled] = []
+    until = monotonic() + PATIENCE
     for name, item in first:
         if len(taken) >= max(count, sum(is_named)):
             break
         progress(item.key)
-        document = _read(by_name[name], (name, item), unread)
+        document = _read(by_name[name], (name, item), unread, until)
         if document is not None:
             taken.append(Sampled(name, item.key, item.uri, document))
     return Sample(tuple(taken), len(found), tuple(unread))
@@ -84,11 +88,11 @@ def _listed(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterato
         yield from ((source.name, item) for item in found.changes.changed)
 
 
-def _read(source: Source, listed: Listed, unread: list[tuple[str, str]]) -> Document | None:
-    """None for a document without text, or that cannot be read."""
+def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: float) -> Document | None:
+    """None for a document without text, or that cannot be read; others are tried again until then."""
     _, item = listed
     try:
-        document = source.tools.reader.read(item).document()
+        document = _retry_read(source, item, until)
     except (BadDocument, Transient, OSError) as error:
         unread.append((item.key, describe(error)))
         return None
@@ -96,3 +100,14 @@ def _read(source: Source, listed: Listed, unread: list[tuple[str, str]]) -> Docu
         unread.append((item.key, "it has no text"))
         return None
     return document
+
+
+def _retry_read(source: Source, item: Item, until: float) -> Document:
+    """A file that is being written, or was only just now, can be read a moment later."""
+    while True:
+        try:
+            return source.tools.reader.read(item).document()
+        except Transient:
+            if monotonic() > until:
+                raise
+            sleep(0.2)

@@ -10,7 +10,7 @@ from ingestor.parsers.markup.markdown import PLUGIN as MARKDOWN
 from ingestor.parsers.office.docx import PLUGIN as DOCX
 from ingestor.parsers.office.xlsx import PLUGIN as XLSX
 from ingestor.parsers.shared.compose import markdown_table
-from ingestor.pipeline.prepare import _embedded_texts
+from ingestor.pipeline.prepare import embedded_texts
 from ingestor.registry import Plugin
 from ingestor.text.table_headers import headers
 from ingestor.text.tokens import Tokens
@@ -92,5 +92,5 @@ def test_the_header_is_embedded_and_not_stored() -> None:
     text = f"# Title\n\n{TABLE}"
     document = Document(text, (Block("heading", 0, 7, level=1, title="Title"), Block("table", 9, len(text))))
     chunk = Chunk(text.index("| 3"), len(text), "| 3 | 4 |")
-    assert _embedded_texts(document, [chunk], "headings") == ["Title\n\n| a | b |\n|---|---|\n| 3 | 4 |"]
-    assert _embedded_texts(document, [chunk], "none") == ["| a | b |\n|---|---|\n| 3 | 4 |"]
+    assert embedded_texts(document, [chunk], "headings") == ["Title\n\n| a | b |\n|---|---|\n| 3 | 4 |"]
+    assert embedded_texts(document, [chunk], "none") == ["| a | b |\n|---|---|\n| 3 | 4 |"]
