@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from ingestor.chroma.private_network import enter_private_network
@@ -71,8 +72,9 @@ def _free_port() -> int:
 
 
 def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]]) -> None:
-    while parent.recv(1):
-        pass
+    with suppress(OSError):  # reset: the parent was killed before it read our answer
+        while parent.recv(1):
+            pass
     for close in closing:  # the port is freed before the files: a successor that finds these free takes it
         close()
     os.kill(os.getpid(), signal.SIGTERM)

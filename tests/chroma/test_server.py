@@ -15,7 +15,7 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
-from ingestor.chroma import processes
+from ingestor.chroma import child, processes
 from ingestor.chroma import server as chroma_server
 from ingestor.chroma.client import embedded
 from ingestor.chroma.collections import delete_collection, open_collection
@@ -306,3 +306,18 @@ def test_pages_of_other_sites_may_not_read_its_answers(tmp_path):
             answer.read()
             assert not [name for name in answer.headers if name.lower().startswith("access-control")]
         connection.close()
+
+
+def test_the_child_ends_also_if_its_parent_died_before_it_read_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Then the socket is reset, where it ends otherwise. Seen in one of 200 kills."""
+    sent: list[int] = []
+    monkeypatch.setattr(child.os, "kill", lambda pid, signal: sent.append(signal))
+    monkeypatch.setattr(child.time, "sleep", lambda seconds: None)
+    parent, ours = socket.socketpair()
+    with ours:
+        ours.sendall(b"an answer\n")
+        parent.close()
+        child._end_with_parent(ours, [])
+    assert sent == [signal.SIGTERM, signal.SIGKILL]
