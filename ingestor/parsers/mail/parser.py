@@ -4,17 +4,13 @@ The plain text is taken where there is one, else the HTML. Attachments are docum
 ingestor/pipeline/containers.py).
 """
 
-import re
-from collections.abc import Iterator
-
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
 from ingestor.parsers.mail import message as mail
+from ingestor.parsers.mail.bodies import paragraphs, written
 from ingestor.parsers.shared.compose import Composer
 from ingestor.registry import Options, Plugin
-
-_QUOTED = re.compile(r"[ \t]?>")
 
 
 class MailParser:
@@ -33,18 +29,18 @@ class MailParser:
         plain = [body for body in mail.bodies(message, "plain") if body.strip()]
         raw_words = words(subject) + sum(map(words, plain))
         for body in plain:
-            for kind, text in _paragraphs(body):
+            for kind, text in paragraphs(body):
                 composer.add(kind, text)
         for body in [] if plain else mail.bodies(message, "html"):
             raw_words += self._add_html(composer, body)
         sender = mail.addresses(message, "From")
         people = {
-            name: ", ".join(_written(pair) for pair in mail.addresses(message, name))
+            name: ", ".join(written(*pair) for pair in mail.addresses(message, name))
             for name in ("From", "To", "Cc")
         }
         extra = {
             "author": next((name or address for name, address in sender), None),
-            **{name.lower(): written for name, written in people.items()},
+            **{name.lower(): shown for name, shown in people.items()},
             "date": mail.date(message),
         }
         return Document(
@@ -70,23 +66,6 @@ class MailParser:
         for rule, count in page.left_out:
             composer.leave_out(rule, count)
         return page.raw_words or 0
-
-
-def _paragraphs(body: str) -> Iterator[tuple[str, str]]:
-    """Runs of quoted lines, and of others up to a blank line."""
-    kind, run = "paragraph", list[str]()
-    for line in body.splitlines():
-        now = "quote" if _QUOTED.match(line) else "paragraph"
-        if now != kind or not line.strip():
-            yield kind, "\n".join(run)
-            kind, run = now, []
-        run.append(line)
-    yield kind, "\n".join(run)
-
-
-def _written(person: tuple[str, str]) -> str:
-    name, address = person
-    return f"{name} <{address}>" if name and address else name or address
 
 
 PLUGIN = Plugin(kind="mail", version=3, options=Options, build=MailParser)

@@ -3,7 +3,6 @@
 [MS-OXMSG] Each property is a stream, named by its number and type. [MS-OXRTFCP] Texts may be packed RTF.
 """
 
-import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from ingestor.core.completeness import words
 from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
+from ingestor.parsers.mail.bodies import paragraphs, written
 from ingestor.parsers.rtf.read import Reader
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import codec, decode
@@ -21,7 +21,6 @@ _SENDER, _ADDRESS, _SMTP, _TO, _CC = "0C1A", "0C1F", "5D01", "0E04", "0E03"
 _DATES = (0x00390040, 0x0E060040)  # sent, delivered
 _DATA, _LONG_NAME, _NAME, _SHOWN, _MIME = "3701", "3707", "3704", "3001", "370E"
 _EPOCH = 11_644_473_600  # seconds from 1601 to 1970
-_QUOTED = re.compile(r"[ \t]?>")
 _LARGEST = 50_000_000  # bytes, unpacked
 _START = (
     b"{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript "
@@ -43,9 +42,13 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     raw = words(subject) + _add_body(file, composer)
     name, address = _text(file, _SENDER), _text(file, _SMTP) or _text(file, _ADDRESS)
     address = address if "@" in address else ""
-    written = f"{name} <{address}>" if name and address else name or address
-    extra = {"author": name or address, "from": written, "to": _text(file, _TO), "cc": _text(file, _CC),
-             "date": _date(file)}  # fmt: skip
+    extra = {
+        "author": name or address,
+        "from": written(name, address),
+        "to": _text(file, _TO),
+        "cc": _text(file, _CC),
+        "date": _date(file),
+    }
     return {
         "raw_words": raw,
         "title": subject or None,
@@ -68,7 +71,7 @@ def _add_body(file: Any, composer: Composer) -> int:
     """The plain text, else the HTML, else the RTF. Returns how many words it holds."""
     plain = _text(file, _BODY)
     if plain.strip():
-        for kind, text in _paragraphs(plain):
+        for kind, text in paragraphs(plain):
             composer.add(kind, text)
         return words(plain)
     markup = _bytes(file, f"__substg1.0_{_HTML}0102")
@@ -120,18 +123,6 @@ def unpacked(packed: bytes) -> bytes:
                 out.append(packed[at])
                 at += 1
     return bytes(out[len(_START) : len(_START) + size])
-
-
-def _paragraphs(body: str) -> Iterator[tuple[str, str]]:
-    """Runs of quoted lines, and of others up to a blank line."""
-    kind, run = "paragraph", list[str]()
-    for line in body.splitlines():
-        now = "quote" if _QUOTED.match(line) else "paragraph"
-        if now != kind or not line.strip():
-            yield kind, "\n".join(run)
-            kind, run = now, []
-        run.append(line)
-    yield kind, "\n".join(run)
 
 
 def _text(file: Any, number: str, folder: str = "") -> str:
