@@ -13,7 +13,7 @@ from benchmarks.retrieval import load, model, tokens
 from ingestor.cli.chunk_command import choice
 from ingestor.evaluate.cutting import Cut, cut
 from ingestor.evaluate.intervals import Floats
-from ingestor.evaluate.made_questions import made
+from ingestor.evaluate.questions.made import made
 from ingestor.evaluate.ranking import Scores, scores
 from ingestor.evaluate.reading import Sample, Sampled
 from ingestor.evaluate.scores import Excerpt, Question

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ingestor.cli.usage import CONFIG, SETTLED, ConfigOption, JsonOption, read_config
+from ingestor.cli.usage import CONFIG, FAILED, SETTLED, ConfigOption, JsonOption, read_config
 
 
 def evaluate(
@@ -29,6 +29,19 @@ def evaluate(
     budget: Annotated[
         str, typer.Option(metavar="TOKENS,...", help="How much may be retrieved; the first decides.")
     ] = "500,1000,2000",
+    write: Annotated[
+        bool, typer.Option("--write", help="Put the recommendation into the config file.")
+    ] = False,
+    check: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ask the live collection these questions; exit 4 if recall fell."),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, max=100, metavar="POINTS", help="How far recall may fall at --check.")
+    ] = 2.0,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="At --check: keep this recall as the one to compare with.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page that shows it all.")] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
@@ -39,11 +52,16 @@ def evaluate(
     cache, so that an interrupted run goes on where it was.
     """
 
-    from ingestor.cli.evaluate_command import run
+    from ingestor.cli.evaluate_command import run, run_check
     from ingestor.cli.log import set_up
 
     checked = read_config(config)
     set_up("error", checked.log.format)
+    if check is not None:
+        passed = run_check(
+            checked, collection, check, sample, budget, tolerance, accept=accept, as_json=as_json
+        )
+        raise typer.Exit(SETTLED if passed else FAILED)
     run(
         checked,
         collection,
@@ -54,6 +72,7 @@ def evaluate(
         make,
         budget,
         html,
+        write=write,
         as_json=as_json,
     )
     raise typer.Exit(SETTLED)

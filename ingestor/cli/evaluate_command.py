@@ -1,7 +1,9 @@
 """``ingestor evaluate``: words to a request, an evaluation to text."""
 
 import json
+import sys
 from collections.abc import Sequence
+from datetime import date
 from importlib.resources import files
 from pathlib import Path
 
@@ -9,9 +11,12 @@ from ingestor.app.queries import BadRequest
 from ingestor.cli.chunk_command import choice
 from ingestor.cli.output import evaluation as output
 from ingestor.config.models import Config
-from ingestor.evaluate.evaluation import Request, evaluate
+from ingestor.evaluate.adopt import adopt, recommended
+from ingestor.evaluate.check import Inspection, check
+from ingestor.evaluate.evaluation import Evaluation, Request, evaluate
 from ingestor.evaluate.page import page
 from ingestor.evaluate.report import as_json as report_json
+from ingestor.evaluate.report import check_as_json as check_json
 from ingestor.evaluate.strategies import Strategy, configured, distinct
 from ingestor.model import CollectionName
 
@@ -29,6 +34,7 @@ def run(
     budget: str,
     html: Path | None,
     *,
+    write: bool,
     as_json: bool,
 ) -> None:
     """What the command does. Raises BadRequest and ConfigError for words that make no sense."""
@@ -43,10 +49,43 @@ def run(
         html.write_text(page(found, frame), "utf-8")
     if as_json:
         print(json.dumps(report_json(found)))
-        return
-    output.show(found)
-    for written in filter(None, (html, keep)):
-        print(f"wrote {written}")
+    else:
+        output.show(found)
+    changed = _written(config, found) if write else None
+    for written in filter(None, (html, keep, changed)):
+        print(f"wrote {written}", file=sys.stderr if as_json else sys.stdout)
+
+
+def run_check(
+    config: Config,
+    collection: str | None,
+    questions: Path,
+    sample: int,
+    budget: str,
+    tolerance: float,
+    *,
+    accept: bool,
+    as_json: bool,
+) -> bool:
+    """What ``--check`` does. Returns whether recall is within the tolerance, in points."""
+    name = _collection(config, collection)
+    asked = Inspection(name, questions, sample, _budgets(budget)[0], tolerance / 100, accept)
+    with output.progress(as_json) as progress:
+        found = check(config, asked, progress)
+    if as_json:
+        print(json.dumps(check_json(found)))
+    else:
+        output.show_check(found)
+    return found.passed
+
+
+def _written(config: Config, found: Evaluation) -> Path | None:
+    wanted = recommended(config, found)
+    if not wanted:
+        print("the config stays as it is", file=sys.stderr)
+        return None
+    questions = f"{len(found.questions):,} questions, {date.today():%Y-%m-%d}"
+    return adopt(config, wanted, f"by `ingestor evaluate --write`: {questions}")
 
 
 def _collection(config: Config, wanted: str | None) -> CollectionName:

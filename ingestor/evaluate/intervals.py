@@ -65,12 +65,16 @@ class Comparison:
         raise KeyError((a, b))
 
 
-def compare(scores: Floats, documents: Sequence[int]) -> Comparison:
-    """``scores``: shape (strategies, questions); ``documents``: of each question, that it asks about."""
+def compare(scores: Floats, documents: Sequence[int], groups: int = 1) -> Comparison:
+    """``scores``: shape (strategies, questions); ``documents``: of each question, that it asks about.
+
+    ``groups``: how many such comparisons are made, of different questions, of which none may mislead.
+    """
     draws = _Draws(np.asarray(documents))
     pairs = list(combinations(range(len(scores)), 2))
     means = tuple(draws.interval(row, 1) for row in scores)
-    return Comparison(means, tuple(_difference(draws, scores, a, b, len(pairs)) for a, b in pairs))
+    found = tuple(_difference(draws, scores, a, b, groups * len(pairs)) for a, b in pairs)
+    return Comparison(means, found)
 
 
 class _Draws:

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ingestor.evaluate.check import Checked
 from ingestor.evaluate.evaluation import Evaluation, Outcome
 from ingestor.evaluate.intervals import Interval
+from ingestor.evaluate.questions.csv_file import Refused
 from ingestor.evaluate.scores import Question
+from ingestor.evaluate.verdict import Apart
 
 
 def as_json(found: Evaluation) -> dict[str, Any]:
@@ -21,10 +24,7 @@ def as_json(found: Evaluation) -> dict[str, Any]:
         "questions": {
             "count": len(found.questions),
             "origin": origin(found.questions),
-            "refused": [
-                {"line": each.line, "question": each.question, "reason": each.reason}
-                for each in found.refused
-            ],
+            "refused": _refused(found.refused),
         },
         "strategies": [_strategy(found, at, each) for at, each in enumerate(found.outcomes)],
         "differences": _differences(found),
@@ -34,7 +34,27 @@ def as_json(found: Evaluation) -> dict[str, Any]:
             "yaml": pick.yaml,
             "sure": found.verdict.sure,
             "text": found.text,
+            "sources": [_apart(found, each) for each in found.apart],
         },
+    }
+
+
+def check_as_json(found: Checked) -> dict[str, Any]:
+    """Keys stay; more may be added."""
+    asked = found.inspection
+    return {
+        "collection": asked.collection,
+        "questions": {"count": len(found.recall), "refused": _refused(found.refused)},
+        "budget": asked.budget,
+        "recall": _interval(found.mean),
+        "compared": found.before is not None,
+        "fell": percent(found.fell),
+        "tolerance": percent(asked.tolerance),
+        "passed": found.passed,
+        "worst": [
+            {"question": text, "before": percent(before), "now": percent(now)}
+            for text, before, now in found.worst(10)
+        ],
     }
 
 
@@ -80,6 +100,16 @@ def _differences(found: Evaluation) -> list[dict[str, Any]]:
         for budget, comparison in found.comparisons.items()
         for each in comparison.differences
     ]
+
+
+def _apart(found: Evaluation, each: Apart) -> dict[str, Any]:
+    strategy = found.outcomes[each.pick].cut.strategy
+    said = {"source": each.source, "strategy": strategy.choice.plugin.kind, "options": strategy.options}
+    return {**said, **_interval(each.difference.interval)}
+
+
+def _refused(rows: Sequence[Refused]) -> list[dict[str, Any]]:
+    return [{"line": each.line, "question": each.question, "reason": each.reason} for each in rows]
 
 
 def _interval(found: Interval) -> dict[str, float]:

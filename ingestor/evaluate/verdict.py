@@ -4,7 +4,7 @@ What is configured stays unless another strategy is clearly better, which is sai
 % confidence (intervals.Difference). Without a configured one the best mean is taken.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ingestor.evaluate.intervals import Comparison, Difference
@@ -50,11 +50,39 @@ def verdict(found: Comparison, current: int | None) -> Verdict:
     return Verdict(pick, than, bool(better) or (bool(others) and not level), level)
 
 
-def words(given: Verdict, found: Comparison, facts: Facts) -> str:
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A source for which strategy ``pick`` is clearly better than the one picked for all documents."""
+
+    source: str
+    pick: int
+    difference: Difference
+
+
+def apart(by_source: Mapping[str, Comparison], picked: int) -> list[Apart]:
+    """``by_source``: of the questions about each source; ``picked``: for all."""
+    found: list[Apart] = []
+    for source, comparison in by_source.items():
+        better = [
+            at for at in range(len(comparison.means)) if at != picked and _beats(comparison, at, picked)
+        ]
+        if better:
+            best = max(better, key=lambda at: comparison.means[at].mean)
+            found.append(Apart(source, best, comparison.difference(best, picked)))
+    return found
+
+
+def words(given: Verdict, found: Comparison, facts: Facts, exceptions: Sequence[Apart] = ()) -> str:
     """One paragraph."""
     if given.than is None:
         return f"{facts.names[given.pick]} is the only strategy that was compared."
     said = [_first(given, found, facts), *_between(given, found, facts)]
+    said += [
+        f"For source {each.source}, {facts.names[each.pick]} is better: there it finds "
+        f"{each.difference.interval.mean * 100:.1f} points more than {facts.names[given.pick]} "
+        f"{_interval(each.difference)}."
+        for each in exceptions
+    ]
     if facts.made:
         all_of_them = "The" if facts.made == facts.questions else f"{facts.made:,} of the"
         said.append(

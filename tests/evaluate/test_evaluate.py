@@ -42,7 +42,7 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
         assert each["recall"]["500"]["mean"] <= each["recall"]["1000"]["mean"]
     assert len(found["differences"]) == 3 * 7 * 6 / 2
     assert set(found["differences"][0]) >= {"a", "b", "budget", "mean", "low", "high"}
-    assert set(found["recommendation"]) == {"strategy", "options", "yaml", "sure", "text"}
+    assert set(found["recommendation"]) == {"strategy", "options", "yaml", "sure", "text", "sources"}
     said = yaml.safe_load(found["recommendation"]["yaml"])["chunking"]
     assert said == {"strategy": found["recommendation"]["strategy"], **found["recommendation"]["options"]}
     assert not (samples.folder / "chroma").exists()
@@ -65,6 +65,54 @@ def test_a_planted_bad_strategy_is_not_recommended(samples: Project, ask: Ask) -
     assert [each["configured"] for each in found["strategies"]] == [True, False]  # the same one is taken once
     assert found["recommendation"]["strategy"] == "recursive"
     assert found["recommendation"]["sure"]
+
+
+def test_the_recommendation_is_written_into_the_config(samples: Project, ask: Ask) -> None:
+    samples.settings = {"chunking": {"strategy": "kmeans", "clusters": 2, "max_tokens": 2000}}
+    samples.configure()
+    before = load(samples.config, {})
+    answer = ask("evaluate", "--write", "--strategies", "configured,recursive:size=100")
+    assert answer.code == 0, answer
+    assert f"wrote {samples.config}" in answer.out
+    after = load(samples.config, {})
+    assert "# by `ingestor evaluate --write`: 240 questions" in samples.config.read_text()
+    assert [source.chunking.plugin.kind for source in after.sources] == ["recursive"]
+    assert (before.embedding, before.state, before.chroma) == (after.embedding, after.state, after.chroma)
+    again = ask("evaluate", "--write", "--strategies", "configured,fixed:size=2000")
+    assert "the config stays as it is" in again.err
+    assert load(samples.config, {}) == after
+
+
+def test_a_collection_is_checked_against_the_recall_that_was_kept(
+    samples: Project, ask: Ask, tmp_path: Path
+) -> None:
+    file = tmp_path / "questions.csv"
+    assert ask("sync").code == 0
+    kept = ask("evaluate", "--strategies", "configured", "--make", "40", "--keep-questions", str(file))
+    assert kept.code == 0, kept
+    first = answered(ask("evaluate", "--check", str(file), "--json"))
+    assert (first["passed"], first["compared"], first["questions"]["count"]) == (True, False, 40)
+    evaluated = answered(ask("evaluate", "--questions", str(file), "--strategies", "configured", "--json"))
+    assert first["recall"]["mean"] == pytest.approx(
+        evaluated["strategies"][0]["recall"]["500"]["mean"], abs=2
+    )
+    same = answered(ask("evaluate", "--check", str(file), "--json"))
+    assert (same["compared"], same["fell"], same["worst"]) == (True, 0, [])
+    samples.settings = {
+        "chunking": {"strategy": "kmeans", "clusters": 2, "max_tokens": 2000},
+        "rechunk": "in_place",
+    }
+    samples.configure()
+    assert ask("sync").code == 0
+    worse = ask("evaluate", "--check", str(file))
+    assert worse.code == 4, worse
+    assert "more than the tolerance of 2.0" in worse.out
+    assert ask("evaluate", "--check", str(file), "--tolerance", "100").code == 0
+    assert ask("evaluate", "--check", str(file), "--accept").code == 0
+    assert ask("evaluate", "--check", str(file)).code == 0
+    other = ask("evaluate", "--check", str(file), "--budget", "700")
+    assert other.code == 2
+    assert "--accept" in other.err
 
 
 def test_questions_are_kept_edited_and_asked_again(samples: Project, ask: Ask, tmp_path: Path) -> None:

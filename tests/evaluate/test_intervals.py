@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingestor.evaluate.intervals import Floats, compare
-from ingestor.evaluate.verdict import Facts, verdict, words
+from ingestor.evaluate.verdict import Facts, apart, verdict, words
 
 GOOD, BAD = "good", "bad"
 
@@ -97,3 +97,21 @@ def test_what_is_configured_stays_where_nothing_is_clear() -> None:
     text = said(scores, about, 0)
     assert text.startswith("Keep S0")
     assert "no difference that 30 questions can show" in text
+
+
+def test_a_source_for_which_another_strategy_is_clearly_better_is_named() -> None:
+    mails, about = drawn(1, 80, 20, [0.0, 0.3])
+    pages, others = drawn(2, 80, 20, [0.3, 0.0])
+    by_source = {"mails": compare(mails, about, 2), "pages": compare(pages, others, 2)}
+    (found,) = apart(by_source, 0)
+    assert (found.source, found.pick) == ("mails", 1)
+    assert found.difference.interval.low > 0
+    whole = compare(np.hstack([mails, pages]), about + [20 + each for each in others])
+    facts = Facts(["S0", "S1"], [100, 100], 0, 160, 0, 500)
+    assert "For source mails, S1 is better" in words(verdict(whole, 0), whole, facts, [found])
+
+
+def test_more_groups_make_a_clear_difference_rarer() -> None:
+    scores, about = drawn(3, 60, 15, [0.0, 0.1])
+    assert compare(scores, about).difference(1, 0).clear
+    assert not compare(scores, about, 1000).difference(1, 0).clear

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from ingestor.app.queries import BadRequest
-from ingestor.evaluate import question_file
-from ingestor.evaluate.excerpts import Searchable, locate
-from ingestor.evaluate.made_questions import made
+from ingestor.evaluate.questions import csv_file
+from ingestor.evaluate.questions.excerpts import Searchable, locate
+from ingestor.evaluate.questions.made import made
 from ingestor.evaluate.sample import ordered
 from ingestor.evaluate.scores import Excerpt
 from ingestor.model import Block, Document, Item, SourceName
@@ -61,7 +61,7 @@ def test_rows_with_one_question_are_its_excerpts_and_one_bad_row_refuses_it(tmp_
         "Who?,stays shut,b.txt\n",
         "utf-8",
     )
-    questions, refused = question_file.resolve(question_file.read(file), {"a.txt": 0}, [TEXT])
+    questions, refused = csv_file.resolve(csv_file.read(file), {"a.txt": 0}, [TEXT])
     assert [(each.text, [TEXT[e.start : e.end] for e in each.excerpts]) for each in questions] == [
         ("When?", ["opens at 7:30", "every day"])
     ]
@@ -80,7 +80,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, content: bytes | None, m
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(BadRequest, match=message):
-        question_file.read(file)
+        csv_file.read(file)
 
 
 def sample_documents() -> list[Document]:
@@ -93,9 +93,9 @@ def test_made_questions_are_the_same_every_time_and_come_back_from_their_file(tm
     assert questions == made(documents, 100)
     assert len({each.text for each in questions}) == 100
     names, texts = [str(number) for number in range(len(documents))], [each.text for each in documents]
-    question_file.write(tmp_path / "q.csv", questions, names, texts)
-    back, refused = question_file.resolve(
-        question_file.read(tmp_path / "q.csv"), {name: int(name) for name in names}, texts
+    csv_file.write(tmp_path / "q.csv", questions, names, texts)
+    back, refused = csv_file.resolve(
+        csv_file.read(tmp_path / "q.csv"), {name: int(name) for name in names}, texts
     )
     assert (back, refused) == (questions, [])
 

@@ -8,8 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ingestor.core.escape import spelt
-from ingestor.evaluate.evaluation import Evaluation, Outcome, Progress
+from ingestor.evaluate.check import Checked
+from ingestor.evaluate.evaluation import Evaluation, Outcome
 from ingestor.evaluate.report import origin
+from ingestor.evaluate.workplace import Progress
 
 _ORIGINS = {
     "made": "made from the documents without a language model",
@@ -38,6 +40,28 @@ def show(found: Evaluation) -> None:
     pick = found.outcomes[found.verdict.pick].cut.strategy
     if not pick.configured:
         out.print(Text("For the config (ingestor plan then says what it costs):\n\n" + pick.yaml))
+
+
+def show_check(found: Checked) -> None:
+    """Recall now, how far it fell, and the questions that fell most."""
+    out = Console(highlight=False, soft_wrap=True)
+    asked, mean = found.inspection, found.mean
+    for each in found.refused[:3]:
+        out.print(Text(spelt(f"not asked: line {each.line}: {each.reason}")))
+    if len(found.refused) > 3:
+        out.print(f"not asked: {len(found.refused) - 3:,} more (--json lists them)")
+    out.print(
+        f"Collection {asked.collection}, {len(found.recall):,} questions: recall at {asked.budget:,} tokens "
+        f"is {100 * mean.mean:.1f} (95 % interval {100 * mean.low:.1f} to {100 * mean.high:.1f})."
+    )
+    if found.before is None:
+        out.print(f"Kept in {asked.kept}: later checks compare with it.")
+        return
+    moved = f"{'fell' if found.fell > 0 else 'rose'} by {100 * abs(found.fell):.1f}"
+    verdict = "within the tolerance" if found.passed else "more than the tolerance"
+    out.print(f"It {moved} points since the kept check: {verdict} of {100 * asked.tolerance:.1f}.")
+    for text, before, now in found.worst(0 if found.passed else 5):
+        out.print(Text(spelt(f"  {100 * before:.0f} -> {100 * now:.0f}  {text}")))
 
 
 def _facts(found: Evaluation) -> Iterator[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ingestor.app.queries import BadRequest
-from ingestor.evaluate.excerpts import Searchable, locate
+from ingestor.evaluate.questions.excerpts import Searchable, locate
 from ingestor.evaluate.scores import Excerpt, Question
 
 MADE = "made"  # in the column origin: by this program

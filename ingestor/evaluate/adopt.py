@@ -1,0 +1,74 @@
+"""``ingestor evaluate --write``: the recommendation goes into the config file."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from os import environ
+from pathlib import Path
+from shutil import copymode
+
+from ingestor.config.file import checked
+from ingestor.config.models import Choice, Config, ConfigError
+from ingestor.config.rewrite import NotRewritable, places, with_chunking
+from ingestor.core.fingerprint import plugin_fingerprint
+from ingestor.evaluate.evaluation import Evaluation
+from ingestor.evaluate.strategies import Strategy
+from ingestor.model import SourceName
+from ingestor.ports import NeedsHuman
+
+
+def recommended(config: Config, found: Evaluation) -> dict[SourceName, Strategy]:
+    """By source, the strategies that are to take the place of configured ones; empty where those stay."""
+    pick = found.outcomes[found.verdict.pick].cut.strategy
+    own = [source.name for source in config.sources if source.collection == found.request.collection]
+    wanted = {} if pick.configured else dict.fromkeys(own, pick)
+    return wanted | {SourceName(each.source): found.outcomes[each.pick].cut.strategy for each in found.apart}
+
+
+def adopt(config: Config, wanted: Mapping[SourceName, Strategy], comment: str) -> Path:
+    """Write these strategies into the config's file, and change nothing else in it. Returns the file.
+
+    Raises NeedsHuman where the file is written in a way that cannot be changed line by line.
+    """
+    file, text = config.origin.file.resolve(), config.origin.text
+    try:
+        changed = with_chunking(text, _blocks(text, wanted), comment)
+        _check(config, checked(file, changed, environ), wanted)
+    except (NotRewritable, ConfigError) as error:
+        raise NeedsHuman(f"{file} is not changed: {error}; paste the YAML yourself") from error
+    if file.read_text("utf-8-sig") != text:
+        raise NeedsHuman(f"{file} is not changed: somebody edited it during the evaluation")
+    fresh = file.with_name(f"{file.name}.new")
+    fresh.write_text(changed, "utf-8")
+    copymode(file, fresh)
+    fresh.replace(file)
+    return file
+
+
+def _blocks(text: str, wanted: Mapping[SourceName, Strategy]) -> dict[str, str]:
+    """YAML by place: strategies that sources share stand once, where the file allows it."""
+    blocks: dict[str, str] = {}
+    for strategy in {each.name: each for each in wanted.values()}.values():
+        sharing = [name for name, each in wanted.items() if each.name == strategy.name]
+        blocks |= dict.fromkeys(places(text, sharing), strategy.yaml)
+    return blocks
+
+
+def _check(old: Config, new: Config, wanted: Mapping[SourceName, Strategy]) -> None:
+    """Raises NotRewritable unless the new config differs in nothing but what is wanted."""
+    for source in new.sources:
+        expected = wanted[source.name].choice if source.name in wanted else _chunking(old, source.name)
+        if not _same(expected, source.chunking):
+            raise NotRewritable(f"the chunking of source {source.name!r} would not be as recommended")
+    sources = tuple(
+        replace(ours, chunking=theirs.chunking) for ours, theirs in zip(old.sources, new.sources, strict=True)
+    )
+    if replace(old, chunking=new.chunking, sources=sources, warnings=new.warnings) != new:
+        raise NotRewritable("more than the chunking would change")
+
+
+def _chunking(config: Config, name: SourceName) -> Choice:
+    return next(source.chunking for source in config.sources if source.name == name)
+
+
+def _same(one: Choice, other: Choice) -> bool:
+    return plugin_fingerprint(one.plugin, one.options) == plugin_fingerprint(other.plugin, other.options)

@@ -1,0 +1,144 @@
+"""``ingestor evaluate --check``: saved questions, asked of the live collection as its readers ask it.
+
+The recall of each question is kept beside the questions. A later check compares with it.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ingestor.app.queries import BadRequest, collections_of, journal_of
+from ingestor.config.models import Config
+from ingestor.evaluate.intervals import Interval, compare
+from ingestor.evaluate.questions.csv_file import Refused
+from ingestor.evaluate.scores import Place, score, within
+from ingestor.evaluate.workplace import Progress, opened, read_questions, same_documents
+from ingestor.model import CollectionName, Hit, Vectors
+from ingestor.ports import Index, NeedsHuman
+
+_ELSEWHERE = -1  # the number of a document that no question is about
+_AT_FIRST = 32  # hits a question; more are asked for until the budget is full
+
+Recall = Mapping[str, float]  # of each question by its text, 0 to 1
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """``questions``: the file; ``tolerance``: how far the mean recall may fall, 0 to 1.
+
+    ``accept``: whether this recall is kept as the one that later checks compare with.
+    """
+
+    collection: CollectionName
+    questions: Path
+    sample: int
+    budget: int
+    tolerance: float
+    accept: bool
+
+    @property
+    def kept(self) -> Path:
+        """Where the recall of each question is kept."""
+        return self.questions.with_name(f"{self.questions.name}.recall.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """``before``: the kept recall; None at the first check, and where a new one is accepted."""
+
+    inspection: Inspection
+    recall: Recall
+    mean: Interval
+    before: Recall | None
+    refused: Sequence[Refused]
+
+    @property
+    def fell(self) -> float:
+        """Of the questions that were asked both times, how far their mean recall fell, 0 to 1."""
+        both = self.recall.keys() & (self.before or {}).keys()
+        fallen = [self.before[text] - self.recall[text] for text in both] if self.before else []
+        return sum(fallen) / len(fallen) if fallen else 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.fell <= self.inspection.tolerance + 1e-9
+
+    def worst(self, count: int) -> list[tuple[str, float, float]]:
+        """The questions that fell most: text, recall before, recall now."""
+        pairs = [(text, (self.before or {}).get(text, now), now) for text, now in self.recall.items()]
+        fallen = sorted((pair for pair in pairs if pair[1] > pair[2]), key=lambda pair: pair[2] - pair[1])
+        return fallen[:count]
+
+
+def check(config: Config, inspection: Inspection, progress: Progress) -> Checked:
+    """Raises BadRequest for questions that make no sense, NeedsHuman if there is no such collection."""
+    before = _kept(inspection)
+    with opened(config, inspection.collection, inspection.sample, inspection.questions, progress) as place:
+        questions, refused = read_questions(inspection.questions, place.sample)
+        progress(f"asking {len(questions):,} questions")
+        asked = place.parts.query_vectors([question.text for question in questions])
+        numbers = {each.uri: at for at, each in enumerate(place.sample.documents)}
+        found = _ask(config, inspection, asked, numbers)
+    recalls = [
+        score(question.excerpts, list(within(places, inspection.budget))).recall
+        for question, places in zip(questions, found, strict=True)
+    ]
+    mean = compare(np.array([recalls]), same_documents(questions)).means[0]
+    recall = {question.text: value for question, value in zip(questions, recalls, strict=True)}
+    if before is None:
+        _keep(inspection, recall)
+    return Checked(inspection, recall, mean, before, refused)
+
+
+def _ask(
+    config: Config, inspection: Inspection, asked: Vectors, numbers: Mapping[str, int]
+) -> list[list[Place]]:
+    with journal_of(config) as journal, collections_of(config, journal) as collections:
+        index = collections.existing(inspection.collection)
+        if index is None:
+            raise NeedsHuman(f"collection {inspection.collection!r} is not in Chroma; run: ingestor sync")
+        return [[_place(hit, numbers) for hit in hits] for hits in _hits(index, asked, inspection.budget)]
+
+
+def _hits(index: Index, asked: Vectors, budget: int) -> list[list[Hit]]:
+    """For each question enough hits to fill the budget, or all records."""
+    count, n = index.count(), _AT_FIRST
+    while True:
+        found = index.query(asked, n, None)
+        if n >= count or all(sum(map(_tokens, hits)) >= budget for hits in found):
+            return found
+        n *= 2
+
+
+def _place(hit: Hit, numbers: Mapping[str, int]) -> Place:
+    meta = hit.metadata
+    start, end = (int(str(meta.get(key) or 0)) for key in ("start_index", "end_index"))
+    return Place(numbers.get(str(meta.get("source")), _ELSEWHERE), ((start, end),), _tokens(hit))
+
+
+def _tokens(hit: Hit) -> int:
+    return max(1, int(str(hit.metadata.get("token_count") or 1)))
+
+
+def _kept(inspection: Inspection) -> Recall | None:
+    if inspection.accept or not inspection.kept.exists():
+        return None
+    try:
+        said = json.loads(inspection.kept.read_text("utf-8"))
+        kept = {str(text): float(value) for text, value in said["recall"].items()}
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise BadRequest(f"{inspection.kept} cannot be read; --accept writes it again") from error
+    if (said.get("collection"), said.get("budget")) != (inspection.collection, inspection.budget):
+        raise BadRequest(
+            f"{inspection.kept} is about collection {said.get('collection')!r} at {said.get('budget')} "
+            "tokens; check that one, or write it again with --accept"
+        )
+    return kept
+
+
+def _keep(inspection: Inspection, recall: Recall) -> None:
+    said = {"collection": inspection.collection, "budget": inspection.budget, "recall": dict(recall)}
+    inspection.kept.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -1,0 +1,1 @@
+"""Questions about documents: read from a file, or made from the documents."""
