@@ -1,0 +1,104 @@
+"""The files of deploy/ fit the program: their configs are good, and their metrics and ports exist."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ingestor.config.check import check
+from ingestor.config.models import Config
+from ingestor.config.yaml_tree import parse
+
+ROOT = Path(__file__).parents[1]
+DEPLOY = ROOT / "deploy"
+SERVICE = DEPLOY / "ingestor.service"
+METRIC = re.compile(r"\bingestor_[a-z_]+\b")
+TOKENS = {"CHROMA_TOKEN": "c" * 64, "INGESTOR_TOKEN": "i" * 64}
+RATED_BY_SYSTEMD = 45  # exposure of ten points, in tenths: "OK"
+
+
+def kubernetes() -> dict[str, dict[str, Any]]:
+    return {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
+
+
+@pytest.mark.parametrize("where", ["compose", "kubernetes"])
+def test_the_configs_are_good_and_use_the_ports_that_are_published(where: str) -> None:
+    text = (
+        (DEPLOY / "config.yaml").read_text()
+        if where == "compose"
+        else kubernetes()["ConfigMap"]["data"]["config.yaml"]
+    )
+    config = check(parse(text, TOKENS), Path("/etc/ingestor"))
+    assert isinstance(config, Config), config
+    assert not config.warnings
+    ports = {config.chroma.port, config.http.port}  # type: ignore[union-attr]
+    assert ports == {8000, 8001}
+
+
+def test_alerts_and_dashboard_name_metrics_that_exist() -> None:
+    said = set(METRIC.findall((DEPLOY / "prometheus" / "alerts.yml").read_text()))
+    panels = json.loads((DEPLOY / "grafana" / "ingestor.json").read_text())["panels"]
+    said |= {name for panel in panels for each in panel["targets"] for name in METRIC.findall(each["expr"])}
+    documented = {
+        f"ingestor_{name}"
+        for row in re.findall(r"^\| `ingestor_.*?\|", (ROOT / "docs" / "service.md").read_text(), re.M)
+        for name in names(row)
+    }
+    assert {re.sub("_bucket$", "", name) for name in said} <= documented
+    assert len(said) > 15
+
+
+def names(row: str) -> list[str]:
+    """Metrics of one row of the table, without their prefix: `ingestor_a_b`, `_c` stands for a_b and a_c."""
+    words = re.findall(r"`(ingestor_|_)([a-z_]+)`", row)
+    first = words[0][1]
+    found = [first]
+    for prefix, name in words[1:]:
+        found += [name] if prefix == "ingestor_" else [f"{stem}_{name}" for stem in stems(first)]
+    return found
+
+
+def stems(name: str) -> list[str]:
+    parts = name.split("_")
+    return ["_".join(parts[:end]) for end in range(1, len(parts))]
+
+
+def test_there_is_one_writer_with_a_volume_and_probes() -> None:
+    found = kubernetes()
+    pod = found["StatefulSet"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert found["StatefulSet"]["spec"]["replicas"] == 1
+    paths = {key: each["httpGet"]["path"] for key, each in container.items() if key.endswith("Probe")}
+    assert paths == {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+    volumes = [each["name"] for each in pod["volumes"]]
+    volumes += [each["metadata"]["name"] for each in found["StatefulSet"]["spec"]["volumeClaimTemplates"]]
+    assert {each["name"] for each in container["volumeMounts"]} == set(volumes)
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_compose_mounts_files_that_exist() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    mounts = [mount.split(":")[0] for each in services.values() for mount in each["volumes"]]
+    local = [DEPLOY / mount for mount in mounts if mount.startswith(".")]
+    assert local
+    assert [path for path in local if not path.exists()] == []
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_systemd_accepts_the_unit_and_rates_its_walls(tmp_path: Path) -> None:
+    unit = tmp_path / SERVICE.name
+    unit.write_text(SERVICE.read_text().replace("/opt/ingestor/bin/ingestor", "/bin/true"))
+    asked = ["systemd-analyze", "verify", str(unit)]
+    verified = subprocess.run(asked, capture_output=True, text=True, timeout=60)
+    complaints = [line for line in verified.stderr.splitlines() if SERVICE.name in line]
+    assert complaints == []
+    rated = subprocess.run(
+        ["systemd-analyze", "security", "--offline=yes", f"--threshold={RATED_BY_SYSTEMD}", str(unit)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert rated.returncode == 0, rated.stdout
