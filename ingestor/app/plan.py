@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ingestor.core.decisions import Scope, after_failure, sudden_loss
+from ingestor.core.document_state import WITHOUT_RECORDS, is_settled
 from ingestor.core.error_text import describe
 from ingestor.core.fingerprint import text_digest
 from ingestor.model import (
@@ -206,8 +207,7 @@ def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None
 def _set_aside(journal: Journal, source: Source, but: Container[str]) -> Counter[str]:
     """Counts of documents that stay quarantined or unsupported, without those that are due again."""
     kept = (each for each in Reports(journal).documents(source.name) if each.collection == source.collection)
-    aside = ("quarantined", "unsupported")
-    return Counter(each.state for each in kept if each.state in aside and each.document not in but)
+    return Counter(each.state for each in kept if each.state in WITHOUT_RECORDS and each.document not in but)
 
 
 def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:
@@ -249,8 +249,8 @@ def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
 def _unsettled(entry: Entry, source: Source) -> bool:
     if entry.item is None:
         return False
-    recipe = source.tools.recipe(entry.parser or "")
-    return entry.done_version != entry.item.version or entry.done_recipe != recipe
+    wanted = entry.item.version, source.tools.recipe(entry.parser or "")
+    return not is_settled(wanted, (entry.done_version, entry.done_recipe))
 
 
 def _new(source: Source, item: Item) -> Entry:

@@ -7,6 +7,7 @@ from ingestor.app.handover import renamed
 from ingestor.app.renames import Renames
 from ingestor.config.models import Config
 from ingestor.core.decisions import NEVER
+from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, shown
 from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
@@ -128,8 +129,8 @@ def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames)
         called = renames.get(SourceName(name), name)
         source = status.sources.setdefault(called, SourceStatus(configured=False))
         source.renamed_from = name if called != name else source.renamed_from
-        shown = state if state in ("settled", "quarantined") else "due"
-        setattr(source, shown, getattr(source, shown) + documents)
+        counted = "due" if state in PENDING else shown(state)
+        setattr(source, counted, getattr(source, counted) + documents)
         source.waiting += documents if state == "waiting" else 0
     for name, source in status.sources.items():
         row = SourceRows(journal).of(SourceName(source.renamed_from or name))
@@ -182,7 +183,7 @@ def _add_edition(status: Status, journal: Journal, edition: Edition, grace: floa
         counts = [
             (state, number) for _, name, state, number in Reports(journal).counts() if name == edition.name
         ]
-        done = sum(number for state, number in counts if state in ("settled", "quarantined"))
+        done = sum(number for state, number in counts if state in ("settled", *WITHOUT_RECORDS))
         collection.built = done, sum(number for _, number in counts)
     elif edition.role == "retired":
         collection.old_until = edition.since + grace

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ingestor.core import decisions
 from ingestor.core.backoff import LONGEST, delay
 from ingestor.core.decisions import NEVER, Failure
+from ingestor.core.document_state import NO_PARSER
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.open_collections import OpenCollections
@@ -23,7 +24,7 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
 from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
 from ingestor.state.journal import Journal
-from ingestor.state.rows import NO_PARSER, Entry, Feed, Receipt
+from ingestor.state.rows import Entry, Feed, Receipt
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import WithdrawalGuard
 

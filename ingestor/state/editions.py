@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from ingestor.model import CollectionName, SourceName
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Edition, Role
+from ingestor.state.rows import PENDING, Edition, Role
 
 _COLUMNS = "name, serves, role, choices, since, uuid, embedder"
 
@@ -91,13 +91,12 @@ class Editions:
         None: nothing is in the way; "": it is unfinished. A document that failed five times is in the way
         only if readers have records of it.
         """
-        due = """
-            SELECT new.key, new.attempts, new.reason FROM documents AS new
-            WHERE +new.collection = ? AND NOT new.quarantined AND new.wanted_version IS NOT NULL
-                AND (new.done_version IS NOT new.wanted_version OR new.done_recipe IS NOT new.wanted_recipe)
-                AND (new.attempts < 5 OR EXISTS (
+        due = f"""
+            SELECT new.key, new.attempts, new.reason
+            FROM (SELECT * FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ?) AS new
+            WHERE new.attempts < 5 OR EXISTS (
                     SELECT 1 FROM documents AS old JOIN records ON records.document = old.id
-                    WHERE old.collection = ? AND old.source = new.source AND old.key = new.key))
+                    WHERE old.collection = ? AND old.source = new.source AND old.key = new.key)
             ORDER BY new.attempts LIMIT 1"""
         missing = """
             SELECT old.source FROM documents AS old

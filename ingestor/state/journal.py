@@ -23,9 +23,11 @@ from ingestor.ports import NeedsHuman
 from ingestor.state.receipts import add_sums, adopt, known_of, write_receipt
 from ingestor.state.rows import (
     COLUMNS,
+    GONE,
     IN_FORCE,
     LIVE,
-    UNSETTLED,
+    PENDING,
+    SETTLED,
     UNSUPPORTED,
     CollectionRow,
     Entry,
@@ -153,15 +155,15 @@ class Journal:
                        wanted_version = excluded.wanted_version, uri = excluded.uri, size = excluded.size,
                        modified = excluded.modified, extra = excluded.extra,
                        attempts = 0, retry_at = excluded.retry_at, reason = NULL, detail = NULL,
-                       quarantined = 0""",
+                       {_NOT_QUARANTINED}""",
                 (
                     (source, collection, *item_columns(item), token_hex(8), turn)
                     for item, turn in zip(changes.changed, turns, strict=True)
                 ),
             )
             db.executemany(
-                """UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
-                       detail = NULL, quarantined = 0 WHERE source = ? AND collection = ? AND key = ?""",
+                f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
+                       detail = NULL, {_NOT_QUARANTINED} WHERE source = ? AND collection = ? AND key = ?""",
                 ((remove_at, source, collection, key) for key in changes.vanished),
             )
 
@@ -185,8 +187,8 @@ class Journal:
         """Make documents of that feed and parser due, unless they were done by this recipe."""
         with self.transaction() as db:
             db.execute(
-                """UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = 0, quarantined = 0,
-                       reason = NULL
+                f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = 0, reason = NULL,
+                       {_NOT_QUARANTINED}
                    WHERE source = ? AND collection = ? AND parser = ? AND wanted_recipe IS NOT ?""",
                 (recipe, *feed, parser, recipe),
             )
@@ -206,7 +208,7 @@ class Journal:
         ``largest``: most bytes of a document; documents of unknown size are included.
         """
         small = "" if largest is None else "AND coalesce(size, 0) <= ?"
-        query = f"""SELECT id FROM documents WHERE {UNSETTLED} AND wanted_version IS NOT NULL
+        query = f"""SELECT id FROM documents WHERE {PENDING}
                     AND retry_at <= ? AND {_fed_by(feeds)} {small} ORDER BY retry_at, id LIMIT ?"""
         values = (now, *chain(*feeds), *([] if largest is None else [largest]), limit + len(but))
         rows = self._db.execute(query, values)
@@ -216,7 +218,7 @@ class Journal:
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
         """Documents to remove: their source no longer has them."""
         return self._entries(
-            f"""wanted_version IS NULL AND retry_at <= ? AND +source IN ({_marks(sources)}) AND {IN_FORCE}
+            f"""{GONE} AND retry_at <= ? AND +source IN ({_marks(sources)}) AND {IN_FORCE}
                 ORDER BY retry_at, id LIMIT ?""",
             (now, *sources, limit),
         )
@@ -234,7 +236,7 @@ class Journal:
         Two indexed range queries; documents whose interval contains the value are not visited.
         """
         same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
-                   AND NOT {UNSETTLED} AND source IN ({_marks(sources)})"""
+                   AND {SETTLED} AND source IN ({_marks(sources)})"""
         known = (collection, statistic, *sources, value, limit)
         low = self._entries(f"{same} AND lo > ? LIMIT ?", known)
         high = self._entries(f"{same} AND hi < ? LIMIT ?", known)
@@ -244,15 +246,15 @@ class Journal:
         """When the next waiting document is due, in POSIX seconds; NEVER if none waits."""
         first = f"SELECT MIN(retry_at) FROM documents WHERE quarantined = 0 AND {_fed_by(feeds)} AND"
         queries = (
-            f"{first} {UNSETTLED} AND wanted_version IS NOT NULL",
-            f"{first} wanted_version IS NULL",
+            f"{first} {PENDING}",
+            f"{first} {GONE}",
         )
         values = [self._db.execute(query, tuple(chain(*feeds))).fetchone()[0] for query in queries]
         return min((float(value) for value in values if value is not None), default=NEVER)
 
     def predecessor(self, collection: CollectionName, digest: str) -> Entry | None:
         """A vanished document with this content, or None. Any thread."""
-        query = "collection = ? AND digest = ? AND wanted_version IS NULL ORDER BY id LIMIT 1"
+        query = f"collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT 1"
         found = self._entries(query, (collection, digest), self._reader)
         return found[0] if found else None
 
@@ -402,6 +404,10 @@ class Journal:
                 (name, name, row.uuid, row.embedder, json.dumps(sorted(row.extra_keys))),
             )
 
+
+# The receipt of a quarantined document says that it has no records. It ends with the quarantine, or else the
+# document would count as settled when its old version is listed again.
+_NOT_QUARANTINED = "done_version = iif(quarantined, NULL, done_version), quarantined = 0"
 
 # A document has one id in all editions of a collection, as far as history allows. CROSS JOIN keeps the
 # order of the tables, in which each step is one look-up.

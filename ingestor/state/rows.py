@@ -9,6 +9,7 @@ import numpy as np
 
 from ingestor.core.completeness import Shortfall
 from ingestor.core.decisions import Failure
+from ingestor.core.document_state import NO_PARSER, State, state_of
 from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName, Sums
 
 Feed = tuple[SourceName, CollectionName]  # the documents of one source in one edition of a collection
@@ -30,6 +31,8 @@ class Entry:
     digest: str | None
     parser: str | None
     attempts: int
+    wanted_recipe: str | None = None
+    quarantined: bool = False
     known: tuple[Known, ...] = ()
     statistic: str | None = None
     sums: Sums | None = None
@@ -39,6 +42,12 @@ class Entry:
     @property
     def feed(self) -> Feed:
         return self.source, self.collection
+
+    @property
+    def state(self) -> State:
+        wanted = None if self.item is None else self.item.version, self.wanted_recipe
+        done = self.done_version, self.done_recipe
+        return state_of(wanted, done, self.attempts, self.parser, quarantined=self.quarantined)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +139,8 @@ class Edition:
 
 _NAMES = (
     *("row", "document_id", "source", "collection", "key", "done_version", "done_recipe", "facts"),
-    *("digest", "parser", "attempts", "wanted_version", "uri", "size", "modified", "extra"),
+    *("digest", "parser", "attempts", "wanted_recipe", "quarantined"),
+    *("wanted_version", "uri", "size", "modified", "extra"),
     *("statistic", "sums", "lo", "hi", "shortfall", "shortfall_reason"),
 )
 COLUMNS = "id AS " + ", ".join(_NAMES)
@@ -138,24 +148,28 @@ COLUMNS = "id AS " + ", ".join(_NAMES)
 # Conditions on ``documents``: in an edition that is kept in step; in a live one; not settled.
 IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'building'))"
 LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
-UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
-
-NO_PARSER = "-"  # in place of the parser of an unsupported document
+SETTLED = "(done_version IS wanted_version AND done_recipe IS wanted_recipe)"
+_UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
+PENDING = (
+    f"({_UNSETTLED} AND wanted_version IS NOT NULL)"  # due or waiting; as the index ``unsettled`` has it
+)
+GONE = "wanted_version IS NULL"
 UNSUPPORTED = f"(quarantined AND parser IS '{NO_PARSER}')"
 
-# The state of a document in one word, for everything that is shown to people.
-STATE = f"""CASE WHEN wanted_version IS NULL THEN 'gone'
+# The state of a document, see core/document_state.py.
+STATE = f"""CASE WHEN {GONE} THEN 'gone'
                 WHEN {UNSUPPORTED} THEN 'unsupported'
                 WHEN quarantined THEN 'quarantined'
-                WHEN NOT {UNSETTLED} THEN 'settled'
+                WHEN {SETTLED} THEN 'settled'
                 WHEN attempts > 0 THEN 'waiting' ELSE 'due' END"""
 
 
 def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
     """``row``: the values of COLUMNS."""
     values = dict(zip(_NAMES, row, strict=True))
-    version, uri, size, modified, extra = (values.pop(name) for name in _NAMES[11:16])
-    sums, lo, hi, state, reason = (values.pop(name) for name in _NAMES[17:])
+    version, uri, size, modified, extra = (values.pop(name) for name in _NAMES[13:18])
+    sums, lo, hi, state, reason = (values.pop(name) for name in _NAMES[19:])
+    values["quarantined"] = bool(values["quarantined"])
     pairs = tuple((name, value) for name, value in json.loads(extra))
     return Entry(
         **values,
