@@ -141,7 +141,7 @@ def _status(config: Config) -> Status:
 def unusable(config: Config, journal: Journal) -> dict[str, str]:
     """Collections that differ in Chroma from the journal, or cannot be read, with the reason. Reads only."""
     kept = Reports(journal)
-    editions = [one for one in Editions(journal).all() if one.role in ("live", "building") and one.uuid]
+    editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuid]
     path = getattr(config.chroma, "path", None)
     if path is not None and not (path / "chroma.sqlite3").exists():
         reason = f"it is gone: Chroma has nothing in {path}; a sync writes it again"

@@ -45,7 +45,7 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     if decision.act == "build":
         edition = CollectionName(f"{serves}--new")
     elif decision.act == "go_on":
-        edition = editions.of(serves, "building")[0].name
+        edition = editions.of(serves, "staging")[0].name
     waits = policy.decide(now, settings).why
     return Outlook(serves, edition, decision, now.chunks, waits)
 

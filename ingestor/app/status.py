@@ -13,6 +13,7 @@ from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, Short, Skipped
+from ingestor.state.requests import Notices
 from ingestor.state.rows import Edition
 from ingestor.state.run_status import Listing, Live
 from ingestor.state.sources import SourceRows
@@ -169,23 +170,23 @@ def _add_collections(
         collection.records = records
         if edition.choices is not None:
             _add_means(collection, *strategies_and_model(unpacked(edition.choices)))
-        collection.waits = journal.get(f"waits:{name}") or None
-        collection.delayed = journal.get(f"delayed:{name}") or None
+        collection.waits = Notices(journal).get("waits", name)
+        collection.delayed = Notices(journal).get("delayed", name)
         if probe is not None and edition.uuid is not None:
             collection.reason = probe(edition.shown)
             collection.healthy = collection.reason is None
 
 
 def _add_edition(status: Status, journal: Journal, edition: Edition, grace: float) -> None:
-    """Add what a building or retired edition means for its collection."""
+    """Add what a staging or previous edition means for its collection."""
     collection = status.collections.setdefault(edition.serves, CollectionStatus())
-    if edition.role == "building":
+    if edition.role == "staging":
         counts = [
             (state, number) for _, name, state, number in Reports(journal).counts() if name == edition.name
         ]
         done = sum(number for state, number in counts if state in ("settled", *WITHOUT_RECORDS))
         collection.built = done, sum(number for _, number in counts)
-    elif edition.role == "retired":
+    elif edition.role == "previous":
         collection.old_until = edition.since + grace
 
 

@@ -57,6 +57,7 @@ from ingestor.state.files import cache_path, journal_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import hold, retry_until_free
+from ingestor.state.requests import Requests
 from ingestor.text.tokens import Tokens
 
 
@@ -304,7 +305,7 @@ def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
 def leaving(config: Config, journal: Journal) -> list[SourceName]:
     """Sources that left the config and whose documents are removed now."""
     gone = gone_sources(config, journal)
-    return [name for name in gone if config.prune or journal.get(f"prune:{name}")]
+    return [name for name in gone if config.prune or Requests(journal).get("prune", name)]
 
 
 def made_by(journal: Journal) -> frozenset[str]:

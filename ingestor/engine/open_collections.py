@@ -84,11 +84,11 @@ class OpenCollections:
 
     def in_force(self, name: CollectionName) -> bool:
         """Whether it is kept up to date: its role is ``live`` or ``building``."""
-        return any(e.name == name and e.role in ("live", "building") for e in self._editions.all())
+        return any(e.name == name and e.role in ("live", "staging") for e in self._editions.all())
 
     def building(self, name: CollectionName) -> bool:
         """Whether readers don't see it yet."""
-        return self._editions.named(name).role == "building"
+        return self._editions.named(name).role == "staging"
 
     def roles_changed(self) -> None:
         """Compare Chroma's names with the roles before the next collection is opened."""

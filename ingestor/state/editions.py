@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 
 from ingestor.model import CollectionName, SourceName
 from ingestor.state.journal import Journal
+from ingestor.state.requests import Notices
 from ingestor.state.rows import PENDING, Edition, Role
 
 _COLUMNS = "name, serves, role, choices, since, uuid, embedder"
@@ -43,7 +44,7 @@ class Editions:
         """Add an edition in building, under a name that is not in ``others``."""
         taken = {edition.name for edition in self.all()} | set(others)
         number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
-        made = Edition(CollectionName(f"{serves}--{number}"), serves, "building", choices, now)
+        made = Edition(CollectionName(f"{serves}--{number}"), serves, "staging", choices, now)
         with self._journal.transaction() as db:
             db.execute(
                 "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)",
@@ -79,11 +80,10 @@ class Editions:
 
     def note_reach(self, name: CollectionName, reason: str | None) -> None:
         """Note why search misses too many of its records; None if it does not."""
-        if (self._journal.get(f"reach:{name}") or None) != reason:
-            self._journal.set(f"reach:{name}", reason or "")
+        Notices(self._journal).put("reach", name, reason)
 
     def reach(self, name: CollectionName) -> str | None:
-        return self._journal.get(f"reach:{name}") or None
+        return Notices(self._journal).get("reach", name)
 
     def obstacle(self, building: CollectionName, live: CollectionName) -> str | None:
         """Why the one cannot replace the other yet: readers would miss documents or see old ones.

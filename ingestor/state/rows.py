@@ -110,15 +110,15 @@ class CollectionRow:
     extra_keys: frozenset[str] = frozenset()
 
 
-Role = Literal["live", "building", "retired", "dropped"]
+Role = Literal["staging", "live", "previous", "deleted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Edition:
     """One of the collections in Chroma that serve one name in turn.
 
-    Roles: ``live`` has that name now; ``building`` will replace it; ``retired`` was live before, and is kept
-    for a while; ``dropped`` will be deleted.
+    Roles: ``live`` has that name now; ``staging`` is built to replace it; ``previous`` was live before, and
+    is kept for a while; ``deleted`` is to be deleted.
     """
 
     name: CollectionName  # its name in the journal
@@ -146,7 +146,7 @@ _NAMES = (
 COLUMNS = "id AS " + ", ".join(_NAMES)
 
 # Conditions on ``documents``: in an edition that is kept in step; in a live one; not settled.
-IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'building'))"
+IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'staging'))"
 LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
 SETTLED = "(done_version IS wanted_version AND done_recipe IS wanted_recipe)"
 _UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"

@@ -238,7 +238,7 @@ class World:
     def resting(self) -> bool:
         engine = self.engine
         quiet = engine.resting() and engine.wake_at(routine=False) == float("inf")
-        building = any(edition.role == "building" for edition in Editions(self.journal).all())
+        building = any(edition.role == "staging" for edition in Editions(self.journal).all())
         return quiet and not building and not self.asked()
 
     def check_superset(self) -> None:
