@@ -10,6 +10,7 @@ from ingestor.app.queries import BadRequest, collections_of, is_running, journal
 from ingestor.app.recipe_changes import outlook
 from ingestor.app.wiring import Parts, gone_sources, made_by, opened
 from ingestor.config.models import Config, Embedded
+from ingestor.core.entries import Edition
 from ingestor.model import CollectionName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.rechunk import policy
@@ -17,7 +18,6 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
 from ingestor.state.requests import Notices, Requests
-from ingestor.state.rows import Edition
 
 PATIENCE = 30.0  # seconds that a daemon may take to carry out a request
 

@@ -10,11 +10,11 @@ from ingestor.app.queries import BadRequest, collections_of
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.collections import Described
 from ingestor.config.models import Config
+from ingestor.core.entries import Edition
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Requests
-from ingestor.state.rows import Edition
 
 Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from ingestor.core.decisions import Scope, after_failure, sudden_loss
 from ingestor.core.document_state import WITHOUT_RECORDS, is_settled
+from ingestor.core.entries import EditionName, Entry
 from ingestor.core.error_text import describe
 from ingestor.core.fingerprint import text_digest
 from ingestor.model import (
     Chunking,
-    CollectionName,
     Document,
     DocumentId,
     Fingerprint,
@@ -29,7 +29,6 @@ from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient, U
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
-from ingestor.state.rows import Entry
 from ingestor.state.sources import SourceRows
 
 OTHERWISE = ("added", "changed", "moved", "rebuilt", "quarantined", "unsupported", "failed")
@@ -112,7 +111,7 @@ def make(
     recorder: Recorder,
     dry_run: DryRunAnswers,
     count_tokens: Callable[[Sequence[str]], list[int]],
-    rebuilt: Container[CollectionName] = (),
+    rebuilt: Container[EditionName] = (),
     progress: Callable[[str], None] = lambda key: None,
 ) -> Plan:
     """Plan all sources. Reads only.

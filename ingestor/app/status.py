@@ -8,13 +8,13 @@ from ingestor.app.renames import Renames
 from ingestor.config.models import Config
 from ingestor.core.decisions import NEVER
 from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, shown
+from ingestor.core.entries import ChromaName, Edition
 from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, Short, Skipped
 from ingestor.state.requests import Notices
-from ingestor.state.rows import Edition
 from ingestor.state.run_status import Listing, Live
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
@@ -99,7 +99,7 @@ def gather(
     journal: Journal | None,
     live: Live,
     running: bool,
-    probe: Callable[[CollectionName], str | None] | None,
+    probe: Callable[[ChromaName], str | None] | None,
 ) -> Status:
     """The whole status.
 
@@ -157,7 +157,7 @@ def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames)
 
 
 def _add_collections(
-    status: Status, journal: Journal, probe: Callable[[CollectionName], str | None] | None, grace: float
+    status: Status, journal: Journal, probe: Callable[[ChromaName], str | None] | None, grace: float
 ) -> None:
     for edition in Editions(journal).all():
         name, records = edition.serves, Reports(journal).records(edition.name)

@@ -18,6 +18,7 @@ from ingestor.chroma.backend import Collections
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, SourceConfig
 from ingestor.core.backend import Model
+from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.loop import Engine
@@ -167,7 +168,7 @@ class Parts:
     def sources(
         self,
         serves: CollectionName,
-        edition: CollectionName,
+        edition: EditionName,
         embed: Embed,
         answers: Answers | None = None,
         memory: Memory | None = None,
@@ -180,17 +181,24 @@ class Parts:
         """
         through = answers or DryRunAnswers(None, self.tokens.counts)
         return [
-            self._source(replace(source, collection=edition), embed, through, memory)
+            self._source(source, edition, embed, through, memory)
             for source in self.config.sources
             if source.collection == serves
         ]
 
-    def _source(self, source: SourceConfig, embed: Embed, answers: Answers, memory: Memory | None) -> Source:
+    def _source(
+        self,
+        source: SourceConfig,
+        edition: EditionName,
+        embed: Embed,
+        answers: Answers,
+        memory: Memory | None,
+    ) -> Source:
         connector = build(source.connector)
         containers = Containers(connector.fetch, source.archives, self.isolation.unpack)
         reader = self._reader(source, containers.fetch, near=getattr(connector, "near", False), memory=memory)
         return Source(
-            source.name, source.collection, connector, self._tools(source, reader, embed, answers),
+            source.name, edition, connector, self._tools(source, edition, reader, embed, answers),
             source.max_loss, source.scan_every, containers.expand,
         )  # fmt: skip
 
@@ -207,13 +215,15 @@ class Parts:
             origin=origin(source),
         )
 
-    def _tools(self, source: SourceConfig, reader: Reader, embed: Embed, answers: Answers) -> Tools:
+    def _tools(
+        self, source: SourceConfig, edition: EditionName, reader: Reader, embed: Embed, answers: Answers
+    ) -> Tools:
         chunking = source.chunking
         options = chunking.options
         shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
         return Tools(
             reader=reader,
-            collection=source.collection,
+            collection=edition,
             chunker=self._chunker(chunking, answers),
             chunker_recipe=plugin_fingerprint(chunking.plugin, options),
             strategy=chunking.plugin.kind,
@@ -245,7 +255,7 @@ class Running:
     collections: Collections
     engine: Engine
     swaps: Swaps
-    models: dict[CollectionName, Model]  # by edition, for those that are kept in step
+    models: dict[EditionName, Model]  # by edition, for those that are kept in step
 
     def reconfigured(self, config: Config) -> "Running":
         """The same state under another config. Raises NeedsHuman if its embedder cannot be loaded."""
@@ -379,7 +389,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(_end_chunking, parts.tokens)
         stack.callback(answers.stop)
         stack.callback(embedding.stop)  # closed first, so that no worker waits for vectors
-        models: dict[CollectionName, Model] = {}
+        models: dict[EditionName, Model] = {}
         opened = OpenCollections(
             journal, collections, lambda name: models.get(name) or unknown(journal, name)
         )
@@ -398,6 +408,6 @@ def _end_chunking(tokens: Tokens) -> None:
     tokens.check = stop
 
 
-def unknown(journal: Journal, name: CollectionName) -> Model:
+def unknown(journal: Journal, name: EditionName) -> Model:
     """The model of an edition that cannot be kept in step: records are only removed from it."""
     return Model(Fingerprint(journal.collection(name).embedder or ""))

@@ -13,18 +13,18 @@ from ingestor.core import decisions
 from ingestor.core.backoff import LONGEST, delay
 from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.document_state import NO_PARSER
+from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outcomes import Outcome, Work
 from ingestor.engine.scanner import Scan, Scanner
 from ingestor.engine.writer import BATCH, Writer
-from ingestor.model import CollectionName, SourceName, Sums
+from ingestor.model import SourceName, Sums
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
 from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Entry, Feed, Receipt
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import WithdrawalGuard
 
@@ -76,7 +76,7 @@ class Engine:
         *,
         watch: bool,
         leaving: Sequence[SourceName] = (),
-        untouched: Sequence[CollectionName] = (),
+        untouched: Sequence[EditionName] = (),
     ) -> None:
         """Take over a config: at the start, and whenever it changes.
 
@@ -132,7 +132,7 @@ class Engine:
             times.append(self.journal.next_retry(self._ready()))
         return min(times)
 
-    def busy(self) -> set[CollectionName]:
+    def busy(self) -> set[EditionName]:
         """Editions with documents in flight."""
         return {entry.collection for entry in self.in_flight.values()}
 
@@ -147,7 +147,7 @@ class Engine:
             self.scanner.scanned(outcome.tag, outcome)
         elif isinstance(outcome.tag, _Begun):
             self._prepared(outcome.tag, outcome)
-        elif isinstance(outcome.tag, tuple):
+        elif isinstance(outcome.tag, Feed):
             self.scanner.hinted(outcome.tag, outcome)
 
     def _prepared(self, begun: "_Begun", outcome: Outcome) -> None:
@@ -219,9 +219,9 @@ class Engine:
         """Feeds whose source is neither held nor paused and whose collection can be written."""
         paused = self.writer.paused()
         return [
-            (name, collection)
-            for name, collection in self.sources
-            if collection not in paused and self.source_rows.of(name).ready
+            feed
+            for feed in self.sources
+            if feed.edition not in paused and self.source_rows.of(feed.source).ready
         ]
 
     def _gone(self, ready: Sequence[Feed], now: float, limit: int) -> list[Entry]:
@@ -258,7 +258,7 @@ class Engine:
             return ready
         most = max(1, int(self.workers * _SOURCE_SHARE))
         occupied = Counter(entry.source for entry in self.in_flight.values())
-        return [feed for feed in ready if occupied[feed[0]] < most]
+        return [feed for feed in ready if occupied[feed.source] < most]
 
     def _heavy(self, entry: Entry) -> bool:
         """Whether it may take long: it is large, or exceeded the time of a first attempt."""
@@ -332,7 +332,7 @@ class Engine:
         source = self.sources.get(prepared.entry.feed)
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
-    def _hold_collection(self, collection: CollectionName, error: Exception) -> None:
+    def _hold_collection(self, collection: EditionName, error: Exception) -> None:
         for source in self.sources.values():
             if source.collection == collection:
                 self.source_rows.hold(source.name, str(error))

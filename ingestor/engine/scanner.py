@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from ingestor.core import decisions
 from ingestor.core.backoff import delay
 from ingestor.core.decisions import Scope
+from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.error_text import describe
 from ingestor.engine.outcomes import Outcome, Work
-from ingestor.model import CollectionName, Hint, SourceName
+from ingestor.model import Hint, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Listing, Progress, Source
 from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Feed, SourceRow
 from ingestor.state.sources import SourceRows
 
 log = logging.getLogger("ingestor")
@@ -59,7 +59,7 @@ class Scanner:
         pool: Work,
         clock: Callable[[], float],
         random: Callable[[], float],
-        whole: Callable[[CollectionName], None],
+        whole: Callable[[EditionName], None],
     ) -> None:
         self.journal, self.pool, self.clock, self.random, self._whole = journal, pool, clock, random, whole
         self.source_rows = SourceRows(journal)
@@ -109,7 +109,7 @@ class Scanner:
             for feed, state in self._watches.items()
         )
 
-    def listed(self, collection: CollectionName) -> bool:
+    def listed(self, collection: EditionName) -> bool:
         """Whether every source of this edition was listed whole since the config was taken over."""
         return all(state.whole for feed, state in self._watches.items() if feed[1] == collection)
 

@@ -16,6 +16,7 @@ from ingestor.app.estimate import journal_or_blank
 from ingestor.app.queries import BadRequest
 from ingestor.app.wiring import Parts, made_by
 from ingestor.config.models import Config
+from ingestor.core.entries import EditionName
 from ingestor.engine.workers import Embedding, Embeddings
 from ingestor.evaluate import made_questions, question_file, reading, strategies
 from ingestor.evaluate.cutting import Cut, cut
@@ -124,9 +125,8 @@ def _opened(config: Config, request: Request, progress: Progress) -> Iterator[_W
         embedding = embeddings.of(parts.embedder_recipe, lambda: parts.embedder)
         stack.callback(parts.isolation.close)
         answers = CachedAnswers(cache)
-        sources = parts.sources(
-            request.collection, request.collection, embedding, answers, Parses(cache, learns=False)
-        )
+        anywhere = EditionName("")  # nothing is written
+        sources = parts.sources(request.collection, anywhere, embedding, answers, Parses(cache, learns=False))
         sample = reading.take(
             sources, request.sample, _named(request.questions), lambda key: progress(f"reading {key}")
         )

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ingestor.core.decisions import Changes, Scope, compare
-from ingestor.model import CollectionName, Item, SourceName
+from ingestor.core.entries import EditionName, Feed
+from ingestor.model import Item, SourceName
 from ingestor.pipeline.containers import outside
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped
-from ingestor.state.rows import Feed
 
 Expand = Callable[[Iterable[Item], Mapping[str, str]], Iterable[Item]]
 
@@ -24,7 +24,7 @@ class Source:
     """One configured source. ``expand`` adds the members of its archives and mails."""
 
     name: SourceName
-    collection: CollectionName
+    collection: EditionName
     connector: Connector
     tools: Tools
     max_loss: float = 0.5
@@ -34,7 +34,7 @@ class Source:
 
     @property
     def feed(self) -> Feed:
-        return self.name, self.collection
+        return Feed(self.name, self.collection)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

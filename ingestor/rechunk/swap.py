@@ -14,6 +14,7 @@ import numpy as np
 
 from ingestor.config.models import Rechunk
 from ingestor.core.decisions import too_many
+from ingestor.core.entries import Edition, EditionName
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
@@ -24,7 +25,6 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
 from ingestor.state.requests import Notices, Requests
-from ingestor.state.rows import Edition
 from ingestor.state.withdrawals import Withdrawals
 
 log = logging.getLogger("ingestor")
@@ -41,7 +41,7 @@ SAMPLE = 5  # records that must be found by their own vectors before readers get
 class KeptEdition:
     """An edition that is kept in step, and what its documents are made by."""
 
-    edition: CollectionName
+    edition: EditionName
     serves: CollectionName
     choices: Choices | None  # None: unknown, so it cannot be kept in step
 
@@ -57,7 +57,7 @@ class Swaps:
         self.other_recipes: frozenset[Fingerprint] = frozenset()  # see wiring.Parts
         self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
         self._changed = False  # returned by the next ``advance`` that succeeds
-        self._logged: dict[CollectionName, str] = {}  # problems of replaced editions: each is logged once
+        self._logged: dict[EditionName, str] = {}  # problems of replaced editions: each is logged once
 
     def arrange(
         self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
@@ -95,7 +95,7 @@ class Swaps:
         return standing
 
     def advance(
-        self, settings: Rechunk, listed: Callable[[CollectionName], bool], busy: Container[CollectionName]
+        self, settings: Rechunk, listed: Callable[[EditionName], bool], busy: Container[EditionName]
     ) -> bool:
         """Carry out requests, promote complete editions, delete old ones.
 
@@ -125,9 +125,7 @@ class Swaps:
         changed, self._changed = self._changed, False
         return changed
 
-    def _moved_on(
-        self, edition: Edition, settings: Rechunk, listed: Callable[[CollectionName], bool]
-    ) -> bool:
+    def _moved_on(self, edition: Edition, settings: Rechunk, listed: Callable[[EditionName], bool]) -> bool:
         if edition.role == "staging":
             return listed(edition.name) and self._promote(edition)
         if edition.role == "deleted":
@@ -258,7 +256,7 @@ class Swaps:
         except Exception as error:  # noqa: BLE001 - as in advance
             log.warning("collections could not be renamed to match their roles: %s; will retry", error)
 
-    def _verify(self, name: CollectionName) -> None:
+    def _verify(self, name: EditionName) -> None:
         """Raises Torn when the number of records is not the journal's, or when search misses a sample."""
         index = self._collections.open(name)
         found, known = index.count(), Reports(self._journal).records(name)

@@ -18,10 +18,10 @@ from secrets import token_hex
 from typing import Any
 
 from ingestor.core.decisions import NEVER, Changes, Failure, queue_turns
-from ingestor.model import CollectionName, SourceName, Sums
+from ingestor.core.entries import CollectionRow, EditionName, Entry, Feed, Intent, Receipt
+from ingestor.model import SourceName, Sums
 from ingestor.ports import NeedsHuman
-from ingestor.state.receipts import add_sums, adopt, known_of, write_receipt
-from ingestor.state.rows import (
+from ingestor.state.columns import (
     COLUMNS,
     GONE,
     IN_FORCE,
@@ -29,15 +29,11 @@ from ingestor.state.rows import (
     PENDING,
     SETTLED,
     UNSUPPORTED,
-    CollectionRow,
-    Entry,
-    Feed,
-    Intent,
-    Receipt,
     item_columns,
     to_entry,
     unpack,
 )
+from ingestor.state.receipts import add_sums, adopt, known_of, write_receipt
 from ingestor.state.schema import migrate
 
 
@@ -131,14 +127,14 @@ class Journal:
 
     # --- what is wanted ------------------------------------------------------------------------------
 
-    def wanted_versions(self, source: SourceName, collection: CollectionName) -> dict[str, str]:
+    def wanted_versions(self, source: SourceName, collection: EditionName) -> dict[str, str]:
         """Version by key of every document in the last listing of the source. Any thread."""
         query = """SELECT key, wanted_version FROM documents
                    WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"""
         return dict(self._reader.execute(query, (source, collection)))
 
     def observe(
-        self, source: SourceName, collection: CollectionName, changes: Changes, remove_at: float
+        self, source: SourceName, collection: EditionName, changes: Changes, remove_at: float
     ) -> None:
         """Take over a listing. A document that failed is retried in its new version.
 
@@ -167,7 +163,7 @@ class Journal:
                 ((remove_at, source, collection, key) for key in changes.vanished),
             )
 
-    def relocate(self, source: SourceName, collections: Sequence[CollectionName]) -> None:
+    def relocate(self, source: SourceName, collections: Sequence[EditionName]) -> None:
         """Set the editions that a source feeds. Its documents in others, except retired ones, become due for
         removal."""
         with self.transaction() as db:
@@ -226,7 +222,7 @@ class Journal:
     def drifted(
         self,
         sources: Sequence[SourceName],
-        collection: CollectionName,
+        collection: EditionName,
         statistic: str,
         value: int,
         limit: int,
@@ -252,7 +248,7 @@ class Journal:
         values = [self._db.execute(query, tuple(chain(*feeds))).fetchone()[0] for query in queries]
         return min((float(value) for value in values if value is not None), default=NEVER)
 
-    def predecessor(self, collection: CollectionName, digest: str) -> Entry | None:
+    def predecessor(self, collection: EditionName, digest: str) -> Entry | None:
         """A vanished document with this content, or None. Any thread."""
         query = f"collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT 1"
         found = self._entries(query, (collection, digest), self._reader)
@@ -279,13 +275,13 @@ class Journal:
         rows = self._db.execute("SELECT DISTINCT source FROM documents ORDER BY 1")
         return [SourceName(row[0]) for row in rows]
 
-    def of_collection(self, collection: CollectionName) -> list[Entry]:
+    def of_collection(self, collection: EditionName) -> list[Entry]:
         return self._entries("collection = ? ORDER BY id", (collection,))
 
-    def collections(self) -> list[CollectionName]:
+    def collections(self) -> list[EditionName]:
         """Every collection that documents are or were in."""
         query = "SELECT DISTINCT collection FROM documents UNION SELECT name FROM collections ORDER BY 1"
-        return [CollectionName(row[0]) for row in self._db.execute(query)]
+        return [EditionName(row[0]) for row in self._db.execute(query)]
 
     def _entries(
         self, where: str, values: tuple[object, ...], db: sqlite3.Connection | None = None
@@ -362,7 +358,7 @@ class Journal:
                     WHERE (attempts > 0 OR quarantined) AND {chosen}"""
             ).rowcount
 
-    def doubt(self, collection: CollectionName, rows: Sequence[int] | None = None) -> None:
+    def doubt(self, collection: EditionName, rows: Sequence[int] | None = None) -> None:
         """Mark all records of these documents, or of the whole collection, as in doubt, to be written
         again."""
         chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
@@ -378,24 +374,24 @@ class Journal:
 
     # --- statistics ----------------------------------------------------------------------------------
 
-    def total(self, collection: CollectionName, statistic: str) -> Sums | None:
+    def total(self, collection: EditionName, statistic: str) -> Sums | None:
         """The sums over every settled document of the collection with this statistic; shape (k,), or None."""
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
         row = self._db.execute(query, (collection, statistic)).fetchone()
         return None if row is None else unpack(row[0])
 
-    def statistics(self) -> list[tuple[CollectionName, str]]:
+    def statistics(self) -> list[tuple[EditionName, str]]:
         rows = self._db.execute("SELECT collection, statistic FROM statistics WHERE documents > 0")
-        return [(CollectionName(row[0]), row[1]) for row in rows]
+        return [(EditionName(row[0]), row[1]) for row in rows]
 
     # --- collections ----------------------------------------------------------------------------------
 
-    def collection(self, name: CollectionName) -> CollectionRow:
+    def collection(self, name: EditionName) -> CollectionRow:
         query = "SELECT uuid, embedder, extra_keys FROM collections WHERE name = ?"
         row = self._db.execute(query, (name,)).fetchone()
         return CollectionRow(row[0], row[1], frozenset(json.loads(row[2]))) if row else CollectionRow()
 
-    def note_collection(self, name: CollectionName, row: CollectionRow) -> None:
+    def note_collection(self, name: EditionName, row: CollectionRow) -> None:
         with self.transaction() as db:
             db.execute(
                 """INSERT INTO collections (name, serves, uuid, embedder, extra_keys) VALUES (?, ?, ?, ?, ?)

@@ -5,9 +5,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ingestor.core.document_state import State, shown
-from ingestor.model import CollectionName
+from ingestor.core.entries import EditionName
+from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, STATE, UNSUPPORTED
 from ingestor.state.journal import Journal
-from ingestor.state.rows import GONE, IN_FORCE, LIVE, PENDING, STATE, UNSUPPORTED
 
 _ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # the extension of a name, as in photo.png
 
@@ -108,11 +108,11 @@ class Reports:
                          + (SELECT COUNT(*) FROM documents WHERE {GONE} AND {IN_FORCE})"""
         return int(self._journal.select(query)[0][0])
 
-    def records(self, collection: CollectionName) -> int:
+    def records(self, collection: EditionName) -> int:
         query = "SELECT COUNT(*) FROM records JOIN documents ON id = document WHERE collection = ?"
         return int(self._journal.select(query, (collection,))[0][0])
 
-    def sure(self, collection: CollectionName) -> int:
+    def sure(self, collection: EditionName) -> int:
         """Number of records that are known to be in Chroma, without those in doubt."""
         query = """SELECT COUNT(*) FROM records JOIN documents ON id = document
                    WHERE collection = ? AND NOT unsure"""

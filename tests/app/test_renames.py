@@ -11,6 +11,7 @@ from ingestor.config.models import Choice, SourceConfig
 from ingestor.connectors.folder.connector import PLUGIN as FOLDER
 from ingestor.core.decisions import Changes
 from ingestor.core.document_json import Parsed
+from ingestor.core.entries import Intent, Receipt
 from ingestor.engine.loop import _Begun
 from ingestor.engine.outcomes import Outcome
 from ingestor.engine.protocol import valid
@@ -25,7 +26,6 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
 from ingestor.state.requests import Requests
-from ingestor.state.rows import Intent, Receipt
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 from tests.simulation.world import World

@@ -5,10 +5,10 @@ from pathlib import Path
 from ingestor.app.status import Status, _add_edition
 from ingestor.core.decisions import NEVER, Changes, Failure
 from ingestor.core.document_state import NO_PARSER
+from ingestor.core.entries import Receipt
 from ingestor.model import CollectionName, Item, SourceName
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Receipt
 
 SOURCE = SourceName("s")
 

@@ -7,6 +7,7 @@ import pytest
 
 from ingestor.config.models import Rechunk
 from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
+from ingestor.core.entries import Receipt
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.rechunk.policy import named
 from ingestor.rechunk.recipes import packed
@@ -14,7 +15,6 @@ from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.requests import Notices, Requests
-from ingestor.state.rows import Receipt
 from tests.memory_index import MemoryIndex
 
 S, C = SourceName("s"), CollectionName("docs")

@@ -9,10 +9,10 @@ import pytest
 
 from ingestor.core.decisions import NEVER, Changes, Failure
 from ingestor.core.document_state import NEXT, NO_PARSER, PENDING, Event, State, state_of
+from ingestor.core.entries import Entry, Intent, Receipt
 from ingestor.model import CollectionName, Item, Known, SourceName
-from ingestor.state import rows
+from ingestor.state import columns
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Entry, Intent, Receipt
 
 S, C = SourceName("s"), CollectionName("docs")
 REFUSED = Failure("it can't be read", 1, NEVER, quarantined=True)
@@ -29,8 +29,8 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 def test_sql_and_python_tell_the_same_state_of_every_row(journal: Journal) -> None:
     """Every combination of the columns that decide it, those included that no event leads to."""
     texts = (None, "1", "2")
-    columns = (texts, texts, texts, texts, (0, 1), (0, 1), (None, "", NO_PARSER, "text"))
-    facts = list(product(*columns))
+    values = (texts, texts, texts, texts, (0, 1), (0, 1), (None, "", NO_PARSER, "text"))
+    facts = list(product(*values))
     with journal.transaction() as db:
         db.executemany(
             """INSERT INTO documents (document_id, source, collection, key, wanted_version, wanted_recipe,
@@ -38,7 +38,8 @@ def test_sql_and_python_tell_the_same_state_of_every_row(journal: Journal) -> No
                VALUES (?1, 's', 'docs', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, '[]')""",
             [(str(number), *row) for number, row in enumerate(facts)],
         )
-    query = f"SELECT {rows.STATE}, {rows.PENDING} AND NOT quarantined, {rows.GONE} FROM documents ORDER BY id"
+    shown = f"{columns.STATE}, {columns.PENDING} AND NOT quarantined, {columns.GONE}"
+    query = f"SELECT {shown} FROM documents ORDER BY id"
     found = journal.select(query)
     for row, (by_sql, pending, gone) in zip(facts, found, strict=True):
         wanted_version, wanted_recipe, done_version, done_recipe, attempts, quarantined, parser = row

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ingestor.app.wiring import Running
+from ingestor.core.entries import SourceRow
 from ingestor.model import SourceName
 from ingestor.state.reports import Reports
 from ingestor.state.requests import Notices
-from ingestor.state.rows import SourceRow
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 
