@@ -39,6 +39,7 @@ from ingestor.ports import (
     Adaptive,
     Asymmetric,
     Chunker,
+    Connector,
     Embed,
     Embedder,
     Loadable,
@@ -60,6 +61,8 @@ from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import hold, retry_until_free
 from ingestor.state.requests import Requests
 from ingestor.text.tokens import Tokens
+
+Places = dict[SourceName, tuple[Connector, Containers]]  # a source is listed once for all its editions
 
 
 @dataclass(frozen=True)
@@ -172,16 +175,18 @@ class Parts:
         embed: Embed,
         answers: Answers | None = None,
         memory: Memory | None = None,
+        places: Places | None = None,
     ) -> list[Source]:
         """Every source that feeds a collection, with the tools that make an edition's records of its items.
 
         ``serves``: the name that readers use. ``edition``: where the records go. ``embed``: texts to vectors.
         ``answers``: asks language models; None: they are not asked. ``memory``: parsed documents; None: every
-        document is read again.
+        document is read again. ``places``: of other editions of the same sources, which are shared; this
+        one's are added.
         """
-        through = answers or DryRunAnswers(None, self.tokens.counts)
+        through, shared = answers or DryRunAnswers(None, self.tokens.counts), {} if places is None else places
         return [
-            self._source(source, edition, embed, through, memory)
+            self._source(source, edition, embed, through, memory, shared)
             for source in self.config.sources
             if source.collection == serves
         ]
@@ -193,9 +198,13 @@ class Parts:
         embed: Embed,
         answers: Answers,
         memory: Memory | None,
+        places: Places,
     ) -> Source:
-        connector = build(source.connector)
-        containers = Containers(connector.fetch, source.archives, self.isolation.unpack)
+        if source.name not in places:
+            connector = build(source.connector)
+            containers = Containers(connector.fetch, source.archives, self.isolation.unpack)
+            places[source.name] = connector, containers
+        connector, containers = places[source.name]
         reader = self._reader(source, containers.fetch, near=getattr(connector, "near", False), memory=memory)
         return Source(
             source.name, edition, connector, self._tools(source, edition, reader, embed, answers),
@@ -279,15 +288,16 @@ class Running:
                 serves, self.parts.wanted(serves), config.rechunk, asking_prices(config, serves)
             )
         ]
-        fed = {standing.edition: self._sources(standing) for standing in standings}
+        places: Places = {}
+        fed = {standing.edition: self._sources(standing, places) for standing in standings}
         sources = [source for each in fed.values() for source in each]
         untouched = [edition for edition, each in fed.items() if not each]
         self.embedding.keep({source.tools.embedder_recipe for source in sources})
         self.engine.configure(
-            choose_primaries(sources), watch=watch, leaving=leaving(config, self.journal), untouched=untouched
+            sources, watch=watch, leaving=leaving(config, self.journal), untouched=untouched
         )
 
-    def _sources(self, standing: KeptEdition) -> list[Source]:
+    def _sources(self, standing: KeptEdition, places: Places) -> list[Source]:
         parts = self.parts.by(standing.choices)
         if parts is None:
             logging.getLogger("ingestor").warning(
@@ -297,13 +307,8 @@ class Running:
             return []
         self.models[standing.edition] = parts.model
         embed = self.embedding.of(parts.embedder_recipe, lambda: parts.embedder)
-        return parts.sources(standing.serves, standing.edition, embed, self.answers, Parses(self.cache))
-
-
-def choose_primaries(sources: Sequence[Source]) -> list[Source]:
-    """Mark one feed of each source as primary: that of the live edition, if it is kept in step."""
-    first = {source.name: source.collection for source in reversed(sources)}
-    return [replace(source, primary=first[source.name] == source.collection) for source in sources]
+        memory = Parses(self.cache)
+        return parts.sources(standing.serves, standing.edition, embed, self.answers, memory, places)
 
 
 def gone_sources(config: Config, journal: Journal) -> list[SourceName]:

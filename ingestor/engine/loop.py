@@ -80,9 +80,10 @@ class Engine:
     ) -> None:
         """Take over a config: at the start, and whenever it changes.
 
-        ``sources``: one a source and edition. ``watch``: whether connectors watch for changes. ``leaving``:
-        sources whose documents are removed. ``untouched``: editions that readers see but that cannot be
-        reproduced; their documents stay. Raises sqlite3.OperationalError when the journal cannot be written.
+        ``sources``: one a source and edition, that of the edition that readers see first. ``watch``: whether
+        connectors watch for changes. ``leaving``: sources whose documents are removed. ``untouched``:
+        editions that readers see but that cannot be reproduced; their documents stay. Raises
+        sqlite3.OperationalError when the journal cannot be written.
         """
         self.leaving = leaving
         self.sources = {source.feed: source for source in sources}
@@ -147,8 +148,8 @@ class Engine:
             self.scanner.scanned(outcome.tag, outcome)
         elif isinstance(outcome.tag, _Begun):
             self._prepared(outcome.tag, outcome)
-        elif isinstance(outcome.tag, Feed):
-            self.scanner.hinted(outcome.tag, outcome)
+        elif isinstance(outcome.tag, str):
+            self.scanner.hinted(SourceName(outcome.tag), outcome)
 
     def _prepared(self, begun: "_Begun", outcome: Outcome) -> None:
         entry = begun.entry
@@ -187,7 +188,7 @@ class Engine:
             log.error("source %s is held: %s", entry.source, error)
             self.source_rows.hold(entry.source, str(error))
         if isinstance(error, Stale):
-            self.scanner.look_again(entry.feed, entry.key)
+            self.scanner.look_again(entry.source, entry.key)
         if failure.detail is not None:
             self._failures.note(entry, "%s (%s) failed, keeps its records and will be retried: %s", failure)
         elif not entry.attempts:
@@ -207,7 +208,11 @@ class Engine:
     def _may_withdraw(self, entry: Entry, failure: Failure) -> bool:
         """Whether its records may be removed; else the document waits until a person accepts the loss."""
         source = self.sources.get(entry.feed)
-        if source is None or not source.primary or self.guard.passes(entry, failure, source.max_loss):
+        if (
+            source is None
+            or not self.scanner.is_first(entry.feed)
+            or self.guard.passes(entry, failure, source.max_loss)
+        ):
             return True  # losses of an edition in building are judged before the switch
         later = self.clock() + delay(entry.attempts, self.random(), LONGEST)
         self._put_off(entry, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))

@@ -14,6 +14,7 @@ import pytest
 
 from ingestor.core import decisions, fingerprint, slots
 from ingestor.engine import open_collections, protocol
+from ingestor.engine.scanner import Scanner
 from ingestor.rechunk import policy
 from ingestor.state import journal as journal_module
 from ingestor.state import reports
@@ -145,6 +146,11 @@ def _adopt_twice(batch):
     return list(batch)
 
 
+def _only_first(self, editions, found):
+    first = editions[0]
+    self.journal.observe(first.name, first.collection, found.changes[0], self.clock() + 60)
+
+
 def _always_follow(now, settings):
     return policy.Decision("follow", now.wanted)
 
@@ -193,6 +199,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
         journal_module, "PENDING", journal_module.PENDING.replace("OR done_recipe IS NOT wanted_recipe", ""),
         {EXACT, REST, COMPLETE, ONE_RECIPE},
     ),
+    "an edition in building misses a listing": (Scanner, "_take_over", _only_first, {REST, CLEAN, COMPLETE}),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
 }  # fmt: skip
 
