@@ -18,7 +18,7 @@ import yaml
 
 from benchmarks._needs import prose
 from ingestor.app.daemon import Loop
-from ingestor.app.signals import Wishes
+from ingestor.app.signals import Signals
 from ingestor.app.wiring import opened
 from ingestor.cli.usage import read_config
 from ingestor.embedders.hardware import multiplies_bfloat16
@@ -143,7 +143,7 @@ def report_pipeline(corpus: Path) -> None:
             embedder = running.parts.embedder
             embedder.embed(["loads the model"])
             begun = time.process_time()
-            Loop(running, Wishes(), lambda live: None).sync()
+            Loop(running, Signals(), lambda live: None).sync()
             whole = time.process_time() - begun
         client = chromadb.PersistentClient(str(state / "chroma"))
         chunks = client.get_collection("docs").get(include=["documents"])["documents"] or []

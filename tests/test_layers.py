@@ -28,7 +28,7 @@ PURE = {
     "ingestor.ports",
     "ingestor.units",
     "ingestor.pipeline.metadata",
-    "ingestor.state.rows",
+    "ingestor.state.columns",
 }
 READS_FILES = {
     "ingestor.text.tokens": "the vocabulary of an encoding, on first use",

@@ -4,20 +4,20 @@ Requests are written to the journal, where a running daemon reads them. Without 
 """
 
 import time
-from secrets import token_hex
 
 from ingestor.app.handover import rehearsed
 from ingestor.app.queries import BadRequest, collections_of, is_running, journal_of
 from ingestor.app.recipe_changes import outlook
 from ingestor.app.wiring import Parts, gone_sources, made_by, opened
 from ingestor.config.models import Config, Embedded
+from ingestor.core.entries import Edition
 from ingestor.model import CollectionName
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.rechunk import policy
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
-from ingestor.state.rows import Edition
+from ingestor.state.requests import Notices, Requests
 
 PATIENCE = 30.0  # seconds that a daemon may take to carry out a request
 
@@ -26,17 +26,16 @@ def approve(config: Config) -> list[str]:
     """Approve every waiting change. Returns a line of text for each."""
     said = []
     with journal_of(config) as journal, rehearsed(config, journal) as seen:
-        parts = Parts(config, made_by(journal))
+        parts, requests = Parts(config, made_by(journal)), Requests(journal)
         for found in outlook(parts, seen):
-            if found.waits or journal.get(f"waits:{found.serves}"):
-                wanted = parts.wanted(found.serves)
-                journal.set(f"approved:{found.serves}", policy.named(wanted))
-                journal.set(f"refused:{found.serves}", "")
+            if found.waits or Notices(journal).get("waits", found.serves):
+                requests.put("approved", found.serves, policy.named(parts.wanted(found.serves)))
+                requests.put("refused", found.serves, None)
                 said.append(f"{found.serves}: {', '.join(map(str, found.decision.changes))}")
         for name in gone_sources(config, journal):
-            journal.set(f"prune:{name}", "1")
+            requests.put("prune", name, "yes")
             said.append(f"source {name}: its documents are removed")
-        journal.set("asked", token_hex(8))
+        requests.arrange()
     return said
 
 
@@ -48,7 +47,7 @@ def roll_back(config: Config, collection: str) -> None:
     """
     serves = CollectionName(collection)
     with journal_of(config) as journal:
-        retired = Editions(journal).of(serves, "retired")
+        retired = Editions(journal).of(serves, "previous")
         if not retired:
             raise BadRequest(
                 f"there is nothing to roll {collection!r} back to: only a swap leaves an old collection, and "
@@ -56,8 +55,7 @@ def roll_back(config: Config, collection: str) -> None:
             )
         latest = max(retired, key=lambda edition: edition.since)
         _require(config, journal, latest)
-        journal.set(f"roll back:{serves}", latest.name)
-        journal.set("asked", token_hex(8))
+        Requests(journal).put("roll back", serves, latest.name)
         done = _done_by_daemon(config, journal, serves)
     if not done:
         with opened(config, serve=False) as running:
@@ -84,7 +82,7 @@ def _require(config: Config, journal: Journal, edition: Edition) -> None:
 def _done_by_daemon(config: Config, journal: Journal, serves: CollectionName) -> bool:
     """Whether the running daemon has done it; False when none runs (any more)."""
     until = time.monotonic() + PATIENCE
-    while journal.get(f"roll back:{serves}"):
+    while Requests(journal).get("roll back", serves):
         if not is_running(config):
             return False
         if time.monotonic() > until:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
-from ingestor.app.signals import Wishes
+from ingestor.app.signals import Signals
 from ingestor.app.wiring import Running
 from ingestor.config.models import Config
 from ingestor.core.backoff import LONGEST as LONGEST_WAIT
@@ -32,7 +32,7 @@ class Loop:
     """Steps the engine. ``watcher``: called with the progress about once a second."""
 
     running: Running
-    wishes: Wishes
+    signals: Signals
     watcher: Callable[[Live], None]
     started: float = field(default_factory=time.time)
     _shown: Live = field(default_factory=Live)
@@ -41,7 +41,7 @@ class Loop:
     _outdated: bool = False  # the engine must be configured again
 
     def __post_init__(self) -> None:
-        self.running.engine.writer.stopping = lambda: self.wishes.stop
+        self.running.engine.writer.stopping = lambda: self.signals.stop
 
     def sync(self) -> None:
         """Run until everything is settled or quarantined, or nothing has succeeded for PATIENCE seconds."""
@@ -50,7 +50,7 @@ class Loop:
         running.configure(watch=False)
         engine.journal.hasten()
         done, deadline = None, NEVER
-        while not self.wishes.stop:
+        while not self.signals.stop:
             stepped = self._step(watch=False)
             before, done = done, (asdict(engine.writer.tally), running.embedding.texts, running.answers.calls)
             deadline = deadline if done == before else NEVER
@@ -69,7 +69,7 @@ class Loop:
         engine, rested = self.running.engine, False
         engine.journal.wait_until(time.time() + LONGEST_WAIT)
         self.running.configure(watch=True)
-        while not self.wishes.stop:
+        while not self.signals.stop:
             stepped = self._step(watch=True)
             if self.running.collections.tick():  # Chroma was restarted: its state is unknown, so list all
                 engine.scanner.look_again()

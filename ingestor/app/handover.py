@@ -18,6 +18,7 @@ from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, packed, unpacked
 from ingestor.state.cache.parses import Parses
 from ingestor.state.journal import Journal
+from ingestor.state.requests import Request, Requests
 
 log = logging.getLogger("ingestor")
 
@@ -63,9 +64,10 @@ def hand_over(journal: Journal, renames: Renames, parses: Parses) -> None:
 def keep_answers(journal: Journal, serves: CollectionName, wanted: Choices, renames: Renames) -> None:
     """Keep approvals and refusals, which are stored as fingerprints that contain source names."""
     before = policy.named(in_choices(wanted, {new: old for old, new in renames.items()}))
-    for key in (f"approved:{serves}", f"refused:{serves}"):
-        if journal.get(key) == before:
-            journal.set(key, policy.named(wanted))
+    answers: tuple[Request, ...] = ("approved", "refused")
+    for kind in answers:
+        if Requests(journal).get(kind, serves) == before:
+            Requests(journal).put(kind, serves, policy.named(wanted))
 
 
 @contextmanager
@@ -94,7 +96,7 @@ def _rename(journal: Journal, renames: Renames) -> None:
         for new in renames.values():
             _take_name(db, new)
         for name in {*renames, *renames.values()}:
-            db.execute("DELETE FROM state WHERE key = ?", (f"prune:{name}",))
+            db.execute("DELETE FROM requests WHERE kind = 'prune' AND subject = ?", (name,))
         _rename_in_choices(db, renames)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from secrets import token_hex
 from typing import Literal
 
 from ingestor.app.estimate import journal_or_blank
@@ -11,10 +10,11 @@ from ingestor.app.queries import BadRequest, collections_of
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.collections import Described
 from ingestor.config.models import Config
+from ingestor.core.entries import Edition
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Edition
+from ingestor.state.requests import Requests
 
 Owner = Literal["this ingestor", "another ingestor", "not ingestor"]
 
@@ -80,7 +80,7 @@ def adopt(config: Config, name: str) -> CollectionInfo:
         if found.owner == "not ingestor":
             raise BadRequest(_guarded(found, not_ours=False) or "")
         collections.delete_any(found.uuid)
-        journal.set("asked", token_hex(8))  # a daemon lists again and finds the name free
+        Requests(journal).arrange()  # a daemon lists again and finds the name free
         return found
 
 
@@ -154,9 +154,9 @@ def _documents(journal: Journal, edition: Edition) -> int:
 
 
 def _role(edition: Edition | None) -> Literal["live", "building", "previous"] | None:
-    if edition is None or edition.role == "dropped":
+    if edition is None or edition.role == "deleted":
         return None
-    return "previous" if edition.role == "retired" else edition.role
+    return "building" if edition.role == "staging" else edition.role
 
 
 @contextmanager

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ingestor.core.decisions import Scope, after_failure, sudden_loss
+from ingestor.core.document_state import WITHOUT_RECORDS, is_settled
+from ingestor.core.entries import EditionName, Entry
 from ingestor.core.error_text import describe
 from ingestor.core.fingerprint import text_digest
 from ingestor.model import (
     Chunking,
-    CollectionName,
     Document,
     DocumentId,
     Fingerprint,
@@ -28,7 +29,6 @@ from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient, U
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
-from ingestor.state.rows import Entry
 from ingestor.state.sources import SourceRows
 
 OTHERWISE = ("added", "changed", "moved", "rebuilt", "quarantined", "unsupported", "failed")
@@ -111,7 +111,7 @@ def make(
     recorder: Recorder,
     dry_run: DryRunAnswers,
     count_tokens: Callable[[Sequence[str]], list[int]],
-    rebuilt: Container[CollectionName] = (),
+    rebuilt: Container[EditionName] = (),
     progress: Callable[[str], None] = lambda key: None,
 ) -> Plan:
     """Plan all sources. Reads only.
@@ -146,7 +146,7 @@ def _plan_source(
     plan: Plan, journal: Journal, source: Source, rebuilt: bool, progress: Callable[[str], None]
 ) -> Counter[str]:
     known = journal.wanted_versions(source.name, source.collection)
-    found = listing.take(source, Scope(), known)
+    found = listing.take(source, Scope(), [known])
     if found.trouble is not None:
         plan.unseen[source.name] = found.trouble
     if (loss := _sudden_loss(journal, source, found)) is not None:
@@ -189,7 +189,7 @@ def _plan_source(
     gone = [entry for entry in vanished.values() if entry.row not in adopted]
     counts["removed"] += len(gone)
     plan.records["dropped"] += sum(len(entry.known) for entry in gone)
-    counts["unchanged"] += found.changes.listed - sum(counts[kind] for kind in OTHERWISE)
+    counts["unchanged"] += found.changes[0].listed - sum(counts[kind] for kind in OTHERWISE)
     plan.sources[source.name] = counts
     plan.documents += counts
     return counts
@@ -199,15 +199,14 @@ def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None
     """Why a sync would hold the source after this listing, or None."""
     row = SourceRows(journal).of(source.name)
     moved_root = row.identity not in (None, found.identity)
-    reason = sudden_loss(found.changes, found.known, row.documents, source.max_loss, moved_root)
+    reason = sudden_loss(found.changes[0], found.known, row.documents, source.max_loss, moved_root)
     return None if row.accepted else reason
 
 
 def _set_aside(journal: Journal, source: Source, but: Container[str]) -> Counter[str]:
     """Counts of documents that stay quarantined or unsupported, without those that are due again."""
     kept = (each for each in Reports(journal).documents(source.name) if each.collection == source.collection)
-    aside = ("quarantined", "unsupported")
-    return Counter(each.state for each in kept if each.state in aside and each.document not in but)
+    return Counter(each.state for each in kept if each.state in WITHOUT_RECORDS and each.document not in but)
 
 
 def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:
@@ -222,7 +221,7 @@ def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
     """How many documents differ between source and journal, and why the listing is incomplete, if so."""
     known = journal.wanted_versions(source.name, source.collection)
     try:
-        found = listing.take(source, Scope(), known)
+        found = listing.take(source, Scope(), [known])
     except (NeedsHuman, Transient, OSError) as error:
         return 0, describe(error)
     gone = sum(_leaves(entry, source, found) for entry in journal.of_source(source.name))
@@ -230,14 +229,15 @@ def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
 
 
 def _leaves(entry: Entry, source: Source, found: Listing) -> bool:
-    return entry.item is None or entry.collection != source.collection or entry.key in found.changes.vanished
+    vanished = entry.key in found.changes[0].vanished
+    return entry.item is None or entry.collection != source.collection or vanished
 
 
 def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
     """The due entries after the listing is taken over."""
     rows = {entry.key: entry for entry in journal.of_feed(source.feed)}
-    changed = {item.key: item for item in found.changes.changed}
-    gone = set(found.changes.vanished)
+    changed = {item.key: item for item in found.changes[0].changed}
+    gone = set(found.changes[0].vanished)
     due = [
         replace(entry, item=changed.get(key, entry.item))
         for key, entry in rows.items()
@@ -249,8 +249,8 @@ def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
 def _unsettled(entry: Entry, source: Source) -> bool:
     if entry.item is None:
         return False
-    recipe = source.tools.recipe(entry.parser or "")
-    return entry.done_version != entry.item.version or entry.done_recipe != recipe
+    wanted = entry.item.version, source.tools.recipe(entry.parser or "")
+    return not is_settled(wanted, (entry.done_version, entry.done_recipe))
 
 
 def _new(source: Source, item: Item) -> Entry:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ingestor.config.models import Config, Embedded, Supervised
+from ingestor.core.entries import ChromaName, Edition, Entry
 from ingestor.model import CollectionName, Hit, Record, Vectors
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.state import run_status
@@ -23,7 +24,6 @@ from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import Locked, held, noted, retry_until_free
 from ingestor.state.reports import Listed, Reports
-from ingestor.state.rows import Edition, Entry
 from ingestor.state.run_status import Live
 from ingestor.state.running_config import InForce
 
@@ -141,7 +141,7 @@ def _status(config: Config) -> Status:
 def unusable(config: Config, journal: Journal) -> dict[str, str]:
     """Collections that differ in Chroma from the journal, or cannot be read, with the reason. Reads only."""
     kept = Reports(journal)
-    editions = [one for one in Editions(journal).all() if one.role in ("live", "building") and one.uuid]
+    editions = [one for one in Editions(journal).all() if one.role in ("live", "staging") and one.uuid]
     path = getattr(config.chroma, "path", None)
     if path is not None and not (path / "chroma.sqlite3").exists():
         reason = f"it is gone: Chroma has nothing in {path}; a sync writes it again"
@@ -161,7 +161,7 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
 def _strange(collections: Collections, name: CollectionName) -> str | None:
     """Why a new collection could not be created, or None."""
     try:
-        collections.existing(name)
+        collections.existing(ChromaName(name))
     except NeedsHuman as error:
         return str(error)
     return None
@@ -198,7 +198,7 @@ def search(config: Config, text: str, n: int, collection: str, where: dict[str, 
         parts, vectors = Parts(config, made_by(journal)), list[Vectors]()
 
         def ask(collections: Collections) -> list[Hit]:
-            index = collections.existing(CollectionName(collection))
+            index = collections.existing(ChromaName(collection))
             if index is None:
                 raise _no_collection(journal, collection)
             if where:

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 
 from ingestor.app.wiring import Parts
+from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import Decision
@@ -20,7 +21,7 @@ class Outlook:
     """What a config means for one collection. ``waits``: why it needs ``apply``; "" if it does not."""
 
     serves: CollectionName
-    edition: CollectionName  # to which the documents would be written
+    edition: EditionName  # to which the documents would be written
     decision: Decision  # as if it were approved
     chunks: int  # records of the sources that change
     waits: str
@@ -43,9 +44,9 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     decision = policy.decide(replace(now, approved=policy.named(wanted), refused=None), settings)
     edition = editions.live(serves).name
     if decision.act == "build":
-        edition = CollectionName(f"{serves}--new")
+        edition = EditionName(f"{serves}--new")
     elif decision.act == "go_on":
-        edition = editions.of(serves, "building")[0].name
+        edition = editions.of(serves, "staging")[0].name
     waits = policy.decide(now, settings).why
     return Outlook(serves, edition, decision, now.chunks, waits)
 

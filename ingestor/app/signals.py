@@ -12,7 +12,7 @@ IMPATIENCE = 1.0  # seconds after which another Ctrl-C interrupts
 
 
 @dataclass
-class Wishes:
+class Signals:
     """``terminals``: standard streams that are a terminal, if the process started with a controlling one."""
 
     stop: bool = False

@@ -7,12 +7,14 @@ from ingestor.app.handover import renamed
 from ingestor.app.renames import Renames
 from ingestor.config.models import Config
 from ingestor.core.decisions import NEVER
+from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, shown
+from ingestor.core.entries import ChromaName, Edition
 from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, Short, Skipped
-from ingestor.state.rows import Edition
+from ingestor.state.requests import Notices
 from ingestor.state.run_status import Listing, Live
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
@@ -97,7 +99,7 @@ def gather(
     journal: Journal | None,
     live: Live,
     running: bool,
-    probe: Callable[[CollectionName], str | None] | None,
+    probe: Callable[[ChromaName], str | None] | None,
 ) -> Status:
     """The whole status.
 
@@ -128,8 +130,8 @@ def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames)
         called = renames.get(SourceName(name), name)
         source = status.sources.setdefault(called, SourceStatus(configured=False))
         source.renamed_from = name if called != name else source.renamed_from
-        shown = state if state in ("settled", "quarantined") else "due"
-        setattr(source, shown, getattr(source, shown) + documents)
+        counted = "due" if state in PENDING else shown(state)
+        setattr(source, counted, getattr(source, counted) + documents)
         source.waiting += documents if state == "waiting" else 0
     for name, source in status.sources.items():
         row = SourceRows(journal).of(SourceName(source.renamed_from or name))
@@ -155,7 +157,7 @@ def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames)
 
 
 def _add_collections(
-    status: Status, journal: Journal, probe: Callable[[CollectionName], str | None] | None, grace: float
+    status: Status, journal: Journal, probe: Callable[[ChromaName], str | None] | None, grace: float
 ) -> None:
     for edition in Editions(journal).all():
         name, records = edition.serves, Reports(journal).records(edition.name)
@@ -168,23 +170,23 @@ def _add_collections(
         collection.records = records
         if edition.choices is not None:
             _add_means(collection, *strategies_and_model(unpacked(edition.choices)))
-        collection.waits = journal.get(f"waits:{name}") or None
-        collection.delayed = journal.get(f"delayed:{name}") or None
+        collection.waits = Notices(journal).get("waits", name)
+        collection.delayed = Notices(journal).get("delayed", name)
         if probe is not None and edition.uuid is not None:
             collection.reason = probe(edition.shown)
             collection.healthy = collection.reason is None
 
 
 def _add_edition(status: Status, journal: Journal, edition: Edition, grace: float) -> None:
-    """Add what a building or retired edition means for its collection."""
+    """Add what a staging or previous edition means for its collection."""
     collection = status.collections.setdefault(edition.serves, CollectionStatus())
-    if edition.role == "building":
+    if edition.role == "staging":
         counts = [
             (state, number) for _, name, state, number in Reports(journal).counts() if name == edition.name
         ]
-        done = sum(number for state, number in counts if state in ("settled", "quarantined"))
+        done = sum(number for state, number in counts if state in ("settled", *WITHOUT_RECORDS))
         collection.built = done, sum(number for _, number in counts)
-    elif edition.role == "retired":
+    elif edition.role == "previous":
         collection.old_until = edition.since + grace
 
 

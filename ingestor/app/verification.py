@@ -7,11 +7,12 @@ from ingestor.app import plan as planning
 from ingestor.app import verify
 from ingestor.app.daemon import Loop
 from ingestor.app.queries import collections_of, journal_of, live_editions
-from ingestor.app.signals import Wishes
+from ingestor.app.signals import Signals
 from ingestor.app.wiring import Parts, made_by, opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
 from ingestor.config.models import Config, Embedded, Supervised
+from ingestor.core.entries import Edition
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import unpacked
@@ -21,7 +22,6 @@ from ingestor.state.files import cache_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.lock import hold
 from ingestor.state.reports import Reports
-from ingestor.state.rows import Edition
 
 
 @dataclass(slots=True)
@@ -157,5 +157,5 @@ def _mend(config: Config) -> Verification:
                 index = running.collections.edition(edition)
                 assert index is not None
                 verify.mend(running.journal, index, edition.name, found)
-        Loop(running, Wishes(), lambda live: None).sync()
+        Loop(running, Signals(), lambda live: None).sync()
     return report

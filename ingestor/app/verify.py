@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ingestor.chroma.reach import PAGE, reachable
+from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import combine, halved, metadata_digest, text_digest, vector_digest
-from ingestor.model import CollectionName, Digest, Fingerprint, Known, Record, RecordId, Vector
+from ingestor.model import Digest, Fingerprint, Known, Record, RecordId, Vector
 from ingestor.pipeline.prepare import record_id
 from ingestor.ports import Index, Torn
 from ingestor.state.cache.store import VectorCache
@@ -51,7 +52,7 @@ class Findings:
 
 
 def examine(
-    journal: Journal, index: Index, collection: CollectionName, cache: VectorCache, embedder: Fingerprint
+    journal: Journal, index: Index, collection: EditionName, cache: VectorCache, embedder: Fingerprint
 ) -> Findings:
     """Read every record once and search each by its own vector. Raises Transient if the server is away."""
     entries = journal.of_collection(collection)
@@ -71,7 +72,7 @@ def examine(
     return found
 
 
-def mend(journal: Journal, index: Index, collection: CollectionName, found: Findings) -> None:
+def mend(journal: Journal, index: Index, collection: EditionName, found: Findings) -> None:
     """Make wrong documents due; the pass that must follow writes them."""
     if found.orphaned:
         index.drop(found.orphaned)

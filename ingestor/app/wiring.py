@@ -18,6 +18,7 @@ from ingestor.chroma.backend import Collections
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, SourceConfig
 from ingestor.core.backend import Model
+from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.loop import Engine
@@ -38,6 +39,7 @@ from ingestor.ports import (
     Adaptive,
     Asymmetric,
     Chunker,
+    Connector,
     Embed,
     Embedder,
     Loadable,
@@ -57,7 +59,10 @@ from ingestor.state.files import cache_path, journal_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import hold, retry_until_free
+from ingestor.state.requests import Requests
 from ingestor.text.tokens import Tokens
+
+Places = dict[SourceName, tuple[Connector, Containers]]  # a source is listed once for all its editions
 
 
 @dataclass(frozen=True)
@@ -166,30 +171,43 @@ class Parts:
     def sources(
         self,
         serves: CollectionName,
-        edition: CollectionName,
+        edition: EditionName,
         embed: Embed,
         answers: Answers | None = None,
         memory: Memory | None = None,
+        places: Places | None = None,
     ) -> list[Source]:
         """Every source that feeds a collection, with the tools that make an edition's records of its items.
 
         ``serves``: the name that readers use. ``edition``: where the records go. ``embed``: texts to vectors.
         ``answers``: asks language models; None: they are not asked. ``memory``: parsed documents; None: every
-        document is read again.
+        document is read again. ``places``: of other editions of the same sources, which are shared; this
+        one's are added.
         """
-        through = answers or DryRunAnswers(None, self.tokens.counts)
+        through, shared = answers or DryRunAnswers(None, self.tokens.counts), {} if places is None else places
         return [
-            self._source(replace(source, collection=edition), embed, through, memory)
+            self._source(source, edition, embed, through, memory, shared)
             for source in self.config.sources
             if source.collection == serves
         ]
 
-    def _source(self, source: SourceConfig, embed: Embed, answers: Answers, memory: Memory | None) -> Source:
-        connector = build(source.connector)
-        containers = Containers(connector.fetch, source.archives, self.isolation.unpack)
+    def _source(
+        self,
+        source: SourceConfig,
+        edition: EditionName,
+        embed: Embed,
+        answers: Answers,
+        memory: Memory | None,
+        places: Places,
+    ) -> Source:
+        if source.name not in places:
+            connector = build(source.connector)
+            containers = Containers(connector.fetch, source.archives, self.isolation.unpack)
+            places[source.name] = connector, containers
+        connector, containers = places[source.name]
         reader = self._reader(source, containers.fetch, near=getattr(connector, "near", False), memory=memory)
         return Source(
-            source.name, source.collection, connector, self._tools(source, reader, embed, answers),
+            source.name, edition, connector, self._tools(source, edition, reader, embed, answers),
             source.max_loss, source.scan_every, containers.expand,
         )  # fmt: skip
 
@@ -206,13 +224,15 @@ class Parts:
             origin=origin(source),
         )
 
-    def _tools(self, source: SourceConfig, reader: Reader, embed: Embed, answers: Answers) -> Tools:
+    def _tools(
+        self, source: SourceConfig, edition: EditionName, reader: Reader, embed: Embed, answers: Answers
+    ) -> Tools:
         chunking = source.chunking
         options = chunking.options
         shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
         return Tools(
             reader=reader,
-            collection=source.collection,
+            collection=edition,
             chunker=self._chunker(chunking, answers),
             chunker_recipe=plugin_fingerprint(chunking.plugin, options),
             strategy=chunking.plugin.kind,
@@ -244,7 +264,7 @@ class Running:
     collections: Collections
     engine: Engine
     swaps: Swaps
-    models: dict[CollectionName, Model]  # by edition, for those that are kept in step
+    models: dict[EditionName, Model]  # by edition, for those that are kept in step
 
     def reconfigured(self, config: Config) -> "Running":
         """The same state under another config. Raises NeedsHuman if its embedder cannot be loaded."""
@@ -268,15 +288,16 @@ class Running:
                 serves, self.parts.wanted(serves), config.rechunk, asking_prices(config, serves)
             )
         ]
-        fed = {standing.edition: self._sources(standing) for standing in standings}
+        places: Places = {}
+        fed = {standing.edition: self._sources(standing, places) for standing in standings}
         sources = [source for each in fed.values() for source in each]
         untouched = [edition for edition, each in fed.items() if not each]
         self.embedding.keep({source.tools.embedder_recipe for source in sources})
         self.engine.configure(
-            choose_primaries(sources), watch=watch, leaving=leaving(config, self.journal), untouched=untouched
+            sources, watch=watch, leaving=leaving(config, self.journal), untouched=untouched
         )
 
-    def _sources(self, standing: KeptEdition) -> list[Source]:
+    def _sources(self, standing: KeptEdition, places: Places) -> list[Source]:
         parts = self.parts.by(standing.choices)
         if parts is None:
             logging.getLogger("ingestor").warning(
@@ -286,13 +307,8 @@ class Running:
             return []
         self.models[standing.edition] = parts.model
         embed = self.embedding.of(parts.embedder_recipe, lambda: parts.embedder)
-        return parts.sources(standing.serves, standing.edition, embed, self.answers, Parses(self.cache))
-
-
-def choose_primaries(sources: Sequence[Source]) -> list[Source]:
-    """Mark one feed of each source as primary: that of the live edition, if it is kept in step."""
-    first = {source.name: source.collection for source in reversed(sources)}
-    return [replace(source, primary=first[source.name] == source.collection) for source in sources]
+        memory = Parses(self.cache)
+        return parts.sources(standing.serves, standing.edition, embed, self.answers, memory, places)
 
 
 def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
@@ -304,7 +320,7 @@ def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
 def leaving(config: Config, journal: Journal) -> list[SourceName]:
     """Sources that left the config and whose documents are removed now."""
     gone = gone_sources(config, journal)
-    return [name for name in gone if config.prune or journal.get(f"prune:{name}")]
+    return [name for name in gone if config.prune or Requests(journal).get("prune", name)]
 
 
 def made_by(journal: Journal) -> frozenset[str]:
@@ -378,7 +394,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(_end_chunking, parts.tokens)
         stack.callback(answers.stop)
         stack.callback(embedding.stop)  # closed first, so that no worker waits for vectors
-        models: dict[CollectionName, Model] = {}
+        models: dict[EditionName, Model] = {}
         opened = OpenCollections(
             journal, collections, lambda name: models.get(name) or unknown(journal, name)
         )
@@ -397,6 +413,6 @@ def _end_chunking(tokens: Tokens) -> None:
     tokens.check = stop
 
 
-def unknown(journal: Journal, name: CollectionName) -> Model:
+def unknown(journal: Journal, name: EditionName) -> Model:
     """The model of an edition that cannot be kept in step: records are only removed from it."""
     return Model(Fingerprint(journal.collection(name).embedder or ""))

@@ -25,9 +25,8 @@ from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.chroma.torn_check import LOCAL, crashes_chroma
 from ingestor.config.models import Chroma, Embedded, Remote, Supervised
 from ingestor.core.backend import Model
-from ingestor.model import CollectionName
+from ingestor.core.entries import ChromaName, Edition
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
-from ingestor.state.rows import Edition
 
 log = logging.getLogger("ingestor")
 
@@ -60,7 +59,7 @@ class Collections:
         self._server: ChromaServer | None = None
         self._looked = monotonic()
         self._restarted = monotonic()
-        self._deaths = Counter[CollectionName]()
+        self._deaths = Counter[ChromaName]()
         self._looks = 0
         self._down = ""  # why our server did not start when it was last tried
         self._stack = ExitStack()
@@ -93,7 +92,7 @@ class Collections:
         """How the port of our server is guarded, in words; "" without a server."""
         return self._server.level if self._server else ""
 
-    def open(self, name: CollectionName, model: Model) -> tuple[ChromaIndex, str]:
+    def open(self, name: ChromaName, model: Model) -> tuple[ChromaIndex, str]:
         """The collection, created if it does not exist, and its UUID.
 
         Raises NeedsHuman if it is not ours, Torn if it crashes Chroma, Transient if Chroma is away.
@@ -105,7 +104,7 @@ class Collections:
         )
         return index, index.uuid
 
-    def delete(self, name: CollectionName) -> None:
+    def delete(self, name: ChromaName) -> None:
         """Delete our collection of that name, if there is one; never another program's."""
         self._deaths[name] = 0
         with suppress(Foreign):
@@ -127,16 +126,16 @@ class Collections:
     def evict(self, name: str) -> str:
         return evict_collection(self._client, name)
 
-    def existing(self, name: CollectionName) -> ChromaIndex | None:
+    def existing(self, name: ChromaName) -> ChromaIndex | None:
         """Our collection of that name, or None."""
         return find_collection(self._client, name, owner=self._owner)
 
     def edition(self, edition: Edition) -> ChromaIndex | None:
         """The collection of an edition, by UUID: after a crash its name may not match its role. None if
         gone."""
-        return self.existing(CollectionName(self.names().get(edition.uuid or "", edition.shown)))
+        return self.existing(ChromaName(self.names().get(edition.uuid or "", edition.shown)))
 
-    def probe(self, name: CollectionName) -> str | None:
+    def probe(self, name: ChromaName) -> str | None:
         """Why the collection is not healthy or cannot grow, or None."""
         try:
             self._client.require_room()
@@ -145,7 +144,7 @@ class Collections:
         except (Transient, Gone, Torn, NeedsHuman) as error:
             return str(error)
 
-    def look(self, name: CollectionName) -> str | None:
+    def look(self, name: ChromaName) -> str | None:
         """Why too many records are out of search's reach, or None. Each look samples other records."""
         index = self.existing(name)
         if index is None:
@@ -153,7 +152,7 @@ class Collections:
         self._looks += 1
         return probe(index, self._looks)
 
-    def trouble(self, name: CollectionName, error: Exception) -> None:
+    def trouble(self, name: ChromaName, error: Exception) -> None:
         """Restart our server if it died over a request, met a full disk, or no longer answers.
 
         Measured on 1.5.9: some torn files crash it at every load. A few writes after it met a full disk
@@ -235,7 +234,7 @@ class Collections:
                 return
         server.start()
 
-    def _kills(self, name: CollectionName) -> bool:
+    def _kills(self, name: ChromaName) -> bool:
         """Whether our server crashes over this collection alone. Readers wait meanwhile."""
         assert self._server is not None
         self._deaths[name] = 0
@@ -244,7 +243,7 @@ class Collections:
         finally:
             self._restart(self._server, f"it was stopped to find out whether {name} crashes it")
 
-    def _answers(self, name: CollectionName) -> bool:
+    def _answers(self, name: ChromaName) -> bool:
         """Whether our server answers at all when asked for this collection's size."""
         with self._ours(timeout=LAST_WORD) as client:
             try:

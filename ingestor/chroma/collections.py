@@ -11,7 +11,8 @@ from uuid import UUID
 from ingestor.chroma.api.values import INVALID, Found, Refused
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.index import ChromaIndex
-from ingestor.model import CollectionName, ReaderModel
+from ingestor.core.entries import ChromaName
+from ingestor.model import ReaderModel
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 
 _PAGE = 100  # collections listed at once
@@ -24,7 +25,7 @@ GRAPH = {"max_neighbors": 64, "ef_construction": 800, "ef_search": 400}
 
 
 def open_collection(
-    client: Client, name: CollectionName, *, model: ReaderModel | None, dimensions: int, owner: str
+    client: Client, name: ChromaName, *, model: ReaderModel | None, dimensions: int, owner: str
 ) -> ChromaIndex:
     """The collection, made if there is none, or none but an empty one without a mark.
 
@@ -46,13 +47,13 @@ def open_collection(
     return ChromaIndex(client, found.id)
 
 
-def find_collection(client: Client, name: CollectionName, *, owner: str) -> ChromaIndex | None:
+def find_collection(client: Client, name: ChromaName, *, owner: str) -> ChromaIndex | None:
     """The collection as it is; None where there is none of ours. Raises NeedsHuman when it is not ours."""
     found = _ours(client, name, owner)
     return ChromaIndex(client, found.id) if found is not None and _mark(found) == owner else None
 
 
-def delete_collection(client: Client, name: CollectionName, *, owner: str) -> None:
+def delete_collection(client: Client, name: ChromaName, *, owner: str) -> None:
     """Torn or whole, with all its records; harmless if there is none. Raises Foreign if it is not ours."""
     if _ours(client, name, owner) is not None:
         _delete(client, name)
@@ -66,7 +67,7 @@ class Described:
     ``strategy``: that one of its records names.
     """
 
-    name: CollectionName
+    name: ChromaName
     uuid: str
     owner: str | None
     model: str | None
@@ -85,13 +86,13 @@ def delete_any_collection(client: Client, uuid: str) -> None:
     """Whoever's it is, under whatever name it is now; harmless if there is none."""
     name = list_names(client).get(uuid)
     if name is not None:
-        _delete(client, CollectionName(name))
+        _delete(client, ChromaName(name))
 
 
 def _described(client: Client, found: Found) -> Described:
     function = (found.configuration_json or {}).get("embedding_function") or {}
     model = (function.get("config") or {}).get("model_name")
-    about = Described(CollectionName(found.name), str(found.id), _mark(found), model, found.dimension)
+    about = Described(ChromaName(found.name), str(found.id), _mark(found), model, found.dimension)
     index = ChromaIndex(client, found.id)
     try:
         records, sample = index.count(), index.sample(0, 1)
@@ -133,7 +134,7 @@ def evict_collection(client: Client, name: str) -> str:
     with translated():
         found = client.api.get_collection(name)
     if not ChromaIndex(client, found.id).count():
-        _delete(client, CollectionName(name))
+        _delete(client, ChromaName(name))
         return "deleted, for it was empty"
     aside = f"{name}--aside-{str(found.id)[:8]}"
     with translated():
@@ -141,7 +142,7 @@ def evict_collection(client: Client, name: str) -> str:
     return f"kept, as {aside}"
 
 
-def _ours(client: Client, name: CollectionName, owner: str) -> Found | None:
+def _ours(client: Client, name: ChromaName, owner: str) -> Found | None:
     """The collection's model, if it has our mark or is empty and unmarked; None if there is none."""
     try:
         with translated():
@@ -167,7 +168,7 @@ def _mark(found: Found) -> str | None:
     return (found.metadata or {}).get(OWNER)
 
 
-def _created(client: Client, name: CollectionName, model: ReaderModel | None, owner: str) -> Found:
+def _created(client: Client, name: ChromaName, model: ReaderModel | None, owner: str) -> Found:
     configuration: dict[str, Any] = {"hnsw": {"space": "cosine", **GRAPH}}
     if model is not None:
         configuration["embedding_function"] = _embedding_function(model)
@@ -180,7 +181,7 @@ def _created(client: Client, name: CollectionName, model: ReaderModel | None, ow
         raise Transient(f"collection {name!r} could not be made: {error}") from error
 
 
-def _delete(client: Client, name: CollectionName) -> None:
+def _delete(client: Client, name: ChromaName) -> None:
     try:
         with translated():
             client.api.delete_collection(name)

@@ -4,13 +4,13 @@ from ingestor.chroma.client import connect
 from ingestor.chroma.collections import find_collection
 from ingestor.chroma.index import probe
 from ingestor.chroma.server import ChromaServer, free_port
-from ingestor.model import CollectionName
+from ingestor.core.entries import ChromaName
 from ingestor.ports import Transient
 
 LOCAL = "127.0.0.1"
 
 
-def crashes_chroma(server: ChromaServer, name: CollectionName, owner: str) -> bool:
+def crashes_chroma(server: ChromaServer, name: ChromaName, owner: str) -> bool:
     """Ask a private server, so that no other request can be the cause of a crash.
 
     ``server`` is stopped, and stays stopped. The collection is read and searched, and one of its records is

@@ -54,7 +54,7 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     """
     from ingestor.app.daemon import Loop
     from ingestor.app.reload import Reloader, stamp
-    from ingestor.app.signals import Wishes
+    from ingestor.app.signals import Signals
     from ingestor.app.wiring import opened
     from ingestor.cli.log import set_up
     from ingestor.cli.output import goodbye, progress
@@ -62,11 +62,11 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     seen = stamp(config)
     checked = read_config(config)
     set_up(checked.log.level, "json" if as_json else checked.log.format)
-    wishes = Wishes()
-    reloader = Reloader(config, environ, wishes, checked, seen)
-    with wishes.heard(), opened(checked, serve=True) as running, progress.shown(as_json) as watcher:
+    signals = Signals()
+    reloader = Reloader(config, environ, signals, checked, seen)
+    with signals.heard(), opened(checked, serve=True) as running, progress.shown(as_json) as watcher:
         logging.getLogger("ingestor").info("Chroma listens at %s", running.collections.address)
-        loop = Loop(running, wishes, watcher)
+        loop = Loop(running, signals, watcher)
         loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
         if not as_json:
             goodbye.say_goodbye()
@@ -99,20 +99,20 @@ def sync(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     left to do, 130 if it was interrupted. Documents that no parser reads are skipped, and are no failure.
     """
     from ingestor.app.daemon import Loop
-    from ingestor.app.signals import Wishes
+    from ingestor.app.signals import Signals
     from ingestor.app.wiring import opened
     from ingestor.cli.log import set_up
     from ingestor.cli.output import console, progress, summary
 
     checked = read_config(config)
     set_up("warning" if as_json else checked.log.level, checked.log.format)
-    begun, wishes = time.monotonic(), Wishes()
-    with wishes.heard(), opened(checked, serve=False) as running, progress.shown(as_json) as watcher:
-        loop = Loop(running, wishes, watcher)
+    begun, signals = time.monotonic(), Signals()
+    with signals.heard(), opened(checked, serve=False) as running, progress.shown(as_json) as watcher:
+        loop = Loop(running, signals, watcher)
         loop.sync()
         result = summary.of_sync(running, time.monotonic() - begun)
     console.show_sync(result, as_json)
-    if wishes.stop:
+    if signals.stop:
         fail("interrupted: the next sync does the rest", INTERRUPTED)
     raise typer.Exit(_sync_code(result))
 

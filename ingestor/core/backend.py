@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ingestor.model import CollectionName, Fingerprint, ReaderModel
+from ingestor.core.entries import ChromaName
+from ingestor.model import Fingerprint, ReaderModel
 from ingestor.ports import Index
 
 
@@ -36,21 +37,21 @@ class Model:
 class Backend(Registrar, Protocol):
     """A store of collections; names are Chroma's."""
 
-    def open(self, name: CollectionName, model: Model) -> tuple[Index, str]:
+    def open(self, name: ChromaName, model: Model) -> tuple[Index, str]:
         """The collection, created if it does not exist, and its UUID. Raises NeedsHuman if it is not ours."""
         ...
 
-    def delete(self, name: CollectionName) -> None:
+    def delete(self, name: ChromaName) -> None:
         """Delete the collection with its records, if it exists."""
         ...
 
-    def look(self, name: CollectionName) -> str | None:
+    def look(self, name: ChromaName) -> str | None:
         """Why search misses too many of its records, or None.
 
         Raises Torn or Gone if it cannot be counted, read and searched.
         """
         ...
 
-    def trouble(self, name: CollectionName, error: Exception) -> None:
+    def trouble(self, name: ChromaName, error: Exception) -> None:
         """Called after a failed request; may repair the server, or raise Torn for the collection."""
         ...

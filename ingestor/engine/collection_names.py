@@ -9,9 +9,8 @@ import logging
 from collections.abc import Sequence
 
 from ingestor.core.backend import Registrar
-from ingestor.model import CollectionName
+from ingestor.core.entries import ChromaName, Edition
 from ingestor.ports import Transient
-from ingestor.state.rows import Edition
 
 log = logging.getLogger("ingestor")
 
@@ -32,7 +31,7 @@ def rename_to_roles(registrar: Registrar, editions: Sequence[Edition]) -> int:
     return renamed
 
 
-def _rename(registrar: Registrar, uuid: str, name: CollectionName) -> None:
+def _rename(registrar: Registrar, uuid: str, name: ChromaName) -> None:
     for _ in range(ATTEMPTS):
         if registrar.rename(uuid, name):
             return

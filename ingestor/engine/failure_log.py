@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 
 from ingestor.core.decisions import Failure
-from ingestor.state.rows import Entry
+from ingestor.core.entries import Entry
 
 log = logging.getLogger("ingestor")
 

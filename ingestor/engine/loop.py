@@ -12,18 +12,19 @@ from dataclasses import dataclass
 from ingestor.core import decisions
 from ingestor.core.backoff import LONGEST, delay
 from ingestor.core.decisions import NEVER, Failure
+from ingestor.core.document_state import NO_PARSER
+from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outcomes import Outcome, Work
 from ingestor.engine.scanner import Scan, Scanner
 from ingestor.engine.writer import BATCH, Writer
-from ingestor.model import CollectionName, SourceName, Sums
+from ingestor.model import SourceName, Sums
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
 from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
 from ingestor.state.journal import Journal
-from ingestor.state.rows import NO_PARSER, Entry, Feed, Receipt
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import WithdrawalGuard
 
@@ -75,13 +76,14 @@ class Engine:
         *,
         watch: bool,
         leaving: Sequence[SourceName] = (),
-        untouched: Sequence[CollectionName] = (),
+        untouched: Sequence[EditionName] = (),
     ) -> None:
         """Take over a config: at the start, and whenever it changes.
 
-        ``sources``: one a source and edition. ``watch``: whether connectors watch for changes. ``leaving``:
-        sources whose documents are removed. ``untouched``: editions that readers see but that cannot be
-        reproduced; their documents stay. Raises sqlite3.OperationalError when the journal cannot be written.
+        ``sources``: one a source and edition, that of the edition that readers see first. ``watch``: whether
+        connectors watch for changes. ``leaving``: sources whose documents are removed. ``untouched``:
+        editions that readers see but that cannot be reproduced; their documents stay. Raises
+        sqlite3.OperationalError when the journal cannot be written.
         """
         self.leaving = leaving
         self.sources = {source.feed: source for source in sources}
@@ -131,7 +133,7 @@ class Engine:
             times.append(self.journal.next_retry(self._ready()))
         return min(times)
 
-    def busy(self) -> set[CollectionName]:
+    def busy(self) -> set[EditionName]:
         """Editions with documents in flight."""
         return {entry.collection for entry in self.in_flight.values()}
 
@@ -146,8 +148,8 @@ class Engine:
             self.scanner.scanned(outcome.tag, outcome)
         elif isinstance(outcome.tag, _Begun):
             self._prepared(outcome.tag, outcome)
-        elif isinstance(outcome.tag, tuple):
-            self.scanner.hinted(outcome.tag, outcome)
+        elif isinstance(outcome.tag, str):
+            self.scanner.hinted(SourceName(outcome.tag), outcome)
 
     def _prepared(self, begun: "_Begun", outcome: Outcome) -> None:
         entry = begun.entry
@@ -186,7 +188,7 @@ class Engine:
             log.error("source %s is held: %s", entry.source, error)
             self.source_rows.hold(entry.source, str(error))
         if isinstance(error, Stale):
-            self.scanner.look_again(entry.feed, entry.key)
+            self.scanner.look_again(entry.source, entry.key)
         if failure.detail is not None:
             self._failures.note(entry, "%s (%s) failed, keeps its records and will be retried: %s", failure)
         elif not entry.attempts:
@@ -206,7 +208,11 @@ class Engine:
     def _may_withdraw(self, entry: Entry, failure: Failure) -> bool:
         """Whether its records may be removed; else the document waits until a person accepts the loss."""
         source = self.sources.get(entry.feed)
-        if source is None or not source.primary or self.guard.passes(entry, failure, source.max_loss):
+        if (
+            source is None
+            or not self.scanner.is_first(entry.feed)
+            or self.guard.passes(entry, failure, source.max_loss)
+        ):
             return True  # losses of an edition in building are judged before the switch
         later = self.clock() + delay(entry.attempts, self.random(), LONGEST)
         self._put_off(entry, Failure(failure.reason, entry.attempts + 1, later, quarantined=False))
@@ -218,9 +224,9 @@ class Engine:
         """Feeds whose source is neither held nor paused and whose collection can be written."""
         paused = self.writer.paused()
         return [
-            (name, collection)
-            for name, collection in self.sources
-            if collection not in paused and self.source_rows.of(name).ready
+            feed
+            for feed in self.sources
+            if feed.edition not in paused and self.source_rows.of(feed.source).ready
         ]
 
     def _gone(self, ready: Sequence[Feed], now: float, limit: int) -> list[Entry]:
@@ -257,7 +263,7 @@ class Engine:
             return ready
         most = max(1, int(self.workers * _SOURCE_SHARE))
         occupied = Counter(entry.source for entry in self.in_flight.values())
-        return [feed for feed in ready if occupied[feed[0]] < most]
+        return [feed for feed in ready if occupied[feed.source] < most]
 
     def _heavy(self, entry: Entry) -> bool:
         """Whether it may take long: it is large, or exceeded the time of a first attempt."""
@@ -331,7 +337,7 @@ class Engine:
         source = self.sources.get(prepared.entry.feed)
         return prepared.receipt.recipe if source is None else source.tools.recipe(prepared.receipt.parser)
 
-    def _hold_collection(self, collection: CollectionName, error: Exception) -> None:
+    def _hold_collection(self, collection: EditionName, error: Exception) -> None:
         for source in self.sources.values():
             if source.collection == collection:
                 self.source_rows.hold(source.name, str(error))

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ingestor.core.backend import Backend, Model
+from ingestor.core.entries import ChromaName, EditionName
 from ingestor.engine.collection_names import rename_to_roles
-from ingestor.model import CollectionName
 from ingestor.pipeline.metadata import KEYS
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index, Transient
@@ -28,13 +28,13 @@ class OpenCollections:
     ``model``: what a collection must know of the embedder of an edition.
     """
 
-    def __init__(self, journal: Journal, backend: Backend, model: Callable[[CollectionName], Model]) -> None:
+    def __init__(self, journal: Journal, backend: Backend, model: Callable[[EditionName], Model]) -> None:
         self._journal, self._backend, self._model = journal, backend, model
         self._editions = Editions(journal)
-        self._open: dict[CollectionName, Index] = {}
+        self._open: dict[EditionName, Index] = {}
         self._straight = False  # whether Chroma's names are known to be those of the roles
 
-    def open(self, name: CollectionName) -> Index:
+    def open(self, name: EditionName) -> Index:
         """The open collection; created if it does not exist.
 
         Raises Transient when the server is away, NeedsHuman when the collection is not ours.
@@ -43,7 +43,7 @@ class OpenCollections:
             self._open[name] = self._opened(name)
         return self._open[name]
 
-    def check(self, name: CollectionName) -> None:
+    def check(self, name: EditionName) -> None:
         """Examine a collection. Whether search misses too many of its records is noted for ``rechunk.swap``.
 
         Raises Torn when it is damaged, Gone when it was deleted or replaced, Transient, NeedsHuman.
@@ -52,7 +52,7 @@ class OpenCollections:
         self.open(name).count()  # by its UUID, which a collection that took its name does not have
         self._editions.note_reach(name, self._backend.look(self._shown(name)))
 
-    def extra_keys(self, name: CollectionName, batch: Sequence[Prepared]) -> frozenset[str]:
+    def extra_keys(self, name: EditionName, batch: Sequence[Prepared]) -> frozenset[str]:
         """Non-standard metadata keys that were ever written to it, those of ``batch`` included."""
         row = self._journal.collection(name)
         metas = [record.metadata for p in batch for record in p.records] + [
@@ -63,18 +63,18 @@ class OpenCollections:
             self._journal.note_collection(name, replace(row, extra_keys=keys))
         return keys
 
-    def failed(self, name: CollectionName, error: Exception) -> None:
+    def failed(self, name: EditionName, error: Exception) -> None:
         """Open the collection again next time: the handle may be stale."""
         self._open.pop(name, None)
         self._backend.trouble(self._shown(name), error)
 
-    def discard(self, name: CollectionName, *, torn: bool) -> None:
+    def discard(self, name: EditionName, *, torn: bool) -> None:
         """Forget the handle. ``torn``: also delete the collection, so that it is created again."""
         self._open.pop(name, None)
         if torn:
             self._backend.delete(self._shown(name))
 
-    def disown(self, name: CollectionName) -> None:
+    def disown(self, name: EditionName) -> None:
         """Another program's collection has its name. If ours comes back, its records count as unknown."""
         self._open.pop(name, None)
         if self._journal.of_collection(name):
@@ -82,19 +82,19 @@ class OpenCollections:
         else:
             self._editions.forget(name)
 
-    def in_force(self, name: CollectionName) -> bool:
+    def in_force(self, name: EditionName) -> bool:
         """Whether it is kept up to date: its role is ``live`` or ``building``."""
-        return any(e.name == name and e.role in ("live", "building") for e in self._editions.all())
+        return any(e.name == name and e.role in ("live", "staging") for e in self._editions.all())
 
-    def building(self, name: CollectionName) -> bool:
+    def building(self, name: EditionName) -> bool:
         """Whether readers don't see it yet."""
-        return self._editions.named(name).role == "building"
+        return self._editions.named(name).role == "staging"
 
     def roles_changed(self) -> None:
         """Compare Chroma's names with the roles before the next collection is opened."""
         self._straight = False
 
-    def _opened(self, name: CollectionName) -> Index:
+    def _opened(self, name: EditionName) -> Index:
         self.see_to_names()
         row, model = self._journal.collection(name), self._model(name)
         if row.embedder not in (None, model.recipe):
@@ -129,5 +129,5 @@ class OpenCollections:
             return set(self._backend.names().values())
         return set()
 
-    def _shown(self, name: CollectionName) -> CollectionName:
+    def _shown(self, name: EditionName) -> ChromaName:
         return self._editions.named(name).shown

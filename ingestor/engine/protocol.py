@@ -8,11 +8,11 @@ idempotent.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ingestor.core.entries import Entry, Intent
 from ingestor.model import Metadata, Record
 from ingestor.pipeline.prepare import Prepared, record_id
 from ingestor.ports import Index
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Entry, Intent
 
 WantedRecipe = Callable[[Prepared], str]
 

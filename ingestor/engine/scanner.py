@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from ingestor.core import decisions
 from ingestor.core.backoff import delay
 from ingestor.core.decisions import Scope
+from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.error_text import describe
 from ingestor.engine.outcomes import Outcome, Work
-from ingestor.model import CollectionName, Hint, SourceName
+from ingestor.model import Hint, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Listing, Progress, Source
 from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Feed, SourceRow
 from ingestor.state.sources import SourceRows
 
 log = logging.getLogger("ingestor")
@@ -41,14 +41,15 @@ class _Watch:
 class Scan:
     """The tag of a listing that is under way."""
 
-    feed: Feed
+    source: SourceName
     scope: Scope
     state: _Watch
 
 
 class Scanner:
-    """Lists sources and takes their listings over into the journal.
+    """Lists sources and takes their listings over into the journal, each into all editions of its source.
 
+    The first edition, which readers see, decides whether a listing lost too much, for all of them.
     ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``whole``: called with a collection
     whenever one of its sources was listed whole.
     """
@@ -59,74 +60,84 @@ class Scanner:
         pool: Work,
         clock: Callable[[], float],
         random: Callable[[], float],
-        whole: Callable[[CollectionName], None],
+        whole: Callable[[EditionName], None],
     ) -> None:
         self.journal, self.pool, self.clock, self.random, self._whole = journal, pool, clock, random, whole
         self.source_rows = SourceRows(journal)
-        self._sources: dict[Feed, Source] = {}
-        self._watches: dict[Feed, _Watch] = {}
+        self._sources: dict[SourceName, list[Source]] = {}  # by name: one for each edition
+        self._watches: dict[SourceName, _Watch] = {}
 
     def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
-        """List these sources from now on. Watches of the old config end."""
+        """List these sources from now on. Watches of the old config end.
+
+        ``sources``: of those of one name, the first is of the edition that readers see.
+        """
         for state in self._watches.values():
             state.end()
-        self._sources = {source.feed: source for source in sources}
-        self._watches = {feed: _Watch() for feed in self._sources}
-        for feed, source in self._sources.items():
-            if watch and isinstance(source.connector, Watchable):
-                self._watches[feed].end = self.pool.listen(feed, source.connector.watch)
+        self._sources = {}
+        for source in sources:
+            self._sources.setdefault(source.name, []).append(source)
+        self._watches = {name: _Watch() for name in self._sources}
+        for name, (first, *_) in self._sources.items():
+            if watch and isinstance(first.connector, Watchable):
+                self._watches[name].end = self.pool.listen(name, first.connector.watch)
+
+    def is_first(self, feed: Feed) -> bool:
+        """Whether the listings of this edition decide for the source."""
+        return self._sources[feed.source][0].feed == feed
 
     def start(self) -> None:
         """Begin every listing that is due."""
-        for feed, state in self._watches.items():
-            row = self.source_rows.of(feed[0])
+        for name, state in self._watches.items():
+            row = self.source_rows.of(name)
             if self.clock() >= state.next_scan or row.accepted or (row.loss and state.dirty):
                 state.dirty.add("")  # only a whole listing shows whether vanished documents are back
-            if state.scanning or not self._may_list(feed, state):
+            if state.scanning or not self._may_list(name, state):
                 continue
-            source = self._sources[feed]
-            scope = listing.scope_of(source, state.dirty)
+            editions = self._sources[name]
+            scope = listing.scope_of(editions[0], state.dirty)
             state.dirty, state.scanning, state.progress = set(), True, Progress(self.clock())
-            work = self._listing(source, scope, state.progress)
-            self.pool.submit(Scan(feed, scope, state), work, scan=True)
+            work = self._listing(editions, scope, state.progress)
+            self.pool.submit(Scan(name, scope, state), work, scan=True)
 
-    def look_again(self, feed: Feed | None = None, under: str = "") -> None:
-        """List a source soon, at and below the key ``under``; without ``feed`` every source, whole."""
+    def look_again(self, source: SourceName | None = None, under: str = "") -> None:
+        """List a source soon, at and below the key ``under``; without ``source`` every source, whole."""
         for other, state in self._watches.items():
-            if feed in (None, other):
+            if source in (None, other):
                 state.dirty.add(under)
 
     # --- state -------------------------------------------------------------------------------
 
     def busy(self) -> bool:
         """Whether a listing runs or is due."""
-        return any(state.scanning or self._may_list(feed, state) for feed, state in self._watches.items())
+        return any(state.scanning or self._may_list(name, state) for name, state in self._watches.items())
 
     def quiet(self) -> bool:
         """Whether no listing runs or is pending; paused sources do not count."""
         return not any(
-            state.scanning or (state.dirty and not self._paused(feed))
-            for feed, state in self._watches.items()
+            state.scanning or (state.dirty and not self._paused(name))
+            for name, state in self._watches.items()
         )
 
-    def listed(self, collection: CollectionName) -> bool:
+    def listed(self, collection: EditionName) -> bool:
         """Whether every source of this edition was listed whole since the config was taken over."""
-        return all(state.whole for feed, state in self._watches.items() if feed[1] == collection)
+        fed = {name for name, each in self._sources.items() if collection in [one.collection for one in each]}
+        return all(self._watches[name].whole for name in fed)
 
     def under_way(self) -> dict[SourceName, Progress]:
         """The listings that run, by source."""
-        return {feed[0]: state.progress for feed, state in self._watches.items() if state.scanning}
+        return {name: state.progress for name, state in self._watches.items() if state.scanning}
 
     def unlisted(self) -> set[SourceName]:
         """Sources that were not listed whole since the config was taken over; paused ones left out."""
-        return {feed[0] for feed, state in self._watches.items() if not (state.whole or self._paused(feed))}
+        return {name for name, state in self._watches.items() if not (state.whole or self._paused(name))}
 
     def wake_at(self, *, routine: bool) -> float:
         """When the next listing is due, in POSIX seconds. ``routine``: regular listings count, too."""
         times = [
             state.next_scan
-            for feed, state in self._watches.items()
-            if not (state.scanning or self._paused(feed)) and (routine or self._may_recover(feed[0], state))
+            for name, state in self._watches.items()
+            if not (state.scanning or self._paused(name)) and (routine or self._may_recover(name, state))
         ]
         return min(times, default=decisions.NEVER)
 
@@ -134,72 +145,65 @@ class Scanner:
         """Whether its last listing failed in a way that may pass by itself."""
         return bool(state.attempts or state.partial) and self.source_rows.of(name).held is None
 
-    def _may_list(self, feed: Feed, state: _Watch) -> bool:
+    def _may_list(self, name: SourceName, state: _Watch) -> bool:
         """Whether a listing may start now. After a failure only its backoff decides, not hints."""
         due = bool(state.dirty) and (not state.attempts or self.clock() >= state.next_scan)
-        return due and not self._paused(feed)
+        return due and not self._paused(name)
 
-    def _paused(self, feed: Feed) -> bool:
-        return self.source_rows.of(feed[0]).paused is not None
+    def _paused(self, name: SourceName) -> bool:
+        return self.source_rows.of(name).paused is not None
 
-    def _listing(self, source: Source, scope: Scope, progress: Progress) -> Callable[[], Listing]:
+    def _listing(self, editions: Sequence[Source], scope: Scope, progress: Progress) -> Callable[[], Listing]:
         known = self.journal.wanted_versions
-        return lambda: listing.take(source, scope, known(source.name, source.collection), progress.note)
+        return lambda: listing.take(editions[0], scope, [known(*one.feed) for one in editions], progress.note)
 
     # --- what comes in -------------------------------------------------------------------------------
 
-    def hinted(self, feed: Feed, outcome: Outcome) -> None:
+    def hinted(self, name: SourceName, outcome: Outcome) -> None:
         """A watcher sent a hint, or ended with an error."""
-        if feed not in self._watches:
+        if name not in self._watches:
             return  # of a config that is no longer in force
         if outcome.error is not None:
-            log.warning("watching %s failed: %s; regular listings continue", feed[0], describe(outcome.error))
+            log.warning("watching %s failed: %s; regular listings continue", name, describe(outcome.error))
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
-        meant = [feed] if hint.source is None else [one for one in self._watches if one[0] == hint.source]
-        if not meant:
-            log.warning(
-                "source %s sends a hint for source %r, which is not in the config", feed[0], hint.source
-            )
-        for one in meant:
-            self.look_again(one, hint.under)
+        meant = name if hint.source is None else hint.source
+        if meant not in self._watches:
+            log.warning("source %s sends a hint for source %r, which is not in the config", name, meant)
+        self.look_again(meant, hint.under)
 
     def scanned(self, scan: Scan, outcome: Outcome) -> None:
         """A listing ended."""
-        source, state = self._sources.get(scan.feed), scan.state
-        if source is None or state is not self._watches.get(scan.feed):
+        state = scan.state
+        if state is not self._watches.get(scan.source):
             return  # of a config that is no longer in force
+        editions = self._sources[scan.source]
         if isinstance(outcome.value, Listing):
-            self._observe(source, state, outcome.value)
+            self._observe(editions, state, outcome.value)
         else:
-            self._failed(source, state, outcome)
+            self._failed(editions[0], state, outcome)
         state.scanning = False
 
-    def _observe(self, source: Source, state: _Watch, found: Listing) -> None:
+    def _observe(self, editions: Sequence[Source], state: _Watch, found: Listing) -> None:
+        source = editions[0]
         row = self.source_rows.of(source.name)
         moved_root = row.identity not in (None, found.identity)
         if moved_root and not found.scope.whole:  # only a whole listing shows what another root lacks
             state.dirty.add("")
             return
-        if not source.primary and (
-            self._unconfirmed(source, found) or (moved_root and found.changes.vanished)
-        ):
-            state.next_scan = self._later(source, state.partial)
-            state.partial += 1
-            return
-        if source.primary and self._held(source, state, found, row, moved_root):
+        if self._held(source, state, found, row, moved_root):
             state.next_scan = self.clock() + source.scan_every
             return
-        if source.primary and row.identity is None:  # before its documents, for a crash in between
+        if row.identity is None:  # before its documents, for a crash in between
             self.source_rows.identify(source.name, found.identity)
-        self.journal.observe(source.name, source.collection, found.changes, self.clock() + GRACE)
+        self._take_over(editions, found)
         if found.more:
             state.dirty.update(found.scope.under)
             return
         if found.scope.whole:
-            if source.primary:
-                left = found.known - len(found.changes.vanished) + found.changes.appeared
-                self.source_rows.scanned(source.name, self.clock(), found.identity, left, found.trouble)
-            self._whole(source.collection)
+            left = found.known - len(found.changes[0].vanished) + found.changes[0].appeared
+            self.source_rows.scanned(source.name, self.clock(), found.identity, left, found.trouble)
+            for each in editions:
+                self._whole(each.collection)
             state.next_scan = self.clock() + source.scan_every
             state.attempts, state.whole = 0, True
             self._say(source, state, found.trouble)
@@ -209,18 +213,13 @@ class Scanner:
             state.next_scan = self._later(source, state.partial)
             state.partial += 1
 
-    def _unconfirmed(self, source: Source, found: Listing) -> bool:
-        """Whether a secondary feed would lose a document that the primary feed still wants.
-
-        Losses are judged once, for the primary feed; the others follow.
-        """
-        leading = next((s for s in self._sources.values() if s.name == source.name and s.primary), None)
-        if leading is None or not found.changes.vanished:
-            return False
-        return not self.journal.wanted_versions(*leading.feed).keys().isdisjoint(found.changes.vanished)
+    def _take_over(self, editions: Sequence[Source], found: Listing) -> None:
+        """The first edition comes first: documents of the others get their ids from it."""
+        for source, changes in zip(editions, found.changes, strict=True):
+            self.journal.observe(source.name, source.collection, changes, self.clock() + GRACE)
 
     def _held(self, source: Source, state: _Watch, found: Listing, row: SourceRow, moved_root: bool) -> bool:
-        changes, before = found.changes, row.documents
+        changes, before = found.changes[0], row.documents
         reason = decisions.sudden_loss(changes, found.known, before, source.max_loss, moved_root)
         if reason is None or row.accepted:
             return False

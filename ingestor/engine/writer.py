@@ -14,14 +14,13 @@ from typing import Literal, TypeVar
 
 from ingestor.core.backoff import delay
 from ingestor.core.decisions import NEVER
+from ingestor.core.entries import EditionName, Entry
 from ingestor.core.interruptions import Stopped
 from ingestor.engine import protocol
 from ingestor.engine.open_collections import OpenCollections
-from ingestor.model import CollectionName
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Entry
 
 log = logging.getLogger("ingestor")
 
@@ -89,12 +88,12 @@ class Writer:
         clock: Callable[[], float],
         random: Callable[[], float],
         wanted_recipe: Callable[[Prepared], str],
-        hold: Callable[[CollectionName, Exception], None],
+        hold: Callable[[EditionName, Exception], None],
         failed: Callable[[Entry, Exception, str], None],
     ) -> None:
         self._journal, self._collections, self._clock, self._random = journal, collections, clock, random
         self._wanted_recipe, self._hold, self._failed = wanted_recipe, hold, failed
-        self._outboxes: dict[CollectionName, _Outbox] = {}
+        self._outboxes: dict[EditionName, _Outbox] = {}
         self.tally = Tally()
 
     def put(self, prepared: Prepared) -> None:
@@ -104,11 +103,11 @@ class Writer:
             outbox.since = self._clock()
         outbox.prepared.append(prepared)
 
-    def paused(self) -> set[CollectionName]:
+    def paused(self) -> set[EditionName]:
         now = self._clock()
         return {name for name, outbox in self._outboxes.items() if now < outbox.not_before}
 
-    def troubles(self) -> dict[CollectionName, str]:
+    def troubles(self) -> dict[EditionName, str]:
         """Collections that failed at the last attempt, with the reason."""
         return {name: outbox.said for name, outbox in self._outboxes.items() if outbox.said is not None}
 
@@ -141,7 +140,7 @@ class Writer:
                 done += self._write(collection, outbox)
         return done
 
-    def check(self, collection: CollectionName) -> None:
+    def check(self, collection: EditionName) -> None:
         """Mark a collection to be examined: it may have been deleted, replaced or torn."""
         self._outbox(collection).look = True
 
@@ -155,10 +154,10 @@ class Writer:
                 if sum(len(entry.known) for entry in gone) >= MANY:
                     self.check(collection)
 
-    def _outbox(self, collection: CollectionName) -> _Outbox:
+    def _outbox(self, collection: EditionName) -> _Outbox:
         return self._outboxes.setdefault(collection, _Outbox())
 
-    def _remover(self, collection: CollectionName, gone: Sequence[Entry]) -> Callable[[], None]:
+    def _remover(self, collection: EditionName, gone: Sequence[Entry]) -> Callable[[], None]:
         def remove() -> None:
             try:
                 dropped = protocol.remove(self._journal, self._collections.open(collection), gone)
@@ -173,14 +172,14 @@ class Writer:
 
         return remove
 
-    def _write(self, collection: CollectionName, outbox: _Outbox) -> list[Entry]:
+    def _write(self, collection: EditionName, outbox: _Outbox) -> list[Entry]:
         batch = outbox.batch()
         if self._guarded(collection, lambda: self._write_valid(collection, batch)) == "again":
             return []
         outbox.prepared = [prepared for prepared in outbox.prepared if prepared not in batch]
         return [prepared.entry for prepared in batch]
 
-    def _look(self, collection: CollectionName, outbox: _Outbox) -> None:
+    def _look(self, collection: EditionName, outbox: _Outbox) -> None:
         if not self._collections.in_force(collection):  # its name may belong to another collection now
             outbox.look = False
             return
@@ -189,7 +188,7 @@ class Writer:
             self._resume(collection)
         outbox.look = outcome == "again"
 
-    def _guarded(self, collection: CollectionName, work: Callable[[], None]) -> WriteResult:
+    def _guarded(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
         """Do the work; after an error pause, hold or rebuild the collection, depending on the error."""
         try:
             return self._whole(collection, work)
@@ -210,7 +209,7 @@ class Writer:
             self._pause(collection, error, f"{type(error).__name__}: {error}")
         return "again"
 
-    def _whole(self, collection: CollectionName, work: Callable[[], None]) -> WriteResult:
+    def _whole(self, collection: EditionName, work: Callable[[], None]) -> WriteResult:
         """``dropped`` if the collection was torn or gone; it is then rebuilt."""
         try:
             work()
@@ -219,7 +218,7 @@ class Writer:
             return "dropped"
         return "done"
 
-    def _write_valid(self, collection: CollectionName, prepared: Sequence[Prepared]) -> None:
+    def _write_valid(self, collection: EditionName, prepared: Sequence[Prepared]) -> None:
         self._collections.open(collection)  # first: opening may find that the journal's records do not apply
         self._write_batch(collection, protocol.compatible(filter(self._wanted, prepared)))
 
@@ -228,7 +227,7 @@ class Writer:
         valid = protocol.valid(self._journal, prepared)
         return valid and self._wanted_recipe(prepared) == prepared.receipt.recipe
 
-    def _write_batch(self, collection: CollectionName, batch: Sequence[Prepared]) -> None:
+    def _write_batch(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
         """Write a batch; after an unknown error each document alone, so that a bad one stops no other."""
         if not batch:
             return
@@ -265,7 +264,7 @@ class Writer:
                 raise Stopped
             yield rows[start : start + SLICE]
 
-    def _pause(self, collection: CollectionName, error: Exception, reason: str) -> None:
+    def _pause(self, collection: EditionName, error: Exception, reason: str) -> None:
         self._collections.failed(collection, error)  # first: it may restart Chroma, which takes time
         outbox = self._outbox(collection)
         wait = min(delay(outbox.attempts, self._random()), LONGEST_PAUSE)
@@ -275,13 +274,13 @@ class Writer:
             log.warning("collection %s: write failed, will retry: %s", collection, reason)
         outbox.said = reason
 
-    def _resume(self, collection: CollectionName) -> None:
+    def _resume(self, collection: EditionName) -> None:
         outbox = self._outbox(collection)
         if outbox.said is not None:
             log.info("collection %s can be used again", collection)
         outbox.attempts, outbox.said = 0, None
 
-    def _rebuild(self, collection: CollectionName, error: Exception) -> None:
+    def _rebuild(self, collection: EditionName, error: Exception) -> None:
         """The collection is torn or was deleted: write it again, from the cache."""
         log.error("collection %s is rebuilt: %s", collection, error)
         self._journal.doubt(collection)
@@ -309,7 +308,7 @@ def _size(prepared: Prepared) -> int:
     return len(prepared.records) + len(prepared.patches) + len(prepared.drops)
 
 
-def _report(collection: CollectionName, batch: Sequence[Prepared]) -> None:
+def _report(collection: EditionName, batch: Sequence[Prepared]) -> None:
     touched = [prepared for prepared in batch if prepared.intent.slots]
     if touched:
         log.info(

@@ -12,6 +12,7 @@ import numpy as np
 
 from ingestor.app.queries import BadRequest, collections_of, journal_of
 from ingestor.config.models import Config
+from ingestor.core.entries import ChromaName
 from ingestor.evaluate.intervals import Interval, compare
 from ingestor.evaluate.questions.csv_file import Refused
 from ingestor.evaluate.scores import Place, score, within
@@ -97,7 +98,7 @@ def _ask(
     config: Config, inspection: Inspection, asked: Vectors, numbers: Mapping[str, int]
 ) -> list[list[Place]]:
     with journal_of(config) as journal, collections_of(config, journal) as collections:
-        index = collections.existing(inspection.collection)
+        index = collections.existing(ChromaName(inspection.collection))
         if index is None:
             raise NeedsHuman(f"collection {inspection.collection!r} is not in Chroma; run: ingestor sync")
         return [[_place(hit, numbers) for hit in hits] for hits in _hits(index, asked, inspection.budget)]

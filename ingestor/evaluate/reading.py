@@ -79,13 +79,13 @@ def take(sources: Sequence[Source], count: int, named: set[str], progress: Calla
 def _listed(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterator[Listed]:
     for source in sources:
         try:
-            found = listing.take(source, Scope(), {})
+            found = listing.take(source, Scope(), [{}])
         except (NeedsHuman, Transient, OSError) as error:
             unread.append((source.name, describe(error)))
             continue
         if found.trouble is not None:
             unread.append((source.name, found.trouble))
-        yield from ((source.name, item) for item in found.changes.changed)
+        yield from ((source.name, item) for item in found.changes[0].changed)
 
 
 def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: float) -> Document | None:

@@ -9,6 +9,7 @@ from ingestor.app.estimate import journal_or_blank
 from ingestor.app.queries import BadRequest
 from ingestor.app.wiring import Parts, made_by
 from ingestor.config.models import Config
+from ingestor.core.entries import EditionName
 from ingestor.engine.workers import Embedding, Embeddings
 from ingestor.evaluate import reading
 from ingestor.evaluate.questions import csv_file
@@ -59,7 +60,8 @@ def opened(
         embedding = embeddings.of(parts.embedder_recipe, lambda: parts.embedder)
         stack.callback(parts.isolation.close)
         answers = CachedAnswers(cache)
-        sources = parts.sources(collection, collection, embedding, answers, Parses(cache, learns=False))
+        anywhere = EditionName("")  # nothing is written
+        sources = parts.sources(collection, anywhere, embedding, answers, Parses(cache, learns=False))
         named = {row.document for row in csv_file.read(questions)} - {""} if questions else set[str]()
         sample = reading.take(sources, count, named, lambda key: progress(f"reading {key}"))
         if not sample.documents:

@@ -283,6 +283,11 @@ def _as_known(holder: Item, before: Mapping[str, Mapping[str, str]]) -> list[Ite
     ]
 
 
+def is_as_known(item: Item) -> bool:
+    """Whether this is a known member of a container that was not opened: its size and time are missing."""
+    return INSIDE in item.key and item.size is None
+
+
 def _said(unread: Mapping[str, str]) -> str:
     whole = unread.get("")
     containers = [f"{key} can't be opened now ({why})" for key, why in unread.items() if key]

@@ -1,14 +1,14 @@
-"""One listing of a source, compared with the last one. Runs on a worker; reads only."""
+"""One listing of a source, compared with the last one of each edition. Runs on a worker; reads only."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingestor.core.decisions import Changes, Scope, compare
-from ingestor.model import CollectionName, Item, SourceName
-from ingestor.pipeline.containers import outside
+from ingestor.core.entries import EditionName, Feed
+from ingestor.model import INSIDE, Item, SourceName
+from ingestor.pipeline.containers import is_as_known, outside
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped
-from ingestor.state.rows import Feed
 
 Expand = Callable[[Iterable[Item], Mapping[str, str]], Iterable[Item]]
 
@@ -21,31 +21,34 @@ def as_listed(items: Iterable[Item], known: Mapping[str, str]) -> Iterable[Item]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One configured source. ``expand`` adds the members of its archives and mails."""
+    """One configured source, and how its documents are made in one edition.
+
+    ``expand`` adds the members of its archives and mails. All editions of a source have the same connector.
+    """
 
     name: SourceName
-    collection: CollectionName
+    collection: EditionName
     connector: Connector
     tools: Tools
     max_loss: float = 0.5
     scan_every: float = 300.0  # seconds
     expand: Expand = as_listed
-    primary: bool = True  # whether listings of this feed decide the state of the source
 
     @property
     def feed(self) -> Feed:
-        return self.name, self.collection
+        return Feed(self.name, self.collection)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Listing:
     """The result of a listing.
 
-    ``known``: number of documents of the source before. ``identity``: of the source's root. ``trouble``: why
-    the listing of its scope is incomplete; None if it is complete.
+    ``changes``: one for each edition. ``known``: number of documents of the first edition before.
+    ``identity``: of the source's root. ``trouble``: why the listing of its scope is incomplete; None if it is
+    complete.
     """
 
-    changes: Changes
+    changes: tuple[Changes, ...]
     scope: Scope
     known: int
     identity: str
@@ -72,22 +75,46 @@ def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
 
 
 def take(
-    source: Source, scope: Scope, known: dict[str, str], note: Callable[[Item], None] = lambda item: None
+    source: Source,
+    scope: Scope,
+    known: Sequence[Mapping[str, str]],
+    note: Callable[[Item], None] = lambda item: None,
 ) -> Listing:
-    """List a source and compare it with ``known``, version by key. ``note``: called with each item.
+    """List a source and compare it with ``known``: of each edition, version by key.
 
-    Raises what the connector raises, except PartialScan, which becomes ``trouble``.
+    ``note``: called with each item. Raises what the connector raises, except PartialScan, which becomes
+    ``trouble``.
     """
     identity = source.connector.identity() if isinstance(source.connector, Identified) else ""
     broken_off: list[PartialScan] = []
     items = []
-    for item in _items(source, scope, known, broken_off):
+    for item in _items(source, scope, known_to_all(known), broken_off):
         note(item)
         items.append(item)
     scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
     trouble = "; ".join(map(str, broken_off)) or None
     more = any(error.more for error in broken_off)
-    return Listing(compare(known, items, scope), scope, len(known), identity, trouble, more)
+    changes = tuple(compare(one, _told(items, one), scope) for one in known)
+    return Listing(changes, scope, len(known[0]), identity, trouble, more)
+
+
+def known_to_all(known: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+    """What ``expand`` may rely on. A container that editions know in different versions is opened again.
+
+    Members are those of any edition.
+    """
+    if len(known) == 1:
+        return known[0]
+    together = {key: version for one in reversed(known) for key, version in one.items()}
+    return {
+        key: version if INSIDE in key or all(one.get(key) == version for one in known) else ""
+        for key, version in together.items()
+    }
+
+
+def _told(items: Iterable[Item], known: Mapping[str, str]) -> Iterable[Item]:
+    """The items without members that are listed only because another edition knows them."""
+    return (item for item in items if item.key in known or not is_as_known(item))
 
 
 def _items(

@@ -14,11 +14,11 @@ import numpy as np
 
 from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
+from ingestor.core.entries import EditionName, Entry, Intent, Receipt
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
 from ingestor.model import (
     Chunk,
     Chunking,
-    CollectionName,
     Document,
     DocumentId,
     Fingerprint,
@@ -36,7 +36,6 @@ from ingestor.pipeline.reading import Reader
 from ingestor.pipeline.truncation import Beyond, endless, holding
 from ingestor.ports import BadDocument, Chunker, Collective, Embed
 from ingestor.segmentation.pooling import mix
-from ingestor.state.rows import Entry, Intent, Receipt
 from ingestor.text import table_headers
 from ingestor.text.context import Context, contexts
 
@@ -55,7 +54,7 @@ class Tools:
     """
 
     reader: Reader
-    collection: CollectionName
+    collection: EditionName
     chunker: Chunker
     chunker_recipe: Fingerprint
     strategy: str
@@ -110,7 +109,7 @@ class Prepared:
         return bool(self.basis) and not self.receipt.records and self.receipt.failure is None
 
 
-Predecessor = Callable[[CollectionName, str], Entry | None]
+Predecessor = Callable[[EditionName, str], Entry | None]
 
 
 def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:

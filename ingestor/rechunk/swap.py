@@ -14,6 +14,7 @@ import numpy as np
 
 from ingestor.config.models import Rechunk
 from ingestor.core.decisions import too_many
+from ingestor.core.entries import Edition, EditionName
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
@@ -23,7 +24,7 @@ from ingestor.rechunk.recipes import Choices, changes, packed, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
-from ingestor.state.rows import Edition
+from ingestor.state.requests import Notices, Requests
 from ingestor.state.withdrawals import Withdrawals
 
 log = logging.getLogger("ingestor")
@@ -40,7 +41,7 @@ SAMPLE = 5  # records that must be found by their own vectors before readers get
 class KeptEdition:
     """An edition that is kept in step, and what its documents are made by."""
 
-    edition: CollectionName
+    edition: EditionName
     serves: CollectionName
     choices: Choices | None  # None: unknown, so it cannot be kept in step
 
@@ -51,12 +52,12 @@ class Swaps:
     def __init__(self, journal: Journal, collections: OpenCollections, clock: Callable[[], float]) -> None:
         self._journal, self._collections, self._clock = journal, collections, clock
         self._editions = Editions(journal)
-        pending = journal.select("SELECT 1 FROM state WHERE key LIKE 'roll back:%' AND value != ''")
-        self._heard = None if pending else journal.get("asked")  # after a kill a request may be pending
+        self._requests, self._notices = Requests(journal), Notices(journal)
+        self._requests.take_arrange()  # all collections are arranged at the start
         self.other_recipes: frozenset[Fingerprint] = frozenset()  # see wiring.Parts
         self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
         self._changed = False  # returned by the next ``advance`` that succeeds
-        self._logged: dict[CollectionName, str] = {}  # problems of replaced editions: each is logged once
+        self._logged: dict[EditionName, str] = {}  # problems of replaced editions: each is logged once
 
     def arrange(
         self, serves: CollectionName, wanted: Choices, settings: Rechunk, prices: Prices = NO_PRICES
@@ -71,16 +72,16 @@ class Swaps:
         decision = policy.decide(
             situation(self._journal, serves, wanted, prices, self.other_recipes), settings
         )
-        self._journal.set(f"waits:{serves}", decision.why and f"{decision.why}; {_listed(decision)}")
+        self._notices.put("waits", serves, decision.why and f"{decision.why}; {_listed(decision)}")
         if building is not None and decision.act in ("follow", "build", "keep"):
             log.info("%s: the collection in building is dropped", serves)
-            self._editions.become(self._clock(), (building.name, "dropped"))
+            self._editions.become(self._clock(), (building.name, "deleted"))
         standing = [KeptEdition(live.name, serves, _choices(live))]
         if decision.act in ("follow", "keep"):
             self._editions.choose(live.name, serves, packed(decision.choices))
             standing = [KeptEdition(live.name, serves, decision.choices)]
         elif decision.act == "build":
-            rebuild = self._journal.get(f"rebuild:{serves}")
+            rebuild = self._requests.get("rebuild", serves)
             made = self._begun(serves, decision.choices, fresh=bool(rebuild))
             reason = rebuild or _listed(decision)
             log.info("%s: building a new collection beside the old one: %s", serves, reason)
@@ -94,7 +95,7 @@ class Swaps:
         return standing
 
     def advance(
-        self, settings: Rechunk, listed: Callable[[CollectionName], bool], busy: Container[CollectionName]
+        self, settings: Rechunk, listed: Callable[[EditionName], bool], busy: Container[EditionName]
     ) -> bool:
         """Carry out requests, promote complete editions, delete old ones.
 
@@ -124,17 +125,15 @@ class Swaps:
         changed, self._changed = self._changed, False
         return changed
 
-    def _moved_on(
-        self, edition: Edition, settings: Rechunk, listed: Callable[[CollectionName], bool]
-    ) -> bool:
-        if edition.role == "building":
+    def _moved_on(self, edition: Edition, settings: Rechunk, listed: Callable[[EditionName], bool]) -> bool:
+        if edition.role == "staging":
             return listed(edition.name) and self._promote(edition)
-        if edition.role == "dropped":
+        if edition.role == "deleted":
             self._collections.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
         elif self._clock() >= edition.since + settings.grace:
             log.info("%s: the previous collection is deleted", edition.serves)
-            self._editions.become(self._clock(), (edition.name, "dropped"))
+            self._editions.become(self._clock(), (edition.name, "deleted"))
         return False
 
     def rebuild(self, serves: CollectionName, why: str) -> None:
@@ -143,7 +142,7 @@ class Swaps:
         Cached vectors are used.
         """
         log.warning("%s: %s; it is written into a new collection", serves, why)
-        self._journal.set(f"rebuild:{serves}", why)
+        self._requests.put("rebuild", serves, why)
 
     def _must_rebuild(self) -> bool:
         """Request a rebuild of collections in which search misses too many records. Returns whether any."""
@@ -152,7 +151,7 @@ class Swaps:
             for edition in self._editions.all()
             if edition.role == "live"
             if (reason := self._editions.reach(edition.name)) is not None
-            if not self._journal.get(f"rebuild:{edition.serves}") and self._may_rebuild(edition.serves)
+            if not self._requests.get("rebuild", edition.serves) and self._may_rebuild(edition.serves)
         ]
         for serves, reason in found:
             self.rebuild(serves, reason)
@@ -160,40 +159,37 @@ class Swaps:
 
     def _may_rebuild(self, serves: CollectionName) -> bool:
         """Whether the last rebuild is REBUILD_EVERY ago: some vectors may be out of reach in any graph."""
-        return self._clock() >= float(self._journal.get(f"rebuilt:{serves}") or 0) + REBUILD_EVERY
+        return self._clock() >= float(self._notices.get("rebuilt", serves) or 0) + REBUILD_EVERY
 
     def roll_back(self, retired: Edition) -> None:
         """Return readers to a retired edition. The edition that replaced it is kept for ``grace``."""
         serves = retired.serves
         live, building = self._editions.live(serves), self._building(serves)
         if live.choices is not None:
-            self._journal.set(f"refused:{serves}", policy.named(unpacked(live.choices)))
-        dropped = [(building.name, "dropped")] if building is not None else []
-        self._editions.become(self._clock(), (retired.name, "live"), (live.name, "retired"), *dropped)  # type: ignore[arg-type]
+            self._requests.put("refused", serves, policy.named(unpacked(live.choices)))
+        dropped = [(building.name, "deleted")] if building is not None else []
+        self._editions.become(self._clock(), (retired.name, "live"), (live.name, "previous"), *dropped)  # type: ignore[arg-type]
         self._changed = True
         self._collections.roles_changed()
         self._see_to_names()
-        self._journal.set(f"waits:{serves}", "it was rolled back")
+        self._notices.put("waits", serves, "it was rolled back")
         log.info("%s: rolled back", serves)
 
     def _forget_leave(self, wanted: Choices) -> None:
         """Forget approved removals of sources that are in the config again."""
         for name in wanted["sources"]:
-            if self._journal.get(f"prune:{name}"):
-                self._journal.set(f"prune:{name}", "")
+            self._requests.put("prune", name, None)
 
     def run_pending_requests(self) -> bool:
         """Carry out pending CLI requests. Returns True if there were any."""
-        word = self._journal.get("asked")
-        if word == self._heard:
-            return False
-        self._heard = word
-        for edition in self._editions.all():
-            if self._journal.get(f"roll back:{edition.serves}") == edition.name:
-                if edition.role == "retired":  # else it was done before a crash
-                    self.roll_back(edition)
-                self._journal.set(f"roll back:{edition.serves}", "")
-        return True
+        pending = self._requests.all("roll back")
+        for edition in self._editions.all() if pending else ():
+            # of another role: it was done before a crash
+            if pending.get(edition.serves) == edition.name and edition.role == "previous":
+                self.roll_back(edition)
+        for serves in pending:
+            self._requests.put("roll back", serves, None)
+        return self._requests.take_arrange() or bool(pending)
 
     def _promote(self, building: Edition) -> bool:
         """Make the edition in building live if it is complete. Returns whether that was done.
@@ -210,15 +206,15 @@ class Swaps:
             return False
         self._verify(building.name)
         log.info("%s: the new collection takes the old one's place", building.serves)
-        older = [(one.name, "dropped") for one in self._editions.of(building.serves, "retired")]
-        roles = [(live.name, "retired"), (building.name, "live"), *older]
+        older = [(one.name, "deleted") for one in self._editions.of(building.serves, "previous")]
+        roles = [(live.name, "previous"), (building.name, "live"), *older]
         self._editions.become(self._clock(), *roles)  # type: ignore[arg-type]
         self._changed = True
-        self._journal.set(f"waits:{building.serves}", "")
+        self._notices.put("waits", building.serves, None)
         self._delay(building, "")
-        if self._journal.get(f"rebuild:{building.serves}"):
-            self._journal.set(f"rebuilt:{building.serves}", str(self._clock()))
-            self._journal.set(f"rebuild:{building.serves}", "")
+        if self._requests.get("rebuild", building.serves):
+            self._notices.put("rebuilt", building.serves, str(self._clock()))
+            self._requests.put("rebuild", building.serves, None)
         self._collections.roles_changed()
         self._see_to_names()
         return True
@@ -226,7 +222,7 @@ class Swaps:
     def _loss(self, building: Edition, live: Edition) -> str | None:
         """Why a person must approve it first: readers would lose more documents than ``max_loss`` allows."""
         made_by = _choices(building)
-        approved = self._journal.get(f"approved:{building.serves}")
+        approved = self._requests.get("approved", building.serves)
         if made_by is not None and approved == policy.named(made_by):
             return None
         for source, lost, of, example in self._editions.lost(building.name, live.name):
@@ -237,18 +233,18 @@ class Swaps:
         return None
 
     def _wait(self, serves: CollectionName, why: str) -> None:
-        if self._journal.get(f"waits:{serves}") != why:
-            self._journal.set(f"waits:{serves}", why)
+        if self._notices.get("waits", serves) != why:
+            self._notices.put("waits", serves, why)
             log.warning("%s: the new collection waits for apply: %s", serves, why)
 
     def _delay(self, edition: Edition, why: str) -> None:
         """Note why a new collection cannot replace the old one yet; "" if nothing is in the way."""
-        if edition.role != "building":
+        if edition.role != "staging":
             if self._logged.get(edition.name) != why:
                 log.warning("%s: %s", edition.name, why)
             self._logged[edition.name] = why
-        elif (self._journal.get(f"delayed:{edition.serves}") or "") != why:
-            self._journal.set(f"delayed:{edition.serves}", why)
+        elif (self._notices.get("delayed", edition.serves) or "") != why:
+            self._notices.put("delayed", edition.serves, why)
             if why:
                 log.warning("%s: the new collection waits: %s", edition.serves, why)
 
@@ -260,7 +256,7 @@ class Swaps:
         except Exception as error:  # noqa: BLE001 - as in advance
             log.warning("collections could not be renamed to match their roles: %s; will retry", error)
 
-    def _verify(self, name: CollectionName) -> None:
+    def _verify(self, name: EditionName) -> None:
         """Raises Torn when the number of records is not the journal's, or when search misses a sample."""
         index = self._collections.open(name)
         found, known = index.count(), Reports(self._journal).records(name)
@@ -276,17 +272,17 @@ class Swaps:
 
         ``fresh``: always a new one.
         """
-        for edition in self._editions.of(serves, "retired") if not fresh else ():
+        for edition in self._editions.of(serves, "previous") if not fresh else ():
             made_by = _choices(edition)
             if made_by is not None and not changes(made_by, wanted):
-                self._editions.become(self._clock(), (edition.name, "building"))
+                self._editions.become(self._clock(), (edition.name, "staging"))
                 return edition
         made = self._editions.build(serves, packed(wanted), self._clock(), self._collections.names())
         self._editions.note_reach(made.name, None)  # of an earlier edition of this name
         return made
 
     def _building(self, serves: CollectionName) -> Edition | None:
-        return next(iter(self._editions.of(serves, "building")), None)
+        return next(iter(self._editions.of(serves, "staging")), None)
 
 
 def situation(
@@ -301,8 +297,8 @@ def situation(
     ``prices``: see recipes.asking_prices. ``other_recipes``: of the embedders that the same config selects on
     other machines.
     """
-    editions = Editions(journal)
-    live, building = editions.live(serves), next(iter(editions.of(serves, "building")), None)
+    editions, requests = Editions(journal), Requests(journal)
+    live, building = editions.live(serves), next(iter(editions.of(serves, "staging")), None)
     old = _choices(live)
     found = [] if old is None else changes(old, wanted)
     touched = sorted({change.source for change in found} - {""} or wanted["sources"].keys())
@@ -317,9 +313,9 @@ def situation(
         sum(
             editions.bytes_of(live.name, [name]) / CHARACTERS / 1e6 * prices.get(name, 0) for name in touched
         ),
-        journal.get(f"approved:{serves}"),
-        journal.get(f"refused:{serves}"),
-        journal.get(f"rebuild:{serves}"),
+        requests.get("approved", serves),
+        requests.get("refused", serves),
+        requests.get("rebuild", serves),
         live.embedder in other_recipes,
     )
 

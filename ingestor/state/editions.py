@@ -6,9 +6,11 @@ crash between the two.
 
 from collections.abc import Collection, Sequence
 
+from ingestor.core.entries import Edition, EditionName, Role
 from ingestor.model import CollectionName, SourceName
+from ingestor.state.columns import PENDING
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Edition, Role
+from ingestor.state.requests import Notices
 
 _COLUMNS = "name, serves, role, choices, since, uuid, embedder"
 
@@ -30,12 +32,14 @@ class Editions:
             if edition.serves == serves and (not roles or edition.role in roles)
         ]
 
-    def named(self, name: CollectionName) -> Edition:
-        return next((edition for edition in self.all() if edition.name == name), Edition(name, name))
+    def named(self, name: EditionName) -> Edition:
+        return next(
+            (edition for edition in self.all() if edition.name == name), Edition(name, CollectionName(name))
+        )
 
     def live(self, serves: CollectionName) -> Edition:
         """The edition that readers see, or will see first."""
-        return next(iter(self.of(serves, "live")), Edition(serves, serves))
+        return next(iter(self.of(serves, "live")), Edition(EditionName(serves), serves))
 
     def build(
         self, serves: CollectionName, choices: str, now: float, others: Collection[str] = ()
@@ -43,7 +47,7 @@ class Editions:
         """Add an edition in building, under a name that is not in ``others``."""
         taken = {edition.name for edition in self.all()} | set(others)
         number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
-        made = Edition(CollectionName(f"{serves}--{number}"), serves, "building", choices, now)
+        made = Edition(EditionName(f"{serves}--{number}"), serves, "staging", choices, now)
         with self._journal.transaction() as db:
             db.execute(
                 "INSERT INTO collections (name, serves, role, choices, since) VALUES (?, ?, ?, ?, ?)",
@@ -51,7 +55,7 @@ class Editions:
             )
         return made
 
-    def choose(self, name: CollectionName, serves: CollectionName, choices: str) -> None:
+    def choose(self, name: EditionName, serves: CollectionName, choices: str) -> None:
         """Set what its documents are made by."""
         with self._journal.transaction() as db:
             db.execute(
@@ -60,7 +64,7 @@ class Editions:
                 (name, serves, choices),
             )
 
-    def become(self, now: float, *roles: tuple[CollectionName, Role]) -> None:
+    def become(self, now: float, *roles: tuple[EditionName, Role]) -> None:
         """Change all these roles in one transaction."""
         with self._journal.transaction() as db:
             db.executemany(
@@ -68,7 +72,7 @@ class Editions:
                 [(role, now, name) for name, role in roles],
             )
 
-    def forget(self, name: CollectionName) -> None:
+    def forget(self, name: EditionName) -> None:
         """Forget an edition that was deleted in Chroma."""
         with self._journal.transaction() as db:
             mine = "(SELECT id FROM documents WHERE collection = ?)"
@@ -77,27 +81,25 @@ class Editions:
                 db.execute(f"DELETE FROM {table} WHERE collection = ?", (name,))
             db.execute("DELETE FROM collections WHERE name = ?", (name,))
 
-    def note_reach(self, name: CollectionName, reason: str | None) -> None:
+    def note_reach(self, name: EditionName, reason: str | None) -> None:
         """Note why search misses too many of its records; None if it does not."""
-        if (self._journal.get(f"reach:{name}") or None) != reason:
-            self._journal.set(f"reach:{name}", reason or "")
+        Notices(self._journal).put("reach", name, reason)
 
-    def reach(self, name: CollectionName) -> str | None:
-        return self._journal.get(f"reach:{name}") or None
+    def reach(self, name: EditionName) -> str | None:
+        return Notices(self._journal).get("reach", name)
 
-    def obstacle(self, building: CollectionName, live: CollectionName) -> str | None:
+    def obstacle(self, building: EditionName, live: EditionName) -> str | None:
         """Why the one cannot replace the other yet: readers would miss documents or see old ones.
 
         None: nothing is in the way; "": it is unfinished. A document that failed five times is in the way
         only if readers have records of it.
         """
-        due = """
-            SELECT new.key, new.attempts, new.reason FROM documents AS new
-            WHERE +new.collection = ? AND NOT new.quarantined AND new.wanted_version IS NOT NULL
-                AND (new.done_version IS NOT new.wanted_version OR new.done_recipe IS NOT new.wanted_recipe)
-                AND (new.attempts < 5 OR EXISTS (
+        due = f"""
+            SELECT new.key, new.attempts, new.reason
+            FROM (SELECT * FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ?) AS new
+            WHERE new.attempts < 5 OR EXISTS (
                     SELECT 1 FROM documents AS old JOIN records ON records.document = old.id
-                    WHERE old.collection = ? AND old.source = new.source AND old.key = new.key))
+                    WHERE old.collection = ? AND old.source = new.source AND old.key = new.key)
             ORDER BY new.attempts LIMIT 1"""
         missing = """
             SELECT old.source FROM documents AS old
@@ -111,7 +113,7 @@ class Editions:
             return f"it lacks documents of {source}; if that source left the config, run: ingestor apply"
         return None
 
-    def lost(self, building: CollectionName, live: CollectionName) -> list[tuple[SourceName, int, int, str]]:
+    def lost(self, building: EditionName, live: EditionName) -> list[tuple[SourceName, int, int, str]]:
         """By source: how many documents of ``live`` are quarantined in ``building``, of how many, an
         example."""
         had = "EXISTS (SELECT 1 FROM records WHERE records.document = old.id)"
@@ -128,14 +130,14 @@ class Editions:
             for source, count, example in select(lost, (live, building))
         ]
 
-    def records_of(self, name: CollectionName, sources: Sequence[str]) -> int:
+    def records_of(self, name: EditionName, sources: Sequence[str]) -> int:
         """Number of records of these sources in it."""
         marks = ", ".join("?" * len(sources))
         query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
                     WHERE collection = ? AND source IN ({marks})"""
         return int(self._journal.select(query, (name, *sources))[0][0])
 
-    def bytes_of(self, name: CollectionName, sources: Sequence[str]) -> int:
+    def bytes_of(self, name: EditionName, sources: Sequence[str]) -> int:
         """Bytes of the documents of these sources."""
         marks = ", ".join("?" * len(sources))
         query = f"SELECT SUM(size) FROM documents WHERE collection = ? AND source IN ({marks})"

@@ -18,24 +18,22 @@ from secrets import token_hex
 from typing import Any
 
 from ingestor.core.decisions import NEVER, Changes, Failure, queue_turns
-from ingestor.model import CollectionName, SourceName, Sums
+from ingestor.core.entries import CollectionRow, EditionName, Entry, Feed, Intent, Receipt
+from ingestor.model import SourceName, Sums
 from ingestor.ports import NeedsHuman
-from ingestor.state.receipts import add_sums, adopt, known_of, write_receipt
-from ingestor.state.rows import (
+from ingestor.state.columns import (
     COLUMNS,
+    GONE,
     IN_FORCE,
     LIVE,
-    UNSETTLED,
+    PENDING,
+    SETTLED,
     UNSUPPORTED,
-    CollectionRow,
-    Entry,
-    Feed,
-    Intent,
-    Receipt,
     item_columns,
     to_entry,
     unpack,
 )
+from ingestor.state.receipts import add_sums, adopt, known_of, write_receipt
 from ingestor.state.schema import migrate
 
 
@@ -129,14 +127,14 @@ class Journal:
 
     # --- what is wanted ------------------------------------------------------------------------------
 
-    def wanted_versions(self, source: SourceName, collection: CollectionName) -> dict[str, str]:
+    def wanted_versions(self, source: SourceName, collection: EditionName) -> dict[str, str]:
         """Version by key of every document in the last listing of the source. Any thread."""
         query = """SELECT key, wanted_version FROM documents
                    WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"""
         return dict(self._reader.execute(query, (source, collection)))
 
     def observe(
-        self, source: SourceName, collection: CollectionName, changes: Changes, remove_at: float
+        self, source: SourceName, collection: EditionName, changes: Changes, remove_at: float
     ) -> None:
         """Take over a listing. A document that failed is retried in its new version.
 
@@ -153,19 +151,19 @@ class Journal:
                        wanted_version = excluded.wanted_version, uri = excluded.uri, size = excluded.size,
                        modified = excluded.modified, extra = excluded.extra,
                        attempts = 0, retry_at = excluded.retry_at, reason = NULL, detail = NULL,
-                       quarantined = 0""",
+                       {_NOT_QUARANTINED}""",
                 (
                     (source, collection, *item_columns(item), token_hex(8), turn)
                     for item, turn in zip(changes.changed, turns, strict=True)
                 ),
             )
             db.executemany(
-                """UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
-                       detail = NULL, quarantined = 0 WHERE source = ? AND collection = ? AND key = ?""",
+                f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
+                       detail = NULL, {_NOT_QUARANTINED} WHERE source = ? AND collection = ? AND key = ?""",
                 ((remove_at, source, collection, key) for key in changes.vanished),
             )
 
-    def relocate(self, source: SourceName, collections: Sequence[CollectionName]) -> None:
+    def relocate(self, source: SourceName, collections: Sequence[EditionName]) -> None:
         """Set the editions that a source feeds. Its documents in others, except retired ones, become due for
         removal."""
         with self.transaction() as db:
@@ -185,8 +183,8 @@ class Journal:
         """Make documents of that feed and parser due, unless they were done by this recipe."""
         with self.transaction() as db:
             db.execute(
-                """UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = 0, quarantined = 0,
-                       reason = NULL
+                f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = 0, reason = NULL,
+                       {_NOT_QUARANTINED}
                    WHERE source = ? AND collection = ? AND parser = ? AND wanted_recipe IS NOT ?""",
                 (recipe, *feed, parser, recipe),
             )
@@ -206,7 +204,7 @@ class Journal:
         ``largest``: most bytes of a document; documents of unknown size are included.
         """
         small = "" if largest is None else "AND coalesce(size, 0) <= ?"
-        query = f"""SELECT id FROM documents WHERE {UNSETTLED} AND wanted_version IS NOT NULL
+        query = f"""SELECT id FROM documents WHERE {PENDING}
                     AND retry_at <= ? AND {_fed_by(feeds)} {small} ORDER BY retry_at, id LIMIT ?"""
         values = (now, *chain(*feeds), *([] if largest is None else [largest]), limit + len(but))
         rows = self._db.execute(query, values)
@@ -216,7 +214,7 @@ class Journal:
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
         """Documents to remove: their source no longer has them."""
         return self._entries(
-            f"""wanted_version IS NULL AND retry_at <= ? AND +source IN ({_marks(sources)}) AND {IN_FORCE}
+            f"""{GONE} AND retry_at <= ? AND +source IN ({_marks(sources)}) AND {IN_FORCE}
                 ORDER BY retry_at, id LIMIT ?""",
             (now, *sources, limit),
         )
@@ -224,7 +222,7 @@ class Journal:
     def drifted(
         self,
         sources: Sequence[SourceName],
-        collection: CollectionName,
+        collection: EditionName,
         statistic: str,
         value: int,
         limit: int,
@@ -234,7 +232,7 @@ class Journal:
         Two indexed range queries; documents whose interval contains the value are not visited.
         """
         same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
-                   AND NOT {UNSETTLED} AND source IN ({_marks(sources)})"""
+                   AND {SETTLED} AND source IN ({_marks(sources)})"""
         known = (collection, statistic, *sources, value, limit)
         low = self._entries(f"{same} AND lo > ? LIMIT ?", known)
         high = self._entries(f"{same} AND hi < ? LIMIT ?", known)
@@ -244,15 +242,15 @@ class Journal:
         """When the next waiting document is due, in POSIX seconds; NEVER if none waits."""
         first = f"SELECT MIN(retry_at) FROM documents WHERE quarantined = 0 AND {_fed_by(feeds)} AND"
         queries = (
-            f"{first} {UNSETTLED} AND wanted_version IS NOT NULL",
-            f"{first} wanted_version IS NULL",
+            f"{first} {PENDING}",
+            f"{first} {GONE}",
         )
         values = [self._db.execute(query, tuple(chain(*feeds))).fetchone()[0] for query in queries]
         return min((float(value) for value in values if value is not None), default=NEVER)
 
-    def predecessor(self, collection: CollectionName, digest: str) -> Entry | None:
+    def predecessor(self, collection: EditionName, digest: str) -> Entry | None:
         """A vanished document with this content, or None. Any thread."""
-        query = "collection = ? AND digest = ? AND wanted_version IS NULL ORDER BY id LIMIT 1"
+        query = f"collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT 1"
         found = self._entries(query, (collection, digest), self._reader)
         return found[0] if found else None
 
@@ -277,13 +275,13 @@ class Journal:
         rows = self._db.execute("SELECT DISTINCT source FROM documents ORDER BY 1")
         return [SourceName(row[0]) for row in rows]
 
-    def of_collection(self, collection: CollectionName) -> list[Entry]:
+    def of_collection(self, collection: EditionName) -> list[Entry]:
         return self._entries("collection = ? ORDER BY id", (collection,))
 
-    def collections(self) -> list[CollectionName]:
+    def collections(self) -> list[EditionName]:
         """Every collection that documents are or were in."""
         query = "SELECT DISTINCT collection FROM documents UNION SELECT name FROM collections ORDER BY 1"
-        return [CollectionName(row[0]) for row in self._db.execute(query)]
+        return [EditionName(row[0]) for row in self._db.execute(query)]
 
     def _entries(
         self, where: str, values: tuple[object, ...], db: sqlite3.Connection | None = None
@@ -360,7 +358,7 @@ class Journal:
                     WHERE (attempts > 0 OR quarantined) AND {chosen}"""
             ).rowcount
 
-    def doubt(self, collection: CollectionName, rows: Sequence[int] | None = None) -> None:
+    def doubt(self, collection: EditionName, rows: Sequence[int] | None = None) -> None:
         """Mark all records of these documents, or of the whole collection, as in doubt, to be written
         again."""
         chosen = "" if rows is None else f"AND id IN ({','.join(str(int(row)) for row in rows)})"
@@ -376,24 +374,24 @@ class Journal:
 
     # --- statistics ----------------------------------------------------------------------------------
 
-    def total(self, collection: CollectionName, statistic: str) -> Sums | None:
+    def total(self, collection: EditionName, statistic: str) -> Sums | None:
         """The sums over every settled document of the collection with this statistic; shape (k,), or None."""
         query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ? AND documents > 0"
         row = self._db.execute(query, (collection, statistic)).fetchone()
         return None if row is None else unpack(row[0])
 
-    def statistics(self) -> list[tuple[CollectionName, str]]:
+    def statistics(self) -> list[tuple[EditionName, str]]:
         rows = self._db.execute("SELECT collection, statistic FROM statistics WHERE documents > 0")
-        return [(CollectionName(row[0]), row[1]) for row in rows]
+        return [(EditionName(row[0]), row[1]) for row in rows]
 
     # --- collections ----------------------------------------------------------------------------------
 
-    def collection(self, name: CollectionName) -> CollectionRow:
+    def collection(self, name: EditionName) -> CollectionRow:
         query = "SELECT uuid, embedder, extra_keys FROM collections WHERE name = ?"
         row = self._db.execute(query, (name,)).fetchone()
         return CollectionRow(row[0], row[1], frozenset(json.loads(row[2]))) if row else CollectionRow()
 
-    def note_collection(self, name: CollectionName, row: CollectionRow) -> None:
+    def note_collection(self, name: EditionName, row: CollectionRow) -> None:
         with self.transaction() as db:
             db.execute(
                 """INSERT INTO collections (name, serves, uuid, embedder, extra_keys) VALUES (?, ?, ?, ?, ?)
@@ -402,6 +400,10 @@ class Journal:
                 (name, name, row.uuid, row.embedder, json.dumps(sorted(row.extra_keys))),
             )
 
+
+# The receipt of a quarantined document says that it has no records. It ends with the quarantine, or else the
+# document would count as settled when its old version is listed again.
+_NOT_QUARANTINED = "done_version = iif(quarantined, NULL, done_version), quarantined = 0"
 
 # A document has one id in all editions of a collection, as far as history allows. CROSS JOIN keeps the
 # order of the tables, in which each step is one look-up.

@@ -6,8 +6,9 @@ Every function must run in a transaction of the journal.
 import sqlite3
 
 from ingestor.core.decisions import Failure
+from ingestor.core.entries import Receipt
 from ingestor.model import Known, Sums
-from ingestor.state.rows import Receipt, pack, unpack
+from ingestor.state.columns import pack, unpack
 
 
 def known_of(db: sqlite3.Connection, document: int) -> tuple[Known, ...]:

@@ -4,9 +4,10 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from ingestor.model import CollectionName
+from ingestor.core.document_state import State, shown
+from ingestor.core.entries import EditionName
+from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, STATE, UNSUPPORTED
 from ingestor.state.journal import Journal
-from ingestor.state.rows import IN_FORCE, LIVE, STATE, UNSETTLED, UNSUPPORTED
 
 _ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # the extension of a name, as in photo.png
 
@@ -49,19 +50,14 @@ class Skipped:
     reason: str
 
 
-def _shown(state: str) -> str:
-    """The state to show: ``gone`` is shown as ``due``."""
-    return "due" if state == "gone" else state
-
-
 class Reports:
     """Each method is one query."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def counts(self) -> list[tuple[str, str, str, int]]:
-        """(source, collection, state, documents), with the states of rows.STATE."""
+    def counts(self) -> list[tuple[str, str, State, int]]:
+        """(source, collection, state, documents), see core/document_state.py."""
         query = f"""SELECT source, collection, {STATE} AS state, COUNT(*) FROM documents
                     WHERE {IN_FORCE} GROUP BY source, collection, state"""
         return self._journal.select(query)
@@ -75,7 +71,7 @@ class Reports:
         return [
             Listed(name, key, id_, collection, records, True, short or "settled", reason)
             if state == "settled"
-            else Listed(name, key, id_, collection, records, False, _shown(state))
+            else Listed(name, key, id_, collection, records, False, shown(state))
             for name, key, id_, collection, records, state, short, reason in self._journal.select(
                 query, (source,)
             )
@@ -108,15 +104,15 @@ class Reports:
     def due(self) -> int:
         """Number of documents that are not settled, without quarantined ones."""
         query = f"""SELECT (SELECT COUNT(*) FROM documents
-                            WHERE {UNSETTLED} AND wanted_version IS NOT NULL AND {IN_FORCE})
-                         + (SELECT COUNT(*) FROM documents WHERE wanted_version IS NULL AND {IN_FORCE})"""
+                            WHERE {PENDING} AND {IN_FORCE})
+                         + (SELECT COUNT(*) FROM documents WHERE {GONE} AND {IN_FORCE})"""
         return int(self._journal.select(query)[0][0])
 
-    def records(self, collection: CollectionName) -> int:
+    def records(self, collection: EditionName) -> int:
         query = "SELECT COUNT(*) FROM records JOIN documents ON id = document WHERE collection = ?"
         return int(self._journal.select(query, (collection,))[0][0])
 
-    def sure(self, collection: CollectionName) -> int:
+    def sure(self, collection: EditionName) -> int:
         """Number of records that are known to be in Chroma, without those in doubt."""
         query = """SELECT COUNT(*) FROM records JOIN documents ON id = document
                    WHERE collection = ? AND NOT unsure"""

@@ -100,6 +100,23 @@ _MIGRATIONS = (
     ALTER TABLE documents ADD COLUMN shortfall TEXT;
     ALTER TABLE documents ADD COLUMN shortfall_reason TEXT;
     """,
+    """
+    CREATE TABLE requests (
+        kind TEXT NOT NULL, subject TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, subject)
+    ) WITHOUT ROWID;
+    CREATE TABLE notices (
+        kind TEXT NOT NULL, subject TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (kind, subject)
+    ) WITHOUT ROWID;
+    INSERT INTO requests SELECT substr(key, 1, instr(key, ':') - 1), substr(key, instr(key, ':') + 1), value
+        FROM state WHERE value != ''
+        AND substr(key, 1, instr(key, ':') - 1) IN ('approved', 'refused', 'roll back', 'prune', 'rebuild');
+    INSERT INTO notices SELECT substr(key, 1, instr(key, ':') - 1), substr(key, instr(key, ':') + 1), value
+        FROM state WHERE value != ''
+        AND substr(key, 1, instr(key, ':') - 1) IN ('waits', 'delayed', 'reach', 'rebuilt');
+    DELETE FROM state WHERE key = 'asked' OR instr(key, ':') > 0;
+    UPDATE collections SET role = CASE role WHEN 'building' THEN 'staging' WHEN 'retired' THEN 'previous'
+        WHEN 'dropped' THEN 'deleted' ELSE role END;
+    """,
 )
 
 

@@ -1,8 +1,8 @@
 """The journal's table of sources: their states, and requests of people."""
 
+from ingestor.core.entries import SourceRow
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
-from ingestor.state.rows import SourceRow
 
 
 class SourceRows:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from ingestor.core import decisions
 from ingestor.core.decisions import Failure
-from ingestor.model import CollectionName, SourceName
+from ingestor.core.entries import EditionName, Entry, Feed
+from ingestor.model import SourceName
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Entry, Feed
 
 log = logging.getLogger("ingestor")
 
@@ -37,7 +37,7 @@ class Withdrawals:
         query = "SELECT kept FROM withdrawals WHERE source = ?"
         return next((row[0] for row in self._journal.select(query, (source,))), None)
 
-    def indexed(self, source: SourceName, collection: CollectionName) -> int:
+    def indexed(self, source: SourceName, collection: EditionName) -> int:
         """Documents of the source that have records."""
         query = """SELECT COUNT(*) FROM documents WHERE source = ? AND collection = ?
                    AND EXISTS (SELECT 1 FROM records WHERE document = id)"""

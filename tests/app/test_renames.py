@@ -11,6 +11,7 @@ from ingestor.config.models import Choice, SourceConfig
 from ingestor.connectors.folder.connector import PLUGIN as FOLDER
 from ingestor.core.decisions import Changes
 from ingestor.core.document_json import Parsed
+from ingestor.core.entries import Intent, Receipt
 from ingestor.engine.loop import _Begun
 from ingestor.engine.outcomes import Outcome
 from ingestor.engine.protocol import valid
@@ -24,7 +25,7 @@ from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
-from ingestor.state.rows import Intent, Receipt
+from ingestor.state.requests import Requests
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 from tests.simulation.world import World
@@ -101,7 +102,7 @@ def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache:
     SourceRows(journal).hold(A, "too many", loss=True)
     SourceRows(journal).pause(B, 5.0)  # said under the new name, before it was taken over
     Editions(journal).choose(C, C, packed(choices("a", "other")))
-    journal.set("prune:a", "1")
+    Requests(journal).put("prune", A, "yes")
     Withdrawals(journal).add(A)
     parses = Parses(cache)
     parsed = Parsed(Digest("00"), "text", Fingerprint("r"), Document("words"))
@@ -122,7 +123,7 @@ def test_all_that_is_kept_under_the_old_name_goes_along(journal: Journal, cache:
     live = Editions(journal).live(C).choices
     assert live is not None
     assert unpacked(live)["sources"] == {"b": {"chunking": "a"}, "other": {"chunking": "other"}}
-    assert journal.get("prune:a") is None
+    assert Requests(journal).all("prune") == {}
     assert (Withdrawals(journal).count(A), Withdrawals(journal).count(B)) == (0, 1)
     assert parses.find(B, "1", "stamp") == parsed
     assert parses.find(A, "1", "stamp") is None
@@ -144,14 +145,14 @@ def test_two_sources_change_names_with_each_other(journal: Journal, cache: Vecto
 
 def test_a_recipe_that_was_rolled_back_stays_refused(journal: Journal) -> None:
     wanted = choices("b")
-    journal.set("refused:docs", policy.named(choices_of_old := in_choices(wanted, {B: A})))
-    journal.set("approved:docs", "something else")
+    Requests(journal).put("refused", C, policy.named(choices_of_old := in_choices(wanted, {B: A})))
+    Requests(journal).put("approved", C, "something else")
     assert choices_of_old["sources"] == {"a": {"chunking": "b"}}
     keep_answers(journal, C, wanted, {A: B})
-    assert journal.get("refused:docs") == policy.named(wanted)
-    assert journal.get("approved:docs") == "something else"
+    assert Requests(journal).get("refused", C) == policy.named(wanted)
+    assert Requests(journal).get("approved", C) == "something else"
     keep_answers(journal, C, wanted, {A: B})  # after a kill
-    assert journal.get("refused:docs") == policy.named(wanted)
+    assert Requests(journal).get("refused", C) == policy.named(wanted)
 
 
 def test_what_was_prepared_under_the_old_name_is_not_written(journal: Journal, cache: VectorCache) -> None:

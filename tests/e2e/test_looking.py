@@ -17,7 +17,7 @@ from ingestor.app.estimate import look_alikes
 from ingestor.app.plan import Recorder
 from ingestor.app.queries import current_status
 from ingestor.app.recipe_changes import outlook
-from ingestor.app.signals import Wishes
+from ingestor.app.signals import Signals
 from ingestor.app.status import Status
 from ingestor.app.wiring import Parts, Running, opened
 from ingestor.cli.main import main
@@ -305,7 +305,7 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
             return take(source, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr("ingestor.pipeline.listing.take", slowly)
-    wishes = Wishes()
+    signals = Signals()
 
     def listing() -> Status | None:
         status = current_status(in_force(project.config, {}))
@@ -313,7 +313,7 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
         return status if found is not None and found.seen else None
 
     with opened(load(project.config, {}), serve=False) as running, ThreadPoolExecutor(1) as pool:
-        sync = pool.submit(Loop(running, wishes, lambda live: None).sync)
+        sync = pool.submit(Loop(running, signals, lambda live: None).sync)
         try:
             assert here.wait(60)
             status = wait(listing)
@@ -321,11 +321,11 @@ def test_a_listing_under_way_is_told(project: Project, monkeypatch: pytest.Monke
             assert found.seen == 1
             assert found.at in ("a.txt", "b.txt", "c.txt")
             assert 0 < status.started - 60 < found.since
-            wishes.stop = True
+            signals.stop = True
             sync.result()
             unfinished = summary.of_sync(running, 0.0)["unseen"]
         finally:
-            wishes.stop = True
+            signals.stop = True
             go_on.set()
     assert "its listing did not complete; 1 documents were found before" in unfinished["docs"]
 

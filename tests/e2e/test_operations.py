@@ -16,7 +16,7 @@ import pytest
 
 from ingestor.app.daemon import Loop
 from ingestor.app.queries import is_running
-from ingestor.app.signals import IMPATIENCE, Wishes
+from ingestor.app.signals import IMPATIENCE, Signals
 from ingestor.app.wiring import opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Unreachable
@@ -195,7 +195,7 @@ def test_a_clock_that_is_put_back_holds_up_nothing(
     project.source = {"watch": "off", "scan_every": "1h"}
     project.configure()
     (project.docs / "old.txt").write_text("some words")
-    wishes = Wishes()
+    signals = Signals()
 
     def settled(documents: int) -> bool:
         counts = Reports(running.journal).counts()
@@ -208,11 +208,11 @@ def test_a_clock_that_is_put_back_holds_up_nothing(
             (project.docs / "new.txt").write_text("other words")
             wait(lambda: settled(2))
         finally:
-            wishes.stop = True
+            signals.stop = True
 
     with opened(load(project.config, {}), serve=False) as running, ThreadPoolExecutor(1) as pool:
         person = pool.submit(go_through_it)
-        Loop(running, wishes, lambda live: None).run(lambda: None, lambda live: None)
+        Loop(running, signals, lambda live: None).run(lambda: None, lambda live: None)
         person.result()
     assert "the clock was put back by 86" in caplog.text
 
@@ -230,7 +230,7 @@ def test_a_disk_that_fills_during_a_swap_is_waited_out(
 
     monkeypatch.setattr(Swaps, "advance", advance)
     with opened(load(project.config, {}), serve=False) as running:
-        Loop(running, Wishes(), lambda live: None).sync()
+        Loop(running, Signals(), lambda live: None).sync()
         assert [state for *_, state, _ in Reports(running.journal).counts()] == ["settled"]
     assert "cannot be written, will retry: database or disk is full" in caplog.text
 
@@ -238,12 +238,12 @@ def test_a_disk_that_fills_during_a_swap_is_waited_out(
 def test_a_second_interruption_need_not_be_patient(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [10.0]
     monkeypatch.setattr("ingestor.app.signals.monotonic", lambda: now[0])
-    wishes = Wishes()
-    with wishes.heard():
+    signals = Signals()
+    with signals.heard():
         for _ in range(2):  # sent twice by mistake
             os.kill(os.getpid(), signal.SIGINT)
         now[0] += 2 * IMPATIENCE
         os.kill(os.getpid(), signal.SIGTERM)
-        assert wishes.stop
+        assert signals.stop
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.signals import Wishes
+from ingestor.app.signals import Signals
 from tests.e2e.project import INGESTOR, Project, free_port, wait
 
 
@@ -91,7 +91,7 @@ def test_a_hang_up_while_the_terminal_is_there_reloads(terminal: Terminal) -> No
 def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with Wishes().heard():
+        with Signals().heard():
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
             assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
     finally:

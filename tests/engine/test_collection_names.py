@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from ingestor.core.entries import Edition, Role
 from ingestor.engine.collection_names import rename_to_roles
 from ingestor.model import CollectionName
 from ingestor.ports import Transient
-from ingestor.state.rows import Edition, Role
 
 C = CollectionName("docs")
 
@@ -43,7 +43,7 @@ def edition(name: str, role: Role, uuid: str | None) -> Edition:
     return Edition(CollectionName(name), C, role, uuid=uuid)
 
 
-SWAPPED = [edition("docs", "retired", "old"), edition("docs--2", "live", "new")]
+SWAPPED = [edition("docs", "previous", "old"), edition("docs--2", "live", "new")]
 AS_WISHED = {"old": "docs--1", "new": "docs"}
 
 
@@ -63,7 +63,7 @@ def test_a_swap_is_taken_up_where_it_was_left(before: dict[str, str], renamed: i
 
 def test_a_rollback_is_the_same_the_other_way_round() -> None:
     register = Register(dict(AS_WISHED))
-    rename_to_roles(register, [edition("docs", "live", "old"), edition("docs--2", "retired", "new")])
+    rename_to_roles(register, [edition("docs", "live", "old"), edition("docs--2", "previous", "new")])
     assert register.by_uuid == {"old": "docs", "new": "docs--2"}
 
 
@@ -82,7 +82,6 @@ def test_someone_who_never_stops_is_named() -> None:
 def test_what_is_not_there_is_left_alone() -> None:
     register = Register({"someone's": "docs"})
     assert (
-        rename_to_roles(register, [edition("docs", "live", None), edition("docs--2", "building", "gone")])
-        == 0
+        rename_to_roles(register, [edition("docs", "live", None), edition("docs--2", "staging", "gone")]) == 0
     )
     assert register.by_uuid == {"someone's": "docs"}

@@ -6,10 +6,10 @@ from threading import Event
 
 import pytest
 
+from ingestor.core.entries import Entry
 from ingestor.engine import workers
 from ingestor.engine.workers import Pool
 from ingestor.model import Item
-from ingestor.state.rows import Entry
 from tests.simulation.world import World
 
 LARGE = 3_000_000  # bytes

@@ -1,17 +1,19 @@
 """What a hint has listed: a real journal and sources that tell which part of them was asked for."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from ingestor.core.decisions import Changes
+from ingestor.core.entries import EditionName, Feed
 from ingestor.engine.outcomes import Outcome
 from ingestor.engine.scanner import Scanner
 from ingestor.model import Blob, CollectionName, Hint, Item, SourceName
 from ingestor.pipeline.listing import Source
+from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.sources import SourceRows
 from tests.simulation.ports import Inline
@@ -37,19 +39,18 @@ class InParts(Whole):
 
 @dataclass
 class World:
-    """Sources by (name, collection); what each was asked for since all were listed."""
+    """Sources by name; what each was asked for since all were listed. The wiki has two editions."""
 
     journal: Journal
-    sources: dict[tuple[str, str], Whole]
+    sources: dict[str, Whole]
 
     def __post_init__(self) -> None:
         self.pool = Inline()
         self.scanner = Scanner(self.journal, self.pool, lambda: 1e9, lambda: 0.5, lambda collection: None)
         tools = cast(Any, None)
-        self.scanner.configure(
-            [Source(SourceName(n), CollectionName(c), s, tools) for (n, c), s in self.sources.items()],
-            watch=False,
-        )
+        sources = [Source(SourceName(n), EditionName("docs"), s, tools) for n, s in self.sources.items()]
+        second = replace(sources[1], collection=EditionName("docs--2"))
+        self.scanner.configure([*sources, second], watch=False)
         self.step()
         for source in self.sources.values():
             source.asked.clear()
@@ -59,20 +60,20 @@ class World:
         while outcome := self.pool.next(0):
             self.scanner.scanned(cast(Any, outcome.tag), outcome)
 
-    def hint(self, *outcomes: Outcome) -> dict[tuple[str, str], list[str]]:
+    def hint(self, *outcomes: Outcome) -> dict[str, list[str]]:
         for outcome in outcomes:
             self.scanner.hinted(cast(Any, outcome.tag), outcome)
         self.step()
-        return {feed: source.asked for feed, source in self.sources.items() if source.asked}
+        return {name: source.asked for name, source in self.sources.items() if source.asked}
 
 
-PUSH, WIKI, NEXT, MAIL = ("push", "docs"), ("wiki", "docs"), ("wiki", "docs--2"), ("mail", "post")
+PUSH, WIKI, MAIL = "push", "wiki", "mail"
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     journal = Journal(tmp_path / "journal.sqlite3")
-    yield World(journal, {PUSH: InParts(), WIKI: InParts(), NEXT: InParts(), MAIL: Whole()})
+    yield World(journal, {PUSH: InParts(), WIKI: InParts(), MAIL: Whole()})
     journal.close()
 
 
@@ -85,12 +86,12 @@ def hint(under: str = "", source: str | None = None) -> Outcome:
     [
         ([hint("a/b")], {PUSH: ["a/b"]}),
         ([hint()], {PUSH: [""]}),
-        ([hint("a/b", "wiki")], {WIKI: ["a/b"], NEXT: ["a/b"]}),
-        ([hint("", "wiki")], {WIKI: [""], NEXT: [""]}),
+        ([hint("a/b", "wiki")], {WIKI: ["a/b"]}),
+        ([hint("", "wiki")], {WIKI: [""]}),
         ([hint("a/b", "mail")], {MAIL: [""]}),
-        ([hint("a/b", "wiki"), hint("a", "wiki"), hint("c")], {PUSH: ["c"], WIKI: ["a"], NEXT: ["a"]}),
+        ([hint("a/b", "wiki"), hint("a", "wiki"), hint("c")], {PUSH: ["c"], WIKI: ["a"]}),
         ([Outcome(PUSH, error=OSError("gone"))], {PUSH: [""]}),
-        ([Outcome(("old", "docs"), Hint("", SourceName("wiki")))], {}),
+        ([Outcome("old", Hint("", SourceName("wiki")))], {}),
     ],
 )
 def test_a_hint_has_the_source_listed_that_it_speaks_of(world: World, given: Any, asked: Any) -> None:
@@ -106,12 +107,13 @@ class Tree:
     """A source of folders: keys that can go, on a file system that can be another one."""
 
     def __init__(self, *keys: str) -> None:
-        self.keys, self.root = set(keys), "disk"
+        self.keys, self.root, self.listings = set(keys), "disk", 0
 
     def scan(self) -> Iterator[Item]:
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
+        self.listings += 1
         return (Item(key, "1", f"/{key}") for key in sorted(self.keys) if not under or key.startswith(under))
 
     def fetch(self, item: Item) -> Blob:
@@ -124,7 +126,7 @@ class Tree:
         self.keys = {key for key in self.keys if not key.startswith(under)}
 
 
-TREE = (SourceName("tree"), CollectionName("docs"))
+TREE = Feed(SourceName("tree"), EditionName("docs"))
 
 
 @dataclass
@@ -151,7 +153,7 @@ class Listed:
         """Why the source is held afterwards, or None."""
         self.now += after
         for under in hints:
-            self.scanner.hinted(TREE, Outcome(TREE, Hint(under)))
+            self.scanner.hinted(TREE.source, Outcome(TREE.source, Hint(under)))
         self.scanner.start()
         while outcome := self.pool.next(0):
             self.scanner.scanned(cast(Any, outcome.tag), outcome)
@@ -248,13 +250,43 @@ def test_a_disk_that_has_all_the_files_may_take_the_place_of_another(listed: Lis
     assert listed.left() == 40
 
 
+def building(listed: Listed, known: str | None = None) -> Feed:
+    """The source feeds another edition, too, whose documents were listed under ``known``."""
+    editions, docs = Editions(listed.journal), CollectionName("docs")
+    editions.choose(TREE.edition, docs, "{}")
+    new = Feed(TREE.source, editions.build(docs, "{}", 0.0).name)
+    if known is not None:
+        listed.journal.observe(*new, Changes(tuple(listed.tree.scan_under(known))), 0.0)
+    sources = [Source(*feed, listed.tree, cast(Any, None)) for feed in (TREE, new)]
+    listed.scanner.configure(sources, watch=False)
+    return new
+
+
 def test_a_second_edition_that_is_being_listed_lost_nothing(listed: Listed) -> None:
     """What the source had is counted in the edition that readers see."""
-    building = CollectionName("docs--2")
-    sources = [Source(TREE[0], name, listed.tree, cast(Any, None), primary=name == TREE[1])
-               for name in (TREE[1], building)]  # fmt: skip
-    listed.journal.observe(TREE[0], building, Changes(tuple(listed.tree.scan_under("e"))), 0.0)
-    listed.scanner.configure(sources, watch=False)
+    new = building(listed, "e")
     listed.tree.lose("e/1")
     assert listed.look() is None
-    assert len(listed.journal.wanted_versions(TREE[0], building)) == 39
+    assert len(listed.journal.wanted_versions(*new)) == 39
+
+
+def test_a_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
+    before, new = listed.tree.listings, building(listed)
+    assert listed.look() is None
+    assert listed.tree.listings == before + 1
+    assert listed.journal.wanted_versions(*new) == listed.journal.wanted_versions(*TREE)
+    assert all(listed.scanner.listed(feed.edition) for feed in (TREE, new))
+    ids = {entry.key: entry.document_id for entry in listed.journal.of_feed(TREE)}
+    assert {entry.key: entry.document_id for entry in listed.journal.of_feed(new)} == ids
+
+
+def test_a_hold_keeps_the_documents_of_all_editions(listed: Listed) -> None:
+    new = building(listed)
+    listed.look()
+    for folder in "ab":
+        listed.tree.lose(f"{folder}/")
+    assert (listed.look("") or "").startswith("30 of 40")
+    assert len(listed.journal.wanted_versions(*new)) == 40
+    listed.rows.accept(TREE.source)
+    listed.look()
+    assert len(listed.journal.wanted_versions(*new)) == 10

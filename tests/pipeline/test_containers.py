@@ -144,12 +144,12 @@ class Journal:
         """List (all, or what is dirty) and take it over: what changed, and what vanished."""
         self.world.fetched.clear()
         scope = listing.scope_of(self.source, dirty) if dirty else Scope()
-        found = listing.take(self.source, scope, {key: item.version for key, item in self.items.items()})
+        found = listing.take(self.source, scope, [{key: item.version for key, item in self.items.items()}])
         self.trouble = found.trouble
-        self.items |= {item.key: item for item in found.changes.changed}
-        for key in found.changes.vanished:
+        self.items |= {item.key: item for item in found.changes[0].changed}
+        for key in found.changes[0].vanished:
             del self.items[key]
-        return {item.key for item in found.changes.changed}, set(found.changes.vanished)
+        return {item.key for item in found.changes[0].changed}, set(found.changes[0].vanished)
 
     def read(self, key: str) -> bytes:
         return self.containers.fetch(self.items[key]).data

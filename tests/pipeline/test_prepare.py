@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ingestor.core.entries import Entry
 from ingestor.model import Blob, CollectionName, DocumentId, Fingerprint, Item, SourceName, Vectors
 from ingestor.pipeline import metadata
 from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
 from ingestor.pipeline.reading import Reader
 from ingestor.ports import BadDocument
 from ingestor.registry import find
-from ingestor.state.rows import Entry
 from ingestor.text.tokens import Tokens
 
 TOKENS = Tokens()

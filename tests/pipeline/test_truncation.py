@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ingestor.core.entries import Entry
 from ingestor.embedders.sentence_transformers import SentenceTransformersEmbedder, SentenceTransformersOptions
 from ingestor.model import (
     Blob,
@@ -24,7 +25,6 @@ from ingestor.pipeline.reading import Reader
 from ingestor.pipeline.truncation import exceeds_window, holding
 from ingestor.ports import Embedder
 from ingestor.registry import find
-from ingestor.state.rows import Entry
 from ingestor.text.tokens import Tokens
 from tests.chunkers.laws import fake_embed
 

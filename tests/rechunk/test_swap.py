@@ -7,13 +7,14 @@ import pytest
 
 from ingestor.config.models import Rechunk
 from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
+from ingestor.core.entries import Receipt
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.rechunk.policy import named
 from ingestor.rechunk.recipes import packed
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.rows import Receipt
+from ingestor.state.requests import Notices, Requests
 from tests.memory_index import MemoryIndex
 
 S, C = SourceName("s"), CollectionName("docs")
@@ -81,12 +82,12 @@ def test_a_new_collection_waits_when_it_lacks_most_of_what_readers_have(
         return editions.live(C).name == building.name
 
     assert advanced() is not waits
-    said = journal.get("waits:docs") or ""
+    said = Notices(journal).get("waits", C) or ""
     assert said.startswith(f"it quarantines {after - before} of ") is waits
     assert said.endswith(": no parser for it") is waits
-    journal.set("approved:docs", named(NEW))
+    Requests(journal).put("approved", C, named(NEW))
     assert advanced()
-    assert not journal.get("waits:docs")
+    assert not Notices(journal).get("waits", C)
 
 
 def swapped(journal: Journal) -> Editions:
@@ -94,32 +95,44 @@ def swapped(journal: Journal) -> Editions:
     editions = Editions(journal)
     editions.choose(C, C, packed(OLD))
     made = editions.build(C, packed(NEW), 50.0)
-    editions.become(60.0, (C, "retired"), (made.name, "live"))
+    editions.become(60.0, (C, "previous"), (made.name, "live"))
     return editions
 
 
 def test_what_was_asked_of_a_daemon_that_was_killed_is_done_by_the_next_and_once(journal: Journal) -> None:
     editions = swapped(journal)
-    journal.set("roll back:docs", C)
-    journal.set("asked", "a word")
+    Requests(journal).put("roll back", C, C)
     after = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
     after.advance(Rechunk(), lambda name: True, ())
     assert editions.live(C).name == C
-    assert not journal.get("roll back:docs")
+    assert not Requests(journal).get("roll back", C)
 
-    journal.set("roll back:docs", C)  # it was killed before it noted that it was done
+    Requests(journal).put("roll back", C, C)  # it was killed before it noted that it was done
     again = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
     again.advance(Rechunk(), lambda name: True, ())
     assert editions.live(C).name == C
-    assert not journal.get("roll back:docs")
+    assert not Requests(journal).get("roll back", C)
 
 
 def test_a_source_that_came_back_is_not_removed_when_it_leaves_again(journal: Journal) -> None:
     swaps = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
-    journal.set("prune:s", "1")
-    journal.set("prune:other", "1")
+    requests = Requests(journal)
+    requests.put("prune", "s", "yes")
+    requests.put("prune", "other", "yes")
     swaps.arrange(C, NEW, Rechunk())
-    assert (journal.get("prune:s"), journal.get("prune:other")) == ("", "1")
+    assert requests.all("prune") == {"other": "yes"}
+
+
+def test_a_request_to_arrange_is_carried_out_once(journal: Journal) -> None:
+    Requests(journal).arrange()  # before the start, which arranges all
+    swaps = Swaps(journal, OpenCollections(), lambda: 100.0)  # type: ignore[arg-type]
+
+    def asked() -> bool:
+        return swaps.advance(Rechunk(), lambda name: True, ())
+
+    assert not asked()
+    Requests(journal).arrange()
+    assert [asked(), asked()] == [True, False]
 
 
 def test_a_name_that_someone_has_in_chroma_is_not_taken(journal: Journal) -> None:

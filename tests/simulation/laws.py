@@ -24,6 +24,7 @@ ONE_RECIPE = "readers see records of one recipe where collections are swapped"
 ONE_LIVE = "one edition serves readers, and each collection is of one edition"
 COMPLETE = "a collection that takes another's place has all its documents"
 CLEAN = "at rest nothing has failed, is in doubt or was left behind"
+STATES = "a document changes its state only as core/document_state.py says, in SQL as in Python"
 ALIVE = "no error of a port ends the program"
 
 

@@ -119,7 +119,7 @@ def configure(world: World, random: Random, deed: str) -> None:
         world.parser += 1
         world.files.parser_broken = random.random() < 0.5
         world.files.ever_broken |= world.files.parser_broken
-    elif deed == "roll_back" and Editions(world.journal).of("docs", "retired"):
+    elif deed == "roll_back" and Editions(world.journal).of("docs", "previous"):
         roll_back(world)
         return
     world.configure()
@@ -128,7 +128,7 @@ def configure(world: World, random: Random, deed: str) -> None:
 def roll_back(world: World) -> None:
     """Readers have the old collection again, as old as it is; then the old config is put back as well."""
     try:
-        retired = Editions(world.journal).of("docs", "retired")
+        retired = Editions(world.journal).of("docs", "previous")
         world.swaps.roll_back(max(retired, key=lambda edition: edition.since))
     except Crash:
         world.start()

@@ -16,14 +16,16 @@ import numpy as np
 
 from ingestor.core.backend import Model
 from ingestor.core.document_json import Parsed
+from ingestor.core.document_state import NEXT, Event, State, state_of
 from ingestor.core.fingerprint import text_digest
 from ingestor.engine.outcomes import Outcome
 from ingestor.model import Blob, Chunk, Chunking, Document, Hit, Item, Record, Sums, Vectors
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import BadDocument, Embed, Index, PartialScan, Stale, Torn, Transient
+from ingestor.state import reports
 from ingestor.state.journal import Journal
 from tests.memory_index import MemoryIndex
-from tests.simulation.laws import ASKED, LISTED, READABLE, THERE, LawBroken, hold
+from tests.simulation.laws import ASKED, LISTED, READABLE, STATES, THERE, LawBroken, hold
 
 UNREADABLE = "\x00\x01\x02"  # no parser takes it
 
@@ -60,15 +62,65 @@ class Chaos:
             raise sqlite3.OperationalError("database or disk is full")
 
 
+# What each method of the journal does to a document, as core/document_state.py calls it.
+EVENTS: dict[str, set[Event]] = {
+    "observe": {"listed", "reverted", "vanished"},
+    "relocate": {"vanished"},
+    "want_recipe": {"recipe changed", "reverted"},
+    "intend": {"intended", "adopted"},
+    "settle": {"written", "refused", "skipped"},
+    "remove": {"removed"},
+    "fail": {"failed"},
+    "retry": {"retried"},
+    "doubt": {"doubted"},
+}
+
+
+def watched(name: str) -> Callable[..., object]:
+    """The journal's method of that name, held to the table of states."""
+
+    def method(self: "CrashingJournal", *args: object, **others: object) -> object:
+        before = self.states()
+        found = getattr(super(CrashingJournal, self), name)(*args, **others)
+        after = self.states()
+        arrows = {(s, t) for s, row in NEXT.items() for event, t in row.items() if event in EVENTS[name]}
+        moves = {
+            key: (before.get(key, "absent"), after.get(key, "absent")) for key in before.keys() | after.keys()
+        }
+        hold(
+            STATES, [(name, key, *move) for key, move in moves.items() if len({*move}) > 1 > (move in arrows)]
+        )
+        return found
+
+    return method
+
+
 class CrashingJournal(Journal):
-    """Dies before or after a commit, and meets a full disk. Holds the laws about listings and withdrawals."""
+    """Dies before or after a commit, and meets a full disk. Holds the laws about states, listings and
+    withdrawals."""
 
     chaos: Chaos
     files: "Files"
 
+    relocate, want_recipe, intend, remove = map(watched, ("relocate", "want_recipe", "intend", "remove"))
+    fail, retry, doubt = map(watched, ("fail", "retry", "doubt"))
+    _observe, _settle = map(watched, ("observe", "settle"))
+
+    def states(self) -> dict[tuple[str, str], State]:
+        """By edition and key, told by Python; the reports' SQL must tell the same."""
+        columns = "wanted_version, wanted_recipe, done_version, done_recipe, attempts, parser, quarantined"
+        found: dict[tuple[str, str], State] = {}
+        for edition, key, by_sql, *row in self.select(
+            f"SELECT collection, key, {reports.STATE}, {columns} FROM documents"
+        ):
+            state = state_of((row[0], row[1]), (row[2], row[3]), row[4], row[5], quarantined=bool(row[6]))
+            hold(STATES, state != by_sql and (key, state, by_sql))
+            found[edition, key] = state
+        return found
+
     def observe(self, source, collection, changes, remove_at):  # type: ignore[no-untyped-def]
         hold(THERE, self.files.there_at_scan.intersection(changes.vanished))
-        super().observe(source, collection, changes, remove_at)
+        self._observe(source, collection, changes, remove_at)
         wanted = self.files.wanted[collection]
         wanted.update((item.key, item.version) for item in changes.changed)
         for key in changes.vanished:
@@ -80,7 +132,7 @@ class CrashingJournal(Journal):
         seen = set(self.select("SELECT name FROM collections WHERE role = 'live'"))  # what readers have
         entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and entry.known]
         withdrawn = [entry for entry in entries if (entry.collection,) in seen]
-        super().settle(receipts, wanted_recipes)
+        self._settle(receipts, wanted_recipes)
         self.files.withdrawn += len(withdrawn)
         if self.files.too_many_withdrawn(self.indexed()):
             raise LawBroken(ASKED, f"{self.files.withdrawn} were withdrawn")

@@ -14,7 +14,10 @@ import pytest
 
 from ingestor.core import decisions, fingerprint, slots
 from ingestor.engine import open_collections, protocol
+from ingestor.engine.scanner import Scanner
 from ingestor.rechunk import policy
+from ingestor.state import journal as journal_module
+from ingestor.state import reports
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from tests.simulation.laws import (
@@ -27,6 +30,8 @@ from tests.simulation.laws import (
     ONE_EMBEDDER,
     ONE_RECIPE,
     READABLE,
+    REST,
+    STATES,
     SUPERSET,
     THERE,
     LawBroken,
@@ -141,6 +146,11 @@ def _adopt_twice(batch):
     return list(batch)
 
 
+def _only_first(self, editions, found):
+    first = editions[0]
+    self.journal.observe(first.name, first.collection, found.changes[0], self.clock() + 60)
+
+
 def _always_follow(now, settings):
     return policy.Decision("follow", now.wanted)
 
@@ -182,6 +192,14 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "options of an embedder do not count": (
         fingerprint, "meaningful", lambda options: {}, {EXACT, ONE_EMBEDDER},
     ),
+    "reports take a document as settled whose recipe changed": (
+        reports, "STATE", reports.STATE.replace("AND done_recipe IS wanted_recipe", ""), {STATES},
+    ),
+    "the journal takes a document as settled whose recipe changed": (
+        journal_module, "PENDING", journal_module.PENDING.replace("OR done_recipe IS NOT wanted_recipe", ""),
+        {EXACT, REST, COMPLETE, ONE_RECIPE},
+    ),
+    "an edition in building misses a listing": (Scanner, "_take_over", _only_first, {REST, CLEAN, COMPLETE}),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
 }  # fmt: skip
 

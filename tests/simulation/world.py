@@ -12,7 +12,6 @@ from random import Random
 
 import numpy as np
 
-from ingestor.app.wiring import choose_primaries
 from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.backoff import LONGEST
@@ -133,7 +132,7 @@ class World:
         }
         standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
         sources = [self.source(s.edition, s.choices) for s in standings if s.choices is not None]
-        self.engine.configure(choose_primaries(sources), watch=False)
+        self.engine.configure(sources, watch=False)
         self.outdated = False
 
     def source(self, edition: str, choices: Choices) -> Source:
@@ -238,7 +237,7 @@ class World:
     def resting(self) -> bool:
         engine = self.engine
         quiet = engine.resting() and engine.wake_at(routine=False) == float("inf")
-        building = any(edition.role == "building" for edition in Editions(self.journal).all())
+        building = any(edition.role == "staging" for edition in Editions(self.journal).all())
         return quiet and not building and not self.asked()
 
     def check_superset(self) -> None:

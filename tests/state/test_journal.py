@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from ingestor.core.decisions import NEVER, Changes, Failure
+from ingestor.core.entries import CollectionRow, Entry, Intent, Receipt, SourceRow
 from ingestor.model import CollectionName, Item, Known, SourceName
+from ingestor.state.columns import pack, unpack
 from ingestor.state.journal import Journal, opened
 from ingestor.state.reports import Reports
-from ingestor.state.rows import CollectionRow, Entry, Intent, Receipt, SourceRow, pack, unpack
 from ingestor.state.schema import NewerJournal
 from ingestor.state.sources import SourceRows
 

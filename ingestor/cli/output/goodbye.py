@@ -9,6 +9,7 @@ from pathlib import Path
 from ingestor.chroma.backend import Collections
 from ingestor.cli.invocation import command, quoted
 from ingestor.cli.output.console import counted, duration, err
+from ingestor.core.entries import ChromaName
 from ingestor.core.escape import line
 from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
@@ -61,7 +62,7 @@ def say_goodbye() -> None:
 def question(collections: Collections, name: CollectionName) -> str | None:
     """A heading that is a question, else any heading; None if there is none."""
     with suppress(Transient, Gone, Torn, NeedsHuman):
-        index = collections.existing(name)
+        index = collections.existing(ChromaName(name))
         if index is not None:
             records = index.read(list(islice(index.ids(), LOOKED_AT)))
             found = [r.metadata.get("section_title") or r.metadata.get("title") for r in records]

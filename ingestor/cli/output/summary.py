@@ -6,9 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ingestor.app.wiring import Running
+from ingestor.core.entries import SourceRow
 from ingestor.model import SourceName
 from ingestor.state.reports import Reports
-from ingestor.state.rows import SourceRow
+from ingestor.state.requests import Notices
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 
@@ -48,7 +49,7 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
         "asked": running.answers.counts(),
         "seconds": round(seconds, 3),
         "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in Reports(journal).failures()],
-        "waits": {str(name): why for name in names if (why := journal.get(f"waits:{name}"))},
+        "waits": {str(name): why for name in names if (why := Notices(journal).get("waits", name))},
         "short": [asdict(short) for short in Reports(journal).short()],
         "unsupported": dict(skipped.most_common()),
         "held": {name: why for name, row in rows.items() if (why := row.held or kept(name)) is not None},

@@ -1,0 +1,141 @@
+"""What the journal knows of documents, sources and collections, as frozen values. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, NewType
+
+from ingestor.core.completeness import Shortfall
+from ingestor.core.decisions import Failure
+from ingestor.core.document_state import State, state_of
+from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName, Sums
+
+ChromaName = NewType("ChromaName", str)  # of a collection in Chroma, ours or not
+EditionName = NewType("EditionName", str)  # of an edition in the journal; its name in Chroma changes
+
+
+class Feed(NamedTuple):
+    """The documents of one source in one edition of a collection."""
+
+    source: SourceName
+    edition: EditionName
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One document's row. ``item`` is None when its source no longer has it."""
+
+    row: int
+    document_id: DocumentId
+    source: SourceName
+    collection: EditionName
+    key: str
+    item: Item | None
+    done_version: str | None
+    done_recipe: str | None
+    facts: str | None  # digest of content and item metadata at the receipt
+    digest: str | None
+    parser: str | None
+    attempts: int
+    wanted_recipe: str | None = None
+    quarantined: bool = False
+    known: tuple[Known, ...] = ()
+    statistic: str | None = None
+    sums: Sums | None = None
+    interval: tuple[int, int] | None = None
+    shortfall: Shortfall | None = None
+
+    @property
+    def feed(self) -> Feed:
+        return Feed(self.source, self.collection)
+
+    @property
+    def state(self) -> State:
+        wanted = None if self.item is None else self.item.version, self.wanted_recipe
+        done = self.done_version, self.done_recipe
+        return state_of(wanted, done, self.attempts, self.parser, quarantined=self.quarantined)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intent:
+    """Slots of one document that are about to be written; ``predecessor``: the row that it takes over."""
+
+    row: int
+    slots: tuple[int, ...]
+    predecessor: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Receipt:
+    """The applied state of one document. ``failure`` set: it is quarantined and has no records."""
+
+    row: int
+    version: str
+    recipe: str
+    facts: str
+    digest: str
+    parser: str
+    records: tuple[Known, ...] = ()
+    statistic: str | None = None
+    sums: Sums | None = None
+    interval: tuple[int, int] | None = None
+    failure: Failure | None = None
+    shortfall: Shortfall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """The state of one source.
+
+    ``held``: why nothing of it is changed. ``trouble``: why its last listing is incomplete. ``accepted``: a
+    person confirmed the loss for which it is held. ``paused``: POSIX seconds, since when. ``documents``:
+    their number after its last accepted whole listing.
+    """
+
+    last_scan: float | None = None
+    identity: str | None = None
+    held: str | None = None
+    accepted: bool = False
+    trouble: str | None = None
+    paused: float | None = None
+    documents: int | None = None
+    loss: bool = False  # whether it is held for a loss of documents
+
+    @property
+    def ready(self) -> bool:
+        """Whether its documents may be changed."""
+        return self.held is None and self.paused is None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionRow:
+    """One collection. ``extra_keys``: every non-standard metadata key that was ever written to it."""
+
+    uuid: str | None = None
+    embedder: str | None = None
+    extra_keys: frozenset[str] = frozenset()
+
+
+Role = Literal["staging", "live", "previous", "deleted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """One of the collections in Chroma that serve one name in turn.
+
+    Roles: ``live`` has that name now; ``staging`` is built to replace it; ``previous`` was live before, and
+    is kept for a while; ``deleted`` is to be deleted.
+    """
+
+    name: EditionName  # its name in the journal
+    serves: CollectionName  # the name that readers use
+    role: Role = "live"
+    choices: str | None = None  # JSON: what its documents are made by (see rechunk/recipes.py)
+    since: float = 0.0  # POSIX seconds: when it took on this role
+    uuid: str | None = None
+    embedder: str | None = None
+
+    @property
+    def shown(self) -> ChromaName:
+        """Its name in Chroma."""
+        if self.role == "live":
+            return ChromaName(self.serves)
+        return ChromaName(f"{self.name}--1" if str(self.name) == self.serves else self.name)

@@ -1,0 +1,73 @@
+"""The columns of the journal's table of documents: conditions in SQL, and how entries are packed. Pure."""
+
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+
+from ingestor.core.completeness import Shortfall
+from ingestor.core.document_state import NO_PARSER
+from ingestor.core.entries import Entry
+from ingestor.model import Item, Known, Sums
+
+_NAMES = (
+    *("row", "document_id", "source", "collection", "key", "done_version", "done_recipe", "facts"),
+    *("digest", "parser", "attempts", "wanted_recipe", "quarantined"),
+    *("wanted_version", "uri", "size", "modified", "extra"),
+    *("statistic", "sums", "lo", "hi", "shortfall", "shortfall_reason"),
+)
+COLUMNS = "id AS " + ", ".join(_NAMES)
+
+# Conditions on ``documents``: in an edition that is kept in step; in a live one; not settled.
+IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('live', 'staging'))"
+LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
+SETTLED = "(done_version IS wanted_version AND done_recipe IS wanted_recipe)"
+_UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
+PENDING = (
+    f"({_UNSETTLED} AND wanted_version IS NOT NULL)"  # due or waiting; as the index ``unsettled`` has it
+)
+GONE = "wanted_version IS NULL"
+UNSUPPORTED = f"(quarantined AND parser IS '{NO_PARSER}')"
+
+# The state of a document, see core/document_state.py.
+STATE = f"""CASE WHEN {GONE} THEN 'gone'
+                WHEN {UNSUPPORTED} THEN 'unsupported'
+                WHEN quarantined THEN 'quarantined'
+                WHEN {SETTLED} THEN 'settled'
+                WHEN attempts > 0 THEN 'waiting' ELSE 'due' END"""
+
+
+def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
+    """``row``: the values of COLUMNS."""
+    values = dict(zip(_NAMES, row, strict=True))
+    version, uri, size, modified, extra = (values.pop(name) for name in _NAMES[13:18])
+    sums, lo, hi, state, reason = (values.pop(name) for name in _NAMES[19:])
+    values["quarantined"] = bool(values["quarantined"])
+    pairs = tuple((name, value) for name, value in json.loads(extra))
+    return Entry(
+        **values,
+        item=None if version is None else Item(values["key"], version, uri, size, modified, pairs),
+        known=known,
+        sums=None if sums is None else unpack(sums),
+        interval=None if lo is None else (lo, hi),
+        shortfall=None if state is None else Shortfall(state, reason),
+    )
+
+
+def item_columns(item: Item) -> tuple[object, ...]:
+    """key, wanted_version, uri, size, modified, extra."""
+    return item.key, item.version, item.uri, item.size, item.modified, json.dumps(item.extra)
+
+
+def pack(sums: Sums) -> bytes:
+    """Packed in the smallest integer type that fits; the first byte says which."""
+    narrow = sums.astype(np.int32)
+    plain = b"4" + narrow.tobytes() if np.array_equal(narrow, sums) else b"8" + sums.tobytes()
+    small = b"z" + zlib.compress(plain, 1)
+    return small if 2 * len(small) < len(plain) else plain
+
+
+def unpack(packed: bytes) -> Sums:
+    plain = zlib.decompress(packed[1:]) if packed[:1] == b"z" else packed
+    return np.frombuffer(plain[1:], np.int32 if plain[:1] == b"4" else np.int64).astype(np.int64)

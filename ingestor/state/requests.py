@@ -1,0 +1,76 @@
+"""The journal's tables of requests and notices, by which commands and the daemon talk to each other.
+
+A request is made by a command, or by the daemon itself, and stays until it is carried out or taken back. A
+notice is what the daemon found, for commands to show. Each has a subject: a collection, an edition or a
+source.
+"""
+
+from typing import Generic, Literal, TypeVar
+
+from ingestor.state.journal import Journal
+
+Request = Literal[
+    "arrange",  # decide again what the config means for the collections, and list all; no subject
+    "approved",  # a collection: the choices (policy.named) that a person approved
+    "refused",  # a collection: the choices that a person rolled back from
+    "roll back",  # a collection: the edition to return to
+    "prune",  # a source that left the config: remove its documents
+    "rebuild",  # a collection: why all its records must be written into another edition
+]
+Notice = Literal[
+    "waits",  # a collection: why its changed config is not applied
+    "delayed",  # a collection: why the new edition cannot replace the old one yet
+    "reach",  # an edition: why search misses too many of its records
+    "rebuilt",  # a collection: POSIX seconds of its last rebuild
+]
+Kind = TypeVar("Kind", bound=str)
+
+
+class _Mailbox(Generic[Kind]):
+    """Values by kind and subject. Every method is one transaction."""
+
+    table: str
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def get(self, kind: Kind, subject: str = "") -> str | None:
+        query = f"SELECT value FROM {self.table} WHERE kind = ? AND subject = ?"
+        return next((str(row[0]) for row in self._journal.select(query, (kind, subject))), None)
+
+    def all(self, kind: Kind) -> dict[str, str]:
+        """Values by subject."""
+        query = f"SELECT subject, value FROM {self.table} WHERE kind = ? ORDER BY subject"
+        return dict(self._journal.select(query, (kind,)))
+
+    def put(self, kind: Kind, subject: str, value: str | None) -> None:
+        """Store a value in place of an earlier one. None or "" removes it."""
+        if (value or None) == self.get(kind, subject):
+            return
+        with self._journal.transaction() as db:
+            if value:
+                db.execute(f"INSERT OR REPLACE INTO {self.table} VALUES (?, ?, ?)", (kind, subject, value))
+            else:
+                db.execute(f"DELETE FROM {self.table} WHERE kind = ? AND subject = ?", (kind, subject))
+
+
+class Requests(_Mailbox[Request]):
+    """What is to be done."""
+
+    table = "requests"
+
+    def arrange(self) -> None:
+        """Have a running daemon decide again what the config means, and list all sources."""
+        self.put("arrange", "", "now")
+
+    def take_arrange(self) -> bool:
+        """Whether that was requested since it was last taken."""
+        asked = self.get("arrange") is not None
+        self.put("arrange", "", None)
+        return asked
+
+
+class Notices(_Mailbox[Notice]):
+    """What was found."""
+
+    table = "notices"

@@ -1,0 +1,71 @@
+"""One listing for several editions of a source, which may know different documents."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from ingestor.core.decisions import Changes, Scope
+from ingestor.core.entries import EditionName
+from ingestor.model import INSIDE, Blob, Item, SourceName
+from ingestor.pipeline import listing
+from ingestor.pipeline.listing import Source, known_to_all
+
+ZIP, MEMBER = "a.zip", f"a.zip{INSIDE}m.txt"
+KNOWN = {"b.txt": "1", ZIP: "1 opened", MEMBER: "m1"}
+
+
+class Archive:
+    """A source of a file and an archive. ``readable``: whether the archive can be opened."""
+
+    def __init__(self, *, readable: bool = True) -> None:
+        self.readable = readable
+        self.opened = 0
+
+    def scan(self) -> Iterator[Item]:
+        yield Item("b.txt", "1", "/b.txt", 1)
+        yield Item(ZIP, "1", "/a.zip", 9)
+
+    def fetch(self, item: Item) -> Blob:
+        raise NotImplementedError
+
+    def expand(self, items: Iterable[Item], known: Mapping[str, str]) -> Iterator[Item]:
+        """As Containers.expand: what is known of an archive is believed unless it changed."""
+        for item in items:
+            if item.key != ZIP:
+                yield item
+                continue
+            yield Item(ZIP, "1 opened", "/a.zip", 9)
+            if known.get(ZIP) != "1 opened" and self.readable:
+                self.opened += 1
+                yield Item(MEMBER, "m1", "/a.zip!/m.txt", 5, 7.0)
+            elif MEMBER in known:
+                yield Item(MEMBER, known[MEMBER], "/a.zip!/m.txt")
+
+    def listed(self, *known: dict[str, str]) -> tuple[Changes, ...]:
+        source = Source(SourceName("s"), EditionName("docs"), self, cast(Any, None), expand=self.expand)
+        return listing.take(source, Scope(), known).changes
+
+
+def test_an_archive_that_every_edition_knows_stays_closed() -> None:
+    archive = Archive()
+    assert [changes.changed for changes in archive.listed(KNOWN, KNOWN)] == [(), ()]
+    assert archive.opened == 0
+
+
+def test_an_archive_that_a_new_edition_does_not_know_is_opened() -> None:
+    """Its members have all that a source says of a document: what is merely known has no size."""
+    live, new = (archive := Archive()).listed(KNOWN, {})
+    assert (live.changed, live.vanished, archive.opened) == ((), (), 1)
+    assert [(item.key, item.size) for item in new.changed] == [("b.txt", 1), (ZIP, 9), (MEMBER, 5)]
+
+
+def test_members_of_a_closed_archive_stay_where_they_are_known_and_nowhere_else() -> None:
+    live, new = Archive(readable=False).listed(KNOWN, {})
+    assert (live.changed, live.vanished) == ((), ())
+    assert [item.key for item in new.changed] == ["b.txt", ZIP]
+
+
+def test_a_container_known_in_two_versions_counts_as_new() -> None:
+    older = {**KNOWN, ZIP: "0 opened"}
+    assert known_to_all([KNOWN, older]) == {**KNOWN, ZIP: ""}
+    assert known_to_all([KNOWN]) is KNOWN
+    assert known_to_all([older, KNOWN, {}])["b.txt"] == ""
