@@ -96,14 +96,6 @@ def values(headers: Sequence[Header], name: bytes) -> list[bytes]:
     return [value for each, value in headers if each == name]
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine reach a server that listens there."""
-    try:
-        return host.lower() == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def _is_same_site(headers: Sequence[Header], host: str) -> bool:
     """Whether the request comes from a page of this server, or from no page."""
     origins = values(headers, b"origin")

@@ -140,6 +140,10 @@ IN_FORCE = "collection NOT IN (SELECT name FROM collections WHERE role NOT IN ('
 LIVE = "collection NOT IN (SELECT name FROM collections WHERE role != 'live')"
 UNSETTLED = "(done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)"
 
+# Assigned where a document becomes due: ``since`` is the time of the oldest change that is not applied yet.
+NOW = "((julianday('now') - 2440587.5) * 86400.0)"  # POSIX seconds
+DUE_SINCE = f"since = CASE WHEN {UNSETTLED} THEN coalesce(since, {NOW}) ELSE {NOW} END"
+
 NO_PARSER = "-"  # in place of the parser of an unsupported document
 UNSUPPORTED = f"(quarantined AND parser IS '{NO_PARSER}')"
 

@@ -100,6 +100,12 @@ _MIGRATIONS = (
     ALTER TABLE documents ADD COLUMN shortfall TEXT;
     ALTER TABLE documents ADD COLUMN shortfall_reason TEXT;
     """,
+    """
+    ALTER TABLE documents ADD COLUMN since REAL;
+    UPDATE documents SET since = (julianday('now') - 2440587.5) * 86400.0
+        WHERE done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe
+            OR wanted_version IS NULL;
+    """,
 )
 
 
