@@ -53,12 +53,11 @@ def open_collection(
 
 def _change_over(client: Client, found: Found, model: ReaderModel) -> None:
     """Have readers use this function from now on, if they used another one. Nothing is embedded."""
-    function = _embedding_function(model)
-    if (found.configuration_json or {}).get("embedding_function") == function:
+    if (found.configuration_json or {}).get("embedding_function") == _as_stored(model):
         return
     try:
         with translated():
-            client.api.describe_function(found.id, function)
+            client.api.describe_function(found.id, _embedding_function(model))
     except (Refused, NeedsHuman) as error:
         _log.warning("collection %s: readers keep their embedding function: %s", found.name, error)
 
@@ -215,4 +214,8 @@ def _embedding_function(model: ReaderModel) -> dict[str, Any]:
             f"the embedder wants readers to use {model.function!r}, which is none of Chroma's embedding "
             f"functions ({', '.join(sorted(known_embedding_functions))}): mend its plugin (reader_model)"
         )
+    return _as_stored(model)
+
+
+def _as_stored(model: ReaderModel) -> dict[str, Any]:
     return {"type": "known", "name": model.function, "config": dict(model.config)}

@@ -67,7 +67,7 @@ def _embedding(found: Situation) -> Iterator[Metric]:
     yield _counter("cached_texts", "Texts whose vectors were in the cache.", found.cached)
     yield _counter("embedding_seconds", "Time that the model took.", found.embedding_seconds)
     yield _gauge("embedding_queue_texts", "Texts that wait, or are embedded now.", found.queued_texts)
-    yield _gauge("embedding_batch_seconds", "Age of the batch under way.", found.batch_seconds)
+    yield _gauge("embedding_batch_seconds", "Age of the step under way.", found.batch_seconds)
 
 
 def _writes(found: Situation) -> Iterator[Metric]:
