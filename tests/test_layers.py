@@ -41,7 +41,7 @@ HARMLESS = {
     "errno", "hmac", "array",
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
-    "idna", "ipaddress", "numpy", "protego", "pydantic", "pydantic_core", "sentencex",
+    "idna", "ipaddress", "numpy", "prometheus_client", "protego", "pydantic", "pydantic_core", "sentencex",
     "urllib.parse", "xml", "yaml",
 }  # fmt: skip
 
@@ -79,7 +79,11 @@ MAY_THREAD = {
     "ingestor.connectors.remote.files": "a Lock: most remote file systems serve one caller at a time",
     "ingestor.connectors.imap.session": "a Timer ends the wait for an answer that drips",
     "ingestor.connectors.imap.sessions": "a Lock: workers share connections; a Timer closes what is idle",
-    "ingestor.connectors.push.http": "a few workers answer requests, each at the speed of its caller",
+    "ingestor.service.journal_reader": "a Lock: threads share its connection",
+    "ingestor.service.gathering": "a Lock: one scrape gathers, others wait for its figures",
+    "ingestor.http_server.server": "a thread with the event loop of all connections",
+    "ingestor.http_server.connection": "callbacks and timers of that event loop",
+    "ingestor.http_server.bounded": "time limits of that event loop",
     "ingestor.connectors.http.network": "names are resolved by a thread that can be left",
     "ingestor.connectors.folder.watchdog": "watchdog calls back on its own threads",
 }
@@ -92,6 +96,9 @@ CONFINED = {
     "torch": ("ingestor.embedders",),
     "sentence_transformers": ("ingestor.embedders",),
     "transformers": ("ingestor.embedders",),
+    "uvicorn": ("ingestor.http_server",),
+    "starlette": ("ingestor.http_server", "ingestor.service", "ingestor.connectors.push"),
+    "prometheus_client": ("ingestor.service",),
     "watchdog": ("ingestor.connectors",),
     "typer": ("ingestor.cli",),
     "rich": ("ingestor.cli", "ingestor.preview"),

@@ -1,4 +1,4 @@
-"""What callers of the push connector may ask, and what they are told.
+"""What callers of the push connector may ask, and what they are told: an ASGI application.
 
     PUT, GET, DELETE /documents/KEY     GET /documents     POST /look?source=NAME&under=KEY
 
@@ -15,11 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, unquote_to_bytes
 
-from ingestor.connectors.push.http import Answer, Refused, Request
+import anyio
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
 from ingestor.connectors.push.store import Full, Metadata, Store, StoredDocument
+from ingestor.http_server.access import digest, has_token
+from ingestor.http_server.bounded import Refused, json_response
 from ingestor.model import Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient
 
+WORKERS = 8  # requests that use the store, or whose body is held, at the same time
 LONGEST_KEY = 2000  # characters
 _LARGEST_EVENT = 32 * 2**20  # bytes; GitHub sends at most 25 MB
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -36,91 +44,94 @@ class Answers:
     secret: str | None
     max_size: int  # bytes
     looks: deque[Hint] = field(default_factory=deque)  # asked for, and not passed on yet
+    workers: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(WORKERS))
 
-    def answer(self, request: Request) -> Answer:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises Refused."""
-        path, _, query = request.path.partition("?")
-        if not (self._has_token(request) or (path == "/look" and self._is_signed(request))):
+        response = await self._answer(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.scope["raw_path"].decode("latin-1")
+        opened = has_token(request.scope["headers"], digest(self.token.encode()))
+        if not (opened or (path == "/look" and await self._is_signed(request))):
             raise Refused(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         try:
-            return self._route(request, path, query)
+            return await self._route(request, path)
         except Full as error:
             raise Refused(507, str(error)) from error
         except (NeedsHuman, Transient) as error:
-            _log.warning("%s %r was not done: %s", request.command, path, error)
+            _log.warning("%s %r was not done: %s", request.method, path, error)
             raise Refused(503, str(error), {"Retry-After": "10"}) from error
 
-    def _has_token(self, request: Request) -> bool:
-        kind, _, given = request.headers.get("Authorization", "").partition(" ")
-        return kind.lower() == "bearer" and _same(given.strip(), self.token)
-
-    def _is_signed(self, request: Request) -> bool:
+    async def _is_signed(self, request: Request) -> bool:
         """By GitHub's way of signing what it sends: a digest of the body, keyed with the secret."""
         given = request.headers.get("X-Hub-Signature-256")
-        if self.secret is None or given is None or request.length > _LARGEST_EVENT:
+        if self.secret is None or given is None or _length(request) > _LARGEST_EVENT:
             return False
-        digest = hmac.new(self.secret.encode(), digestmod="sha256")
-        for piece in request.pieces(hurry=50):  # from anyone, until it is read
-            digest.update(piece)
-        return _same(given, f"sha256={digest.hexdigest()}")
+        signature = hmac.new(self.secret.encode(), digestmod="sha256")
+        async for piece in request.stream():
+            signature.update(piece)
+        return _same(given, f"sha256={signature.hexdigest()}")
 
-    def _route(self, request: Request, path: str, query: str) -> Answer:
+    async def _route(self, request: Request, path: str) -> Response:
         if path.startswith("/documents/"):
-            if query:
+            if request.url.query:
                 raise Refused(400, "a question mark in a key is written %3F")
-            return self._document(request, _key(path.removeprefix("/documents/")))
+            return await self._document(request, _key(path.removeprefix("/documents/")))
         if path == "/documents":
-            return self._list(request)
+            _allowed(request, "GET")
+            return json_response(200, {"documents": await run_sync(self._listed)})
         if path == "/look":
-            return self._look(request, query)
+            return self._look(request)
         raise Refused(404, "there are /documents, /documents/KEY and /look")
 
-    def _document(self, request: Request, key: str) -> Answer:
+    async def _document(self, request: Request, key: str) -> Response:
         match _allowed(request, "PUT", "GET", "DELETE"):
             case "PUT":
-                return self._put(request, key)
+                return await self._put(request, key)
             case "GET":
-                return self._get(key)
+                async with self.workers:
+                    return await run_sync(self._get, key)
             case _:
-                return self._delete(key)
+                async with self.workers:
+                    return await run_sync(self._delete, key)
 
-    def _put(self, request: Request, key: str) -> Answer:
-        if "Content-Length" not in request.headers and "Transfer-Encoding" not in request.headers:
+    async def _put(self, request: Request, key: str) -> Response:
+        if not {"content-length", "transfer-encoding"} & set(request.headers.keys()):
             raise Refused(411, "send the document as the request's body, with a Content-Length")
-        if request.length > self.max_size:
-            raise Refused(413, f"{request.length:,} bytes are too many; max_size is {self.max_size:,}")
+        length = _length(request)
+        if length > self.max_size:
+            raise Refused(413, f"{length:,} bytes are too many; max_size is {self.max_size:,}")
         metadata = _metadata(request.headers.get("Metadata"))
-        data = b"".join(request.pieces())
         kind = " ".join(request.headers.get("Content-Type", "").split()) or None
-        version, outcome = self.store.put(key, data, kind, metadata)
+        async with self.workers:
+            data = await request.body()
+            version, outcome = await run_sync(self.store.put, key, data, kind, metadata)
         _log.debug("%s was %s", key, outcome)
-        return Answer(_STATUS[outcome], None if outcome == "unchanged" else {"key": key, "version": version})
+        body = None if outcome == "unchanged" else {"key": key, "version": version}
+        return json_response(_STATUS[outcome], body) if body else Response(status_code=204)
 
-    def _get(self, key: str) -> Answer:
+    def _get(self, key: str) -> Response:
         found = self.store.get(key)
         if found is None:
             raise Refused(404, f"there is no document {key!r}")
         kept, data = found
-        kind = kept.content_type or "application/octet-stream"
-        said = {
-            "Content-Type": kind,
-            "ETag": f'"{kept.version}"',
-            "Metadata": json.dumps(dict(kept.metadata)),
-        }
-        return Answer(200, data, said)
+        about = {"ETag": f'"{kept.version}"', "Metadata": json.dumps(dict(kept.metadata))}
+        about["Content-Type"] = kept.content_type or "application/octet-stream"
+        return Response(data, 200, about)
 
-    def _delete(self, key: str) -> Answer:
+    def _delete(self, key: str) -> Response:
         if not self.store.delete(key):
             raise Refused(404, f"there is no document {key!r}")
-        return Answer(204)
+        return Response(status_code=204)
 
-    def _list(self, request: Request) -> Answer:
-        _allowed(request, "GET")
-        return Answer(200, {"documents": [_shown(kept) for kept in self.store.listed()]})
+    def _listed(self) -> list[dict[str, Any]]:
+        return [_shown(kept) for kept in self.store.listed()]
 
-    def _look(self, request: Request, query: str) -> Answer:
+    def _look(self, request: Request) -> Response:
         _allowed(request, "POST")
-        wanted = parse_qs(query)
+        wanted = parse_qs(request.url.query)
         source, under = (wanted.pop(name, [""])[-1] for name in ("source", "under"))
         under = under.strip("/")
         if wanted or not source:
@@ -129,14 +140,25 @@ class Answers:
             raise Refused(400, "`under` must be a key of that source, or the beginning of keys up to a /")
         _log.info("asked to look again at %r of source %r", under or "everything", source)
         self.looks.append(Hint(under, SourceName(source)))
-        return Answer(202, {"source": source, "under": under})
+        return json_response(202, {"source": source, "under": under})
+
+
+def _length(request: Request) -> int:
+    """Bytes of the body. Raises Refused when the head does not say so clearly."""
+    if "Transfer-Encoding" in request.headers:
+        raise Refused(411, "send the body with a Content-Length, not in chunks")
+    length = request.headers.get("Content-Length", "0")
+    if not (length.isascii() and length.isdigit() and len(length) < 19):
+        raise Refused(400, "Content-Length must be one whole number")
+    return int(length)
 
 
 def _allowed(request: Request, *methods: str) -> str:
-    if request.command not in methods:
+    if request.method not in methods:
         allowed = ", ".join(methods)
-        raise Refused(405, f"only {allowed} can be asked here", {"Allow": allowed})
-    return request.command
+        message = f"only {allowed} can be asked here, not {request.method[:20]}"
+        raise Refused(405, message, {"Allow": allowed})
+    return request.method
 
 
 def _same(given: str, wanted: str) -> bool:

@@ -17,9 +17,10 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, SecretStr
 
 from ingestor.connectors.push.answers import Answers
-from ingestor.connectors.push.http import Server
 from ingestor.connectors.push.store import Changes, Store, StoredDocument
 from ingestor.connectors.shared.common_ancestors import cover
+from ingestor.http_server.limits import Limits
+from ingestor.http_server.server import Server
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, Stale, Stop
 from ingestor.registry import Options, Plugin
@@ -29,6 +30,7 @@ TICK = 0.2  # seconds between looks at what changed, and at ``stop``
 TAKEOVER = 0.05  # seconds between looks whether the other watch, which serves, has ended
 RETRY = 0.5  # seconds between attempts to listen
 PATIENCE = 5.0  # seconds until it is said that it can't be opened: a changed config reopens it
+LIMITS = Limits()
 HINTS = 64  # at once; more are drawn together into subtrees
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{0,9}$", re.IGNORECASE)
 _log = logging.getLogger(__name__)
@@ -101,8 +103,7 @@ class Push:
             changes.take()
             yield Hint()
             while not stop.is_set():
-                if not endpoint.turn():
-                    stop.wait(TAKEOVER)
+                stop.wait(TICK if endpoint.opened() else TAKEOVER)
                 yield from map(Hint, cover(changes.take(), HINTS))
                 while endpoint.answers.looks:
                     yield endpoint.answers.looks.popleft()
@@ -129,29 +130,25 @@ class _Endpoint:
         self._again = 0.0  # when to try to open it
         self._patience = time.monotonic() + PATIENCE
 
-    def turn(self) -> bool:
-        """Serve for a moment; False if it is not open."""
+    def opened(self) -> bool:
+        """Whether it serves; opens it if that is possible now."""
         if self._server is None and time.monotonic() >= self._again:
             self._open()
-        if self._server is not None:
-            self._server.turn(TICK)
         return self._server is not None
 
     def close(self) -> None:
-        """The port is free at once; requests under way have a few seconds."""
+        """Requests under way have a few seconds."""
         if self._server is not None:
-            self._server.server_close()
+            self._server.stop()
         if self._lock is not None:
             os.close(self._lock)
-        if self._server is not None:
-            self._server.finish()
 
     def _open(self) -> None:
         host, port = self._where
         try:
             if not self._first():
                 return
-            self._server = Server(host, port, self.answers.answer)
+            server = Server(self.answers, host, port, LIMITS)
         except OSError as error:
             self._again = time.monotonic() + RETRY
             if time.monotonic() > self._patience:
@@ -161,6 +158,8 @@ class _Endpoint:
                     "another `host` or `port`; tried again until it can", host, port, error.strerror,
                 )  # fmt: skip
             return
+        server.start()
+        self._server = server
         _log.info("documents can be pushed to http://%s:%d/documents/", host, port)
 
     def _first(self) -> bool:

@@ -14,6 +14,8 @@ from ingestor.core.backoff import LONGEST as LONGEST_WAIT
 from ingestor.core.decisions import NEVER
 from ingestor.core.error_text import describe
 from ingestor.ports import NeedsHuman
+from ingestor.service.daemon_view import DaemonView
+from ingestor.service.journal_reader import JournalReader
 from ingestor.state import run_status, running_config
 from ingestor.state.files import lock_path
 from ingestor.state.reports import Reports
@@ -35,7 +37,8 @@ class Loop:
     signals: Signals
     watcher: Callable[[Live], None]
     started: float = field(default_factory=time.time)
-    _shown: Live = field(default_factory=Live)
+    shown: Live = field(default_factory=Live)  # the progress as last noted
+    turned: float = field(default_factory=time.monotonic)  # monotonic seconds, of the last step
     _now: float = 0.0  # POSIX seconds, at the last step
     _complained: str = ""
     _outdated: bool = False  # the engine must be configured again
@@ -99,6 +102,20 @@ class Loop:
             running.parts.config.rechunk, running.engine.scanner.listed, running.engine.busy()
         )
 
+    def view(self, journal: JournalReader) -> DaemonView:
+        """What the service port sees."""
+        return DaemonView(
+            journal=journal,
+            embeddings=self.running.embedding,
+            live=lambda: self.shown,
+            idle=lambda: time.monotonic() - self.turned,
+            intervals=lambda: {
+                str(source.name): source.scan_every for source in self.running.parts.config.sources
+            },
+            chroma_answers=self.running.collections.answers,
+            chroma_restarts=lambda: self.running.collections.restarts,
+        )
+
     def live(self) -> Live:
         """The current progress, for other processes and for the screen."""
         engine, embedding = self.running.engine, self.running.embedding
@@ -131,7 +148,7 @@ class Loop:
 
     def _step(self, *, watch: bool) -> bool:
         """One step of the engine. Returns False after an error of disk or journal, and retries."""
-        engine = self.running.engine
+        engine, self.turned = self.running.engine, time.monotonic()
         try:
             self._mind_the_clock()
             engine.step(max(0.0, min(TICK, engine.wake_at() - time.time())))
@@ -139,7 +156,7 @@ class Loop:
             if self._outdated:
                 self.running.configure(watch=watch)
                 self._outdated = False
-            if time.time() - self._shown.at >= TICK:
+            if time.time() - self.shown.at >= TICK:
                 self._require_state()
                 self._show()
         except (sqlite3.OperationalError, OSError) as error:
@@ -157,7 +174,7 @@ class Loop:
         if self._now > before - PUT_BACK:
             return
         log.warning("the clock was put back by %.0f s: waiting retries run now", before - self._now)
-        self._shown = replace(self._shown, at=0.0)
+        self.shown = replace(self.shown, at=0.0)
         self._outdated = True  # so all sources are listed again
         self.running.engine.writer.wait_no_longer()
         self.running.engine.journal.wait_until(self._now + LONGEST_WAIT)
@@ -179,10 +196,10 @@ class Loop:
             log.error("the state folder %s cannot be written, will retry: %s", folder, describe(error))
 
     def _show(self) -> None:
-        before, now = self._shown, self.live()
+        before, now = self.shown, self.live()
         if replace(before, at=now.at, embedding_seconds=now.embedding_seconds) != now:
             run_status.write(self.running.parts.config.state, now)
             self.watcher(now)
         elif now.listing:  # the first document may take long to find
             self.watcher(now)
-        self._shown = now  # last: a failed write is repeated
+        self.shown = now  # last: a failed write is repeated

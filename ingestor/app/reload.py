@@ -45,7 +45,7 @@ class Reloader:
             log.error("changed config not taken over, the old one stays in force:\n%s", error)
             return None
         if self._needs_restart(config):
-            log.error("state, chroma and parsing change only with a restart; the old config stays")
+            log.error("state, chroma, http and parsing change only with a restart; the old config stays")
             return None
         log.info("the config is taken over")
         self._config = config
@@ -53,7 +53,12 @@ class Reloader:
 
     def _needs_restart(self, new: Config) -> bool:
         old = self._config
-        return (old.state, old.chroma, old.parsing) != (new.state, new.chroma, new.parsing)
+        return (old.state, old.chroma, old.http, old.parsing) != (
+            new.state,
+            new.chroma,
+            new.http,
+            new.parsing,
+        )
 
 
 def stamp(path: Path) -> Stamp:

@@ -16,7 +16,7 @@ from ingestor.app import handover
 from ingestor.app.renames import origin
 from ingestor.chroma.backend import Collections
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.config.models import Choice, Config, SourceConfig
+from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
@@ -26,7 +26,7 @@ from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.vector_check import checked
 from ingestor.engine.workers import Embeddings, Pool
 from ingestor.llm.client import Answers, Asking
-from ingestor.model import CollectionName, Fingerprint, SourceName, Vectors
+from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.pipeline.containers import Containers
@@ -63,6 +63,9 @@ from ingestor.state.requests import Requests
 from ingestor.text.tokens import Tokens
 
 Places = dict[SourceName, tuple[Connector, Containers]]  # a source is listed once for all its editions
+READERS_VARIABLE = (
+    "INGESTOR_TOKEN"  # of the environment, where clients of Chroma look for the token of the service port
+)
 
 
 @dataclass(frozen=True)
@@ -146,8 +149,16 @@ class Parts:
     def model(self) -> Model:
         """The properties of the embedder that a collection stores."""
         embedder = self.embedder
-        reader = embedder.reader_model() if isinstance(embedder, Loadable) else None
-        return Model(self.embedder_recipe, reader, lambda: embedder.dimensions)
+        return Model(self.embedder_recipe, self._reader_model(), lambda: embedder.dimensions)
+
+    def _reader_model(self) -> ReaderModel | None:
+        """What readers embed their questions by: the service port, or the model in their own process."""
+        http = self.config.http
+        if http is None or not readers_ask_service(http, self.config.chroma):
+            return self.embedder.reader_model() if isinstance(self.embedder, Loadable) else None
+        variable = READERS_VARIABLE if http.token else None
+        url = f"{http.url}/embed/{self.embedder_recipe}"
+        return ReaderModel("huggingface_server", {"url": url, "api_key_env_var": variable})
 
     def collections(self, journal: Journal, *, serve: bool = False, attach: bool = False) -> Collections:
         """Chroma, not connected yet. ``serve``, ``attach``: see Collections."""
@@ -292,7 +303,9 @@ class Running:
         fed = {standing.edition: self._sources(standing, places) for standing in standings}
         sources = [source for each in fed.values() for source in each]
         untouched = [edition for edition, each in fed.items() if not each]
-        self.embedding.keep({source.tools.embedder_recipe for source in sources})
+        previous = {each.embedder for each in Editions(self.journal).all() if each.role == "previous"}
+        asked = {source.tools.embedder_recipe for source in sources}
+        self.embedding.keep(asked | {Fingerprint(each) for each in previous if each})
         self.engine.configure(
             sources, watch=watch, leaving=leaving(config, self.journal), untouched=untouched
         )

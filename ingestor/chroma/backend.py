@@ -20,6 +20,7 @@ from ingestor.chroma.collections import (
     open_collection,
     rename_collection,
 )
+from ingestor.chroma.heartbeat import heartbeat
 from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.chroma.torn_check import LOCAL, crashes_chroma
@@ -61,6 +62,7 @@ class Collections:
         self._restarted = monotonic()
         self._deaths = Counter[ChromaName]()
         self._looks = 0
+        self.restarts = 0  # of our server, since the start
         self._down = ""  # why our server did not start when it was last tried
         self._stack = ExitStack()
 
@@ -86,6 +88,15 @@ class Collections:
         if isinstance(self._chroma, Supervised) and (self._serve or self._attach):
             return f"http://{self._chroma.host}:{self._chroma.port}"
         return ""
+
+    def answers(self, patience: float) -> bool:
+        """Whether Chroma answers within ``patience`` seconds. Any thread."""
+        chroma = self._chroma
+        if isinstance(chroma, Embedded):
+            return True
+        at = self._server or chroma
+        ssl = isinstance(chroma, Remote) and chroma.ssl
+        return heartbeat(reachable(at.host), at.port, _secret(chroma), patience, ssl=ssl)
 
     @property
     def guard(self) -> str:
@@ -193,6 +204,7 @@ class Collections:
         if not self._down:
             log.error("Chroma is restarted: %s", reason)
         self._restarted = monotonic()
+        self.restarts += 1
         try:
             server.restart()
         except (Transient, NeedsHuman, OSError) as error:

@@ -28,7 +28,7 @@ _FAILED = 70  # exit status: the guard ended by a fault
 
 
 class Settings(NamedTuple):
-    """``listener``: an open descriptor, bound but not listening. ``names``: see chroma/guard_rules.py."""
+    """``listener``: an open descriptor, bound but not listening. ``names``: see http_server/access.py."""
 
     listener: int
     names: list[str]
@@ -96,7 +96,7 @@ def _guarded(settings: Settings, port: int, listening: Callable[[Callable[[], ob
 
     from ingestor.chroma import processes
     from ingestor.chroma.guard import serve
-    from ingestor.chroma.guard_rules import rules
+    from ingestor.http_server.access import rules
 
     while (
         processes.listens(os.getpid(), port) is False

@@ -4,6 +4,7 @@ A collection carries the mark of the state that wrote it. What has another's mar
 never touched: a wrong name in a config must not cost anyone's data.
 """
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -14,6 +15,8 @@ from ingestor.chroma.index import ChromaIndex
 from ingestor.core.entries import ChromaName
 from ingestor.model import ReaderModel
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
+
+_log = logging.getLogger(__name__)
 
 _PAGE = 100  # collections listed at once
 OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
@@ -44,7 +47,20 @@ def open_collection(
             f"collection {name!r} holds vectors of {found.dimension} dimensions, and the embedding model "
             f"makes {dimensions}: use another collection, or the model it was made with"
         )
+    elif model is not None:
+        _change_over(client, found, model)
     return ChromaIndex(client, found.id)
+
+
+def _change_over(client: Client, found: Found, model: ReaderModel) -> None:
+    """Have readers use this function from now on, if they used another one. Nothing is embedded."""
+    if (found.configuration_json or {}).get("embedding_function") == _as_stored(model):
+        return
+    try:
+        with translated():
+            client.api.describe_function(found.id, _embedding_function(model))
+    except (Refused, NeedsHuman) as error:
+        _log.warning("collection %s: readers keep their embedding function: %s", found.name, error)
 
 
 def find_collection(client: Client, name: ChromaName, *, owner: str) -> ChromaIndex | None:
@@ -91,7 +107,8 @@ def delete_any_collection(client: Client, uuid: str) -> None:
 
 def _described(client: Client, found: Found) -> Described:
     function = (found.configuration_json or {}).get("embedding_function") or {}
-    model = (function.get("config") or {}).get("model_name")
+    config = function.get("config") or {}
+    model = config.get("model_name") or config.get("url")
     about = Described(ChromaName(found.name), str(found.id), _mark(found), model, found.dimension)
     index = ChromaIndex(client, found.id)
     try:
@@ -198,4 +215,8 @@ def _embedding_function(model: ReaderModel) -> dict[str, Any]:
             f"the embedder wants readers to use {model.function!r}, which is none of Chroma's embedding "
             f"functions ({', '.join(sorted(known_embedding_functions))}): mend its plugin (reader_model)"
         )
+    return _as_stored(model)
+
+
+def _as_stored(model: ReaderModel) -> dict[str, Any]:
     return {"type": "known", "name": model.function, "config": dict(model.config)}

@@ -14,7 +14,8 @@ from contextlib import suppress
 
 import httptools
 
-from ingestor.chroma.guard_rules import HEAD_LIMIT, TOO_LARGE, Header, Refusal, Rules, framing, head
+from ingestor.chroma.guard_rules import TOO_LARGE, answer, framing, head
+from ingestor.http_server.access import HEAD_LIMIT, Header, Refusal, Rules
 
 _CONNECTIONS = 2_000  # at the same time
 _FILES_OF_CHROMA = 512  # descriptors that are reserved for Chroma's files
@@ -228,7 +229,7 @@ class Client(asyncio.Protocol):
         if self.pending or self._over:
             return
         self._over = True
-        self.transport.write(self._refusal.answer())
+        self.transport.write(answer(self._refusal))
         if self._heard_all:
             self.transport.close()
         else:  # it may still be sending, and would not read after an abort

@@ -14,12 +14,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import TracebackType
 
 from ingestor.chroma import processes
 from ingestor.chroma.folder import REMEDY, claim, damaged
+from ingestor.chroma.heartbeat import heartbeat
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.sandbox.confinement import described
 from ingestor.state.lock import Lock
@@ -203,15 +203,7 @@ class ChromaServer:
 
     def _answers(self) -> bool:
         address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - not bound
-        connection = HTTPConnection(address, self.port, timeout=_ANSWER_TIMEOUT)
-        try:
-            headers = {"X-Chroma-Token": self.token} if self.token else {}
-            connection.request("GET", "/api/v2/heartbeat", headers=headers)
-            return connection.getresponse().status == 200
-        except (OSError, HTTPException):
-            return False
-        finally:
-            connection.close()
+        return heartbeat(address, self.port, self.token, _ANSWER_TIMEOUT)
 
     def _end(self) -> None:
         process, self._process = self._process, None

@@ -58,6 +58,8 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     from ingestor.app.wiring import opened
     from ingestor.cli.log import set_up
     from ingestor.cli.output import goodbye, progress
+    from ingestor.service.opening import opened as service_opened
+    from ingestor.state.files import journal_path
 
     seen = stamp(config)
     checked = read_config(config)
@@ -67,7 +69,8 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     with signals.heard(), opened(checked, serve=True) as running, progress.shown(as_json) as watcher:
         logging.getLogger("ingestor").info("Chroma listens at %s", running.collections.address)
         loop = Loop(running, signals, watcher)
-        loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
+        with service_opened(checked.http, journal_path(checked), loop.view):
+            loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
         if not as_json:
             goodbye.say_goodbye()
 

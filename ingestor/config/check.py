@@ -14,6 +14,7 @@ from ingestor.config.models import (
     Chroma,
     Config,
     Embedded,
+    Http,
     Problem,
     Remote,
     Settings,
@@ -21,6 +22,7 @@ from ingestor.config.models import (
     SourceSettings,
     Supervised,
     TextTypes,
+    is_loopback,
 )
 from ingestor.config.options import Check, Mapped
 from ingestor.config.yaml_tree import Tree, Where
@@ -79,12 +81,19 @@ def _config(found: Check, data: Mapped) -> Config | None:
         if (source := _source(found, given, ("sources", index), settings, chunking, base))
     }
     _names(found, data)
-    warnings = tuple(_overlaps(found, sources))
+    warnings = list(_overlaps(found, sources))
     if not (settings and chroma and embedding and chunking):
         return None
     for index, source in sources.items():
         _own_files(found, ("sources", index, "path"), source, settings.state, chroma)
-    _ports(found, sources, chroma)
+    taken = _ports(found, sources, chroma)
+    http = _http(found, data)
+    if http is not None and http.port in taken:
+        clash = f"{http.port} is also the port of {taken[http.port]}: set `http: {{port: ...}}` to another"
+        if "http" in data:
+            found.fault(("http", "port"), clash)
+        else:  # the config is older than the service port
+            warnings, http = [*warnings, Problem(0, "http", f"no service port: {clash}")], None
     return Config(
         state=settings.state,
         chroma=chroma,
@@ -98,7 +107,8 @@ def _config(found: Check, data: Mapped) -> Config | None:
         max_records=settings.max_records,
         rechunk=settings.rechunk,
         prune=settings.prune,
-        warnings=warnings,
+        http=http,
+        warnings=tuple(warnings),
     )
 
 
@@ -122,6 +132,22 @@ def _chroma(found: Check, data: Mapped) -> Chroma | None:
     if supervised and supervised.token is not None:
         _check_token(found, supervised.token.get_secret_value(), (*at, "token"))
     return found.model(Embedded, data, at) if supervised and supervised.embedded else supervised
+
+
+def _http(found: Check, data: Mapped) -> Http | None:
+    given, at = data.get("http", True), ("http",)
+    if given is False:
+        return None
+    http = found.model(Http, _section(data, "http"), at)
+    if http and http.token is not None:
+        _check_token(found, http.token.get_secret_value(), (*at, "token"))
+    if http and http.token is None and not is_loopback(http.host):
+        found.fault(
+            (*at, "host"),
+            f"{http.host} can be reached from other machines: set `token`, or leave `host` out and put a "
+            "proxy in front",
+        )
+    return http
 
 
 def _check_token(found: Check, token: str, at: Where) -> None:
@@ -228,8 +254,8 @@ def _own_files(found: Check, at: Where, source: SourceConfig, state: Path, chrom
             found.fault(at, f"{written}: {exclude}move it out of source {source.name!r}")
 
 
-def _ports(found: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) -> None:
-    """No two listen on one port; a source that feeds two collections is one."""
+def _ports(found: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) -> dict[int, str]:
+    """Who listens on which port. No two listen on one; a source that feeds two collections is one."""
     taken: dict[int, tuple[str, Choice | None]] = {}
     if isinstance(chroma, Supervised) and not chroma.embedded:
         taken[chroma.port] = "chroma", None
@@ -240,3 +266,4 @@ def _ports(found: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) ->
             who, other = taken.setdefault(port, (f"sources[{index}]", source.connector))
             if other != source.connector:
                 found.fault(("sources", index, "port"), f"{port} is also the port of {who}: choose another")
+    return {port: who for port, (who, _) in taken.items()}

@@ -8,6 +8,7 @@ docs/config.md says of the key.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -124,6 +125,52 @@ def _approval(value: object) -> Above:
 
 Approval = Annotated[Above, PlainValidator(_approval), PlainSerializer(str)]
 Chroma = Supervised | Remote | Embedded
+
+
+class Http(Options):
+    """The service port of the daemon: health, metrics, embeddings. `http: false` turns it off."""
+
+    host: Host = Field(
+        default="127.0.0.1", description="address on which it listens; any but loopback needs a `token`"
+    )
+    port: Port = Field(default=8001, description="port on which it listens")
+    hosts: tuple[HostName, ...] = Field(
+        default=(),
+        description="names under which clients reach it, besides `host`, `localhost` and any address; "
+        "requests for other names are refused",
+    )
+    token: SecretStr | None = Field(
+        default=None,
+        description="what clients must send as a bearer token, except to `/healthz` and `/readyz`; a secret: "
+        "`${VAR}` or `file:/path` keep it out of the file",
+    )
+    public_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s?#]+$",
+        description="address under which readers reach it, as in `https://search.example.org`; without it, "
+        "`http://`, host and port",
+    )
+    readers: Literal["auto", "service", "model"] = Field(
+        default="auto",
+        description="how `query(query_texts=...)` of Chroma's clients embeds: `service` asks this port; "
+        "`model` loads the model in the reader's process; `auto`: `service` where all who reach Chroma reach "
+        "this port, that is where Chroma listens on loopback, or `host` or `public_url` is set",
+    )
+
+    @property
+    def url(self) -> str:
+        """The address for readers, without a slash at its end."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - not bound
+        own = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return (self.public_url or own).rstrip("/")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine reach what listens there."""
+    try:
+        return host.lower() == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Log(Options):
@@ -255,6 +302,9 @@ class Settings(Options):
         "`ingestor apply`",
     )
     log: Log = Field(default=Log(), description="see below")
+    http: dict[str, Any] | bool = Field(
+        default=True, description="the service port, see below; `false`: none"
+    )
     sources: list[dict[str, Any]] = Field(min_length=1, description="where documents come from, see below")
 
 
@@ -345,6 +395,7 @@ class Config:
     max_records: int
     rechunk: Rechunk
     prune: bool
+    http: Http | None = None  # the service port
     warnings: tuple[Problem, ...] = ()
     origin: Origin = field(default=Origin(), compare=False)
 
@@ -352,6 +403,16 @@ class Config:
     def collections(self) -> tuple[CollectionName, ...]:
         """Every collection that a source feeds, once."""
         return tuple(dict.fromkeys(source.collection for source in self.sources))
+
+
+def readers_ask_service(http: Http | None, chroma: Chroma) -> bool:
+    """Whether readers' questions are embedded by the service port."""
+    if http is None or isinstance(chroma, Embedded):
+        return False
+    if http.readers != "auto":
+        return http.readers == "service"
+    here = isinstance(chroma, Supervised) and is_loopback(chroma.host)
+    return here or http.public_url is not None or not is_loopback(http.host)
 
 
 class ConfigError(Exception):

@@ -5,6 +5,7 @@ for vectors from all workers meet in one queue, so that batches form across docu
 """
 
 import traceback
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -20,11 +21,13 @@ from ingestor.core.interruptions import Stopped
 from ingestor.engine.outcomes import Outcome
 from ingestor.engine.vector_check import checked
 from ingestor.model import Digest, Fingerprint, Vectors
-from ingestor.ports import Embedder, NeedsHuman, Stop, Transient
+from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Stop, Transient
 from ingestor.state.cache.store import VectorCache
 
 STUCK = 60.0  # seconds after which a listing is no longer waited for by others
 PATIENCE = 3.0  # seconds that the end of the program waits for work under way
+STEP = 16  # texts of documents that are embedded before questions have their turn again
+WAITING = 64  # questions that may wait; more are refused
 _HARMLESS = "word"  # a text that any model can take
 
 
@@ -154,11 +157,22 @@ class _Request:
     answer: "Future[dict[Digest, Any]]"
 
 
+class Busy(Transient):
+    """Too many questions wait for the embedder."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    embed: Callable[[Sequence[str]], Vectors]
+    texts: list[str]
+    answer: "Future[Vectors]"
+
+
 class Embedding:
     """Texts to vectors through the cache, gathered from all workers into one stream of batches.
 
     One thread runs the model. While it is busy, requests queue up; it then embeds up to ``round_size`` texts
-    of them at once, each text once.
+    of them at once, each text once. Questions go before documents: they wait for STEP texts at most.
     """
 
     def __init__(
@@ -172,11 +186,15 @@ class Embedding:
         self._embedder, self._recipe, self._cache = embedder, recipe, cache
         self._count_tokens, self._round_size = count_tokens, round_size
         self._requests: Queue[_Request | None] = Queue()
+        self._questions: deque[_Question] = deque()
         self._stopped = Event()
         self._lock = Lock()
         self.texts = 0  # embedded by the model, not from the cache
         self.tokens = 0
         self.seconds = 0.0
+        self._waiting = 0
+        self.cached = 0  # texts whose vectors were in the cache
+        self.busy_since: float | None = None  # monotonic seconds: when the step under way began
         self._thread = Thread(target=self._serve, name="embedding", daemon=True)
         self._thread.start()
 
@@ -190,10 +208,38 @@ class Embedding:
             return np.zeros((0, self._embedder.dimensions), np.float32)
         digests = [text_digest(text) for text in texts]
         found = self._cache.get(self._recipe, digests)
+        self.cached += len(found)
         missing = {d: text for d, text in zip(digests, texts, strict=True) if d not in found}
         if missing:
             found.update(self._ask(list(missing), list(missing.values())))
         return np.stack([found[d] for d in digests])
+
+    def ask(self, texts: Sequence[str], *, questions: bool = True) -> Vectors:
+        """Vectors for readers, before those of documents: (n, dimensions) float32. Not cached.
+
+        ``questions``: embedded as such, if the model tells them from documents. Raises as ``__call__``, and
+        Busy.
+        """
+        model = self._embedder
+        embed = model.embed_queries if questions and isinstance(model, Asymmetric) else model.embed
+        question = _Question(embed, list(texts), Future())
+        with self._lock:
+            if self._stopped.is_set():
+                raise Stopped
+            if len(self._questions) >= WAITING:
+                raise Busy("too many questions wait to be embedded: try again")
+            self._questions.append(question)
+            self._requests.put(_Request([], [], Future()))  # wakes the thread
+        return question.answer.result()
+
+    def count(self, texts: Sequence[str]) -> int:
+        """Tokens of all texts, by the model's own tokenizer."""
+        return sum(self._embedder.count(texts))
+
+    @property
+    def waiting(self) -> int:
+        """Texts of documents that wait, or are embedded now."""
+        return self._waiting
 
     def stop(self) -> None:
         """Every waiting request ends with Stopped."""
@@ -214,15 +260,35 @@ class Embedding:
                 if self._stopped.is_set():
                     raise Stopped
                 self._requests.put(request)
-            answers.update(request.answer.result())
+                self._waiting += len(request.texts)
+            try:
+                answers.update(request.answer.result())
+            finally:
+                with self._lock:
+                    self._waiting -= len(request.texts)
         return answers
 
     def _serve(self) -> None:
         while (requests := self._take()) and not self._stopped.is_set():
+            self.busy_since = monotonic()
+            self._answer_questions()
             self._answer(requests)
+            self.busy_since = None
         with self._lock:
             self._stopped.set()
         _refuse(requests + self._drain(), Stopped())
+        while self._questions:
+            self._questions.popleft().answer.set_exception(Stopped())
+
+    def _answer_questions(self) -> None:
+        while self._questions:
+            question = self._questions.popleft()
+            try:
+                vectors = checked(question.embed(question.texts), question.texts, self._embedder.dimensions)
+            except BaseException as panic:  # noqa: BLE001 - the asker gets it, and the thread lives on
+                question.answer.set_exception(_as_exception(panic))
+            else:
+                question.answer.set_result(vectors)
 
     def _take(self) -> list[_Request]:
         first = self._requests.get()
@@ -284,9 +350,17 @@ class Embedding:
     def _embed(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
         if not self.texts:
             self._embedder.embed(texts[:1])  # loads the model, which does not count as embedding
-        begun = monotonic()
-        vectors = checked(self._embedder.embed(texts), texts, self._embedder.dimensions)
-        self.seconds += monotonic() - begun
+        vectors = np.zeros((len(texts), self._embedder.dimensions), np.float32)
+        longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
+        for start in range(0, len(texts), STEP):  # of similar lengths, as embedders batch them
+            step = longest_first[start : start + STEP]
+            chosen = [texts[position] for position in step]
+            if self._stopped.is_set():
+                raise Stopped
+            begun = self.busy_since = monotonic()
+            vectors[step] = checked(self._embedder.embed(chosen), chosen, self._embedder.dimensions)
+            self.seconds += monotonic() - begun
+            self._answer_questions()
         self.texts += len(texts)
         self.tokens += sum(self._count_tokens(texts))
         self._cache.put(self._recipe, digests, vectors)
@@ -305,11 +379,16 @@ class Embeddings:
         self._cache, self._count_tokens = cache, count_tokens
         self._by_recipe: dict[Fingerprint, Embedding] = {}
         self._before = (0, 0, 0.0)  # texts, tokens, seconds of those that were closed
+        self._cached_before = 0
 
     def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder]) -> Embedding:
         if recipe not in self._by_recipe:
             self._by_recipe[recipe] = Embedding(embedder(), recipe, self._cache, self._count_tokens)
         return self._by_recipe[recipe]
+
+    def asking(self, recipe: str) -> Embedding | None:
+        """The open embedding of that recipe. Any thread."""
+        return self._by_recipe.get(Fingerprint(recipe))
 
     def keep(self, recipes: Collection[Fingerprint]) -> None:
         """Close those of all other recipes."""
@@ -318,21 +397,37 @@ class Embeddings:
             closed.close()
             texts, tokens, seconds = self._before
             self._before = (texts + closed.texts, tokens + closed.tokens, seconds + closed.seconds)
+            self._cached_before += closed.cached
 
     @property
     def texts(self) -> int:
-        return self._before[0] + sum(one.texts for one in self._by_recipe.values())
+        return self._before[0] + sum(one.texts for one in list(self._by_recipe.values()))
 
     @property
     def tokens(self) -> int:
-        return self._before[1] + sum(one.tokens for one in self._by_recipe.values())
+        return self._before[1] + sum(one.tokens for one in list(self._by_recipe.values()))
 
     @property
     def seconds(self) -> float:
-        return self._before[2] + sum(one.seconds for one in self._by_recipe.values())
+        return self._before[2] + sum(one.seconds for one in list(self._by_recipe.values()))
+
+    @property
+    def cached(self) -> int:
+        return self._cached_before + sum(one.cached for one in list(self._by_recipe.values()))
+
+    @property
+    def waiting(self) -> int:
+        """Texts of documents that wait, or are embedded now."""
+        return sum(one.waiting for one in list(self._by_recipe.values()))
+
+    @property
+    def busy_for(self) -> float:
+        """Seconds that the oldest batch under way has taken so far."""
+        since = [one.busy_since for one in list(self._by_recipe.values())]
+        return max((monotonic() - begun for begun in since if begun is not None), default=0.0)
 
     def stop(self) -> None:
-        for one in self._by_recipe.values():
+        for one in list(self._by_recipe.values()):
             one.stop()
 
     def close(self) -> None:

@@ -28,6 +28,10 @@ PENDING = (
     f"({_UNSETTLED} AND wanted_version IS NOT NULL)"  # due or waiting; as the index ``unsettled`` has it
 )
 GONE = "wanted_version IS NULL"
+
+# Assigned where a document becomes due: ``since`` is the time of the oldest change that is not applied yet.
+NOW = "((julianday('now') - 2440587.5) * 86400.0)"  # POSIX seconds
+DUE_SINCE = f"since = CASE WHEN {_UNSETTLED} THEN coalesce(since, {NOW}) ELSE {NOW} END"
 UNSUPPORTED = f"(quarantined AND parser IS '{NO_PARSER}')"
 
 # The state of a document, see core/document_state.py.

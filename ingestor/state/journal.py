@@ -23,9 +23,11 @@ from ingestor.model import SourceName, Sums
 from ingestor.ports import NeedsHuman
 from ingestor.state.columns import (
     COLUMNS,
+    DUE_SINCE,
     GONE,
     IN_FORCE,
     LIVE,
+    NOW,
     PENDING,
     SETTLED,
     UNSUPPORTED,
@@ -145,13 +147,13 @@ class Journal:
         with self.transaction() as db:
             db.executemany(
                 f"""INSERT INTO documents (document_id, source, collection, key, wanted_version, uri, size,
-                                           modified, extra, retry_at)
-                   VALUES ({_DOCUMENT_ID}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10)
+                                           modified, extra, retry_at, since)
+                   VALUES ({_DOCUMENT_ID}, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?10, {NOW})
                    ON CONFLICT (source, collection, key) DO UPDATE SET
                        wanted_version = excluded.wanted_version, uri = excluded.uri, size = excluded.size,
                        modified = excluded.modified, extra = excluded.extra,
                        attempts = 0, retry_at = excluded.retry_at, reason = NULL, detail = NULL,
-                       {_NOT_QUARANTINED}""",
+                       {_NOT_QUARANTINED}, {DUE_SINCE}""",
                 (
                     (source, collection, *item_columns(item), token_hex(8), turn)
                     for item, turn in zip(changes.changed, turns, strict=True)
@@ -159,7 +161,8 @@ class Journal:
             )
             db.executemany(
                 f"""UPDATE documents SET wanted_version = NULL, attempts = 0, retry_at = ?, reason = NULL,
-                       detail = NULL, {_NOT_QUARANTINED} WHERE source = ? AND collection = ? AND key = ?""",
+                       detail = NULL, {_NOT_QUARANTINED}, {DUE_SINCE}
+                   WHERE source = ? AND collection = ? AND key = ?""",
                 ((remove_at, source, collection, key) for key in changes.vanished),
             )
 
@@ -168,7 +171,7 @@ class Journal:
         removal."""
         with self.transaction() as db:
             db.execute(
-                f"""UPDATE documents SET wanted_version = NULL, retry_at = 0
+                f"""UPDATE documents SET wanted_version = NULL, retry_at = 0, {DUE_SINCE}
                     WHERE source = ? AND collection NOT IN ({_marks(collections)}) AND {IN_FORCE}
                       AND wanted_version IS NOT NULL""",
                 (source, *collections),
@@ -184,7 +187,7 @@ class Journal:
         with self.transaction() as db:
             db.execute(
                 f"""UPDATE documents SET wanted_recipe = ?, attempts = 0, retry_at = 0, reason = NULL,
-                       {_NOT_QUARANTINED}
+                       {_NOT_QUARANTINED}, {DUE_SINCE}
                    WHERE source = ? AND collection = ? AND parser = ? AND wanted_recipe IS NOT ?""",
                 (recipe, *feed, parser, recipe),
             )
@@ -299,7 +302,7 @@ class Journal:
                 if intent.predecessor is not None:
                     adopt(db, intent.row, intent.predecessor)
                 row = intent.row if intent.predecessor is None else intent.predecessor
-                db.execute("UPDATE documents SET done_version = NULL WHERE id = ?", (row,))
+                db.execute(f"UPDATE documents SET done_version = NULL, {DUE_SINCE} WHERE id = ?", (row,))
                 db.executemany(
                     """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure)
                        VALUES (?, ?, '', '', '', 1) ON CONFLICT DO UPDATE SET unsure = 1""",
@@ -354,7 +357,8 @@ class Journal:
         chosen = these or f"NOT {UNSUPPORTED}"
         with self.transaction() as db:
             return db.execute(
-                f"""UPDATE documents SET attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL
+                f"""UPDATE documents SET attempts = 0, retry_at = 0, quarantined = 0, done_version = NULL,
+                        {DUE_SINCE}
                     WHERE (attempts > 0 OR quarantined) AND {chosen}"""
             ).rowcount
 
@@ -365,7 +369,8 @@ class Journal:
         with self.transaction() as db:
             where = f"collection = ? {chosen}"
             db.execute(
-                f"UPDATE documents SET done_version = NULL WHERE {where} AND quarantined = 0", (collection,)
+                f"UPDATE documents SET done_version = NULL, {DUE_SINCE} WHERE {where} AND quarantined = 0",
+                (collection,),
             )
             db.execute(
                 f"UPDATE records SET unsure = 1 WHERE document IN (SELECT id FROM documents WHERE {where})",

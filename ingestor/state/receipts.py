@@ -21,7 +21,9 @@ def known_of(db: sqlite3.Connection, document: int) -> tuple[Known, ...]:
 
 def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
     """Merge a new document into the vanished one that it was: one row, the old id, the new desired state."""
-    columns = "source, key, wanted_version, uri, size, modified, extra, attempts, retry_at, quarantined"
+    columns = (
+        "source, key, wanted_version, uri, size, modified, extra, attempts, retry_at, quarantined, since"
+    )
     desired = db.execute(f"SELECT {columns} FROM documents WHERE id = ?", (row,)).fetchone()
     if desired is None:  # adopted already: the batch failed after its intents, and is written one by one
         return

@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from ingestor.core.document_state import State, shown
 from ingestor.core.entries import EditionName
 from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, STATE, UNSUPPORTED
-from ingestor.state.journal import Journal
 
 _ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # the extension of a name, as in photo.png
 
@@ -50,10 +51,18 @@ class Skipped:
     reason: str
 
 
+class Selecting(Protocol):
+    """A journal, or a connection that only reads it."""
+
+    def select(
+        self, query: str, values: Sequence[object] | dict[str, object] = ()
+    ) -> list[tuple[Any, ...]]: ...
+
+
 class Reports:
     """Each method is one query."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Selecting) -> None:
         self._journal = journal
 
     def counts(self) -> list[tuple[str, str, State, int]]:
@@ -100,6 +109,19 @@ class Reports:
         query = f"""SELECT source, key, reason, attempts, retry_at, quarantined, detail FROM documents
                     WHERE reason IS NOT NULL AND NOT {UNSUPPORTED} AND {LIVE} ORDER BY source, key"""
         return [(*row[:5], bool(row[5]), row[6]) for row in self._journal.select(query)]
+
+    def oldest(self) -> dict[str, float]:
+        """By source: POSIX seconds of its oldest change that readers do not see yet."""
+        query = f"""SELECT source, MIN(since) FROM documents
+                    WHERE ({PENDING} OR {GONE}) AND NOT quarantined AND {LIVE}
+                    GROUP BY source"""
+        return {source: since for source, since in self._journal.select(query) if since is not None}
+
+    def reasons(self) -> list[tuple[str, str, int]]:
+        """(source, reason, documents) of quarantined documents in live editions."""
+        query = f"""SELECT source, reason, COUNT(*) FROM documents
+                    WHERE quarantined AND NOT {UNSUPPORTED} AND {LIVE} GROUP BY source, reason"""
+        return self._journal.select(query)
 
     def due(self) -> int:
         """Number of documents that are not settled, without quarantined ones."""

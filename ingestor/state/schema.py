@@ -117,6 +117,12 @@ _MIGRATIONS = (
     UPDATE collections SET role = CASE role WHEN 'building' THEN 'staging' WHEN 'retired' THEN 'previous'
         WHEN 'dropped' THEN 'deleted' ELSE role END;
     """,
+    """
+    ALTER TABLE documents ADD COLUMN since REAL;
+    UPDATE documents SET since = (julianday('now') - 2440587.5) * 86400.0
+        WHERE done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe
+            OR wanted_version IS NULL;
+    """,
 )
 
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from ingestor.chroma.guard_rules import Refusal, head, rules
+from ingestor.chroma.guard_rules import answer, head
+from ingestor.http_server.access import Refusal, rules
 
 OURS = rules(["Chroma.Example.org", "ingestor"], None)
 HOST = (b"host", b"localhost")
@@ -138,7 +139,7 @@ def test_no_part_of_a_head_makes_another_line(target: bytes, header: tuple[bytes
 
 
 def test_a_refusal_is_an_answer_that_chroma_could_have_given() -> None:
-    headers, _, body = Refusal(401, "no").answer().partition(b"\r\n\r\n")
+    headers, _, body = answer(Refusal(401, "no")).partition(b"\r\n\r\n")
     assert json.loads(body) == {"error": "AuthorizationError", "message": "no"}
     assert headers.startswith(b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer")
     assert b"Content-Length: %d\r\n" % len(body) in headers

@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from itertools import count
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -81,6 +82,20 @@ def test_readers_may_be_told_of_any_function_of_chroma_s(served):
     assert kept == {"type": "known", "name": "ollama", "config": told}
     with pytest.raises(NeedsHuman, match=r"'my-own', which is none of Chroma's.*ollama.*reader_model"):
         opened(served, "told-nonsense", model=ReaderModel("my-own", {}))
+
+
+def test_a_collection_changes_over_to_another_function_and_keeps_its_records(served):
+    first = opened(served, "changed", model=ReaderModel("ollama", {"url": "http://a", "model_name": "m"}))
+    first.upsert([record("a#0")])
+    before = served.api.get_collection("changed").configuration_json["hnsw"]
+    told = {"url": "http://127.0.0.1:8001/embed/abc", "api_key_env_var": None}
+    again = opened(served, "changed", model=ReaderModel("huggingface_server", told))
+    kept = served.api.get_collection("changed").configuration_json
+    assert kept["embedding_function"] == {"type": "known", "name": "huggingface_server", "config": told}
+    assert (kept["hnsw"], again.uuid, again.count()) == (before, first.uuid, 1)
+    with patch.object(type(served.api), "describe_function") as described:
+        opened(served, "changed", model=ReaderModel("huggingface_server", told))
+    described.assert_not_called()
 
 
 def test_writing_and_querying_load_no_model(running):

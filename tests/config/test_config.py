@@ -18,11 +18,13 @@ from ingestor.config.models import (
     Config,
     ConfigError,
     Embedded,
+    Http,
     Remote,
     Settings,
     SourceSettings,
     Supervised,
     describe,
+    readers_ask_service,
 )
 from ingestor.config.yaml_tree import parse
 from ingestor.connectors.folder.connector import Folder, FolderOptions
@@ -74,6 +76,7 @@ def test_every_key() -> None:
         """
         state: /var/lib/x
         chroma: {path: data, port: 8001, host: 0.0.0.0}
+        http: {port: 8002, hosts: [search], readers: model}
         embedding: {kind: hashing, dimensions: 32}
         chunking: {strategy: sentence, max_sentences: 4}
         cache: {size: 500MB}
@@ -95,6 +98,7 @@ def test_every_key() -> None:
     )
     assert config.state == Path("/var/lib/x")
     assert config.chroma == Supervised(path=AT / "data", port=8001, host="0.0.0.0")
+    assert config.http == Http(port=8002, hosts=("search",), readers="model")
     assert config.embedding.options.model_dump() == {"dimensions": 32}
     assert (config.cache_size, config.workers) == (500 * 10**6, 3)
     assert (config.log.level, config.log.format) == ("debug", "json")
@@ -333,7 +337,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         (
             "wokers: 3",
             "1: unknown key 'wokers'; did you mean 'workers'? allowed: cache, chroma, chunking, embedding, "
-            "log, max_loss, max_records, parsing, prune, rechunk, scan_every, sources, state, workers",
+            "http, log, max_loss, max_records, parsing, prune, rechunk, scan_every, sources, state, workers",
         ),
         ("workers: many", "1: workers: must be a whole number, not 'many'"),
         ("workers: 1.5", "1: workers: must be a whole number, not 1.5"),
@@ -940,3 +944,49 @@ def test_types_of_a_source_go_before_those_of_all(tmp_path: Path) -> None:
     assert first.types == (("*.txt", "text/x-rst"), ("*.inc", "text/x-php"))
     assert second.types == (("*.txt", "text/plain"), *first.types)
     assert [choice.plugin.kind for choice in second.parsing] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("http", "message"),
+    [
+        ("{host: 0.0.0.0}", "1: http.host: 0.0.0.0 can be reached from other machines: set `token`"),
+        ("{host: search.example.org}", "1: http.host: search.example.org can be reached"),
+        ("{port: 8000}", "1: http.port: 8000 is also the port of chroma: set `http: {port: ...}`"),
+        ("{token: '${T:-a b}'}", "1: http.token: must be ASCII"),
+        ("{public_url: search.example.org}", "1: http.public_url: "),
+        ("{readers: nobody}", "1: http.readers: "),
+        ("{prot: 1}", "1: http: unknown key 'prot'; did you mean 'port'?"),
+        ("7", "1: http: must be"),
+    ],
+)
+def test_a_service_port_that_is_refused(http: str, message: str) -> None:
+    (problem,) = said(f"http: {http}\n{SOURCE}")
+    assert problem.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("top", "port", "url", "asked"),
+    [
+        ("", 8001, "http://127.0.0.1:8001", True),
+        ("http: true", 8001, "http://127.0.0.1:8001", True),
+        ("http: {readers: model}", 8001, "http://127.0.0.1:8001", False),
+        ("chroma: {path: c, host: 0.0.0.0}", 8001, "http://127.0.0.1:8001", False),
+        ("chroma: {host: db}", 8001, "http://127.0.0.1:8001", False),
+        ("chroma: {host: db}\nhttp: {readers: service}", 8001, "http://127.0.0.1:8001", True),
+        ("chroma: {host: db}\nhttp: {public_url: 'https://x.org/s/'}", 8001, "https://x.org/s", True),
+        ("chroma: {path: c, embedded: true}", 8001, "http://127.0.0.1:8001", False),
+        ("http: {host: '::', token: '${T:-t}', port: 9}", 9, "http://[::1]:9", True),
+    ],
+)
+def test_how_readers_reach_the_service_port(top: str, port: int, url: str, asked: bool) -> None:
+    config = checked(f"{top}\n{SOURCE}")
+    assert config.http is not None
+    assert (config.http.port, config.http.url) == (port, url)
+    assert readers_ask_service(config.http, config.chroma) is asked
+
+
+def test_a_config_older_than_the_service_port_stays_valid() -> None:
+    config = checked(f"chroma: {{path: c, port: 8001}}\n{SOURCE}")
+    assert config.http is None
+    assert "no service port: 8001 is also the port of chroma" in str(config.warnings[0])
+    assert checked(f"http: false\n{SOURCE}").http is None

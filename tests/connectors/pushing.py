@@ -8,9 +8,10 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from pathlib import Path
 from urllib.parse import quote
 
@@ -25,7 +26,7 @@ TOKEN = "t0ken-of-the-test"
 class Said:
     status: int
     body: bytes
-    headers: Mapping[str, str]
+    headers: Message  # names in any case
 
     @property
     def error(self) -> str:
@@ -44,7 +45,7 @@ class Caller:
         try:
             connection.request(method, path, body, {**self.headers, **headers})
             answer = connection.getresponse()
-            return Said(answer.status, answer.read(), dict(answer.headers))
+            return Said(answer.status, answer.read(), answer.headers)
         finally:
             connection.close()
 

@@ -13,9 +13,10 @@ import pytest
 from pydantic import ValidationError
 
 from ingestor.connectors.push import connector as push_connector
-from ingestor.connectors.push import http
+from ingestor.connectors.push.answers import WORKERS
 from ingestor.connectors.push.connector import Push, PushOptions
 from ingestor.connectors.push.store import Changes, Store, _connected
+from ingestor.http_server.limits import Limits
 from ingestor.model import Hint, Item, SourceName
 from ingestor.ports import BadDocument, NeedsHuman, Stale
 from tests.connectors.laws import ConnectorLaws, listed
@@ -24,6 +25,7 @@ from tests.e2e.project import free_port, wait
 from tests.small_disk import fill, small_disk
 
 SECRET = "s3cret-of-the-webhook"
+OURS = f"Host: here\r\nAuthorization: bearer {TOKEN}"  # headers of a request that may pass
 
 
 @pytest.fixture(autouse=True)
@@ -164,7 +166,7 @@ def test_what_is_no_key(here: Watch, path: str) -> None:
 )
 def test_errors_say_what_to_do(here: Watch, method: str, path: str, status: int, error: str) -> None:
     connection = raw(here.caller.port)
-    connection.sendall(f"{method} {path} HTTP/1.1\r\nAuthorization: bearer {TOKEN}\r\n\r\n".encode())
+    connection.sendall(f"{method} {path} HTTP/1.1\r\n{OURS}\r\n\r\n".encode())
     head, body = answer(connection)
     assert head.startswith(f"HTTP/1.1 {status} ")
     assert error in body
@@ -174,7 +176,7 @@ def test_errors_say_what_to_do(here: Watch, method: str, path: str, status: int,
     ("lines", "status"),
     [
         ("Transfer-Encoding: chunked\r\n\r\n3\r\none\r\n0\r\n", 411),
-        ("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\none", 411),
+        ("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\none", 400),
         ("Content-Length: 3\r\nContent-Length: 4\r\n\r\none", 400),
         ("Content-Length: -3\r\n\r\none", 400),
         ("Content-Length: \r\n\r\none", 400),
@@ -185,7 +187,7 @@ def test_errors_say_what_to_do(here: Watch, method: str, path: str, status: int,
 )
 def test_bodies_of_no_known_or_bearable_length(here: Watch, lines: str, status: int) -> None:
     connection = raw(here.caller.port)
-    begin = f"PUT /documents/a HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n"
+    begin = f"PUT /documents/a HTTP/1.1\r\n{OURS}\r\n"
     connection.sendall(f"{begin}{lines}\r\n".encode())
     assert answer(connection)[0].startswith(f"HTTP/1.1 {status} ")
     assert here.caller.get("a").status == 404
@@ -199,7 +201,7 @@ def test_a_body_that_is_too_large_is_answered_though_nobody_reads_it(here: Watch
 
 def test_what_is_cut_off_is_not_taken(here: Watch) -> None:
     connection = raw(here.caller.port)
-    head = f"PUT /documents/a HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
+    head = f"PUT /documents/a HTTP/1.1\r\n{OURS}\r\nContent-Length: 9\r\n\r\n"
     connection.sendall(f"{head}only".encode())
     connection.close()
     assert here.caller.put("b", b"x").status == 201
@@ -508,22 +510,22 @@ def test_a_store_is_made_once_however_many_begin(tmp_path: Path) -> None:
 
 
 def test_the_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "PROMPT", 0.5)
-    monkeypatch.setattr(http, "SLOWEST", 100)
+    monkeypatch.setattr(push_connector, "LIMITS", Limits(prompt=0.5, slowest=100))
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
-        slow = [raw(watch.caller.port) for _ in range(2 * http.WORKERS)]
+        slow = [raw(watch.caller.port) for _ in range(2 * WORKERS)]
         for connection in slow[:-1]:
             connection.sendall(b"PUT /documents/a HTTP/1.1\r\n")
-        head = f"PUT /documents/a HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 99\r\n\r\n"
+        head = f"PUT /documents/a HTTP/1.1\r\n{OURS}\r\nContent-Length: 99\r\n\r\n"
         slow[-1].sendall(f"{head}only".encode())
         assert watch.caller.put("b", b"x").status == 201, "it is its turn once they are gone"
-        assert [answer(connection) for connection in slow] == [("", "")] * len(slow)
+        assert [answer(connection) for connection in slow[:-1]] == [("", "")] * (len(slow) - 1)
+        assert answer(slow[-1])[0].startswith("HTTP/1.1 408 "), "its head was there: it is told why"
         assert watch.caller.get("a").status == 404
 
 
 def test_more_than_can_wait_are_told_to_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "OPEN", 4)
+    monkeypatch.setattr(push_connector, "LIMITS", Limits(connections=4))
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
         busy = [begun(watch.caller.port) for _ in range(4)]
@@ -537,18 +539,18 @@ def test_more_than_can_wait_are_told_to_come_again(tmp_path: Path, monkeypatch: 
 def begun(port: int) -> socket.socket:
     """A connection whose request is worked on: its body is awaited."""
     connection = raw(port)
-    head = f"PUT /documents/a HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 99\r\n"
+    head = f"PUT /documents/a HTTP/1.1\r\n{OURS}\r\nContent-Length: 99\r\n"
     connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
     assert connection.recv(100).startswith(b"HTTP/1.1 100")
     return connection
 
 
 def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "PROMPT", 1000.0)  # nobody is cut off meanwhile
+    monkeypatch.setattr(push_connector, "LIMITS", Limits(prompt=1000))  # nobody is cut off meanwhile
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
-        idle = [raw(watch.caller.port) for _ in range(2 * http.OPEN)]
-        for connection in idle[: http.OPEN]:
+        idle = [raw(watch.caller.port) for _ in range(2 * Limits().connections)]
+        for connection in idle[: Limits().connections]:
             with suppress(OSError):  # the oldest made room
                 connection.sendall(b"PUT /documents/a HTTP/1.1\r\nX-Long: ")
         assert watch.caller.put("b", b"x").status == 201
@@ -560,12 +562,12 @@ def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.
 def test_who_has_no_right_and_sends_nothing_is_in_nobodys_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "_LINGER", 1000.0)  # a caller is heard out for as long
+    monkeypatch.setattr(push_connector, "LIMITS", Limits(linger=1000))  # a caller is heard out for as long
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
-        strangers = [raw(watch.caller.port) for _ in range(4 * http.WORKERS)]
+        strangers = [raw(watch.caller.port) for _ in range(4 * WORKERS)]
         for connection in strangers:
-            connection.sendall(b"PUT /documents/a HTTP/1.1\r\nContent-Length: 99\r\n\r\n")
+            connection.sendall(b"PUT /documents/a HTTP/1.1\r\nHost: here\r\nContent-Length: 99\r\n\r\n")
         assert watch.caller.put("b", b"x").status == 201
         assert all(connection.recv(100).startswith(b"HTTP/1.1 401") for connection in strangers)
         for connection in strangers:
@@ -583,7 +585,7 @@ def test_a_head_without_end_is_refused(here: Watch) -> None:
 
 def test_a_head_that_comes_in_small_pieces(here: Watch) -> None:
     connection = raw(here.caller.port)
-    for piece in f"PUT /documents/s HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 4\r\n\r\nw":
+    for piece in f"PUT /documents/s HTTP/1.1\r\n{OURS}\r\nContent-Length: 4\r\n\r\nw":
         connection.sendall(piece.encode())
     connection.sendall(b"hol")
     assert answer(connection)[0].startswith("HTTP/1.1 201")

@@ -91,6 +91,7 @@ class Project:
         base: dict[str, Any] = {
             "state": "./state",
             "chroma": {"path": "./chroma", "port": self.port},
+            "http": False,
             "embedding": {"kind": "hashing", "dimensions": 64},
             "chunking": {"strategy": "recursive", "size": 60},
             "sources": [

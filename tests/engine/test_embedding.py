@@ -22,7 +22,7 @@ from tests.plain_embedder import vector
 
 RECIPE = Fingerprint("11" * 16)
 PLUG = "plug"  # its batch is held up until all other askers are there
-ASKERS = [f"text {n}" for n in range(16)]
+ASKERS = [f"text {n}" for n in range(15)]  # and one more: a step
 POISON = "poison"
 
 

@@ -281,3 +281,25 @@ def test_processes_that_open_a_new_journal_at_once_agree(tmp_path: Path) -> None
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(6)]
     errors = [process.communicate()[1] for process in processes]
     assert [process.returncode for process in processes] == [0] * 6, errors
+
+
+def test_the_oldest_change_is_known_until_it_is_applied(journal: Journal) -> None:
+    def oldest() -> float | None:
+        return Reports(journal).oldest().get(S)
+
+    before = time.time() - 0.01  # SQLite's clock has milliseconds
+    observe(journal, "a", "b")
+    first = oldest()
+    assert first is not None
+    assert before <= first <= time.time() + 0.01
+    observe(journal, "a", version="2")
+    assert oldest() == first, "it waits since its first change"
+    settle(journal, "a")
+    settle(journal, "b")
+    assert oldest() is None
+    with journal.transaction() as db:
+        db.execute("UPDATE documents SET since = 5")
+    observe(journal, gone=("b",))
+    assert (oldest() or 0) >= before, "what was settled is due since now"
+    journal.fail(one(journal, "a").row, "2", Failure("broken", 1, NEVER, quarantined=True))
+    assert Reports(journal).reasons() == [(S, "broken", 1)]

@@ -39,6 +39,9 @@ class InProcess:
         with _refusals():
             return _found(self._api.create_collection(name, configuration=wanted or None, metadata=metadata))
 
+    def describe_function(self, collection: UUID, function: Mapping[str, Any]) -> None:
+        """Nothing is replaced: no other process reads a Chroma that runs in this one."""
+
     def rename_collection(self, collection: UUID, name: str) -> None:
         with _refusals():
             self._bare(collection).modify(name=name)

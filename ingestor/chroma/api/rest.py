@@ -43,6 +43,9 @@ class Rest:
         wanted = {"name": name, "metadata": metadata, "configuration": configuration}
         return _found(self._asked("POST", "", wanted))
 
+    def describe_function(self, collection: UUID, function: Mapping[str, Any]) -> None:
+        self._asked("PUT", f"/{collection}", {"new_configuration": {"embedding_function": function}})
+
     def rename_collection(self, collection: UUID, name: str) -> None:
         self._asked("PUT", f"/{collection}", {"new_name": name})
 

@@ -1,0 +1,1 @@
+"""Servers of HTTP: who may ask, and what bounds every request."""

@@ -1,0 +1,113 @@
+"""Who may use an HTTP server of ours: Host, Origin and token of a request. Pure.
+
+The guard on Chroma's port and the service's own port judge by these rules. See decision 0033.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+Header = tuple[bytes, bytes]  # the name in lower case, the value
+
+HEAD_LIMIT = 65_536  # bytes of a request's line and headers
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]/@\s]+))(?::[0-9]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not answered, with the status of HTTP."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """``names``: allowed host names, in lower case. ``token``: its SHA-256, or None.
+
+    ``server``, ``key``: what the server is called, and its section of the config.
+    """
+
+    names: frozenset[str]
+    token: bytes | None = None
+    server: str = "Chroma server"
+    key: str = "chroma"
+
+    def judge(self, target: bytes, headers: Sequence[Header], *, open_to_all: bool = False) -> Refusal | None:
+        """None if the request may pass. ``open_to_all``: no token is needed."""
+        if not target.startswith(b"/"):
+            return Refusal(400, "the target of a request must be a path")
+        hosts = values(headers, b"host")
+        if len(hosts) != 1:
+            return Refusal(400, "a request must have one Host header")
+        host = hosts[0].decode("latin-1")
+        if not self._is_ours(host):
+            return Refusal(
+                421,
+                f"this {self.server} has no name {host[:200]!r}: "
+                f"see `{self.key}: {{hosts: [...]}}` of ingestor",
+            )
+        if not _is_same_site(headers, host):
+            return Refusal(403, f"pages of other origins may not use this {self.server}")
+        if self.token is not None and not open_to_all and not has_token(headers, self.token):
+            return Refusal(
+                401,
+                f"this {self.server} asks for a token: send `Authorization: Bearer ...` or `X-Chroma-Token`",
+            )
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether a Host is allowed. Addresses always are: a browser sends one only for pages of that
+        server."""
+        found = _HOST.fullmatch(host)
+        if not found:
+            return False
+        name = (found[1] or found[2]).lower().removesuffix(".")
+        return name in self.names or name == "localhost" or _is_address(name)
+
+
+def rules(
+    names: Iterable[str], token: str | None, server: str = "Chroma server", key: str = "chroma"
+) -> Rules:
+    """``names``: host names besides localhost. ``token``: None allows everybody."""
+    ours = frozenset(name.lower().removesuffix(".") for name in names)
+    return Rules(ours, None if token is None else digest(token.encode()), server, key)
+
+
+def has_token(headers: Sequence[Header], wanted: bytes) -> bool:
+    """Whether the request has the token with the digest ``wanted``; compared in constant time."""
+    given = values(headers, b"x-chroma-token")
+    for value in values(headers, b"authorization"):
+        scheme, _, rest = value.partition(b" ")
+        if scheme.lower() == b"bearer":
+            given.append(rest.strip())
+    return any(hmac.compare_digest(digest(token), wanted) for token in given)
+
+
+def digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()
+
+
+def values(headers: Sequence[Header], name: bytes) -> list[bytes]:
+    """Every value of one header."""
+    return [value for each, value in headers if each == name]
+
+
+def _is_same_site(headers: Sequence[Header], host: str) -> bool:
+    """Whether the request comes from a page of this server, or from no page."""
+    origins = values(headers, b"origin")
+    sites = values(headers, b"sec-fetch-site")
+    return all(origin.decode("latin-1").lower() == f"http://{host}".lower() for origin in origins) and all(
+        site in (b"same-origin", b"none") for site in sites
+    )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,113 @@
+"""Bounds the bodies of requests, and answers errors: an ASGI application around another.
+
+A request whose body comes too slowly is answered with 408. A client that is refused while it still sends its
+body is heard for a moment, for otherwise it would see a broken connection instead of the answer.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from time import monotonic
+
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ingestor.http_server.limits import Limits
+
+_log = logging.getLogger(__name__)
+
+
+class Refused(Exception):
+    """Answered with this status; the message says what to do."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, dict(headers or {})
+
+    def response(self) -> Response:
+        return json_response(self.status, {"error": str(self)}, self.headers)
+
+
+def json_response(status: int, body: object, headers: Mapping[str, str] | None = None) -> Response:
+    """``body``: shown as one line of JSON."""
+    return Response(json.dumps(body) + "\n", status, headers, media_type="application/json")
+
+
+class Bounded:
+    """``app``: it may raise Refused, and ClientDisconnect."""
+
+    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+        self._app, self._limits = app, limits
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = _Request(scope, receive, send, self._limits)
+        try:
+            if len(scope["headers"]) > self._limits.fields:
+                raise Refused(431, f"a request may have {self._limits.fields} headers")
+            await self._app(scope, request.receive, request.send)
+        except Refused as refused:
+            if not request.answered:
+                await refused.response()(scope, request.receive, request.send)
+        except ClientDisconnect:
+            return
+        except Exception:
+            _log.exception("%s %r failed", scope["method"], scope["path"])
+            if request.answered:
+                raise
+            error = Refused(500, "a defect of this program; its log has more")
+            await error.response()(scope, request.receive, request.send)
+
+
+class _Request:
+    """The body of one request as it comes, and the answer as it goes."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+        self._receive, self._send, self._limits = receive, send, limits
+        self._method, self._path = scope["method"], scope["path"]
+        names = {name for name, _ in scope["headers"]}
+        self._unread = bool(names & {b"content-length", b"transfer-encoding"})
+        self._asked: float | None = None  # monotonic seconds: when the body was first asked for
+        self._received = 0
+        self.answered = False
+
+    async def receive(self) -> Message:
+        """Raises Refused when the body comes too slowly."""
+        self._asked = monotonic() if self._asked is None else self._asked
+        if not self._unread:
+            return await self._receive()
+        until = self._asked + self._limits.time_for(self._received)
+        try:
+            message = await asyncio.wait_for(self._receive(), until - monotonic())
+        except TimeoutError:
+            raise Refused(408, "the body of the request came too slowly", {"Connection": "close"}) from None
+        self._received += len(message.get("body", b""))
+        self._unread = message["type"] == "http.request" and message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.answered = True
+            _log.debug("%s %s: %d", self._method, self._path, message["status"])
+            if self._unread:
+                message = {**message, "headers": [*_without_close(message), (b"connection", b"close")]}
+        last = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if not (last and self._unread):
+            return await self._send(message)
+        await self._send({**message, "more_body": True})
+        await self._drain()
+        return await self._send({"type": "http.response.body"})
+
+    async def _drain(self) -> None:
+        """Read and drop the rest of the body, for a moment."""
+        try:
+            async with asyncio.timeout(self._limits.linger):
+                while (await self._receive()).get("more_body", False):
+                    pass
+        except TimeoutError:
+            return
+
+
+def _without_close(message: Message) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in message.get("headers", []) if name != b"connection"]

@@ -1,0 +1,150 @@
+"""A connection of uvicorn with limits that uvicorn does not have.
+
+uvicorn bounds neither the time in which a client sends the head of its request nor the time in which it reads
+the answer. Requests are parsed by h11, which refuses heads that are ambiguous (request smuggling).
+"""
+
+import asyncio
+import json
+from typing import Any, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ingestor.http_server.limits import Limits
+
+_PHRASES = {
+    400: "Bad Request", 431: "Request Header Fields Too Large", 503: "Service Unavailable"
+}  # fmt: skip
+
+
+class Connection(H11Protocol):
+    """A class of its own for each server, made by ``bounded``.
+
+    A connection *waits* while no request of it is worked on. ``waiting`` has those, the oldest first.
+    """
+
+    limits: Limits
+    waiting: dict["Connection", None]
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        super().__init__(*values, **named)
+        self._head = 0  # bytes of the head received so far
+        self._timer: asyncio.TimerHandle | None = None  # for the head of a request
+        self._unread: asyncio.TimerHandle | None = None  # for a client that does not read the answer
+
+    # --- callbacks of asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast(asyncio.Transport, transport))
+        if len(self.connections) > self.limits.connections and not self._made_room():
+            self._say(503, "too many connections: try again")
+            return
+        self.waiting[self] = None
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._head += len(data)
+        super().data_received(data)
+        if not self._waits():
+            self._begun()
+        elif self._timer is None:
+            self._await_head()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A client that closed its sending side may still wait for its answer."""
+        return not self._waits()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self.waiting.pop(self, None)
+        for timer in (self._timer, self._unread):
+            if timer is not None:
+                timer.cancel()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._expect_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+
+    # --- callbacks of uvicorn
+
+    def on_response_complete(self) -> None:
+        self._head = 0
+        if self.transport.get_write_buffer_size():
+            self._expect_reading()
+        super().on_response_complete()
+        if self._waits():
+            self.waiting[self] = None
+
+    def send_400_response(self, message: str) -> None:
+        """A head that h11 cannot read, or that is too long."""
+        if self._head > self.limits.head:
+            self._say(431, f"the head of a request may have {self.limits.head:,} bytes")
+        else:
+            self._say(400, "this is not an HTTP request that this server reads")
+
+    def shutdown(self) -> None:
+        if self._waits():
+            self.transport.close()
+        else:
+            self.cycle.keep_alive = False
+
+    # --- limits
+
+    def _waits(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _begun(self) -> None:
+        self.waiting.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _await_head(self) -> None:
+        self._timer = self.loop.call_later(self.limits.prompt, self._late)
+
+    def _late(self) -> None:
+        self._timer = None
+        if self._waits():
+            self.transport.abort()
+
+    def _expect_reading(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+        left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self.limits.time_for(left), self._unread_late)
+
+    def _unread_late(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+
+    def _made_room(self) -> bool:
+        oldest = next(iter(self.waiting), None)
+        if oldest is not None:
+            del self.waiting[oldest]
+            oldest.transport.abort()
+        return oldest is not None
+
+    def _say(self, status: int, message: str) -> None:
+        """Answer without the application, and close."""
+        body = json.dumps({"error": message}).encode() + b"\n"
+        again = "Retry-After: 1\r\n" if status == 503 else ""
+        head = (
+            f"HTTP/1.1 {status} {_PHRASES[status]}\r\n{again}Content-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        if self.conn.our_state is h11.IDLE or self.conn.our_state is h11.SEND_RESPONSE:
+            self.transport.write(head.encode() + body)
+        self.transport.close()
+
+
+def bounded(limits: Limits) -> type[Connection]:
+    """The connections of one server."""
+    return type("BoundedConnection", (Connection,), {"limits": limits, "waiting": {}})

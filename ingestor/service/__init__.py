@@ -1,0 +1,1 @@
+"""The service port: what the daemon answers over HTTP."""

@@ -1,0 +1,25 @@
+"""What the service port sees of the daemon. Every function may be called from any thread."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ingestor.engine.workers import Embeddings
+from ingestor.service.journal_reader import JournalReader
+from ingestor.state.run_status import Live
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonView:
+    """``live``: the progress as last noted. ``idle``: seconds since the engine's loop last turned.
+
+    ``intervals``: by source, seconds between two listings. ``chroma_answers``: whether it does within so many
+    seconds. ``chroma_restarts``: of our server, since the start.
+    """
+
+    journal: JournalReader
+    embeddings: Embeddings
+    live: Callable[[], Live]
+    idle: Callable[[], float]
+    intervals: Callable[[], Mapping[str, float]]
+    chroma_answers: Callable[[float], bool]
+    chroma_restarts: Callable[[], int]

@@ -1,0 +1,110 @@
+"""Vectors for readers: ``POST /embed`` as text-embeddings-inference, ``POST /v1/embeddings`` as OpenAI.
+
+A text is embedded as a question unless the request says otherwise. Questions go before documents.
+"""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from ingestor.core.interruptions import Stopped
+from ingestor.engine.workers import Busy, Embedding
+from ingestor.http_server.bodies import read_object
+from ingestor.http_server.bounded import Refused, json_response
+from ingestor.model import Vectors
+from ingestor.ports import BadDocument, NeedsHuman, Transient
+from ingestor.service.daemon_view import DaemonView
+
+MOST_TEXTS = 256  # of a request
+MOST_BYTES = 2_000_000  # of a request
+_RECIPES = """SELECT embedder FROM collections WHERE embedder IS NOT NULL AND role IN ('live', 'building')
+              AND coalesce(?, serves) = serves ORDER BY role DESC"""
+
+
+def routes(daemon: DaemonView) -> list[BaseRoute]:
+    async def embed(request: Request) -> Response:
+        """The form of text-embeddings-inference."""
+        asked = await read_object(request, MOST_BYTES)
+        texts = _texts(asked.get("inputs"), "inputs")
+        questions = asked.get("prompt_name") != "document"
+        embedding = _chosen(daemon, request.path_params.get("embedder"))
+        vectors = await run_sync(_vectors, embedding, texts, questions)
+        return json_response(200, vectors.tolist())
+
+    async def openai(request: Request) -> Response:
+        asked = await read_object(request, MOST_BYTES)
+        texts = _texts(asked.get("input"), "input")
+        form = asked.get("encoding_format", "float")
+        if form not in ("float", "base64"):
+            raise Refused(400, "`encoding_format` must be float or base64")
+        model = asked.get("model")
+        embedding = _chosen(daemon, model if isinstance(model, str) else None, strict=False)
+        vectors = await run_sync(_vectors, embedding, texts, asked.get("input_type") != "document")
+        if asked.get("dimensions") not in (None, vectors.shape[1]):
+            raise Refused(400, f"`dimensions` must be {vectors.shape[1]}, or left out")
+        tokens = await run_sync(embedding.count, texts)
+        return json_response(200, _as_openai(vectors, form, str(model or "default"), tokens))
+
+    return [
+        Route("/embed", embed, methods=["POST"]),
+        Route("/embed/{embedder}", embed, methods=["POST"]),
+        Route("/v1/embeddings", openai, methods=["POST"]),
+    ]
+
+
+def _texts(given: object, key: str) -> list[str]:
+    texts = [given] if isinstance(given, str) else given
+    if not (isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts)):
+        raise Refused(422, f"`{key}` must be a text or a list of texts")
+    if len(texts) > MOST_TEXTS:
+        raise Refused(413, f"`{key}` may have {MOST_TEXTS} texts")
+    return texts
+
+
+def _chosen(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> Embedding:
+    """``wanted``: a collection, or the fingerprint of an embedder; None: the embedder of any collection.
+
+    ``strict``: an unknown one is refused. Raises Refused.
+    """
+    if wanted and (found := daemon.embeddings.asking(wanted)):
+        return found
+    recipes = daemon.journal.select(_RECIPES, (wanted,))
+    if not recipes and not strict:
+        recipes = daemon.journal.select(_RECIPES, (None,))
+    open_ones = (daemon.embeddings.asking(recipe) for (recipe,) in recipes)
+    if found := next((one for one in open_ones if one), None):
+        return found
+    what = (
+        f"no collection or embedder {wanted[:100]!r} is served" if wanted else "no collection is served yet"
+    )
+    raise Refused(404 if wanted else 503, f"{what}: get the collection again, or try again in a moment")
+
+
+def _vectors(embedding: Embedding, texts: Sequence[str], questions: bool) -> Vectors:
+    try:
+        return embedding.ask(texts, questions=questions)
+    except Busy as error:
+        raise Refused(429, str(error), {"Retry-After": "1"}) from error
+    except BadDocument as error:
+        raise Refused(422, str(error)) from error
+    except Stopped:
+        raise Refused(503, "the daemon ends", {"Retry-After": "10"}) from None
+    except (Transient, NeedsHuman) as error:
+        raise Refused(503, str(error), {"Retry-After": "10"}) from error
+
+
+def _as_openai(vectors: Vectors, form: str, model: str, tokens: int) -> dict[str, Any]:
+    shown = [_packed(vector) if form == "base64" else vector.tolist() for vector in vectors]
+    data = [{"object": "embedding", "index": index, "embedding": each} for index, each in enumerate(shown)]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "data": data, "model": model, "usage": usage}
+
+
+def _packed(vector: Any) -> str:
+    return b64encode(np.asarray(vector, "<f4").tobytes()).decode()

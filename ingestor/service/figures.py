@@ -1,0 +1,122 @@
+"""The figures of a daemon as Prometheus' metrics. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from ingestor.service.situation import Situation
+
+MOST_KINDS = 20  # of reasons; the rarest are counted together
+_PARTICULAR = re.compile(r"[\"'`(\[].*|\b\S*[/\\]\S*|[\d.,]+")
+Samples = Iterable[tuple[Sequence[str], float]]
+
+
+def metrics(found: Situation) -> Iterator[Metric]:
+    yield from _documents(found)
+    yield from _sources(found)
+    yield from _embedding(found)
+    yield from _writes(found)
+    yield from _chroma(found)
+    yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", found.idle)
+
+
+def _documents(found: Situation) -> Iterator[Metric]:
+    yield _gauges(
+        "documents", "Documents by state.", ("source", "collection", "state"), found.documents.items()
+    )
+    yield _gauges(
+        "quarantined_documents",
+        "Documents that cannot be read, by the kind of the reason.",
+        ("source", "reason"),
+        kinds_of_reasons(found.reasons).items(),
+    )
+    in_flight = [((source,), number) for source, number in found.in_flight.items()]
+    yield _gauges("documents_in_flight", "Documents that are being prepared.", ("source",), in_flight)
+    yield _gauge("documents_waiting", "Documents that are due or in flight.", found.waiting)
+    swaps = [((name, "done"), done) for name, (done, _) in found.swaps.items()]
+    swaps += [((name, "all"), whole) for name, (_, whole) in found.swaps.items()]
+    yield _gauges("swap_documents", "Documents of a collection in building.", ("collection", "which"), swaps)
+
+
+def _sources(found: Situation) -> Iterator[Metric]:
+    sources = found.sources.items()
+    lag = [
+        ((name,), max(0.0, found.at - one.oldest) if one.oldest is not None else 0.0) for name, one in sources
+    ]
+    yield _gauges("lag_seconds", "Age of the oldest change that readers do not see yet.", ("source",), lag)
+    listed = [((source,), one.last_listing) for source, one in sources if one.last_listing is not None]
+    yield _gauges(
+        "source_last_listing_timestamp_seconds", "When it was last listed whole.", ("source",), listed
+    )
+    every = [((name,), one.interval) for name, one in sources if one.interval is not None]
+    yield _gauges("source_listing_interval_seconds", "How often it is listed.", ("source",), every)
+    begun = [((name,), since) for name, since in found.listing.items()]
+    yield _gauges("source_listing_started_timestamp_seconds", "Listings under way.", ("source",), begun)
+    held = [((name,), float(one.held)) for name, one in sources]
+    yield _gauges("source_held", "1: nothing of it is removed until somebody decides.", ("source",), held)
+    paused = [((name,), float(one.paused)) for name, one in sources]
+    yield _gauges("source_paused", "1: paused by `ingestor pause`.", ("source",), paused)
+
+
+def _embedding(found: Situation) -> Iterator[Metric]:
+    yield _counter("embedded_texts", "Texts that the model embedded.", found.texts)
+    yield _counter("embedded_tokens", "Tokens of these texts.", found.tokens)
+    yield _counter("cached_texts", "Texts whose vectors were in the cache.", found.cached)
+    yield _counter("embedding_seconds", "Time that the model took.", found.embedding_seconds)
+    yield _gauge("embedding_queue_texts", "Texts that wait, or are embedded now.", found.queued_texts)
+    yield _gauge("embedding_batch_seconds", "Age of the step under way.", found.batch_seconds)
+
+
+def _writes(found: Situation) -> Iterator[Metric]:
+    tally = found.tally
+    changes = _counters(tally, "added", "changed", "moved", "removed", "rebuilt")
+    yield _labelled("document_changes", "Documents brought in step.", changes)
+    records = _counters(tally, "records_added", "records_replaced", "records_patched", "records_dropped")
+    yield _labelled("records_written", "Records written to Chroma.", records)
+
+
+def _chroma(found: Situation) -> Iterator[Metric]:
+    yield _gauge("chroma_up", "1: Chroma answers.", float(found.chroma_up))
+    yield _counter("chroma_restarts", "Restarts of the Chroma server by ingestor.", found.chroma_restarts)
+
+
+def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
+    """Documents by source and kind: the reason without names and numbers, for labels must be few."""
+    counts = Counter[tuple[str, str]]()
+    for source, reason, documents in reasons:
+        words = _PARTICULAR.sub("", (reason or "").partition(":")[0])
+        counts[source, " ".join(words.split())[:60] or "other"] += documents
+    kept = dict(counts.most_common(MOST_KINDS))
+    for (source, kind), documents in counts.items():
+        if (source, kind) not in kept:
+            kept[source, "other"] = kept.get((source, "other"), 0) + documents
+    return kept
+
+
+def _counters(tally: Mapping[str, int], *names: str) -> list[tuple[tuple[str], int]]:
+    return [((name.removeprefix("records_"),), tally.get(name, 0)) for name in names]
+
+
+def _gauge(name: str, about: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"ingestor_{name}", about, value=value)
+
+
+def _counter(name: str, about: str, value: float) -> Metric:
+    return CounterMetricFamily(f"ingestor_{name}", about, value=value)
+
+
+def _gauges(name: str, about: str, labels: Sequence[str], samples: Samples) -> Metric:
+    family = GaugeMetricFamily(f"ingestor_{name}", about, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _labelled(name: str, about: str, samples: Samples) -> Metric:
+    family = CounterMetricFamily(f"ingestor_{name}", about, labels=("kind",))
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family

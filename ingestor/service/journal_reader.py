@@ -1,0 +1,24 @@
+"""The journal, read by another thread than its own: a connection that cannot write."""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+
+class JournalReader:
+    """Threads may share it. A reader does not wait for the writer, nor the writer for it."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises sqlite3.Error."""
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5)
+        self._db.execute("PRAGMA query_only=ON")
+        self._lock = Lock()
+
+    def select(self, query: str, values: Sequence[object] | dict[str, object] = ()) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._db.execute(query, values).fetchall()
+
+    def close(self) -> None:
+        self._db.close()

@@ -1,0 +1,52 @@
+"""Opens the service port of a daemon."""
+
+import errno
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ingestor.chroma import processes
+from ingestor.config.models import Http
+from ingestor.http_server.server import Server
+from ingestor.service.daemon_view import DaemonView
+from ingestor.service.journal_reader import JournalReader
+from ingestor.service.port import application
+
+log = logging.getLogger("ingestor")
+
+
+@contextmanager
+def opened(
+    http: Http | None, journal_path: Path, view: Callable[[JournalReader], DaemonView]
+) -> Iterator[None]:
+    """The service port until the context ends. Where it cannot be opened, that is logged, once."""
+    if http is None:
+        yield
+        return
+    journal = JournalReader(journal_path)
+    try:
+        server = Server(application(view(journal), http), http.host, http.port)
+    except OSError as error:
+        log.error("no service port: %s", _reason(http, error))
+        journal.close()
+        yield
+        return
+    server.start()
+    log.info("the service port listens at %s", http.url)
+    try:
+        yield
+    finally:
+        server.stop()
+        journal.close()
+
+
+def _reason(http: Http, error: OSError) -> str:
+    if error.errno != errno.EADDRINUSE:
+        return f"cannot listen on {http.host}:{http.port}: {error.strerror}; correct `http` in the config"
+    holder = processes.listener(http.port)
+    by = f" by {processes.describe(holder)}" if holder is not None else ""
+    return (
+        f"port {http.port} is taken{by}: stop that program, or set http.port to a free one, and start again; "
+        "documents are indexed all the same"
+    )

@@ -1,0 +1,33 @@
+"""The application behind the service port: every group of addresses is a file of its own with ``routes``."""
+
+from itertools import chain
+
+from starlette.routing import BaseRoute, Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ingestor.config.models import Http
+from ingestor.http_server.access import rules
+from ingestor.http_server.bounded import Refused
+from ingestor.http_server.guarded import Guarded
+from ingestor.service import embeddings, health, metrics
+from ingestor.service.daemon_view import DaemonView
+from ingestor.service.gathering import Kept, gather
+
+
+def application(daemon: DaemonView, http: Http) -> ASGIApp:
+    situation = Kept(lambda: gather(daemon))
+    registry = metrics.registry_of(situation)
+    groups = (health.routes(daemon, situation), metrics.routes(registry), embeddings.routes(daemon))
+    token = http.token.get_secret_value() if http.token else None
+    ours = rules([http.host, *http.hosts], token, "service port", "http")
+    guarded = Guarded(_routed(list(chain(*groups))), ours, health.PATHS.__contains__)
+    return metrics.Requests(registry).measured(guarded)
+
+
+def _routed(routes: list[BaseRoute]) -> ASGIApp:
+    paths = sorted({route.path for route in routes if isinstance(route, Route)})
+
+    async def unknown(scope: Scope, receive: Receive, send: Send) -> None:
+        raise Refused(404, f"there are {', '.join(paths)}")
+
+    return Router(routes, redirect_slashes=False, default=unknown)

@@ -1,0 +1,38 @@
+"""The figures of a running daemon at one moment. Pure."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFigures:
+    """Times are POSIX seconds."""
+
+    last_listing: float | None = None
+    held: bool = False
+    paused: bool = False
+    interval: float | None = None  # seconds between two listings; None: it is not in the config
+    oldest: float | None = None  # of the changes that readers do not see yet
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """``documents``: numbers by source, collection and state. ``swaps``: by collection, (done, of all)."""
+
+    at: float = 0.0  # POSIX seconds
+    idle: float = 0.0  # seconds since the engine's loop last turned
+    in_flight: dict[str, int] = field(default_factory=dict)  # documents that are being prepared, by source
+    waiting: int = 0  # documents that are due or in flight
+    listing: dict[str, float] = field(default_factory=dict)  # by source: when the listing under way began
+    tally: dict[str, int] = field(default_factory=dict)  # documents and records written, by kind
+    documents: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    sources: dict[str, SourceFigures] = field(default_factory=dict)
+    reasons: list[tuple[str, str, int]] = field(default_factory=list)  # source, reason, documents
+    swaps: dict[str, tuple[int, int]] = field(default_factory=dict)
+    chroma_up: bool = True
+    chroma_restarts: int = 0
+    texts: int = 0
+    tokens: int = 0
+    cached: int = 0
+    embedding_seconds: float = 0.0
+    queued_texts: int = 0
+    batch_seconds: float = 0.0  # that the batch under way has taken so far

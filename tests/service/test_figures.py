@@ -1,0 +1,106 @@
+"""The figures as Prometheus sees them, and what they say of a pipeline that stalls."""
+
+import shutil
+import subprocess
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.registry import Collector
+
+from ingestor.service.figures import MOST_KINDS, kinds_of_reasons, metrics
+from ingestor.service.health import obstacles
+from ingestor.service.situation import Situation, SourceFigures
+
+FOUND = Situation(
+    at=1000.0,
+    documents={("docs", "docs", "settled"): 7, ("docs", "docs", "waiting"): 2},
+    sources={
+        "docs": SourceFigures(900.0, interval=300.0, oldest=940.0),
+        "wiki": SourceFigures(None, held=True, interval=60.0),
+    },
+    reasons=[("docs", "password needed", 2), ("docs", "page 7 of '/a/b.pdf' is broken: xref 12", 1)],
+    in_flight={"docs": 3},
+    listing={"wiki": 990.0},
+    tally={"added": 4, "records_added": 40},
+    swaps={"docs": (3, 9)},
+    texts=100,
+    tokens=5000,
+    cached=50,
+    embedding_seconds=2.5,
+    queued_texts=6,
+    batch_seconds=0.5,
+    chroma_restarts=1,
+)
+
+
+class Fixed(Collector):
+    def collect(self):
+        return metrics(FOUND)
+
+
+def exposed() -> str:
+    registry = CollectorRegistry()
+    registry.register(Fixed())
+    return generate_latest(registry).decode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'ingestor_documents{collection="docs",source="docs",state="waiting"} 2.0',
+        'ingestor_lag_seconds{source="docs"} 60.0',
+        'ingestor_lag_seconds{source="wiki"} 0.0',
+        'ingestor_source_last_listing_timestamp_seconds{source="docs"} 900.0',
+        'ingestor_source_listing_interval_seconds{source="wiki"} 60.0',
+        'ingestor_source_listing_started_timestamp_seconds{source="wiki"} 990.0',
+        'ingestor_source_held{source="wiki"} 1.0',
+        'ingestor_quarantined_documents{reason="password needed",source="docs"} 2.0',
+        'ingestor_documents_in_flight{source="docs"} 3.0',
+        'ingestor_swap_documents{collection="docs",which="done"} 3.0',
+        "ingestor_embedded_texts_total 100.0",
+        "ingestor_cached_texts_total 50.0",
+        "ingestor_embedding_queue_texts 6.0",
+        'ingestor_document_changes_total{kind="added"} 4.0',
+        'ingestor_records_written_total{kind="added"} 40.0',
+        "ingestor_chroma_up 1.0",
+        "ingestor_chroma_restarts_total 1.0",
+    ],
+)
+def test_a_figure(line: str) -> None:
+    assert line in exposed().splitlines()
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus is not installed")
+def test_prometheus_own_checks() -> None:
+    checked = subprocess.run(
+        ["promtool", "check", "metrics"], input=exposed(), capture_output=True, text=True, check=False
+    )
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+def test_kinds_of_reasons_name_no_document() -> None:
+    reasons = [("docs", f"page {n} of '/home/ada/{n}.pdf' is broken", 1) for n in range(50)]
+    assert kinds_of_reasons(reasons) == {("docs", "page of"): 50}
+
+
+def test_kinds_of_reasons_are_few() -> None:
+    words = ["".join(chr(97 + int(digit)) for digit in str(n)) for n in range(200)]
+    found = kinds_of_reasons([("docs", word, 1) for word in words])
+    assert len(found) == MOST_KINDS + 1
+    assert sum(found.values()) == 200
+
+
+@pytest.mark.parametrize(
+    ("found", "reasons"),
+    [
+        (Situation(), []),
+        (Situation(chroma_up=False), ["Chroma does not answer"]),
+        (Situation(idle=100), ["the engine does not go on"]),
+        (Situation(batch_seconds=100), ["the embedder does not go on"]),
+        (Situation(sources={"a": SourceFigures(interval=60)}), ["a source was never listed whole"]),
+        (Situation(sources={"a": SourceFigures(interval=60, held=True)}), []),
+        (Situation(sources={"a": SourceFigures()}), []),
+    ],
+)
+def test_what_keeps_it_from_being_ready(found: Situation, reasons: list[str]) -> None:
+    assert obstacles(found) == reasons

@@ -1,0 +1,210 @@
+"""The service port's addresses, over HTTP, with a journal and an embedding stream of their own."""
+
+import threading
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from ingestor.config.models import Http
+from ingestor.core.entries import CollectionRow, EditionName
+from ingestor.engine import workers
+from ingestor.engine.workers import Embeddings
+from ingestor.http_server.server import Server
+from ingestor.model import Fingerprint, Vectors
+from ingestor.service import gathering
+from ingestor.service.daemon_view import DaemonView
+from ingestor.service.journal_reader import JournalReader
+from ingestor.service.port import application
+from ingestor.state.cache.store import VectorCache
+from ingestor.state.journal import Journal
+from ingestor.state.run_status import Live
+from tests.e2e.project import wait
+
+RECIPE = Fingerprint("abc123")
+
+
+class Model:
+    """Questions point one way, documents the other. ``gate`` holds documents up."""
+
+    window, dimensions = 100, 2
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.seen: list[list[str]] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        assert self.gate.wait(60)
+        self.seen.append(list(texts))
+        return np.tile(np.array([1, 0], np.float32), (len(texts), 1))
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        self.seen.append(list(texts))
+        return np.tile(np.array([0, 1], np.float32), (len(texts), 1))
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+
+class Daemon:
+    """What the port sees: its figures can be set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.model, self.idle, self.up = Model(), 0.0, True
+        self.journal = Journal(folder / "journal.sqlite3")
+        self.embeddings = Embeddings(VectorCache(folder / "cache", 10**6), self.model.count)
+        self.stream = self.embeddings.of(RECIPE, lambda: self.model)
+        self.reader = JournalReader(folder / "journal.sqlite3")
+
+    def view(self) -> DaemonView:
+        return DaemonView(
+            self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
+            lambda patience: self.up, lambda: 0,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self.model.gate.set()
+        self.embeddings.close()
+        self.reader.close()
+        self.journal.close()
+
+
+@contextmanager
+def served(daemon: Daemon, **settings: Any) -> Iterator[httpx.Client]:
+    http = Http.model_validate(settings)
+    server = Server(application(daemon.view(), http), "127.0.0.1", 0)
+    server.start()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", trust_env=False, timeout=60) as client:
+            yield client
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    monkeypatch.setattr(gathering, "FRESH", 0.0)
+    found = Daemon(tmp_path)
+    found.journal.note_collection(EditionName("docs"), CollectionRow("uuid", RECIPE))
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def client(daemon: Daemon) -> Iterator[httpx.Client]:
+    with served(daemon) as client:
+        yield client
+
+
+@pytest.mark.parametrize("address", ["/embed", "/embed/docs", f"/embed/{RECIPE}"])
+def test_questions_in_the_form_of_text_embeddings_inference(client: httpx.Client, address: str) -> None:
+    assert client.post(address, json={"inputs": ["a", "b"]}).json() == [[0, 1], [0, 1]]
+    assert client.post(address, json={"inputs": "a", "truncate": True}).json() == [[0, 1]]
+    assert client.post(address, json={"inputs": "a", "prompt_name": "document"}).json() == [[1, 0]]
+
+
+def test_questions_in_openais_form(client: httpx.Client) -> None:
+    said = client.post("/v1/embeddings", json={"input": ["a b", "c"], "model": "docs"}).json()
+    assert [each["embedding"] for each in said["data"]] == [[0, 1], [0, 1]]
+    assert [each["index"] for each in said["data"]] == [0, 1]
+    assert (said["model"], said["usage"]) == ("docs", {"prompt_tokens": 3, "total_tokens": 3})
+    said = client.post("/v1/embeddings", json={"input": "a", "encoding_format": "base64"}).json()
+    assert np.frombuffer(b64decode(said["data"][0]["embedding"]), "<f4").tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("address", "body", "status"),
+    [
+        ("/embed", {}, 422),
+        ("/embed", {"inputs": []}, 422),
+        ("/embed", {"inputs": [1]}, 422),
+        ("/embed", {"inputs": ["a"] * 257}, 413),
+        ("/embed", {"inputs": "a" * 2_100_000}, 413),
+        ("/embed/other", {"inputs": "a"}, 404),
+        ("/embed/' OR 1=1 --", {"inputs": "a"}, 404),
+        ("/v1/embeddings", {"input": [[1, 2]]}, 422),
+        ("/v1/embeddings", {"input": "a", "encoding_format": "int8"}, 400),
+        ("/v1/embeddings", {"input": "a", "dimensions": 7}, 400),
+    ],
+)
+def test_what_is_refused(client: httpx.Client, address: str, body: object, status: int) -> None:
+    said = client.post(address, json=body)
+    assert said.status_code == status
+    assert said.json()["error"]
+
+
+def test_questions_go_before_documents(daemon: Daemon, client: httpx.Client) -> None:
+    daemon.model.gate.clear()
+    many = threading.Thread(target=daemon.stream, args=([f"document {n}" for n in range(100)],))
+    many.start()
+    wait(lambda: daemon.embeddings.waiting == 100, every=0.01)
+    said: list[Any] = []
+    ask = threading.Thread(target=lambda: said.append(client.post("/embed", json={"inputs": "q"}).json()))
+    ask.start()
+    wait(lambda: len(daemon.stream._questions) == 1, every=0.01)
+    daemon.model.gate.set()
+    ask.join()
+    many.join()
+    assert said == [[[0, 1]]]
+    assert daemon.model.seen.index(["q"]) <= 2, "a word that loads the model, and one step, go before"
+
+
+def test_too_many_questions_are_told_to_come_again(
+    daemon: Daemon, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "WAITING", 0)
+    said = client.post("/embed", json={"inputs": "q"})
+    assert (said.status_code, said.headers["Retry-After"]) == (429, "1")
+
+
+def test_health_and_readiness(daemon: Daemon, client: httpx.Client) -> None:
+    daemon.journal.set("x", "y")
+    assert client.get("/healthz").json() == {"healthy": True}
+    assert client.get("/readyz").json()["reasons"] == ["a source was never listed whole"]
+    daemon.up, daemon.idle = False, 400.0
+    assert client.get("/healthz").status_code == 503
+    said = client.get("/readyz")
+    assert said.status_code == 503
+    assert "Chroma does not answer" in said.json()["reasons"]
+
+
+def test_metrics_show_what_stalls(daemon: Daemon, client: httpx.Client) -> None:
+    daemon.model.gate.clear()
+    stuck = threading.Thread(target=daemon.stream, args=(["one", "two"],))
+    stuck.start()
+    try:
+        wait(lambda: "ingestor_embedding_queue_texts 2.0" in client.get("/metrics").text)
+        first = float(figure(client, "ingestor_embedding_batch_seconds"))
+        wait(lambda: float(figure(client, "ingestor_embedding_batch_seconds")) > first)
+    finally:
+        daemon.model.gate.set()
+        stuck.join()
+    daemon.up = False
+    assert figure(client, "ingestor_chroma_up") == "0.0"
+    assert 'path="/metrics",status="200"' in client.get("/metrics").text
+
+
+def figure(client: httpx.Client, name: str) -> str:
+    lines = client.get("/metrics").text.splitlines()
+    return next(line.split()[1] for line in lines if line.startswith(f"{name} "))
+
+
+def test_only_health_is_told_without_the_token(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(daemon, token="t0ken") as client:
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/readyz").status_code == 503
+        for path in ("/metrics", "/embed", "/nowhere"):
+            assert client.get(path).status_code == 401
+        assert client.get("/metrics", headers={"Authorization": "Bearer t0ken"}).status_code == 200
+
+
+def test_an_unknown_address_names_those_there_are(client: httpx.Client) -> None:
+    said = client.get("/nowhere")
+    assert said.status_code == 404
+    assert "/metrics" in said.json()["error"]
