@@ -1,7 +1,7 @@
 """What a sync would do: all of it is done but embedding and writing."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.pipeline import listing
+from ingestor.pipeline.actions import WriteDocument, records_of, removal_of, write_of
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.listing import Listing, Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare
@@ -184,11 +185,12 @@ def _plan_source(
             plan.problems.append((entry.key, after_failure(error, 0, 0.0, 0.0, "").reason))
             continue
         adopted.add(prepared.receipt.row)
-        counts["rebuilt" if rebuilt else _kind(entry, prepared)] += 1
-        _add(plan, prepared)
+        action = write_of(prepared, building=rebuilt)
+        counts[action.kind] += 1
+        _add(plan, prepared, action)
     gone = [entry for entry in vanished.values() if entry.row not in adopted]
     counts["removed"] += len(gone)
-    plan.records["dropped"] += sum(len(entry.known) for entry in gone)
+    _add_removals(plan, gone)
     counts["unchanged"] += found.changes[0].listed - sum(counts[kind] for kind in OTHERWISE)
     plan.sources[source.name] = counts
     plan.documents += counts
@@ -214,7 +216,12 @@ def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:
     gone = journal.of_source(name)
     plan.sources[name] = Counter(removed=len(gone))
     plan.documents["removed"] += len(gone)
-    plan.records["dropped"] += sum(len(entry.known) for entry in gone)
+    _add_removals(plan, gone)
+
+
+def _add_removals(plan: Plan, gone: Iterable[Entry]) -> None:
+    for entry in gone:
+        plan.records.update(records_of(removal_of(entry)))
 
 
 def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
@@ -271,18 +278,7 @@ def _new(source: Source, item: Item) -> Entry:
     )
 
 
-def _kind(entry: Entry, prepared: Prepared) -> str:
-    if prepared.intent.predecessor is not None:
-        return "moved"
-    if entry.digest is None:
-        return "added"
-    return "changed" if prepared.intent.slots else "unchanged"
-
-
-def _add(plan: Plan, prepared: Prepared) -> None:
-    records, text = plan.records, sum(len(record.text.encode()) for record in prepared.records)
-    plan.added_text += text * prepared.added // max(1, len(prepared.records))
-    records["added"] += prepared.added
-    records["replaced"] += len(prepared.records) - prepared.added
-    records["patched"] += len(prepared.patches)
-    records["dropped"] += len(prepared.drops)
+def _add(plan: Plan, prepared: Prepared, action: WriteDocument) -> None:
+    text = sum(len(record.text.encode()) for record in prepared.records)
+    plan.added_text += text * action.added // max(1, len(prepared.records))
+    plan.records.update(records_of(action))

@@ -274,15 +274,15 @@ class Engine:
         ready = self._ready()
         if not (ready or self.leaving):
             return
-        quiet = self.scanner.quiet() and not self.in_flight
+        idle = self.scanner.quiet() and not self.in_flight
+        quiet = idle and not self.journal.due(ready, self.clock(), 1)  # one that is due may be found renamed
         gone = self._gone(ready, NEVER if quiet else self.clock(), BATCH)
         gone = [entry for entry in gone if entry.row not in self.in_flight]
         for entry in gone:  # first: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
         if quiet and not gone:
-            if not self.journal.due(ready, self.clock(), 1):
-                self.guard.settle(sorted({name for name, _ in ready}))
+            self.guard.settle(sorted({name for name, _ in ready}))
             for entry in self._drifted(ready, self.workers):
                 self._start(Job(entry, self._others(entry), force=True))
 

@@ -18,6 +18,7 @@ from ingestor.core.entries import EditionName, Entry
 from ingestor.core.interruptions import Stopped
 from ingestor.engine import protocol
 from ingestor.engine.open_collections import OpenCollections
+from ingestor.pipeline.actions import RemoveDocument, Tally, removal_of, write_of
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 from ingestor.state.journal import Journal
@@ -31,21 +32,6 @@ SLICE = 2000  # records of one document that are written between two checks of `
 MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see chroma/reach.py
 LINGER = 0.5  # seconds that a prepared document waits for others to fill the batch
 LONGEST_PAUSE = 15.0  # seconds
-
-
-@dataclass(slots=True)
-class Tally:
-    """Counts since the start; ``sync`` prints them."""
-
-    added: int = 0
-    changed: int = 0
-    moved: int = 0
-    rebuilt: int = 0  # written into a collection that is being built
-    removed: int = 0
-    records_added: int = 0
-    records_replaced: int = 0
-    records_patched: int = 0
-    records_dropped: int = 0
 
 
 @dataclass(slots=True)
@@ -150,7 +136,6 @@ class Writer:
             gone = [entry for entry in entries if entry.collection == collection]
             if self._guarded(collection, self._remover(collection, gone)) == "done":
                 self._resume(collection)
-                self.tally.removed += len(gone)
                 if sum(len(entry.known) for entry in gone) >= MANY:
                     self.check(collection)
 
@@ -160,15 +145,18 @@ class Writer:
     def _remover(self, collection: EditionName, gone: Sequence[Entry]) -> Callable[[], None]:
         def remove() -> None:
             try:
-                dropped = protocol.remove(self._journal, self._collections.open(collection), gone)
+                protocol.remove(self._journal, self._collections.open(collection), gone)
             except Foreign as error:
                 log.warning("%d documents are forgotten instead of removed: %s", len(gone), error)
                 self._journal.remove([entry.row for entry in gone])
                 self._collections.disown(collection)
+                for _ in gone:
+                    self.tally.count(RemoveDocument(0))
                 return
             except NeedsHuman as error:  # there may be no source to hold: the collection has none any more
                 raise Transient(str(error)) from error
-            self.tally.records_dropped += dropped
+            for entry in gone:
+                self.tally.count(removal_of(entry))
 
         return remove
 
@@ -248,7 +236,8 @@ class Writer:
         if sum(len(p.records) - p.added + len(p.drops) for p in batch) >= MANY:
             self.check(collection)
         for prepared in batch:
-            self._count(prepared)
+            building = self._collections.building(prepared.entry.collection)
+            self.tally.count(write_of(prepared, building=building))
         _report(collection, batch)
 
     def _refused(self, prepared: Prepared, error: Exception) -> None:
@@ -285,23 +274,6 @@ class Writer:
         log.error("collection %s is rebuilt: %s", collection, error)
         self._journal.doubt(collection)
         self._collections.discard(collection, torn=isinstance(error, Torn))
-
-    def _count(self, prepared: Prepared) -> None:
-        tally = self.tally
-        tally.records_added += prepared.added
-        tally.records_replaced += len(prepared.records) - prepared.added
-        tally.records_patched += len(prepared.patches)
-        tally.records_dropped += len(prepared.drops)
-        if prepared.receipt.failure is not None:
-            return
-        if self._collections.building(prepared.entry.collection):
-            tally.rebuilt += 1
-        elif prepared.intent.predecessor is not None:
-            tally.moved += 1
-        elif prepared.entry.digest is None:
-            tally.added += 1
-        elif prepared.intent.slots:
-            tally.changed += 1
 
 
 def _size(prepared: Prepared) -> int:

@@ -1,0 +1,92 @@
+"""What ``plan`` announces is what a sync then counts, over random changes of a small world."""
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from ingestor.app import plan as planning
+from ingestor.app.plan import Recorder
+from ingestor.core.entries import EditionName
+from ingestor.core.fingerprint import Fingerprint
+from ingestor.pipeline import actions
+from ingestor.pipeline.answers import DryRunAnswers
+from ingestor.rechunk.recipes import unpacked
+from ingestor.state.editions import Editions
+from tests.simulation.play import NAMES, common, text
+from tests.simulation.world import World
+
+DEEDS = ["edit", "edit", "delete", "rename", "swap", "touch", "copy", "chain", "tree", "write"]
+
+
+def planned(world: World) -> planning.Plan:
+    live = Editions(world.journal).live("docs")  # type: ignore[arg-type]
+    source = world.source(EditionName("docs"), unpacked(live.choices or ""))
+    recorder = Recorder(None, Fingerprint("none"), 4, lambda texts: np.zeros((len(texts), 4), np.float32))
+    dry_run = DryRunAnswers(None, lambda texts: [len(each) for each in texts])
+    return planning.make(world.journal, [source], recorder, dry_run, lambda texts: [0 for _ in texts])
+
+
+def change(world: World, random: Random) -> None:
+    for _ in range(random.randrange(1, 4)):
+        deed, keys = random.choice(DEEDS), sorted(world.files.contents)
+        if deed == "write" or not keys:
+            world.files.write(random.choice(NAMES), text(random))
+        else:
+            common(world, random, deed, random.choice(keys))
+
+
+def rounds(folder: Path, seed: int, number: int = 12) -> Counter[str]:
+    """What was announced and done in one world; fails where the two differ."""
+    random, world, total = Random(seed), World(folder, seed), Counter[str]()
+    for name in NAMES[:8]:
+        world.files.write(name, text(random) + "\nwords")
+    world.settle()
+    for _ in range(number):
+        change(world, random)
+        plan = planned(world)
+        tally = world.engine.writer.tally
+        before = asdict(tally)
+        world.settle()
+        if plan.unseen:  # a sync asks first
+            continue
+        done = {name: count - before[name] for name, count in asdict(world.engine.writer.tally).items()}
+        announced = {
+            name: plan.documents[name] for name in ("added", "changed", "moved", "rebuilt", "removed")
+        }
+        announced |= {
+            f"records_{name}": plan.records[name] for name in ("added", "replaced", "patched", "dropped")
+        }
+        assert done == announced
+        total.update(announced)
+    world.check()
+    world.journal.close()
+    return total
+
+
+def histories(folder: Path, seeds: range) -> Counter[str]:
+    total = Counter[str]()
+    for seed in seeds:
+        (folder / str(seed)).mkdir()
+        total += rounds(folder / str(seed), seed)
+    return total
+
+
+def test_a_plan_announces_what_a_sync_counts(tmp_path: Path) -> None:
+    seen = histories(tmp_path, range(8))
+    assert all(seen[name] > 5 for name in ("added", "changed", "moved", "removed", "records_dropped")), seen
+
+
+def test_a_plan_by_rules_of_its_own_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one that takes renamed documents for new ones."""
+
+    def by_content(prepared, *, building):  # type: ignore[no-untyped-def]
+        found = actions.write_of(prepared, building=building)
+        return actions.WriteDocument("added", found.added) if found.kind == "moved" else found
+
+    monkeypatch.setattr(planning, "write_of", by_content)
+    with pytest.raises(AssertionError, match="moved"):
+        histories(tmp_path, range(8))
