@@ -70,6 +70,8 @@ class PdfParser:
             pages = read.pages
             kept = without_furniture(pages)
             composed = compose(kept, list(_outline(document)))
+            for said in _form_in_xml(document):
+                composed.add("paragraph", said)
             about = document.get_metadata_dict(skip_empty=True)
             language = _language(document)
         finally:
@@ -160,6 +162,12 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
         read.unread += not lines
     textpage.close()
     return Page(label, page.get_height(), lines, comments)
+
+
+def _form_in_xml(document: "PdfDocument") -> tuple[str, ...]:
+    from ingestor.parsers.pdf import forms
+
+    return forms.form_in_xml(document)
 
 
 def _outline(document: "PdfDocument") -> Iterator[Bookmark]:
