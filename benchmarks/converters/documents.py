@@ -77,6 +77,7 @@ def _make(program: str, kind: str, path: Path, into: Path) -> None:
         _run(
             "soffice",
             "--headless",
+            f"-env:UserInstallation=file://{FOLDER}/profile",
             "--convert-to",
             kind,
             "--outdir",
@@ -84,7 +85,7 @@ def _make(program: str, kind: str, path: Path, into: Path) -> None:
             str(path),
             inside=into.parent,
         )
-        next(outside.glob(f"{path.stem}.{kind}")).rename(into)
+        (outside / f"{path.stem}.{kind}").rename(into)
     else:
         from benchmarks.converters.environments import pandoc
 

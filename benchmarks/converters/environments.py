@@ -118,7 +118,7 @@ def _node() -> Path:
     folder = FOLDER / "node"
     if not (folder / "node_modules").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["npm", "install", "--silent", "@asciidoctor/core@4.1.0"], cwd=folder, check=False)
+        subprocess.run(["npm", "install", "--silent", "@asciidoctor/core@2.2.8"], cwd=folder, check=False)
     return folder
 
 

@@ -23,6 +23,8 @@ _PAGE_HEAD = re.compile(r"(?is)<h[1-6]\b[^>]*>(.*?)</h[1-6]>")
 _HEAD = re.compile(r"(?m)^ {0,3}#{1,6}[ \t]+(.+?)[ \t#]*$")
 _ROW = re.compile(r"(?m)^ *\|(.*)\|? *$")
 
+_ADDRESS = re.compile(r"\]\([^()\s]*\)")  # of a link in Markdown
+
 LEAST = 5  # words of a document that is compared
 
 
@@ -95,12 +97,12 @@ def _rows(text: str, true: Sequence[Sequence[str]]) -> int:
     ]
     given: dict[str, list[list[str]]] = {}
     for row in said:
-        cells = [key for cell in row if (key := "".join(words(_without_marks(cell))))]
+        cells = [key for cell in row if (key := "".join(words(_without_marks(_ADDRESS.sub("]", cell)))))]
         for cell in set(cells):
             given.setdefault(cell, []).append(cells)
     right = 0
     for row in true:
-        keys = [key for cell in row if (key := "".join(words(_without_marks(cell))))]
+        keys = [key for cell in row if (key := "".join(words(_without_marks(cell.replace("&", "&amp;")))))]
         at = next(
             (n for n, cells in enumerate(given.get(keys[0], ()) if keys else ()) if _holds(cells, keys)), None
         )

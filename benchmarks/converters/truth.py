@@ -207,6 +207,9 @@ _NOT_IN_ODF = {"tracked-changes", "annotation", "desc", "title", "forms", "seque
                "footer", "note-citation", "date-time-decl", "footer-decl", "header-decl", "notes"}  # fmt: skip
 
 
+_SHOWN = ("}value", "}date-value", "}time-value", "}boolean-value")  # how these are shown is left open
+
+
 def odf(path: str) -> Truth:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as file:
@@ -214,18 +217,30 @@ def odf(path: str) -> Truth:
     else:
         root = _xml(Path(path).read_bytes())
     body = next(node for node in root.iter() if _name(node) == "body")
+    titles = _titles(path, root)
     found = Truth(headings=[], rows=[])
     sheets = any(_name(child) == "spreadsheet" for child in body)
+    hidden = {
+        _odf_value(style, "name")
+        for style in root.iter()
+        if _name(style) == "style" and any(_odf_value(inner, "display") == "false" for inner in style)
+    }
+    for table in [t for t in body.iter() if sheets and _name(t) == "table"]:
+        if _odf_value(table, "style-name") in hidden:
+            table.getparent().remove(table)
     for node in body.iter():
-        if _name(node) in ("p", "h") and not any(_name(up) in _NOT_IN_ODF for up in node.iterancestors()):
+        above = [_name(up) for up in node.iterancestors()]
+        if _name(node) in ("p", "h") and not {"p", "h"}.union(_NOT_IN_ODF).intersection(above):
             numeric = any(
-                _name(up) == "table-cell" and any(k.endswith("}value") for k in up.attrib)
+                _name(up) == "table-cell" and any(k.endswith(_SHOWN) for k in up.attrib)
                 for up in node.iterancestors()
             )
             inner = [] if sheets and numeric else [_odf_text(node)]
             found.text += inner
-            if _name(node) == "h" and inner and inner[0].strip():
+            if _name(node) == "h" and inner and inner[0].strip() and "table-cell" not in above:
                 found.headings.append(inner[0])
+            if inner and _odf_value(node, "style-name") in titles:
+                found.open.append(inner[0])
         if (
             _name(node) == "frame"
             and _odf_value(node, "class") == "title"
@@ -237,13 +252,31 @@ def odf(path: str) -> Truth:
             found.text.append(_odf_value(node, "name"))
     found.rows = _rows(
         [
-            "" if sheets and any(k.endswith("}value") for k in cell.attrib) else _odf_text(cell)
+            "" if sheets and any(k.endswith(_SHOWN) for k in cell.attrib) else _odf_text(cell)
             for cell in row
             if _name(cell) == "table-cell"
         ]
         for row in body.iter()
         if _name(row) == "table-row" and not any(_name(up) == "table-cell" for up in row.iterancestors())
     )
+    return found
+
+
+def _titles(path: str, root: Any) -> set[str]:
+    """The style of a document's title, and those that are based on it."""
+    styles = [root]
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as file:
+            styles += [_xml(file.read(name)) for name in file.namelist() if name == "styles.xml"]
+    based = {
+        _odf_value(style, "name"): _odf_value(style, "parent-style-name")
+        for top in styles
+        for style in top.iter()
+        if _name(style) == "style"
+    }
+    found = {"Title"}
+    while more := {name for name, parent in based.items() if parent in found} - found:
+        found |= more
     return found
 
 
@@ -348,6 +381,8 @@ def docbook(path: str) -> Truth:
         "prefaceinfo",
         "chapterinfo",
         "sectioninfo",
+        "refentryinfo",
+        "screeninfo",
     }
     for node in root.iter():
         if any(_name(up) in meta for up in (node, *node.iterancestors())):
@@ -356,11 +391,8 @@ def docbook(path: str) -> Truth:
                     _all(node)
                 )
             continue
-        if not isinstance(node.tag, str):
-            found.text.append(node.tail or "")
-            continue
-        inline = _name(node) in {"emphasis", "literal", "link", "ulink", "quote", "replaceable", "subscript"}
-        found.text += [("" if inline else " ") + (node.text or "")]
+        if _name(node) in ("refname", "subtitle"):
+            found.open.append(_all(node))
         if _name(node) == "title":
             where = found.headings if _name(node.getparent()) in _SECTIONS else found.open
             where.append(_all(node))
@@ -374,15 +406,22 @@ def docbook(path: str) -> Truth:
 
 
 def _docbook_text(node: Any, skip: set[str]) -> str:
+    """An entity that the file does not declare is said by its name."""
+    if node.tag is etree.Entity:  # between blocks it stands for another file
+        return "" if _name(node.getparent()) in _SECTIONS | {"book", "article"} else str(node.text)
     if not isinstance(node.tag, str) or _name(node) in skip:
         return ""
+    if _name(node) == "textobject" and any(
+        _all(n) == _all(node) for n in node.itersiblings() if _name(n) == "caption"
+    ):
+        return ""  # said twice of one picture
     inline = {"emphasis", "literal", "subscript", "superscript", "replaceable", "quote"}
     gap = "" if _name(node) in inline else " "
     return gap + (node.text or "") + "".join(_docbook_text(c, skip) + (c.tail or "") for c in node) + gap
 
 
 def _all(node: Any) -> str:
-    return " ".join("".join(node.itertext(tag=etree.Element)).split())
+    return " ".join("".join(node.itertext(etree.Element, etree.Entity)).split())
 
 
 def fb2(path: str) -> Truth:
@@ -439,12 +478,20 @@ def markdown(path: str) -> Truth:
 def asciidoc(path: str) -> Truth:
     script = (
         "const a=require('@asciidoctor/core')();process.stdout.write(a.convertFile(process.argv[1],"
-        "{to_file:false,standalone:false,safe:'safe',attributes:{showtitle:true}}))"
+        "{to_file:false,standalone:false,safe:'secure',attributes:{showtitle:true}}))"
     )
     done = subprocess.run(
         ["node", "-e", script, path], cwd=_NODE, capture_output=True, check=True, timeout=60
     )
-    return _page(BeautifulSoup(done.stdout, "html5lib").body)
+    page = BeautifulSoup(done.stdout, "html5lib").body
+    for table in page.select(".admonitionblock table, .colist table"):
+        table.name = "div"
+    for title in (made := page.find_all("h1")[:1]):
+        title.name = "p"  # of a manual page it is made up
+    found = _page(page)
+    first = Path(path).read_text("utf-8", "replace").lstrip().partition("\n")[0]
+    found.open = [*(title.get_text() for title in made), first.strip("= ")]
+    return found
 
 
 def org(path: str) -> Truth:
@@ -529,6 +576,8 @@ def notebook(path: str) -> Truth:
         found.text.append(said)
         if cell["cell_type"] == "markdown":
             found.headings += re.findall(r"(?m)^#{1,6} +(.+?)[ #]*$", said)
+        if cell["cell_type"] == "raw":  # of reStructuredText, perhaps
+            found.open += re.findall(r"(?m)^(.+)\n[=~^-]{3,}$", said)
     return found
 
 

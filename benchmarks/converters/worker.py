@@ -9,6 +9,7 @@ import io
 import json
 import logging
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-LIMIT = 60  # seconds for a document
+LIMIT = 30  # seconds of CPU time for a document, also of a program that reads it
 
 Convert = Callable[[str, str], str]  # path and format to Markdown, HTML or text
 
@@ -41,12 +42,24 @@ def ingestor() -> Convert:
         parts, at = [], 0
         for block in document.blocks:
             if block.kind == "heading":
-                parts += [document.text[at : block.start], f"\n# {block.title}\n"]
+                parts += [_marked(document.text[at : block.start]), f"\n# {_escaped(block.title)}\n"]
                 at = block.end
-        said = escape("".join([*parts, document.text[at:]]), quote=False)  # it is no HTML, as the others' is
-        return said.replace("&lt;br&gt;", "<br>")
+            elif block.kind == "table" and kind == "markdown":  # its cells may hold HTML
+                parts += [_marked(document.text[at : block.start]), document.text[block.start : block.end]]
+                at = block.end
+        return "".join([*parts, _marked(document.text[at:])])
 
     return convert
+
+
+def _marked(said: str) -> str:
+    """Text as Markdown: a line that begins with # is no heading, as comments in code."""
+    return re.sub(r"(?m)^ *(?=#)", r"\g<0>\\", _escaped(said))
+
+
+def _escaped(said: str) -> str:
+    """The texts of ours are no HTML, as the others' are."""
+    return escape(said, quote=False).replace("&lt;br&gt;", "<br>")
 
 
 def markitdown() -> Convert:
@@ -159,7 +172,8 @@ def antiword() -> Convert:
 
 
 def _program(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, timeout=LIMIT, check=False)
+    limited = ("sh", "-c", f'ulimit -t {LIMIT}; exec "$@"', "sh", *command)
+    done = subprocess.run(limited, capture_output=True, check=False)
     if done.returncode:
         raise ValueError(done.stderr.decode("utf-8", "replace").strip()[:200] or f"exit {done.returncode}")
     return done.stdout.decode("utf-8", "replace")
@@ -171,27 +185,27 @@ def _seconds() -> float:
 
 
 def _late(number: int, frame: object) -> None:
-    raise TimeoutError(f"more than {LIMIT} s")
+    raise TimeoutError(f"more than {LIMIT} s of CPU time")
 
 
 def main(name: str, output: str) -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     convert: Convert = globals()[name]()
-    signal.signal(signal.SIGALRM, _late)
+    signal.signal(signal.SIGPROF, _late)
     with Path(output).open("a", encoding="utf-8") as file:
         for line in sys.stdin:
             key, path, kind = json.loads(line)
             print(key, file=sys.stderr, flush=True)
             text, error = "", ""
             begun = _seconds()
-            signal.alarm(LIMIT)
+            signal.setitimer(signal.ITIMER_PROF, LIMIT)
             try:
                 with contextlib.redirect_stdout(io.StringIO()):
                     text = convert(path, kind)
             except BaseException as raised:  # noqa: BLE001  what a converter raises is its answer
                 error = f"{type(raised).__name__}: {raised}"[:200] or "failed"
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             said = text.encode("utf-8", "replace").decode("utf-8")
             file.write(json.dumps([key, said, round(_seconds() - begun, 4), error]) + os.linesep)
             file.flush()

@@ -15,9 +15,7 @@ _NAMES = Names(
     ),
     titles=words("title refname subtitle bridgehead"),
     paragraphs={
-        **dict.fromkeys(
-            words("para simpara formalpara term synopsis cmdsynopsis funcsynopsis refpurpose"), "paragraph"
-        ),
+        **dict.fromkeys(words("para simpara term synopsis cmdsynopsis funcsynopsis refpurpose"), "paragraph"),
         **dict.fromkeys(words("programlisting screen literallayout programlistingco screenco"), "code"),
         **dict.fromkeys(words("blockquote epigraph"), "quote"),
         "caption": "paragraph",
@@ -34,8 +32,13 @@ _NAMES = Names(
     notes=words("footnote"),
     left_out=words(
         "indexterm remark info bookinfo articleinfo chapterinfo sectioninfo refentryinfo "
-        "index toc titleabbrev refmeta"
+        "screeninfo index toc titleabbrev refmeta"
     ),
+    formal=words(
+        "figure informalfigure example informalexample equation informalequation screenshot "
+        "note tip warning caution important sidebar abstract formalpara"
+    ),
+    joined={"menuchoice": " > ", "keycombo": "+", "cmdsynopsis": " ", "group": " | "},
 )
 _INFO = words("info bookinfo articleinfo refentryinfo")
 
@@ -86,4 +89,4 @@ def _read(root: Element) -> Document:
 
 _NAME_PARTS = words("firstname givenname othername surname personname orgname")
 
-PLUGIN = Plugin(kind="docbook", version=2, options=Options, build=DocbookParser)
+PLUGIN = Plugin(kind="docbook", version=3, options=Options, build=DocbookParser)

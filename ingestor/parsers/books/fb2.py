@@ -63,4 +63,4 @@ def _said(info: Element, name: str) -> str:
     return next((" ".join("".join(one.itertext()).split()) for one in info if local(one) == name), "")
 
 
-PLUGIN = Plugin(kind="fb2", version=1, options=Options, build=Fb2Parser)
+PLUGIN = Plugin(kind="fb2", version=2, options=Options, build=Fb2Parser)

@@ -1,14 +1,15 @@
 """Books in XML (FictionBook, DocBook): a tree of elements as a flow of blocks.
 
-A file that is not well-formed, or declares entities, is read as plain XML, and says that it is incomplete.
+A file that is not well-formed is read as plain XML, and says that it is incomplete.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Document
+from ingestor.parsers.books.declarations import without_declarations
 from ingestor.parsers.data.xml import XmlParser
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.mathml import is_formula, linear
@@ -33,6 +34,8 @@ class Names:
     pictures: frozenset[str]
     notes: frozenset[str]
     left_out: frozenset[str]
+    formal: frozenset[str] = frozenset()  # their title is a caption, and no heading
+    joined: Mapping[str, str] = field(default_factory=dict)  # to what stands between their parts
 
 
 def local(element: Element) -> str:
@@ -41,12 +44,13 @@ def local(element: Element) -> str:
 
 def parsed(blob: Blob, read: Callable[[Element], Document]) -> Document:
     """What ``read`` makes of the root; plain XML where that is not possible."""
+    data = without_declarations(blob.data)
     try:
-        document = read(xml(blob.data, blob.name or "file"))
+        document = read(xml(data, blob.name or "file"))
     except BadDocument as error:
         plain = XmlParser(Options()).parse(blob)
         return replace(plain, lost=(f"its structure: {error}",))
-    return replace(document, raw_words=of_markup(blob.data))
+    return replace(document, raw_words=of_markup(data))
 
 
 class Tree:
@@ -65,11 +69,15 @@ class Tree:
         elif name in names.paragraphs:
             self._paragraph(element, names.paragraphs[name], level)
         elif name in names.lists:
+            self._titles(element)
             self._list(element, 0)
         elif name in names.tables:
+            self._titles(element)
             self._table(element)
         elif name in names.pictures:
-            self.flow.figure(*_picture(element))
+            self._picture(element)
+        elif name in names.formal:
+            self._formal(element, level)
         else:
             deeper = level + (name in names.sections)
             for child in element:
@@ -95,6 +103,29 @@ class Tree:
         for child in inner:
             self.block(child, level)
 
+    def _formal(self, element: Element, level: int) -> None:
+        """A figure's title stands below it, other titles above what they name."""
+        titles = [child for child in element if local(child) in self._names.titles]
+        others = [child for child in element if child not in titles]
+        figure = any(local(inner) in self._names.pictures for inner in element.iter())
+        if not figure:
+            self._titles(element)
+        for child in others:
+            self.block(child, level)
+        for title in titles if figure else ():
+            self.flow.caption(self._cell(title))
+
+    def _titles(self, element: Element) -> None:
+        for child in element:
+            if local(child) in self._names.titles and (said := self._cell(child)):
+                self.flow.add("paragraph", said)
+
+    def _picture(self, element: Element) -> None:
+        self.flow.figure(*_picture(element))
+        caption = next((one for one in element.iter() if local(one) == "caption"), None)
+        if caption is not None and (said := self._cell(caption)):
+            self.flow.caption(said)
+
     def _is_block(self, element: Element) -> bool:
         names, name = self._names, local(element)
         return (
@@ -102,6 +133,13 @@ class Tree:
         )
 
     def _parts(self, element: Element) -> Iterator[str]:
+        if between := self._names.joined.get(local(element)):
+            said = [
+                element.text or "",
+                *(part for child in element for part in (self.text(child), child.tail or "")),
+            ]
+            yield between.join(filter(None, map(str.strip, said)))
+            return
         yield element.text or ""
         for child in element:
             name = local(child)
@@ -121,6 +159,8 @@ class Tree:
                 self.flow.item(said, level, f"{count}." if numbered else "-")
             for inner in self._lists(item):
                 self._list(inner, level + 1)
+            for inner in self._apart(item):
+                self.block(inner)
         self.flow.flush()
 
     def _items(self, element: Element) -> Iterator[Element]:
@@ -139,18 +179,30 @@ class Tree:
                 yield from self._lists(child)
 
     def _inside(self, item: Element) -> Iterator[Element]:
-        """Paragraphs of an item, without those of lists in it."""
+        """Paragraphs of an item and those in them, without those of lists, tables and pictures in it."""
+        apart = (
+            self._names.lists,
+            self._names.tables,
+            self._names.pictures,
+            self._names.left_out,
+            self._names.notes,
+        )
         for child in item:
             if local(child) in self._names.paragraphs:
                 yield child
-            elif local(child) not in self._names.lists:
+            if not any(local(child) in names for names in apart):
                 yield from self._inside(child)
+
+    def _apart(self, item: Element) -> Iterator[Element]:
+        """Tables and pictures of an item, without those of lists in it."""
+        for child in item:
+            if local(child) in self._names.tables or local(child) in self._names.pictures:
+                yield child
+            elif local(child) not in self._names.lists:
+                yield from self._apart(child)
 
     def _table(self, element: Element) -> None:
         rows = (row for row in element.iter() if local(row) in self._names.rows)
-        titles = [child for child in element if local(child) in self._names.titles]
-        for title in titles:
-            self.flow.add("paragraph", self.text(title))
         self.flow.table(
             [[self._cell(cell) for cell in row if local(cell) in self._names.cells] for row in rows]
         )

@@ -13,6 +13,7 @@ from ingestor.registry import Options, Plugin
 
 _HEADING = re.compile(r"(={1,6}|#{1,6})[ \t]+(\S.*?)(?:(?<![ \t])[ \t]++\1)?")
 _UNDERLINES = {"=": 1, "-": 2, "~": 3, "^": 4, "+": 5}
+_TITLE = re.compile(r"[^\s.\[].*\w|\w")  # that may be underlined
 _UNDERLINE = re.compile(r"([=\-~^+])\1+")
 _FENCE = re.compile(r"(-{4,}|\.{4,}|={4,}|_{4,}|\*{4,}|\+{4,}|/{4,}|--|[|,:!]={3,})|(```+)(\w*)")
 _KINDS = {"-": "code", ".": "code", "_": "quote", "+": "html", "/": "comment", "|": "table", "`": "code"}
@@ -71,9 +72,9 @@ class _Rules:
     def _heading(self, at: int, row: str) -> Found | None:
         if row[0] in "=#" and (title := _HEADING.fullmatch(row)):
             return Found("heading", at + 1, len(title[1]), title[2])
-        below = self._lines.row(at + 1)
-        underlined = below and not self._lines.row(at - 1) and _UNDERLINE.fullmatch(below)
-        if underlined and abs(len(below) - len(row)) <= 2 and row[0].isalnum():
+        above, below = self._lines.row(at - 1), self._lines.row(at + 1)
+        fresh = not above or _ATTRIBUTES.fullmatch(above)
+        if fresh and _UNDERLINE.fullmatch(below) and abs(len(below) - len(row)) <= 2 and _TITLE.match(row):
             return Found("heading", at + 2, _UNDERLINES[below[0]], row)
         return None
 
@@ -88,7 +89,7 @@ class _Rules:
         row = lines.row(body)
         source = next(filter(None, map(_SOURCE.match, lines.rows[at:body])), None)
         language = source[1].lower() or None if source else None
-        if not row or _HEADING.fullmatch(row):
+        if not row or self._heading(body, row):
             return Found("label", body)
         fenced = self._fenced(at, body, row, language)
         if fenced or not source:
@@ -148,4 +149,4 @@ def _about(lines: Lines) -> dict[str, str]:
     return {**({"date": revision[1]} if revision else {}), **about}
 
 
-PLUGIN = Plugin(kind="asciidoc", version=2, options=Options, build=AsciiDocParser)
+PLUGIN = Plugin(kind="asciidoc", version=3, options=Options, build=AsciiDocParser)

@@ -182,4 +182,4 @@ def _inside(element: Element, tag: str) -> Iterator[Element]:
             yield from _inside(child, tag)
 
 
-PLUGIN = Plugin(kind="docx", version=3, options=DocxOptions, build=DocxParser)
+PLUGIN = Plugin(kind="docx", version=4, options=DocxOptions, build=DocxParser)

@@ -111,7 +111,7 @@ _READERS: dict[str, Callable[[Inline, Element, Said], None]] = {
     f"{W}lastRenderedPageBreak": lambda inline, element, said: said.end_page(),
     f"{W}txbxContent": lambda inline, element, said: said.frames.append(element),
     f"{W}hyperlink": Inline._link,
-    f"{W}drawing": Inline._drawing,
+    **dict.fromkeys((f"{W}drawing", f"{W}pict", f"{W}object"), Inline._drawing),
     f"{W}commentReference": Inline._comment,
     **dict.fromkeys(_NOTES, Inline._mark),
 }

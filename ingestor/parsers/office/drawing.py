@@ -9,6 +9,8 @@ A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_VML = "{urn:schemas-microsoft-com:vml}"
+_OFFICE = "{urn:schemas-microsoft-com:office:office}"
 _AXES = (f"{CHART}catAx", f"{CHART}valAx", f"{CHART}dateAx", f"{CHART}serAx")
 
 
@@ -55,7 +57,14 @@ def text(element: Element) -> str:
 
 
 def picture(element: Element) -> tuple[str, str]:
-    """Relation of the picture that a drawing shows, and what the drawing says of it; "" for neither."""
+    """Relation of the picture that a drawing shows, and what the drawing says of it; "" for neither.
+
+    Word before 2010 drew pictures in VML.
+    """
+    vector = next(element.iter(f"{_VML}imagedata"), None)
+    if vector is not None:
+        said = next((one.get("alt", "") for one in element.iter() if one.get("alt")), "")
+        return vector.get(f"{R}id", ""), said or vector.get(f"{_OFFICE}title", "")
     blip = next(element.iter(f"{A}blip"), None)
     described = next((one for one in element.iter() if one.tag.endswith(("}docPr", "}cNvPr"))), None)
     said = "" if described is None else described.get("descr") or described.get("title") or ""

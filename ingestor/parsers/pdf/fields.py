@@ -4,9 +4,10 @@ The label of a box to tick is on its right, that of another field on its left, e
 a label stands on a line of its own, after its name.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from xml.etree.ElementTree import Element
 
 from ingestor.parsers.pdf.lines import Line, Word
 from ingestor.parsers.pdf.tables.ruled import Box
@@ -99,3 +100,47 @@ def _line(field: Field) -> Line:
     left, bottom, right, _ = field.box
     text = f"{field.name}: {field.said}" if field.name else field.said
     return Line(text, left, right, bottom, _SIZE)
+
+
+# --- forms in XML (XFA), which have no pages ----------------------------------------------------------------
+
+
+def form_lines(template: Element, data: Element) -> Iterator[str]:
+    """What the form says, and its values beside their labels; those without a field follow by name."""
+    values: dict[str, deque[str]] = {}
+    for leaf in data.iter():
+        if not len(leaf) and (said := _said(leaf)):
+            values.setdefault(_local(leaf), deque()).append(said)
+    yield from _template_lines(template, values)
+    for name, rest in values.items():
+        yield from (f"{name}: {value}" for value in rest)
+
+
+def _template_lines(element: Element, values: dict[str, deque[str]]) -> Iterator[str]:
+    for child in element:
+        name = _local(child)
+        if child.get("presence") in ("hidden", "inactive"):
+            continue
+        if name == "draw":
+            yield from filter(None, [_value(child)])
+        elif name == "field":
+            label = next((_value(one) for one in child if _local(one) == "caption"), "") or child.get(
+                "name", ""
+            )
+            filled = values.get(child.get("name", ""))
+            value = filled.popleft() if filled else _value(child)
+            yield from filter(None, [f"{label.removesuffix(':')}: {value}" if value else label])
+        else:
+            yield from _template_lines(child, values)
+
+
+def _value(element: Element) -> str:
+    return next((_said(one) for one in element if _local(one) == "value"), "")
+
+
+def _said(element: Element) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def _local(element: Element) -> str:
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""

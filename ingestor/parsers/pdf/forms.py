@@ -1,17 +1,20 @@
 """The fields of a PDF's forms, and what readers wrote on its pages."""
 
 from collections.abc import Callable, Iterator
-from ctypes import POINTER, byref, c_ushort, cast, create_string_buffer
+from ctypes import POINTER, byref, c_ulong, c_ushort, cast, create_string_buffer
 from typing import TYPE_CHECKING, Any
 
 from pypdfium2 import raw
 
-from ingestor.parsers.pdf.fields import Field
+from ingestor.parsers.pdf.fields import Field, form_lines
+from ingestor.parsers.shared.package import xml
+from ingestor.ports import BadDocument
 
 if TYPE_CHECKING:
     from pypdfium2 import PdfDocument, PdfPage
 
-_MOST = 5000  # annotations of a page that are looked at
+_MOST = 5000  # annotations of a page, and parts of a form, that are looked at
+_NAME = 128  # bytes of the name of a form's part
 _PASSWORD = 1 << 13  # flag of a field: its value is not shown
 _TICKED = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _WRITTEN = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
@@ -32,6 +35,29 @@ def fields_and_comments(document: "PdfDocument", page: "PdfPage") -> tuple[list[
             author = " ".join(_value(annotation, b"T").split())
             comments.append(f"{author}: {contents}" if author else contents)
     return fields, tuple(comments)
+
+
+def form_in_xml(document: "PdfDocument") -> tuple[str, ...]:
+    """The lines of a form that has no pages of its own (dynamic XFA): viewers make them by its XML."""
+    if raw.FPDF_GetFormType(document) != raw.FORMTYPE_XFA_FULL:
+        return ()
+    packets = dict(_packets(document))
+    try:
+        template, data = (xml(packets.get(name) or b"<none/>", name) for name in ("template", "datasets"))
+    except BadDocument:
+        return ()
+    return tuple(form_lines(template, data))
+
+
+def _packets(document: "PdfDocument") -> Iterator[tuple[str, bytes]]:
+    for at in range(min(raw.FPDF_GetXFAPacketCount(document), _MOST)):
+        name = create_string_buffer(_NAME)
+        raw.FPDF_GetXFAPacketName(document, at, name, _NAME)
+        size = c_ulong()
+        raw.FPDF_GetXFAPacketContent(document, at, None, 0, byref(size))
+        content = create_string_buffer(size.value + 1)
+        raw.FPDF_GetXFAPacketContent(document, at, content, size.value, byref(size))
+        yield name.value.decode("latin-1"), content.raw[: size.value]
 
 
 def _annotations(page: "PdfPage") -> Iterator[Any]:

@@ -1,9 +1,10 @@
-"""Which lines of a PDF are headings: those of its outline, else those that are set apart. Pure."""
+"""Which lines of a PDF are headings: by its tags, its outline, or else those that are set apart. Pure."""
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from ingestor.parsers.pdf.lines import Bookmark, Line, Page, body_size, prose
 from ingestor.parsers.pdf.titles import (
@@ -20,6 +21,7 @@ from ingestor.parsers.pdf.titles import (
 from ingestor.text.outline import heading_number
 
 _MOST = 0.3  # if a larger share of the text than this is that large, size tells nothing
+_TAGGED = 2  # headings at least, for tags to be believed
 _PROSE = 45  # characters of a line of text
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(
@@ -41,6 +43,9 @@ Headings = Mapping[int, list[Heading]]  # by the line of the page before which, 
 
 def headings(pages: Sequence[Page], outline: Sequence[Bookmark], leading: float) -> Sequence[Headings]:
     """Those of each page; ``leading``: the usual distance between lines, in sizes of their type."""
+    tagged = _by_tags(pages)
+    if sum(map(len, tagged)) >= max(len(outline), _TAGGED):
+        return tagged
     return _by_outline(pages, outline) if outline else _by_setting(pages, leading)
 
 
@@ -50,6 +55,20 @@ def cover_title(pages: Sequence[Page]) -> str | None:
     largest = max((line.size for line in lines), default=0.0)
     title = " ".join(line.text for line in lines if line.size == largest)
     return title if largest > 1.3 * body_size(pages) and len(title) <= LONGEST else None
+
+
+def _by_tags(pages: Sequence[Page]) -> list[dict[int, list[Heading]]]:
+    """What the document's own structure calls headings; none where that is much of the text."""
+    found: list[dict[int, list[Heading]]] = [{} for _ in pages]
+    said = 0
+    for page, taken in zip(pages, found, strict=True):
+        for tag, group in groupby(enumerate(page.lines), key=lambda line: line[1].tagged):
+            lines = list(group)
+            if tag and (title := " ".join(prose([line for _, line in lines]).split())):
+                taken[lines[0][0]] = [Heading(title, tag[1], len(lines))]
+                said += len(title)
+    size = sum(len(line.text) for page in pages for line in page.lines)
+    return found if said <= _MOST * size else [{} for _ in pages]
 
 
 def _by_outline(pages: Sequence[Page], outline: Iterable[Bookmark]) -> list[dict[int, list[Heading]]]:

@@ -19,7 +19,8 @@ class Line:
 
     ``caps``: set in a font of small capitals; ``even``: in one font from end to end;
     ``slanted``: a watermark; ``largest``: size of type in it, of small capitals that of the large ones.
-    ``rows``: those of a table that stands in the line's place.
+    ``rows``: those of a table that stands in the line's place. ``tagged``: the heading that it is part of,
+    as the document's own structure says, and its level.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Line:
     even: bool = True
     slanted: bool = False
     largest: float = 0.0
+    tagged: tuple[int, int] | None = None
 
     @property
     def tallest(self) -> float:

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_double, c_int, c_void_p, cast, create_string_buffer
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import repeat
 from statistics import median_low
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pypdfium2 import raw
 
 from ingestor.parsers.pdf.lines import Line, Word
+from ingestor.parsers.pdf.structure import marked
 from ingestor.parsers.pdf.unmapped import meanings
 
 if TYPE_CHECKING:
@@ -94,10 +95,12 @@ def _decoded(handle: Any, codes: Sequence[int]) -> Text:
     return Text(handle, "".join(said), len(lost))
 
 
-def lines(text: Text, values: Mapping[int, tuple[str, str]]) -> Iterator[Line]:
+def lines(
+    text: Text, values: Mapping[int, tuple[str, str]], headings: Mapping[int, tuple[int, int]]
+) -> Iterator[Line]:
     """In the order of the file, which is nearly always the order to read them in.
 
-    ``values``: what is filled in before and after a character, by its place.
+    ``values``: what is filled in before and after a character, by its place. ``headings``: by marked content.
     """
     for found in _LINE.finditer(text.said):
         begin, said = found.start(), found[0]
@@ -105,7 +108,16 @@ def lines(text: Text, values: Mapping[int, tuple[str, str]]) -> Iterator[Line]:
         if visible:
             first = begin + said.index(visible[0])
             last = begin + len(said.rstrip(_BLANK)) - 1
-            yield _line(text, _with_values(said, begin, values) if values else said, first, last)
+            line = _line(text, _with_values(said, begin, values) if values else said, first, last)
+            yield replace(line, tagged=_tag(text, first, last, headings)) if headings else line
+
+
+def _tag(
+    text: Text, first: int, last: int, headings: Mapping[int, tuple[int, int]]
+) -> tuple[int, int] | None:
+    """The heading that holds all of a line."""
+    begins, ends = (headings.get(marked(text.handle, at)) for at in (first, last))
+    return begins if begins == ends else None
 
 
 def words(text: Text) -> Iterator[Word]:

@@ -1,8 +1,9 @@
 """PDF: the text layer in reading order, with pages, headings, lists and code.
 
-Headings are those of the document's outline where it has one, else lines set larger than the rest. Running
-headers and footers are left out, words that a line's end divides are put together. A page without text is a
-picture of one: with `ocr: true` its text is recognised, else the document says that such pages are lost.
+Headings are those that the document is tagged with, else those of its outline, else lines set larger than
+the rest; tables are those of its tags, and those drawn with lines. Running headers and footers are left out,
+words that a line's end divides are put together. A page without text is a picture of one: with `ocr: true`
+its text is recognised, else the document says that such pages are lost.
 
 Read with pdfium, which is not safe to use from several threads: hence, too, the process of its own.
 """
@@ -69,6 +70,8 @@ class PdfParser:
             pages = read.pages
             kept = without_furniture(pages)
             composed = compose(kept, list(_outline(document)))
+            for said in _form_in_xml(document):
+                composed.add("paragraph", said)
             about = document.get_metadata_dict(skip_empty=True)
             language = _language(document)
         finally:
@@ -138,8 +141,8 @@ def read_pages(document: "PdfDocument", ocr: bool) -> Read:
 
 
 def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read: Read) -> Page:
-    from ingestor.parsers.pdf import forms, page_text
-    from ingestor.parsers.pdf.tables import drawn
+    from ingestor.parsers.pdf import forms, page_text, structure
+    from ingestor.parsers.pdf.tables import drawn, tagged
 
     textpage = page.get_textpage()
     text = page_text.read(textpage)
@@ -148,14 +151,23 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
     read.unmapped += text.unmapped
     fields, comments = forms.fields_and_comments(document, page)
     filled = placed(fields, list(page_text.words(text))) if fields else Placed({})
-    found = drawn.tables(page, text, as_words(fields))
-    lines = tuple(drawn.with_tables([*page_text.lines(text, filled.values), *filled.lines], found))
+    told = structure.tags(page)
+    found = [] if fields else list(tagged.tables(text, told.cells))
+    found += drawn.tables(page, text, as_words(fields))
+    said = page_text.lines(text, filled.values, told.headings)
+    lines = tuple(drawn.with_tables([*said, *filled.lines], found))
     if not lines and next(page.get_objects(max_depth=1), None) is not None:
         lines = recognised(page) if ocr else ()
         read.recognised += bool(lines)
         read.unread += not lines
     textpage.close()
     return Page(label, page.get_height(), lines, comments)
+
+
+def _form_in_xml(document: "PdfDocument") -> tuple[str, ...]:
+    from ingestor.parsers.pdf import forms
+
+    return forms.form_in_xml(document)
 
 
 def _outline(document: "PdfDocument") -> Iterator[Bookmark]:
@@ -210,4 +222,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=3, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=4, options=PdfOptions, build=PdfParser)

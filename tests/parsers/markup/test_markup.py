@@ -268,6 +268,17 @@ def code(kind: str, source: str) -> list[tuple[str | None, str]]:
     return [(block.language, text) for block, text in pairs if block.kind == "code"]
 
 
+def test_underlined_asciidoc_titles_may_begin_with_a_mark_and_follow_an_anchor() -> None:
+    source = (
+        "Book\n====\n\n`commit`\n~~~~~~~~\nText.\n\n[[x4]]\nOUTPUT\n------\nMore.\n\n.Call\n----\nx\n----\n"
+    )
+    blocks = PARSERS["asciidoc"].parse(Blob(source.encode(), "a.adoc")).blocks
+    assert [(block.kind, block.title) for block in blocks] == [
+        ("heading", "Book"), ("heading", "`commit`"), ("paragraph", None), ("label", None),
+        ("heading", "OUTPUT"), ("paragraph", None), ("code", None),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("kind", "source", "expected"),
     [

@@ -44,6 +44,8 @@ def drawn(inside: str, description: str = "") -> str:
 
 
 PICTURE = '<a:blip r:embed="pic"/>'
+VML = """<w:p><w:r><w:pict><v:shape xmlns:v="urn:schemas-microsoft-com:vml" alt="{}"><v:imagedata r:id="pic"
+xmlns:o="urn:schemas-microsoft-com:office:office" o:title="{}"/></v:shape></w:pict></w:r></w:p>"""
 MEDIA = [("pic", "image", "media/image1.png")]
 CAPTION = '<w:style w:styleId="C" w:type="paragraph"><w:name w:val="caption"/></w:style>'
 
@@ -53,6 +55,9 @@ CAPTION = '<w:style w:styleId="C" w:type="paragraph"><w:name w:val="caption"/></
     [
         (drawn(PICTURE, "A lighthouse at night"), [("figure", "A lighthouse at night")]),
         (drawn(PICTURE, "image1.png"), []),
+        (VML.format("A buoy", "buoy"), [("figure", "A buoy")]),
+        (VML.format("", "A pier in the fog"), [("figure", "A pier in the fog")]),
+        (VML.format("", "") + paragraph("Figure 1: The harbour", "C"), [("figure", "Figure 1: The harbour")]),
         (drawn(PICTURE, "Picture 12"), []),
         (drawn(PICTURE) + paragraph("Figure 1: The harbour", "C"), [("figure", "Figure 1: The harbour")]),
         (

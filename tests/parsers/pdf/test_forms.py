@@ -105,3 +105,41 @@ def test_where_a_value_stands(field: Field, expected: dict[int, tuple[str, str]]
 def test_a_field_without_a_label_is_a_line_after_its_name() -> None:
     (line,) = placed([Field("year", "1843", (300, 500, 340, 510))], []).lines
     assert (line.text, line.left, line.baseline) == ("year: 1843", 300, 500)
+
+
+TEMPLATE = """<template xmlns="http://www.xfa.org/schema/xfa-template/3.3/"><subform name="form1">
+<draw><value><exData contentType="text/html"><body xmlns="http://www.w3.org/1999/xhtml"><p>Application for a
+<b>berth</b></p></body></exData></value></draw><field name="Ship"><caption><value><text>Name of the ship:
+</text></value></caption></field><field name="Length"><caption><value><text>Length</text></value></caption>
+<value><text>12 m</text></value></field><field name="Secret" presence="hidden"/></subform></template>"""
+DATA = """<xfa:datasets xmlns:xfa="http://www.xfa.org/schema/xfa-data/1.0/"><xfa:data><form1>
+<Ship>Gr\xf8nland</Ship><Crew><Mate>Ada</Mate><Mate>Bo</Mate></Crew></form1></xfa:data></xfa:datasets>"""
+
+
+def in_xml(template: str, data: str) -> bytes:
+    parts = [part.encode().decode("cp1252") for part in (template, data)]
+    waiting = "BT /F 11 Tf 50 700 Td (Please wait...) Tj ET"
+    return numbered([
+        "<</Type/Catalog/Pages 2 0 R/NeedsRendering true"
+        "/AcroForm<</Fields[]/XFA[(template) 5 0 R(datasets) 6 0 R]>>>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R/Resources<</Font<</F<</Type/Font"
+        "/Subtype/Type1/BaseFont/Helvetica>>>>>>>>",
+        f"<</Length {len(waiting)}>>stream\n{waiting}\nendstream",
+        *(f"<</Length {len(part.encode('cp1252'))}>>stream\n{part}\nendstream" for part in parts),
+        "<<>>",
+    ])  # fmt: skip
+
+
+def test_a_form_in_xml_gives_its_words_and_values() -> None:
+    document = parse(in_xml(TEMPLATE, DATA))
+    assert texts(document)[1:] == [
+        "Application for a berth", "Name of the ship: Grønland", "Length: 12 m", "Mate: Ada", "Mate: Bo",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "template", ["", "<template", "<!DOCTYPE a [<!ENTITY x 'y'>]><template>&x;</template>"]
+)
+def test_a_form_in_xml_that_is_damaged_leaves_the_page(template: str) -> None:
+    assert texts(parse(in_xml(template, DATA)))[0] == "Please wait..."

@@ -43,7 +43,7 @@ def _rows(boxes: Sequence[Box | None], words: Iterable[Word], divided: Divided) 
             at = max((at for at in places if boxes[at][0] <= middle), default=places[0])  # type: ignore[index]
             held[at].append(part)
     lines = _lines(held)
-    return lines if len(places) == len(boxes) and _are_rows(lines) else [tuple(map(_text, held))]
+    return lines if len(places) == len(boxes) and _are_rows(lines) else [tuple(map(joined, held))]
 
 
 def _parts(word: Word, walls: Iterable[float], divided: Divided) -> tuple[Word, ...]:
@@ -62,7 +62,7 @@ def _lines(held: Sequence[Sequence[Word]]) -> list[tuple[str, ...]]:
             lines.append([[] for _ in held])
         lines[-1][at].append(word)
         last = baseline
-    return [tuple(_text(sorted(cell, key=lambda word: word.left)) for cell in line) for line in lines]
+    return [tuple(joined(sorted(cell, key=lambda word: word.left)) for cell in line) for line in lines]
 
 
 def _are_rows(lines: Sequence[tuple[str, ...]]) -> bool:
@@ -75,7 +75,7 @@ def _are_rows(lines: Sequence[tuple[str, ...]]) -> bool:
     )
 
 
-def _text(words: Sequence[Word]) -> str:
+def joined(words: Sequence[Word]) -> str:
     """Words of a cell, those of one line together; a divided one goes on without a space."""
     text = ""
     for word in words:

@@ -1,0 +1,124 @@
+"""The structure tree of a tagged PDF: which text is a heading, and what stands in which cell of a table.
+
+Text carries the number of its marked content, elements of the tree hold these numbers. [ISO 32000-1, 14.7]
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from ctypes import byref, c_float, create_string_buffer
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pypdfium2 import raw
+
+if TYPE_CHECKING:
+    from pypdfium2 import PdfPage
+
+_LEVELS = {b"Title": 1, b"H": 1, **{f"H{level}".encode(): level for level in range(1, 7)}}
+_CELLS = (b"TH", b"TD")
+_DEEPEST = 60  # elements inside each other
+_MOST = 20_000  # elements of a page
+_WIDEST = 50  # columns of a cell
+_NAME = 64  # bytes of a type's name
+
+Cell = tuple[int, int, int]  # table, row, column
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """By the number of marked content: (element, level) of headings, and where cells stand."""
+
+    headings: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    cells: Mapping[int, Cell] = field(default_factory=dict)
+
+
+def tags(page: "PdfPage") -> Tags:
+    """Of a page that is not tagged: none."""
+    tree = raw.FPDF_StructTree_GetForPage(page)
+    if not tree:
+        return Tags()
+    try:
+        reader = _Reader()
+        for at in range(raw.FPDF_StructTree_CountChildren(tree)):
+            reader.read(raw.FPDF_StructTree_GetChildAtIndex(tree, at), 0)
+        return Tags(reader.headings, reader.cells)
+    finally:
+        raw.FPDF_StructTree_Close(tree)
+
+
+def marked(handle: Any, at: int) -> int:
+    """The number of the marked content that a character belongs to; -1 of none."""
+    found = raw.FPDFText_GetTextObject(handle, at)
+    return raw.FPDFPageObj_GetMarkedContentID(found) if found else -1
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.headings: dict[int, tuple[int, int]] = {}
+        self.cells: dict[int, Cell] = {}
+        self._elements = self._tables = 0
+
+    def read(self, element: Any, depth: int) -> None:
+        self._elements += 1
+        if not element or depth > _DEEPEST or self._elements > _MOST:
+            return
+        kind = _type(element)
+        if level := _LEVELS.get(kind):
+            self.headings.update(dict.fromkeys(_contents(element, depth), (self._elements, level)))
+        elif kind == b"Table":
+            self._table(element, depth)
+        else:
+            for child in _children(element):
+                self.read(child, depth + 1)
+
+    def _table(self, element: Any, depth: int) -> None:
+        """A table inside of a cell is text of the cell."""
+        self._tables += 1
+        for row, found in enumerate(_below(element, lambda kind: kind == b"TR", depth)):
+            column = 0
+            for cell in _below(found, _CELLS.__contains__, depth):
+                place = (self._tables, row, column)
+                self.cells.update(dict.fromkeys(_contents(cell, depth), place))
+                column += _span(cell)
+
+
+def _below(element: Any, wanted: Callable[[bytes], bool], depth: int) -> Iterator[Any]:
+    for child in _children(element) if depth <= _DEEPEST else ():
+        if wanted(_type(child)):
+            yield child
+        else:
+            yield from _below(child, wanted, depth + 1)
+
+
+def _contents(element: Any, depth: int) -> Iterator[int]:
+    """Numbers of all marked contents in it."""
+    if depth > _DEEPEST:
+        return
+    for at in range(raw.FPDF_StructElement_CountChildren(element)):
+        number = raw.FPDF_StructElement_GetChildMarkedContentID(element, at)
+        if number >= 0:
+            yield number
+        elif child := raw.FPDF_StructElement_GetChildAtIndex(element, at):
+            yield from _contents(child, depth + 1)
+
+
+def _children(element: Any) -> Iterator[Any]:
+    for at in range(raw.FPDF_StructElement_CountChildren(element)):
+        if child := raw.FPDF_StructElement_GetChildAtIndex(element, at):
+            yield child
+
+
+def _type(element: Any) -> bytes:
+    name = create_string_buffer(_NAME)
+    raw.FPDF_StructElement_GetType(element, name, _NAME)
+    return name.raw.decode("utf-16-le", "replace").partition("\0")[0].encode()
+
+
+def _span(cell: Any) -> int:
+    """How many columns it takes."""
+    value = c_float()
+    for at in range(raw.FPDF_StructElement_GetAttributeCount(cell)):
+        attributes = raw.FPDF_StructElement_GetAttributeAtIndex(cell, at)
+        told = raw.FPDF_StructElement_Attr_GetValue(attributes, b"ColSpan")
+        if told and raw.FPDF_StructElement_Attr_GetNumberValue(told, byref(value)):
+            return min(max(int(value.value), 1), _WIDEST)
+    return 1
