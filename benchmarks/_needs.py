@@ -16,21 +16,15 @@ class Missing(Exception):
 
 def evaluation() -> Path:
     """The folder with the questions and corpora of Chroma's report (MIT licence). Raises Missing."""
-    named = os.environ.get("INGESTOR_CHUNKING_EVAL")
-    places = (
-        [Path(named)]
-        if named
-        else [ROOT / ".cache" / "chunking_eval", ROOT.parent / "shared/data/chunking_eval"]
-    )
-    for place in places:
-        if (place / "questions.csv").is_file():
-            return place
-    raise Missing(
-        f"{places[0]} has no questions.csv. Clone {_SOURCE}, and put from its folder"
-        " chunking_evaluation/evaluation_framework/general_evaluation_data into one folder: questions_df.csv"
-        f" as questions.csv, and corpora/*.md of {', '.join(CORPORA)}. INGESTOR_CHUNKING_EVAL names that"
-        f" folder; else it is {ROOT / '.cache' / 'chunking_eval'}"
-    )
+    place = Path(os.environ.get("INGESTOR_CHUNKING_EVAL") or ROOT / ".cache" / "chunking_eval")
+    if not (place / "questions.csv").is_file():
+        raise Missing(
+            f"{place} has no questions.csv. Clone {_SOURCE}, and copy from its folder"
+            " chunking_evaluation/evaluation_framework/general_evaluation_data the file questions_df.csv, as"
+            f" questions.csv, and corpora/*.md of {', '.join(CORPORA)}; CONTRIBUTING.md, Benchmarks, has the"
+            " commands. INGESTOR_CHUNKING_EVAL can name another folder"
+        )
+    return place
 
 
 def prose() -> Path:

@@ -125,14 +125,14 @@ def _dotted(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+@cache
+def _imports(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
     """Every import that is carried out, wherever it stands; those for the type checker alone are not."""
     if isinstance(tree, ast.Import | ast.ImportFrom):
-        yield tree
-    elif isinstance(tree, ast.If) and ast.unparse(tree.test).endswith("TYPE_CHECKING"):
-        yield from chain.from_iterable(map(_imports, tree.orelse))
-    else:
-        yield from chain.from_iterable(map(_imports, ast.iter_child_nodes(tree)))
+        return [tree]
+    checked = isinstance(tree, ast.If) and ast.unparse(tree.test).endswith("TYPE_CHECKING")
+    parts = tree.orelse if checked else ast.iter_child_nodes(tree)
+    return list(chain.from_iterable(map(_imports, parts)))
 
 
 def _imported(tree: ast.Module, trees: Trees) -> set[str]:
@@ -164,6 +164,7 @@ def _pure(trees: Trees) -> set[str]:
     return said | by_folder | (PURE & trees.keys())
 
 
+@cache
 def _defined(tree: ast.Module) -> set[str]:
     """The names a module makes itself, not those it imports."""
     names = set[str]()

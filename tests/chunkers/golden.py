@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks._needs import Missing, evaluation
 from ingestor.model import Blob, Chunk, Document
 from ingestor.parsers.shared import detect
 from ingestor.registry import find
 
 FOLDER = Path(__file__).parent / "golden"
-CORPORA = Path(__file__).parents[3] / "shared" / "data" / "chunking_eval"
 
 
 def sample(name: str) -> Document:
@@ -32,10 +32,10 @@ def sample(name: str) -> Document:
 
 def corpus(name: str) -> str:
     """One of the evaluation corpora. Skips where they are absent."""
-    path = CORPORA / f"{name}.md"
-    if not path.is_file():
-        pytest.skip(f"needs {path}")
-    return path.read_text("utf-8")
+    try:
+        return (evaluation() / f"{name}.md").read_text("utf-8")
+    except Missing as missing:
+        pytest.skip(str(missing))
 
 
 def check(name: str, chunks: Sequence[Chunk]) -> None:

@@ -144,7 +144,7 @@ class ChunkerLaws:
     local: ClassVar[bool] = True  # an edit at the end leaves the chunks of the first half alone
     contiguous: ClassVar[bool] = True  # chunks are single spans
     joins: ClassVar[bool] = True  # no chunk below the minimum whose neighbour has room for it
-    large: ClassVar[int] = 300_000  # code points of the large prose; a twentieth of it of the odder texts
+    large: ClassVar[int] = 100_000  # code points of the large prose; a twentieth of it of the odder texts
 
     def may_join(self, first: Chunk, second: Chunk) -> bool:
         """Whether two neighbours may become one, when one of them is below the minimum."""

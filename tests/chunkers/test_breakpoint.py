@@ -34,12 +34,10 @@ class TestBreakpoint(ChunkerLaws):
 
 class TestPooled(TestBreakpoint):
     options = {**TestBreakpoint.options, "vectors": "pooled"}  # noqa: RUF012
-    large = 200_000
 
 
 class TestGradient(TestBreakpoint):
     options = {"amount": 60, "threshold": "gradient", "buffer": 0}  # noqa: RUF012
-    large = 200_000
 
 
 FOUND = np.array([0.1, 0.2, 0.9, 0.1, 0.2, 0.3, 0.8, 0.2, 0.1])

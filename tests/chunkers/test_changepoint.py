@@ -13,7 +13,7 @@ from ingestor.ports import Collective
 from ingestor.registry import Options, find
 from ingestor.segmentation.changepoint import LEVELS
 from ingestor.segmentation.pooling import mix
-from tests.chunkers.collective import keep
+from tests.chunkers.collective import MADE_AT_ONCE, keep
 from tests.chunkers.laws import TOKENS, ChunkerLaws, essay
 
 EMBED = HashingEmbedder(HashingOptions(dimensions=256)).embed
@@ -36,7 +36,7 @@ def test_a_collection_is_always_as_if_made_at_once(more: dict[str, str]) -> None
 
 
 def test_intervals_too_wide_by_one_level_are_found_out() -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=MADE_AT_ONCE):
         keep(PLUGIN, {"target": 30, "vectors": "encoded"}, widened=1)
 
 

@@ -14,7 +14,7 @@ from ingestor.ports import BadDocument, Collective
 from ingestor.segmentation.cluster import FARTHEST, MEAN_BITS, Cuts, contribution, mean, programme, segments
 from ingestor.segmentation.fixed_point import SCALE, fixed
 from ingestor.text.pieces import pieces
-from tests.chunkers.collective import keep
+from tests.chunkers.collective import MADE_AT_ONCE, keep
 from tests.chunkers.golden import corpus
 from tests.chunkers.laws import TOKENS, ChunkerLaws, essay, fake_embed
 from tests.minilm import CachedModel
@@ -66,7 +66,7 @@ def test_cuts_are_the_published_ones(n: int, longest: int, noise: float, seed: i
 
 
 def test_an_engine_that_never_visits_again_is_found_out() -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=MADE_AT_ONCE):
         keep(PLUGIN, {"max_tokens": 120, "min_tokens": 30}, widened=FARTHEST)
 
 

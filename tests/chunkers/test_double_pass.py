@@ -22,7 +22,6 @@ class TestDoublePass(ChunkerLaws):
 
 class TestPooled(TestDoublePass):
     options = {**TestDoublePass.options, "vectors": "pooled"}  # noqa: RUF012
-    large = 200_000
 
 
 def by_words(texts: Sequence[str]) -> Vectors:

@@ -18,14 +18,12 @@ class TestFixed(ChunkerLaws):
 class TestFixedWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"size": 30, "overlap": 12}
-    large = 100_000
     overlaps = True
 
 
 class TestFixedInCharacters(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"size": 120, "overlap": 40, "unit": "characters"}
-    large = 100_000
     overlaps = True
 
 

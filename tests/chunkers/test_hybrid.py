@@ -19,7 +19,6 @@ class TestHybrid(ChunkerLaws):
 class TestHybridWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_size": 200, "overlap": 80}
-    large = 100_000
     overlaps = True
 
 

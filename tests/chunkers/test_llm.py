@@ -31,14 +31,12 @@ class TestLlm(ChunkerLaws):
 class TestLlmThatRefuses(ChunkerLaws):
     plugin: ClassVar[Plugin] = speaking(PLUGIN, Scripted(lambda messages: REFUSAL))
     options: ClassVar[Options] = {**ENDPOINT, "window": 100}
-    large = 200_000
     test_five_megabytes = None  # the same way as above, and more calls
 
 
 class TestLlmThatFallsBackToCluster(ChunkerLaws):
     plugin: ClassVar[Plugin] = speaking(PLUGIN, Scripted(lambda messages: None))
     options: ClassVar[Options] = {**ENDPOINT, "window": 100, "fallback": "cluster"}
-    large = 100_000
     test_five_megabytes = None  # windows are cut one by one, so the time is linear as above
 
 

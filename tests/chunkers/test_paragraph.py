@@ -17,7 +17,6 @@ class TestParagraph(ChunkerLaws):
 class TestParagraphWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_paragraphs": 3, "overlap": 1, "max_tokens": 150}
-    large = 100_000
     overlaps = True
 
 

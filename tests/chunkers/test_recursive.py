@@ -18,7 +18,6 @@ class TestRecursive(ChunkerLaws):
 class TestRecursiveWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"size": 40, "overlap": 15}
-    large = 100_000
     overlaps = True
 
 

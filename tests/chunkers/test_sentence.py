@@ -19,7 +19,6 @@ class TestSentence(ChunkerLaws):
 class TestSentenceWithOverlap(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_sentences": 4, "overlap": 2, "max_tokens": 60}
-    large = 100_000
     overlaps = True
 
 

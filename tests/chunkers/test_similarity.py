@@ -18,12 +18,10 @@ class TestSimilarity(ChunkerLaws):
 
 class TestPooled(TestSimilarity):
     options = {**TestSimilarity.options, "vectors": "pooled"}  # noqa: RUF012
-    large = 200_000
 
 
 class TestParagraphs(TestSimilarity):
     options = {**TestSimilarity.options, "unit": "paragraph"}  # noqa: RUF012
-    large = 200_000
 
 
 def cut(text: str, **options: object) -> list[str]:

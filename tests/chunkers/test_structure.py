@@ -31,7 +31,6 @@ class TestStructureOfText(ChunkerLaws):
 class TestStructureOfMarkdown(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_tokens": 40}
-    large = 100_000
 
     def document(self, text: str) -> Document:
         try:
@@ -43,7 +42,6 @@ class TestStructureOfMarkdown(ChunkerLaws):
 class TestStructureOfLatex(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_tokens": 40}
-    large = 100_000
 
     def document(self, text: str) -> Document:
         return Document(text, content_type="text/x-tex")
@@ -54,7 +52,6 @@ class TestStructureOfCode(ChunkerLaws):
 
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_tokens": 40}
-    large = 100_000
     local = False  # an unclosed bracket may change how a grammar reads all before it
 
     def document(self, text: str) -> Document:
@@ -64,7 +61,6 @@ class TestStructureOfCode(ChunkerLaws):
 class TestStructureOfUnknownCode(ChunkerLaws):
     plugin = PLUGIN
     options: ClassVar[Options] = {"max_tokens": 40}
-    large = 100_000
 
     def document(self, text: str) -> Document:
         return Document(text, content_type="text/x-fortran")

@@ -60,3 +60,12 @@ def runs(*wrapper: str) -> bool:
         bool(shutil.which(wrapper[0]))
         and not subprocess.run([*wrapper, "true"], capture_output=True).returncode
     )
+
+
+def plant(world: FolderWorld, *keys: str) -> None:
+    for key in keys:
+        world.put(key, b"x")
+
+
+def selected(world: FolderWorld, **options: object) -> set[str]:
+    return FolderWorld(world.root, **options).keys()

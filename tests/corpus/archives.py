@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from tests.corpus.case import Case, Make, files
-from tests.pipeline.test_containers import encrypted, tarred, zipped
+from tests.pipeline.packed import encrypted, tarred, zipped
 
 ZEROS = "0" * 20_000_000
 _END = struct.Struct("<4s4H2LH")

@@ -4,7 +4,7 @@ import base64
 
 from tests.corpus.case import Case, Make, files
 from tests.hostile import SLOW_MAIL
-from tests.pipeline.test_containers import mailed, zipped
+from tests.pipeline.packed import mailed, zipped
 
 _HEAD = b"From: a@b.c\nDate: Mon, 1 Jan 2024 00:00:00 +0000\nSubject: s\nMIME-Version: 1.0\n"
 

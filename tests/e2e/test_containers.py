@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.project import Project
-from tests.pipeline.test_containers import mailed, tarred, zipped
+from tests.pipeline.packed import mailed, tarred, zipped
 
 
 def places(project: Project) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.connectors.mailboxes import PASSWORD, MailWorld, mail_world
 from tests.e2e.project import Project
-from tests.pipeline.test_containers import mailed
+from tests.pipeline.packed import mailed
 
 pytestmark = pytest.mark.slow
 

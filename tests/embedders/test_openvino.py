@@ -9,8 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from sentence_transformers import SentenceTransformer
 
 from ingestor.embedders import engines, hardware, weights
 from ingestor.embedders.batches import padded
@@ -18,7 +16,11 @@ from ingestor.embedders.outline import NotCovered, outline
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.embedders.transformer_graph import relative_buckets
 from ingestor.ports import NeedsHuman
-from tests.embedders import models
+from tests.embedders.lazily import Lazily
+
+models = Lazily("tests.embedders.models")
+sentence_transformers = Lazily("sentence_transformers")
+torch = Lazily("torch")
 
 PACKAGED = weights.locate("all-MiniLM-L6-v2").folder
 DOCUMENTS = Path(__file__).parents[2] / "documents"
@@ -57,7 +59,9 @@ def cosines(found, reference):
 
 
 def library(folder, texts):
-    return SentenceTransformer(str(folder), device="cpu", local_files_only=True).encode(texts, batch_size=16)
+    return sentence_transformers.SentenceTransformer(str(folder), device="cpu", local_files_only=True).encode(
+        texts, batch_size=16
+    )
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16"])
@@ -311,7 +315,7 @@ def test_the_models_own_prompts_are_used_unless_the_config_has_others(tmp_path):
     settings = folder / "config_sentence_transformers.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"prompts": prompts}))
     own = build(model=str(folder), precision="float32")
-    model = SentenceTransformer(str(folder), device="cpu")
+    model = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     assert cosines(own.embed(["w1"]), model.encode_document(["w1"])).min() > 0.9999
     assert cosines(own.embed_queries(["w1"]), model.encode_query(["w1"])).min() > 0.9999
     assert (own.identity["prompt"], own.count(["w1"])) == ("w8 w9 ", [5])

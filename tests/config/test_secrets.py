@@ -1,0 +1,98 @@
+"""Secrets of a config are written as variables or files, and never shown."""
+
+from pathlib import Path
+
+import pytest
+
+from ingestor.config.file import load
+from ingestor.config.models import (
+    Remote,
+)
+from tests.config.written import SOURCE, said
+
+
+@pytest.mark.parametrize("content", ["s3cret", "s3cret\n", "s3cret\r\n"])
+def test_secrets_are_read_from_files_and_never_shown(tmp_path: Path, content: str) -> None:
+    (tmp_path / "token").write_bytes(content.encode())
+    file = tmp_path / "config.yaml"
+    file.write_text("chroma: {host: db, token: 'file:token'}\n" + SOURCE)
+    config = load(file, {})
+    assert isinstance(config.chroma, Remote) and config.chroma.token
+    assert config.chroma.token.get_secret_value() == "s3cret"
+    assert "s3cret" not in f"{config!r} {config} {config.chroma.model_dump_json()}"
+
+
+@pytest.mark.parametrize(
+    "token", ["'${T}'", "'Bearer ${T}'", "'${UNSET:-anybody}'", "file:token", "'file:${F}'", "''"]
+)
+def test_a_secret_is_written_as_a_variable_or_a_file(tmp_path: Path, token: str) -> None:
+    (tmp_path / "token").write_text("s3cret")
+    file = tmp_path / "config.yaml"
+    file.write_text(f"chroma: {{host: db, token: {token}}}\n{SOURCE}")
+    assert load(file, {"T": "s3cret", "F": "token"}).warnings == ()
+
+
+PLAIN = "must not be in plain text, for it is a secret: write ${NAME} and set that variable, or file:/path"
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        (f"chroma: {{host: db, token: s3cret}}\n{SOURCE}", f"1: chroma.token: {PLAIN}"),
+        (f"chroma: {{host: db, token: '$${{s3cret}}'}}\n{SOURCE}", f"1: chroma.token: {PLAIN}"),
+        (
+            f"chunking:\n  strategy: llm\n  base_url: http://h/v1\n  model: m\n  api_key: s3cret\n{SOURCE}",
+            f"5: chunking.api_key: {PLAIN}",
+        ),
+        (
+            "sources:\n- {name: a, kind: push, token: s3cret, folder: f, collection: abc}",
+            f"2: sources[0].token: {PLAIN}",
+        ),
+        (
+            "sources:\n- {name: a, kind: web, start: [http://h/], collection: abc,\n"
+            "   headers: {Cookie: s3cret}}",
+            f"3: sources[0].headers.Cookie: {PLAIN}",
+        ),
+        (
+            "sources:\n- {name: a, kind: files, url: 's3://b', collection: abc, options: {\n"
+            "   client_kwargs: {aws_secret_access_key: s3cret}, username: ada, token: anon}}",
+            "3: sources[0].options.client_kwargs.aws_secret_access_key: is by its name a secret: "
+            "write ${NAME}, or put it into `secrets`, which also takes file:/path",
+        ),
+    ],
+)
+def test_a_secret_in_plain_text_is_an_error_that_does_not_tell_it(config: str, problem: str) -> None:
+    assert said(config) == [problem]
+
+
+@pytest.mark.parametrize(
+    "value", ["*s3cret", "!s3cret", "!!s3cret", "!s3!cret", "'${s3-cret'", "'a${s3 cret}'"]
+)
+def test_a_secret_that_is_no_yaml_is_not_told_either(value: str) -> None:
+    (problem,) = said(f"chroma:\n  host: db\n  token: {value}\n{SOURCE}")
+    assert problem.startswith("3: ") and "s3" not in problem
+
+
+SECRETS = ["s3cret", "s3cret\\", "s3'cr\"et", "s3\ncret"]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize(
+    "place",
+    [
+        "workers: ${S}",
+        "scan_every: ${S}",
+        "cache: {size: 'x${S}'}",
+        "log: {level: '${S}'}",
+        "chroma: {host: 'http://${S}'}",
+        "chroma: {host: db, ssl: '${S}'}",
+        "chroma: {host: db, token: '${S}', port: 0}",
+        "embedding: {kind: '${S}'}",
+        "chunking: {strategy: '${S}'}",
+        "chunking: '${S}'",
+    ],
+)
+def test_what_a_variable_holds_is_never_said(place: str, secret: str) -> None:
+    text = "\n".join(said(f"{place}\n{SOURCE}", {"S": secret}))
+    for shown in (secret, repr(secret)[1:-1], "s3"):
+        assert shown not in text

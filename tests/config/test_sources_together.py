@@ -1,0 +1,151 @@
+"""Sources of one config, and the program's own files, must not get in each other's way."""
+
+from pathlib import Path
+
+import pytest
+
+from ingestor.connectors.folder.connector import Folder, FolderOptions
+from tests.config.test_mistakes import COLLECTION
+from tests.config.written import checked, said, source
+
+
+def test_sources_need_names_of_their_own() -> None:
+    text = """
+        sources:
+          - {name: a, kind: folder, path: x, collection: abc}
+          - {name: broken, kind: folder, path: x, collection: a}
+          - name: a
+            kind: folder
+            path: y
+            collection: abc
+        """
+    assert said(text) == [
+        f"4: sources[1].collection: {COLLECTION}",
+        "5: sources[2].name: 'a' is also the name of sources[0]",
+    ]
+
+
+def two(first: str, second: str, collection: str = "abc") -> str:
+    return (
+        f"sources:\n  - {{name: a, kind: folder, collection: abc, {first}}}\n"
+        f"  - {{name: b, kind: folder, collection: {collection}, {second}}}\n"
+    )
+
+
+@pytest.mark.parametrize("path", ["x", "./x/", "y/../x", "/conf/x"])
+def test_one_folder_feeds_a_collection_once(path: str) -> None:
+    same = "lists the same documents for the same collection as sources[0] (a): remove one of them"
+    assert said(two("path: x", f"path: {path}")) == [f"3: sources[1]: {same}"]
+    assert checked(two("path: x", f"path: {path}", "other")).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "warned"),
+    [
+        ("path: x", "path: x/y", True),
+        ("path: x/y", "path: x", True),
+        ("path: x", "path: x, include: ['*.md']", True),
+        ("path: /", "path: x", True),
+        ("path: x", "path: xy", False),
+        ("path: x", "path: y", False),
+    ],
+)
+def test_folders_that_overlap_in_a_collection_are_warned_of(first: str, second: str, warned: bool) -> None:
+    safe = "state: .state\nchroma: {host: db}\n"
+    warning = (
+        "sources[1].path: overlaps with sources[0] (a), which feeds the same collection: "
+        "what both list is in it twice"
+    )
+    found = [f"{problem.line}: {problem}" for problem in checked(safe + two(first, second)).warnings]
+    assert found == [f"5: {warning}"] * warned
+    assert checked(safe + two(first, second, "other")).warnings == ()
+
+
+def pushes(folder: str, port: int) -> str:
+    one, other = (
+        f"kind: push, token: '${{T:-t}}', folder: {f}, port: {p}" for f, p in (("x", 8100), (folder, port))
+    )
+    return (
+        "chroma: {port: 8000}\nsources:\n"
+        f"  - {{name: a, collection: abc, {one}}}\n  - {{name: b, collection: other, {other}}}\n"
+    )
+
+
+@pytest.mark.parametrize(("port", "who"), [(8100, "sources[0]"), (8000, "chroma")])
+def test_no_two_listen_on_one_port(port: int, who: str) -> None:
+    assert said(pushes("y", port)) == [
+        f"4: sources[1].port: {port} is also the port of {who}: choose another"
+    ]
+
+
+@pytest.mark.parametrize(("folder", "port"), [("x", 8100), ("y", 8101)])
+def test_one_that_feeds_two_collections_is_one(folder: str, port: int) -> None:
+    assert len(checked(pushes(folder, port)).sources) == 2
+
+
+def own(folder: str, key: str, exclude: str) -> str:
+    return (
+        f"sources[0].path: holds {folder} ({key}), whose files would become documents and change for ever: "
+        f"{exclude}move it out of source 'a'"
+    )
+
+
+STATE = own("/conf/docs/state", "state", "exclude it (exclude: ['/state/']) or ")
+CHROMA = own("/conf/docs/x/chroma", "chroma.path", "exclude it (exclude: ['/x/chroma/']) or ")
+
+
+@pytest.mark.parametrize(
+    ("places", "keys", "expected"),
+    [
+        ("state: docs/state", {}, [STATE]),
+        ("state: docs/state", {"include": ["**/*.json"]}, [STATE]),
+        ("state: docs/state", {"include": ["**/*.md"]}, []),
+        ("state: docs/state", {"exclude": ["/state/"]}, []),
+        ("state: docs/state", {"exclude": ["state/*"]}, []),
+        ("state: docs/state", {"exclude": ["state", "!state"]}, [STATE]),
+        ("state: docs/.state", {}, []),
+        ("state: docs/.state/x", {}, []),
+        (
+            "state: docs/.state",
+            {"hidden": True},
+            [own("/conf/docs/.state", "state", "exclude it (exclude: ['/.state/']) or ")],
+        ),
+        ("state: docs", {}, [own("/conf/docs", "state", "")]),
+        ("state: docs-state", {}, []),
+        ("state: .", {}, []),
+        ("chroma: {path: docs/x/chroma}", {}, [CHROMA]),
+        ("chroma: {path: docs/x/chroma, embedded: true}", {}, [CHROMA]),
+        ("chroma: {path: docs/x/chroma}", {"exclude": ["*.sqlite3"]}, [CHROMA]),
+        ("chroma: {path: docs/x/chroma}", {"exclude": ["x/"]}, []),
+        ("chroma: {host: db}", {"path": "."}, []),
+    ],
+)
+def test_a_source_must_not_list_what_the_program_writes(
+    places: str, keys: dict[str, object], expected: list[str]
+) -> None:
+    text = f"{places}\n{source(**keys)}"
+    if expected:
+        assert said(text) == [f"2: {message}" for message in expected]
+    else:
+        assert checked(text).sources[0].name == "a"
+
+
+def test_the_folders_options_know_what_the_folder_lists(tmp_path: Path) -> None:
+    """``takes``, which the check of our own files rests on, agrees with a real listing."""
+    names = ["a.md", "b.txt", ".h.md", "x/a.md", "x/.h/a.md", "x/y/b.txt", "x/y/~$a.md", "z/a.md", "z/k.md"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    for keys in (
+        {},
+        {"include": ["*.md"]},
+        {"include": ["x/", "!x/y/"]},
+        {"exclude": ["z/*", "!z/k.md"]},
+        {"exclude": ["x"]},
+        {"hidden": True},
+        {"include": ["/x/**/*.txt", "z"]},
+    ):
+        options = FolderOptions.model_validate({"path": tmp_path, **keys})
+        listed = {item.key for item in Folder(options).scan()}
+        assert listed == {name for name in names if options.takes(tmp_path / name)}, keys
+        assert listed

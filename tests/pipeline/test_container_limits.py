@@ -1,0 +1,270 @@
+"""Bombs, wrecks, and containers that take too long: each costs itself alone."""
+
+import bz2
+import gzip
+import tarfile
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from ingestor.archives.members import Member
+from ingestor.archives.spool import Unpacked
+from ingestor.model import Blob
+from ingestor.pipeline.containers import Containers
+from ingestor.ports import BadDocument, Stale, Transient
+from ingestor.sandbox.pool import Defect, Isolation
+from ingestor.sandbox.process import Limits
+from tests.hostile import SLOW_MAIL
+from tests.pipeline.packed import Journal, World, mailed, tarred, unpack, zipped
+
+
+def test_nesting_ends() -> None:
+    data = zipped({"b.md": "B"})
+    for _ in range(10):
+        data = zipped({"n.zip": data})
+    world = World()
+    world.put("n.zip", data)
+    journal = Journal(world)
+    journal.look()
+    assert max(key.count("/!/") for key in journal.items) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason"),
+    [
+        ("a.zip", b"PK\x03\x04" + b"rubbish" * 10, "damaged"),
+        ("a.tgz", gzip.compress(b"no tar at all" * 100, mtime=0), "damaged"),
+        ("a.tgz", tarred({"b.md": "B" * 9999}, "w:gz")[:-40], "damaged"),
+        ("a.tar", tarred({"b.md": "B" * 9999})[:5000], "damaged"),
+        ("a.zip", zipped({f"{n}.md": "" for n in range(50_001)}), "more than 50,000 files"),
+        ("a.zip", zipped({f"{n}.txt": bytes(20_000_000) for n in range(6)}), "too much"),
+        (
+            "a.tgz",
+            gzip.compress(tarred({f"{n}.txt": bytes(10_000_000) for n in range(11)}), mtime=0),
+            "too much",
+        ),
+        ("a.tar", tarfile.TarInfo("x").tobuf()[:156] + b"L" + tarfile.TarInfo("x").tobuf()[157:], "damaged"),
+    ],
+    ids=range(8),
+)
+def test_bombs_and_wrecks_are_one_document_with_a_reason(name: str, data: bytes, reason: str) -> None:
+    world = World()
+    world.put(name, data)
+    journal = Journal(world)
+    assert journal.look()[0] == {name}
+    with pytest.raises(BadDocument, match=reason):
+        journal.read(name)
+
+
+def bomb(parts: int = 3) -> bytes:
+    """Each part by itself is within all limits, and so is what they are packed in."""
+    part = bz2.compress(tarred({"zeros.txt": bytes(400_000)}))
+    return zipped({f"{n}.tar.bz2": part for n in range(parts)})
+
+
+@pytest.fixture
+def strict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingestor.archives.members._FREE", 10**6)
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("name", ["a.zip", "m.eml"])
+def test_one_budget_holds_for_all_that_is_packed_in_a_container(name: str) -> None:
+    world = World()
+    world.put(name, bomb() if name == "a.zip" else mailed({"a.zip": bomb()}))
+    world.put("b.md", b"B")
+    journal = Journal(world)
+    assert journal.look()[0] == {name, "b.md"}
+    for _ in range(2):
+        with pytest.raises(BadDocument, match="with all that is packed in it, which is too much"):
+            journal.read(name)
+        journal.restart()
+
+
+def test_the_members_of_a_whole_tree_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingestor.archives.members.MOST_MEMBERS", 100)
+    inner = zipped({f"{n}.md": "" for n in range(60)})
+    world = World()
+    world.put("fine.zip", zipped({"a.zip": inner}))
+    world.put("many.zip", zipped({"a.zip": inner, "b.zip": inner}))
+    journal = Journal(world)
+    assert len(journal.look()[0]) == 63
+    assert journal.read("fine.zip") == b""
+    with pytest.raises(BadDocument, match="more than 100 files"):
+        journal.read("many.zip")
+
+
+@pytest.mark.usefixtures("strict")
+def test_a_container_that_became_too_much_keeps_what_it_had() -> None:
+    world = World()
+    world.put("m.eml", mailed({"b.md": "B"}))
+    journal = Journal(world)
+    journal.look()
+    world.put("m.eml", mailed({"a.zip": bomb()}))
+    assert journal.look() == ({"m.eml"}, set())
+    assert journal.look() == (set(), set())
+    with pytest.raises(Transient, match="its records stay: it would unpack to"):
+        journal.read("m.eml/!/b.md")
+
+
+def test_a_container_that_takes_too_long_costs_itself_alone() -> None:
+    world = World()
+    world.put("a.eml", SLOW_MAIL)
+    world.put("sound.eml", mailed({"c.md": "C"}))
+    world.put("b.md", b"B")
+    isolation = Isolation(Limits(seconds=2, processes=1))
+    journal = Journal(world, unpack=isolation.unpack, clock=lambda: 0.0)
+    assert journal.look()[0] == {"a.eml", "sound.eml", "sound.eml/!/c.md", "b.md"}
+    assert journal.trouble is None
+    assert journal.read("sound.eml/!/c.md") == b"C"
+    with pytest.raises(BadDocument, match=r"took more than 1 s; raise parsing\.seconds"):
+        journal.read("a.eml")
+    isolation.close()
+
+
+def test_containers_that_fail_slowly_do_not_hold_up_a_listing_for_long() -> None:
+    now = [0.0]
+
+    def slow(blob: Blob, archives: bool) -> Unpacked | None:
+        if not blob.name.startswith("bad"):
+            return unpack(blob, archives)
+        now[0] += 6
+        raise BadDocument("took too long")
+
+    world = World()
+    for number in range(4):
+        world.put(f"bad{number}.zip", zipped({"b.md": "B"}))
+    world.put("sound.zip", zipped({"b.md": "B"}))
+    world.put("z.md", b"Z")
+    journal = Journal(world, unpack=slow, clock=lambda: now[0])
+    assert journal.look()[0] == {"bad0.zip", "z.md"}
+    assert journal.trouble is not None
+    assert "bad1.zip can't be opened now (others took too long to open" in journal.trouble
+    assert [journal.look()[0] for _ in range(3)] == [{"bad1.zip"}, {"bad2.zip"}, {"bad3.zip"}]
+    assert journal.look() == ({"sound.zip", "sound.zip/!/b.md"}, set())
+    assert journal.trouble is None
+
+
+def test_a_container_that_changes_all_the_time_does_not_keep_others_closed() -> None:
+    now = [0.0]
+
+    def slow(blob: Blob, archives: bool) -> Unpacked | None:
+        now[0] += 6
+        return unpack(blob, archives)
+
+    world = World()
+    for number in range(2):
+        world.put(f"sound{number}.zip", zipped({"b.md": "B"}))
+    journal = Journal(world, unpack=slow, clock=lambda: now[0])
+    found: set[str] = set()
+    for number in range(3):
+        world.put("a.zip", zipped({f"{number}.md": "A"}))
+        found |= journal.look()[0]
+    assert {"sound0.zip/!/b.md", "sound1.zip/!/b.md"} <= found
+
+
+def test_a_defect_in_reading_a_container_is_its_own() -> None:
+    def broken(blob: Blob, archives: bool) -> Unpacked | None:
+        raise Defect("ValueError: a defect")
+
+    world = World()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    world.put("b.md", b"B")
+    journal = Journal(world, unpack=broken)
+    assert journal.look()[0] == {"b.md"}
+    assert journal.trouble == "a.zip can't be opened now (ValueError: a defect): its known members stay"
+
+
+@dataclass
+class Failing:
+    """Opens containers, but for those whose content ``errors`` names."""
+
+    limits: str = "1"
+    errors: dict[bytes, Exception] = field(default_factory=dict)
+
+    def __call__(self, blob: Blob, archives: bool) -> Unpacked | None:
+        if blob.data in self.errors:
+            raise self.errors[blob.data]
+        return unpack(blob, archives)
+
+
+def test_a_container_whose_process_was_killed_once_is_opened_in_the_next_listing() -> None:
+    world, opener = World(), Failing()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    journal = Journal(world, unpack=opener)
+    journal.look()
+    world.put("a.zip", zipped({"b.md": "B", "c.md": "C"}))
+    opener.errors = {world.files["a.zip"]: Defect("the parser was killed")}
+    assert journal.look() == (set(), set())
+    opener.errors.clear()
+    assert journal.look() == ({"a.zip", "a.zip/!/c.md"}, set())
+    assert journal.trouble is None
+
+
+def test_a_refused_container_is_opened_under_other_limits_only() -> None:
+    world, opener = World(), Failing()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    opener.errors = {world.files["a.zip"]: BadDocument("took more than 1 s; raise parsing.seconds")}
+    journal = Journal(world, unpack=opener)
+    for _ in range(2):
+        journal.look()
+        with pytest.raises(BadDocument, match=r"raise parsing\.seconds"):
+            journal.read("a.zip")
+        journal.restart()
+        assert journal.look() == (set(), set())
+        assert world.fetched == []
+    opener.errors.clear()
+    opener.limits = "2"
+    journal.restart()
+    assert journal.look() == ({"a.zip", "a.zip/!/b.md"}, set())
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("a.zip", zipped({"b.md": "B"})), ("a.eml", mailed({"b.md": "B"}))]
+)
+def test_a_refused_container_that_opens_when_it_is_read_is_listed_again(name: str, data: bytes) -> None:
+    world, opener = World(), Failing()
+    world.put(name, data)
+    opener.errors = {data: BadDocument("damaged")}
+    journal = Journal(world, unpack=opener)
+    assert journal.look()[0] == {name}
+    opener.errors.clear()
+    journal.restart()
+    journal.look()
+    with pytest.raises(Stale, match="could not be opened when it was listed"):
+        journal.read(name)
+    assert len(journal.look(name)[0]) == 2
+    journal.read(name)
+
+
+def test_no_container_waits_for_ever_behind_those_with_a_defect() -> None:
+    now = [0.0]
+
+    def slow(blob: Blob, archives: bool) -> Unpacked | None:
+        now[0] += 6
+        if blob.name == "d.zip" and now[0] > 50:
+            return unpack(blob, archives)
+        raise Defect("ValueError: a defect")
+
+    world = World()
+    for name in "abcd":
+        world.put(f"{name}.zip", zipped({"b.md": "B"}))
+    journal = Journal(world, unpack=slow, clock=lambda: now[0])
+    assert "d.zip" in set().union(*(journal.look()[0] for _ in range(12)))
+
+
+def test_many_broken_containers_in_one_cost_no_more_than_so_many_sound_ones() -> None:
+    """Each was sought among all that the outermost holds: with 10,000 this took many seconds."""
+    unpacked = Unpacked()
+    for number in range(20_000):
+        unpacked.add([Member(f"{number}.zip", "v", 0), Member(f"{number}.zip/!/b", "v", 0)], b"")
+        unpacked.drop(f"{number}.zip", "damaged")
+    assert len(unpacked.broken) == len(unpacked.members) == 20_000
+    known = {f"a.zip/!/{number}.zip/!/b": "v" for number in range(20_000)}
+    world = World()
+    world.put("a.zip", zipped({"b.md": "B"}))
+    containers = Containers(world.fetch, True, lambda blob, archives: unpacked)
+    begun = time.process_time()
+    assert len(list(containers.expand(world.scan(), known))) == 40_001
+    assert time.process_time() - begun < 5

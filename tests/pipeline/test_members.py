@@ -1,0 +1,265 @@
+"""Which members a container has, and what they are called."""
+
+import bz2
+import gzip
+import io
+import lzma
+import sys
+import tarfile
+import time
+import zlib
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.archives import unpack as unpacking
+from ingestor.archives.members import Found, Member, TooMuch
+from ingestor.archives.spool import Unpacked
+from ingestor.archives.unpack import unpack as members_of
+from ingestor.model import Blob
+from ingestor.ports import BadDocument
+from ingestor.sandbox.pool import Isolation
+from ingestor.sandbox.process import Limits
+from tests import seven_zips
+from tests.pipeline.packed import Journal, World, encrypted, mailed, tarred, unpack, zipped
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("a.zip", zipped({"x/b.md": "B"})),
+        ("a.tar", tarred({"x/b.md": "B"})),
+        ("a.TGZ", tarred({"x/b.md": "B"}, "w:gz")),
+        ("a.tar.gz", gzip.compress(tarred({"x/b.md": "B"}), mtime=0)),
+        ("a.tar.bz2", bz2.compress(tarred({"x/b.md": "B"}))),
+        ("a.tar.xz", lzma.compress(tarred({"x/b.md": "B"}))),
+        ("a.tar.zst", zstd.compress(tarred({"x/b.md": "B"}))),
+        ("b.md.gz", gzip.compress(b"B", mtime=0)),
+        ("b.md.bz2", bz2.compress(b"B")),
+        ("b.md.xz", lzma.compress(b"B")),
+        ("b.md.zst", zstd.compress(b"B")),
+        ("a.eml", mailed({"b.md": "B"})),
+    ],
+)
+def test_every_kind_of_container(name: str, data: bytes) -> None:
+    world = World()
+    world.put(name, data)
+    journal = Journal(world)
+    journal.look()
+    (member,) = [key for key in journal.items if key != name]
+    assert member.endswith("b.md")
+    assert journal.read(member) == b"B"
+
+
+@pytest.mark.parametrize(
+    "method", [name for name in seven_zips.ARCHIVES if name not in ("encrypted", "ppmd")]
+)
+def test_every_method_of_7z(method: str) -> None:
+    world = World()
+    world.put("a.7z", seven_zips.ARCHIVES[method])
+    journal = Journal(world)
+    journal.look()
+    assert journal.items.keys() == {"a.7z", "a.7z/!/docs/a.md", "a.7z/!/docs/sub/ü b.txt"}
+    assert journal.read("a.7z/!/docs/a.md") == b"The first file of the archive.\n"
+    assert journal.read("a.7z/!/docs/sub/ü b.txt").decode() == "Ein zweiter, über Häfen.\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (seven_zips.ARCHIVES["encrypted"], "the archive is encrypted; pack it again without a password"),
+        (seven_zips.ARCHIVES["ppmd"], "the archive is packed in a way that is not read"),
+        (seven_zips.ARCHIVES["lzma2"][:-20], "the archive is damaged .it is cut off"),
+        (gzip.compress(b"words " * 100, mtime=0)[:-12], "the archive is damaged"),
+        (zstd.compress(b"words " * 100)[:-5], "the archive is damaged .it is cut off"),
+        (zstd.compress(b"words")[:-1] + b"\0\0\0" * 9, "the archive is damaged"),
+    ],
+)
+def test_packed_files_that_can_not_be_read_say_why(data: bytes, reason: str) -> None:
+    with pytest.raises(BadDocument, match=reason):
+        list(members_of(Blob(data, "a.7z"), archives=True))
+
+
+def test_a_single_file_that_is_packed_has_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "LARGEST", 1000)
+    monkeypatch.setattr("ingestor.archives.members.LARGEST", 1000)
+    (found,) = members_of(Blob(zstd.compress(b"x" * 1001), "a.txt.zst"), archives=True)
+    assert isinstance(found, Found)
+    assert (found.data, found.member.problem) == (
+        b"",
+        "1,001 bytes, more than the 1,000 that are read of a member",
+    )
+    monkeypatch.setattr("ingestor.archives.members.MOST_BYTES", 10**6)
+    for bomb in (zstd.compress(bytes(10**7)), gzip.compress(bytes(10**7)), zstd.compress(b"a" * 10**6) * 2):
+        with pytest.raises(TooMuch, match="it would unpack to"):
+            list(members_of(Blob(bomb, "a.txt.zst"), archives=True))
+
+
+@given(st.sampled_from(sorted(seven_zips.ARCHIVES)), st.integers(0, 330), st.binary(min_size=1, max_size=4))
+def test_a_damaged_7z_is_refused_or_read(method: str, at: int, damage: bytes) -> None:
+    """Also where its header's checksum holds."""
+    data = bytearray(seven_zips.ARCHIVES[method])
+    data[at : at + len(damage)] = damage
+    start = 32 + int.from_bytes(data[12:20], "little")
+    size = int.from_bytes(data[20:28], "little")
+    data[28:32] = zlib.crc32(data[start : start + size]).to_bytes(4, "little")
+    with suppress(BadDocument):
+        list(members_of(Blob(bytes(data), "a.7z"), archives=True))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (encrypted(zipped({"b.md": "B"})), "encrypted"),
+        (zipped({"b.md": "word " * 99}).replace(b"\x00\x00b.md", b"\x00\x00b.md\xff\xff", 1), "damaged"),
+        (zipped({"b.md": bytes(51_000_000)}), "more than the 50,000,000"),
+    ],
+    ids=range(3),
+)
+def test_a_member_that_can_not_be_read_says_why(data: bytes, reason: str) -> None:
+    world = World()
+    world.put("a.zip", data)
+    journal = Journal(world)
+    assert "a.zip/!/b.md" in journal.look()[0]
+    with pytest.raises(BadDocument, match=reason):
+        journal.read("a.zip/!/b.md")
+
+
+@pytest.mark.parametrize(
+    ("name", "harmless"),
+    [
+        ("../../etc/passwd", "etc/passwd"),
+        ("/etc/passwd", "etc/passwd"),
+        ("a\\..\\b.md", "a/b.md"),
+        ("./a//b.md", "a/b.md"),
+        ("..", "_"),
+        ("a\nb\x7f.md", "a_b_.md"),
+        ("!/!", "!_/!_"),
+    ],
+)
+def test_names_are_harmless(name: str, harmless: str) -> None:
+    opened = unpack(Blob(tarred({name: "x"}), "a.tar"))
+    assert opened is not None
+    assert list(opened.members) == [harmless]
+
+
+def test_names_are_told_apart() -> None:
+    opened = unpack(Blob(tarred({"b.md": "1", "./b.md": "2", "/b.md": "3", "b~2.md": "4"}), "a.tar"))
+    assert opened is not None
+    assert list(opened.members) == ["b.md", "b~2.md", "b~3.md", "b~2~2.md"]
+
+
+def test_what_is_hidden_or_no_file_is_left_out() -> None:
+    buffer = io.BytesIO(tarred({".hidden": "x", "__MACOSX/a": "x", "d/.git/x": "x", "b.md": "B"}))
+    with tarfile.open(fileobj=buffer, mode="a") as archive:
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE):
+            info = tarfile.TarInfo(f"odd{kind!r}")
+            info.type, info.linkname = kind, "b.md"
+            archive.addfile(info)
+    opened = unpack(Blob(buffer.getvalue(), "a.tar"))
+    assert opened is not None
+    assert list(opened.members) == ["b.md"]
+
+
+def test_what_only_looks_like_a_container_is_a_document() -> None:
+    world = World()
+    world.put("a.zip", b"just words")
+    journal = Journal(world)
+    assert journal.look()[0] == {"a.zip"}
+    assert journal.read("a.zip") == b"just words"
+
+
+@given(
+    st.binary(max_size=300),
+    st.sampled_from([b"", b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"BZh91AY&SY", b"\xfd7zXZ\0"]),
+)
+def test_any_bytes_are_a_document_or_have_a_reason(data: bytes, magic: bytes) -> None:
+    for name in ("a.zip", "a.tar.gz", "a.eml", "a.mbox"):
+        with suppress(BadDocument):
+            unpack(Blob(magic + data, name))
+
+
+@given(st.data())
+def test_a_zip_with_a_broken_byte_loses_no_other_member(data: st.DataObject) -> None:
+    sound = zipped({f"{n}.md": f"text {n} " * 5 for n in range(3)})
+    at = data.draw(st.integers(0, len(sound) - 1))
+    broken = sound[:at] + bytes([sound[at] ^ data.draw(st.integers(1, 255))]) + sound[at + 1 :]
+    try:
+        opened = unpack(Blob(broken, "a.zip"))
+    except BadDocument:
+        return
+    if opened is not None:
+        for member in opened.members.values():
+            if member.problem is None:
+                opened.read(member)
+
+
+def test_what_names_no_member_is_not_believed_to_be_broken() -> None:
+    unpacked = Unpacked()
+    unpacked.add([Member("a", "v", 0), Member("b", "v", 0)], b"")
+    for name in ("a", "c", ""):
+        with pytest.raises(BadDocument, match="makes no sense"):
+            unpacked.drop(name, "damaged")
+    with pytest.raises(BadDocument, match="makes no sense"):
+        Unpacked().drop("a", "damaged")
+
+
+def test_an_attachment_that_is_too_large_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingestor.archives.members.LARGEST", 1000)
+    opened = unpack(Blob(mailed({"large.md": "L" * 1001, "b.md": "B"}), "m.eml"))
+    assert opened is not None
+    assert opened.read(opened.members["b.md"]) == b"B"
+    with pytest.raises(BadDocument, match="more than the 1,000"):
+        opened.read(opened.members["large.md"])
+
+
+@pytest.mark.parametrize(
+    ("members", "content"),
+    [
+        ([Member("a", "v", 2)], b"a"),
+        ([Member("a", "v", -1), Member("b", "v", 2)], b"a"),
+        ([Member("../a", "v", 1)], b"a"),
+        ([Member("/a", "v", 1)], b"a"),
+        ([Member("a/!/../b", "v", 1)], b"a"),
+        ([Member("a", "v", 1), Member("a", "v", 1)], b"ab"),
+        ([Member("a", "v", 10**10, problem=None)], b""),
+    ],
+    ids=range(7),
+)
+def test_what_a_process_says_of_members_is_not_believed(members: list[Member], content: bytes) -> None:
+    with pytest.raises(BadDocument, match=r"makes? no sense"):
+        Unpacked().add(members, content)
+
+
+def test_a_process_finds_what_is_found_here() -> None:
+    parts = {
+        "m.eml": mailed({"in.zip": zipped({"b.md": "B", "c.md": "C" * 10**6})}),
+        "bad.zip": zipped({})[:9] * 9,
+        "in.7z": seven_zips.ARCHIVES["lzma2"],
+        "in.md.zst": zstd.compress(b"D"),
+    }
+    blob = Blob(tarred({**parts, **{f"{n}.md": str(n) for n in range(2500)}}), "a.tar")
+    isolation = Isolation(Limits(processes=1))
+    found, same = isolation.unpack(blob, True), unpack(blob)
+    assert found is not None and same is not None
+    assert found.members == same.members
+    assert {name: found.read(found.members[name]) for name in found.members} == {
+        name: same.read(same.members[name]) for name in same.members
+    }
+    assert found.broken == same.broken
+    isolation.close()
+
+
+def test_a_mailbox_of_one_endless_line_is_read_in_linear_time() -> None:
+    begun = time.process_time()
+    assert list(
+        members_of(Blob(b"From a@b Tue Jan  2 03:04:05 2024\n\nFrom " + b"00:00" * 400_000, "a.mbox"), False)
+    )
+    assert time.process_time() - begun < 5
