@@ -24,6 +24,8 @@ ONE_RECIPE = "readers see records of one recipe where collections are swapped"
 ONE_LIVE = "one edition serves readers, and each collection is of one edition"
 COMPLETE = "a collection that takes another's place has all its documents"
 CLEAN = "at rest nothing has failed, is in doubt or was left behind"
+LEXICAL = "at rest the lexical index holds what Chroma holds"
+KNOWN_WORDS = "the journal knows every record in the lexical index"
 ALIVE = "no error of a port ends the program"
 
 

@@ -14,6 +14,8 @@ import pytest
 
 from ingestor.core import decisions, fingerprint, slots
 from ingestor.engine import open_collections, protocol
+from ingestor.lexical.composed import ComposedIndex
+from ingestor.lexical.filling import Filling
 from ingestor.rechunk import policy
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
@@ -23,6 +25,8 @@ from tests.simulation.laws import (
     CLEAN,
     COMPLETE,
     EXACT,
+    KNOWN_WORDS,
+    LEXICAL,
     LISTED,
     ONE_EMBEDDER,
     ONE_RECIPE,
@@ -149,6 +153,22 @@ def _whatever_state(self, source, key, stamp):
     return self[key][1] if key in self else None
 
 
+def _words_first(journal, index, batch, extra_keys, wanted, sliced):
+    index._mirror(lambda: index._lexical.upsert([record for p in batch for record in p.records]))
+    _WRITE(journal, index, batch, extra_keys, wanted, sliced)
+
+
+_WRITE = protocol.write
+
+
+def _drop_in_chroma_only(self, ids):
+    self._dense.drop(ids)
+
+
+def _believe_the_file(self):
+    self.done = True
+
+
 # What is removed, and the laws of which one finds that out.
 BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "what was remembered of another state is believed": (Remembered, "find", _whatever_state, {EXACT}),
@@ -182,6 +202,11 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "options of an embedder do not count": (
         fingerprint, "meaningful", lambda options: {}, {EXACT, ONE_EMBEDDER},
     ),
+    "words are written before the intent": (protocol, "write", _words_first, {KNOWN_WORDS}),
+    "drops do not reach the lexical index": (
+        ComposedIndex, "drop", _drop_in_chroma_only, {LEXICAL, KNOWN_WORDS},
+    ),
+    "a lexical index is believed without a look": (Filling, "_begin", _believe_the_file, {LEXICAL}),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
 }  # fmt: skip
 
