@@ -1,14 +1,15 @@
 """A store of collections with a lexical index each; composed of another store and the lexical file."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from ingestor.core.backend import Backend, Model
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import LexicalFile, Unusable
 from ingestor.lexical.filling import Filling
 from ingestor.lexical.index import LexicalIndex
-from ingestor.model import CollectionName
+from ingestor.model import CollectionName, RecordId
 from ingestor.ports import Gone, Index, Torn
 
 log = logging.getLogger("ingestor")
@@ -53,6 +54,13 @@ class LexicalBackend:
     def evict(self, name: str) -> str:
         self._sweeping = True
         return self._inner.evict(name)
+
+    def mend(self, uuid: str, ids: Sequence[RecordId]) -> None:
+        """Index the words of these records again, or forget them if Chroma does not have them."""
+        lexical = LexicalIndex(self._file, uuid)
+        with suppress(Unusable):  # the file is made again
+            lexical.drop(ids)
+            lexical.set_complete(False)
 
     @property
     def complete(self) -> bool:

@@ -25,6 +25,8 @@ PATIENCE = 10.0  # seconds to wait for another process that holds the file
 _PUNCTUATION = "_.:@/\\+&-,#>"  # that terms.py leaves inside of terms
 _COLLECTIONS = """CREATE TABLE collections (
     number INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, complete INTEGER NOT NULL DEFAULT 0)"""
+_LANGUAGES = """CREATE TABLE languages (
+    number INTEGER NOT NULL, language TEXT NOT NULL, PRIMARY KEY (number, language)) WITHOUT ROWID"""
 _RECORDS = """CREATE TABLE records_{0} (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text_key BLOB NOT NULL, language TEXT NOT NULL)"""
 _TERMS = f"CREATE VIRTUAL TABLE terms_{{0}} USING fts5(terms, tokenize=\"ascii tokenchars '{_PUNCTUATION}'\")"
@@ -105,6 +107,7 @@ class LexicalFile:
             for (number,) in db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchall():
                 for name in TABLES:
                     db.execute(f"DROP TABLE {name}_{number}")
+                db.execute("DELETE FROM languages WHERE number = ?", (number,))
             db.execute("DELETE FROM collections WHERE uuid = ?", (uuid,))
 
     def _require(self) -> None:
@@ -187,6 +190,7 @@ def _prepare(db: sqlite3.Connection) -> None:
     try:
         if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
             db.execute(_COLLECTIONS)
+            db.execute(_LANGUAGES)
             db.execute(f"PRAGMA application_id = {_APPLICATION}")
             db.execute(f"PRAGMA user_version = {mark()}")
         require_mark(db)

@@ -37,6 +37,7 @@ class LexicalIndex:
                 if language is None and known.get(record.id):  # metadata is merged: what is not named stays
                     language, (key, whole) = known[record.id], indexed(record.text, known[record.id])
                 db.execute(_WRITE.format(number), (record.id, key, language or ""))
+                db.execute("INSERT OR IGNORE INTO languages VALUES (?, ?)", (number, language or ""))
                 row = _row(db, number, record.id)
                 db.execute(
                     f"INSERT OR REPLACE INTO terms_{number} (rowid, terms) VALUES (?, ?)", (row, whole)
