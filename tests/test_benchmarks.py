@@ -24,9 +24,10 @@ PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 MINIATURES = {
     "embed": (1,), "formats": (1,), "gap": (1,), "guard": (1,), "headings": (), "language": (2,), "ocr": (2,),
     "reach": (20, 0, 2), "rechunk": (2,), "scale": (20,), "speed": (1,), "start": (1,), "tables": (1,),
+    "words": (400,),
 }  # fmt: skip
 SECONDS = 850  # on a busy machine; most take less than thirty
-OWN_DATA = {"drift", "evaluate", "manual", "retrieval"}
+OWN_DATA = {"drift", "evaluate", "hybrid", "manual", "retrieval"}
 
 
 def benchmark(name: str, *numbers: int, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -92,7 +93,7 @@ def corpora(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("name", "numbers"), [("retrieval", ()), ("drift", (100,))])
+@pytest.mark.parametrize(("name", "numbers"), [("retrieval", ()), ("drift", (100,)), ("hybrid", (1,))])
 def test_benchmarks_of_the_evaluation_run_on_corpora_of_its_form(
     name: str, numbers: tuple[int, ...], corpora: Path
 ) -> None:
@@ -101,7 +102,7 @@ def test_benchmarks_of_the_evaluation_run_on_corpora_of_its_form(
     assert "changepoint" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["retrieval", "drift"])
+@pytest.mark.parametrize("name", ["retrieval", "drift", "hybrid"])
 def test_missing_data_is_said_with_the_way_to_get_it(name: str, tmp_path: Path) -> None:
     done = benchmark(name, INGESTOR_CHUNKING_EVAL=str(tmp_path))
     assert done.returncode == 1

@@ -41,7 +41,8 @@ HARMLESS = {
     "errno", "hmac", "array",
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
-    "idna", "ipaddress", "numpy", "prometheus_client", "protego", "pydantic", "pydantic_core", "sentencex",
+    "Stemmer", "idna", "ipaddress", "numpy", "prometheus_client", "protego", "pydantic", "pydantic_core",
+    "sentencex",
     "urllib.parse", "xml", "yaml",
 }  # fmt: skip
 

@@ -57,7 +57,7 @@ class Loop:
             stepped = self._step(watch=False)
             before, done = done, (asdict(engine.writer.tally), running.embedding.texts, running.answers.calls)
             deadline = deadline if done == before else NEVER
-            if stepped and not (engine.resting() or engine.writer.paused()):
+            if stepped and (running.lexical.due() or not (engine.resting() or engine.writer.paused())):
                 continue
             deadline = min(deadline, time.time() + PATIENCE)
             if time.time() >= deadline or (stepped and engine.wake_at(routine=False) > deadline):
@@ -149,9 +149,11 @@ class Loop:
     def _step(self, *, watch: bool) -> bool:
         """One step of the engine. Returns False after an error of disk or journal, and retries."""
         engine, self.turned = self.running.engine, time.monotonic()
+        lexical = self.running.lexical
         try:
             self._mind_the_clock()
-            engine.step(max(0.0, min(TICK, engine.wake_at() - time.time())))
+            engine.step(0.0 if lexical.due() else max(0.0, min(TICK, engine.wake_at() - time.time())))
+            lexical.work()
             self._outdated |= self._advance()
             if self._outdated:
                 self.running.configure(watch=watch)

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ingestor.config.models import Config, Embedded, Supervised
 from ingestor.core.entries import ChromaName, Edition, Entry
-from ingestor.model import CollectionName, Hit, Record, Vectors
+from ingestor.lexical.check import words_of
+from ingestor.model import CollectionName, Record
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.search.values import Answer, Question, checked
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
-from ingestor.state.files import journal_path, lock_path
+from ingestor.state.files import journal_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import Locked, held, noted, retry_until_free
@@ -180,32 +184,36 @@ def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | N
     return f"it holds {there:,} records, and the journal says {after:,}; to mend it: ingestor verify --repair"
 
 
-def search(config: Config, text: str, n: int, collection: str, where: dict[str, object] | None) -> list[Hit]:
-    """The ``n`` records nearest to ``text`` by the configured embedder, nearest first.
+def search(config: Config, question: Question) -> Answer:
+    """The answer to a question about one collection, by the configured embedder.
 
-    ``where``: a metadata filter of Chroma. Raises BadRequest for an unknown collection, empty text or bad
-    filter, NeedsHuman and Transient.
+    Raises BadRequest for an unknown collection, empty text or bad filter, NeedsHuman and Transient.
     """
     from ingestor.app.wiring import Parts, made_by
+    from ingestor.search.search import Searcher
 
-    if not text.strip():
+    collection = question.collection
+    if not question.query.strip():
         raise BadRequest("the text to search for is empty")
-    if _LOST.search(text):
+    if _LOST.search(question.query):
         raise BadRequest("the text is not valid in this terminal's encoding; is it set to UTF-8?")
     with journal_of(config) as journal:
         if collection not in [edition.serves for edition in live_editions(journal)]:
             raise _no_collection(journal, collection)
-        parts, vectors = Parts(config, made_by(journal)), list[Vectors]()
+        parts = Parts(config, made_by(journal))
+        embed = cache(lambda texts: parts.query_vectors(texts))  # once, though Chroma may be asked twice
 
-        def ask(collections: Collections) -> list[Hit]:
+        def ask(collections: Collections) -> Answer:
             index = collections.existing(ChromaName(collection))
             if index is None:
                 raise _no_collection(journal, collection)
-            if where:
-                index.check_filter(where)
-            if not vectors:  # last, since loading the model takes time
-                vectors.append(parts.query_vectors([text]))
-            return index.query(vectors[0], n, where)[0]
+            if question.where:  # first, since loading the model takes time
+                index.check_filter(dict(question.where))
+            with words_of(lexical_path(config), index.uuid) as words:
+                vectors = lambda texts: embed(tuple(texts))  # noqa: E731
+                return Searcher(index, words, vectors, parts.tokens.counts, time.monotonic).answer(
+                    checked(question)
+                )
 
         try:
             return _answer(config, journal, ask)

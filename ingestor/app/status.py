@@ -9,9 +9,11 @@ from ingestor.config.models import Config
 from ingestor.core.decisions import NEVER
 from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, shown
 from ingestor.core.entries import ChromaName, Edition
+from ingestor.lexical.check import words_of
 from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
+from ingestor.state.files import lexical_path
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports, Short, Skipped
 from ingestor.state.requests import Notices
@@ -63,6 +65,7 @@ class CollectionStatus:
     waits: str | None = None  # why a changed config is not applied to it
     delayed: str | None = None  # why the new collection cannot replace it yet
     built: tuple[int, int] | None = None  # documents of the new collection: done, of all
+    lexical: str | None = None  # why there is no keyword search yet
     old_until: float | None = None  # POSIX seconds until which `rollback` works
     strategy: str = ""  # of its documents; several names if its sources differ
     model: str = ""  # that embeds them
@@ -119,6 +122,7 @@ def gather(
     if journal is not None:
         _add_sources(status, journal, live if running else Live(), renamed(config, journal))
         _add_collections(status, journal, probe, config.rechunk.grace)
+        _add_words(status, journal, config)
     return status
 
 
@@ -175,6 +179,14 @@ def _add_collections(
         if probe is not None and edition.uuid is not None:
             collection.reason = probe(edition.shown)
             collection.healthy = collection.reason is None
+
+
+def _add_words(status: Status, journal: Journal, config: Config) -> None:
+    for edition in Editions(journal).all():
+        collection = status.collections.get(edition.serves)
+        if edition.role == "live" and collection is not None and collection.records:
+            with words_of(lexical_path(config), edition.uuid) as words:
+                collection.lexical = words.unready()
 
 
 def _add_edition(status: Status, journal: Journal, edition: Edition, grace: float) -> None:

@@ -13,12 +13,13 @@ from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
 from ingestor.config.models import Config, Embedded, Supervised
 from ingestor.core.entries import Edition
+from ingestor.lexical.check import words_of
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import unpacked
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
-from ingestor.state.files import cache_path, lock_path
+from ingestor.state.files import cache_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.lock import hold
 from ingestor.state.reports import Reports
@@ -38,6 +39,7 @@ class Verification:
     stale: int = 0
     wrong_metadata: int = 0
     unreachable: int = 0
+    words: int = 0
     unsettled: int = 0
     repaired: bool = False
     aside: str | None = None  # where Chroma's folder was moved to
@@ -52,12 +54,12 @@ class Verification:
     @property
     def damaged(self) -> bool:
         """Whether ``--repair`` would help."""
-        counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable)
+        counts = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable, self.words)
         return any(counts) or bool(self.broken)
 
 
 def verified(config: Config, repair: bool, rebuild: bool = False) -> Verification:
-    """Compare sources, journal and Chroma.
+    """Compare sources, journal, Chroma and the lexical index.
 
     ``repair``: write wrong records again, then compare once more. ``rebuild``: move Chroma's folder aside
     first, so that everything is written again. Raises NeedsHuman and Transient.
@@ -92,7 +94,7 @@ def _verify(config: Config) -> Verification:
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         cache = VectorCache(cache_path(config), config.cache_size)
         for edition in live_editions(journal):
-            found = _examine(journal, collections, edition, cache)
+            found = _examine(journal, collections, edition, cache, lexical_path(config))
             _count(report, edition.serves, found)
         cache.close()
     with journal_of(config) as journal:  # before Chroma is opened: sources can take long
@@ -101,7 +103,7 @@ def _verify(config: Config) -> Verification:
 
 
 def _examine(
-    journal: Journal, collections: Collections, edition: Edition, cache: VectorCache
+    journal: Journal, collections: Collections, edition: Edition, cache: VectorCache, lexical: Path
 ) -> verify.Findings:
     try:
         index = collections.edition(edition)
@@ -110,7 +112,9 @@ def _examine(
             return verify.Findings(
                 broken=f"it does not exist, {records} records are lost" if records else None
             )
-        return verify.examine(journal, index, edition.name, cache, Fingerprint(edition.embedder or ""))
+        with words_of(lexical, edition.uuid) as words:
+            recipe = Fingerprint(edition.embedder or "")
+            return verify.examine(journal, index, edition.name, cache, recipe, words)
     except Torn as error:
         return verify.Findings(broken=str(error))
     except Transient:
@@ -122,7 +126,7 @@ def _examine(
 
 def _count(report: Verification, name: CollectionName, found: verify.Findings) -> None:
     report.checked += found.checked
-    for kind in ("missing", "orphaned", "stale", "wrong_metadata", "unreachable"):
+    for kind in ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words"):
         ids = getattr(found, kind)
         setattr(report, kind, getattr(report, kind) + len(ids))
         report.examples += [f"{name}: {kind}: {id_}" for id_ in ids[:5]]
@@ -146,7 +150,9 @@ def _mend(config: Config) -> Verification:
     report = Verification()
     with opened(config, serve=False) as running:
         for edition in live_editions(running.journal):
-            found = _examine(running.journal, running.collections, edition, running.cache)
+            found = _examine(
+                running.journal, running.collections, edition, running.cache, lexical_path(config)
+            )
             _count(report, edition.serves, found)
             if found.broken is not None:
                 running.journal.doubt(edition.name)
@@ -157,5 +163,6 @@ def _mend(config: Config) -> Verification:
                 index = running.collections.edition(edition)
                 assert index is not None
                 verify.mend(running.journal, index, edition.name, found)
+                running.lexical.mend(index.uuid, found.words)
         Loop(running, Signals(), lambda live: None).sync()
     return report

@@ -1,8 +1,8 @@
-"""Journal against collection, record by record: what is missing, orphaned, stale, wrong or unreachable.
+"""Journal, collection and lexical index, record by record: what is missing, stale, wrong or unreachable.
 
 Wrong records are repaired by doubting them: the journal marks them as in doubt, and the next pass writes
-them again, with cached vectors. Orphans are deleted. If records are out of reach, or many are wrong, all
-are written into a new collection.
+them again, with cached vectors. Orphans are deleted. Words are indexed again from Chroma. If records are out
+of reach, or many are wrong, all are written into a new collection.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +13,7 @@ import numpy as np
 from ingestor.chroma.reach import PAGE, reachable
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import combine, halved, metadata_digest, text_digest, vector_digest
+from ingestor.lexical.check import Words
 from ingestor.model import Digest, Fingerprint, Known, Record, RecordId, Vector
 from ingestor.pipeline.prepare import record_id
 from ingestor.ports import Index, Torn
@@ -33,6 +34,7 @@ class Findings:
     stale: list[RecordId] = field(default_factory=list)
     wrong_metadata: list[RecordId] = field(default_factory=list)
     unreachable: list[RecordId] = field(default_factory=list)
+    words: list[RecordId] = field(default_factory=list)  # not in step in the lexical index
     rows: set[int] = field(default_factory=set)
     broken: str | None = None  # why the collection cannot be read
 
@@ -47,12 +49,17 @@ class Findings:
 
     @property
     def clean(self) -> bool:
-        lists = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable)
+        lists = (self.missing, self.orphaned, self.stale, self.wrong_metadata, self.unreachable, self.words)
         return not any(lists) and self.broken is None
 
 
 def examine(
-    journal: Journal, index: Index, collection: EditionName, cache: VectorCache, embedder: Fingerprint
+    journal: Journal,
+    index: Index,
+    collection: EditionName,
+    cache: VectorCache,
+    embedder: Fingerprint,
+    words: Words,
 ) -> Findings:
     """Read every record once and search each by its own vector. Raises Transient if the server is away."""
     entries = journal.of_collection(collection)
@@ -62,7 +69,10 @@ def examine(
         present = set(index.ids())
         found.orphaned = sorted(present - expected.keys())
         for page in _pages([id_ for id_ in expected if id_ in present]):
-            _examine_page(found, expected, index.read(page, vectors=True), index, cache, embedder)
+            records = index.read(page, vectors=True)
+            found.words += words.differing(records)
+            _examine_page(found, expected, records, index, cache, embedder)
+        found.words += words.surplus(present)
     except Torn as error:
         found.broken = str(error)
         return found

@@ -25,6 +25,8 @@ from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.vector_check import checked
 from ingestor.engine.workers import Embeddings, Pool
+from ingestor.lexical.backend import LexicalBackend
+from ingestor.lexical.file import LexicalFile
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
 from ingestor.parsers.shared import detect
@@ -55,7 +57,7 @@ from ingestor.state import file_permissions, running_config
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
-from ingestor.state.files import cache_path, journal_path, lock_path
+from ingestor.state.files import cache_path, journal_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import hold, retry_until_free
@@ -273,6 +275,7 @@ class Running:
     embedding: Embeddings
     pool: Pool
     collections: Collections
+    lexical: LexicalBackend
     engine: Engine
     swaps: Swaps
     models: dict[EditionName, Model]  # by edition, for those that are kept in step
@@ -369,7 +372,8 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
 
 def _is_ours(config: Config) -> Callable[[str], bool]:
     """Whether a file name in the state folder is one of ours."""
-    begins = (journal_path(config).name, cache_path(config).name, "live.", "chroma.log", running_config.NAME)
+    files = (path(config).name for path in (journal_path, cache_path, lexical_path))
+    begins = (*files, "live.", "chroma.log", running_config.NAME)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
     return lambda name: name.startswith(begins) or config.state / name in whole
 
@@ -408,13 +412,16 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(answers.stop)
         stack.callback(embedding.stop)  # closed first, so that no worker waits for vectors
         models: dict[EditionName, Model] = {}
-        opened = OpenCollections(
-            journal, collections, lambda name: models.get(name) or unknown(journal, name)
-        )
+        file = LexicalFile(lexical_path(config))
+        stack.callback(file.close)
+        lexical = LexicalBackend(collections, file, time.monotonic)
+        opened = OpenCollections(journal, lexical, lambda name: models.get(name) or unknown(journal, name))
         forget = Parses(cache).forget
         engine = Engine(journal, opened, pool, time.time, random.random, config.workers, forget)
         swaps = Swaps(journal, opened, time.time)
-        yield Running(parts, journal, cache, answers, embedding, pool, collections, engine, swaps, models)
+        yield Running(
+            parts, journal, cache, answers, embedding, pool, collections, lexical, engine, swaps, models
+        )
 
 
 def _end_chunking(tokens: Tokens) -> None:

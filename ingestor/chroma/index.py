@@ -5,7 +5,7 @@ passed as None.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
@@ -92,6 +92,23 @@ class ChromaIndex:
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         """The ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter."""
         return [hits for batch in _chunks(vectors, _RECORDS) for hits in self._query(batch, n, where)]
+
+    def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
+        """Those of ``ids`` that a filter lets pass. Raises ValueError if Chroma rejects the filter."""
+        with _understood(dict(where)):
+            pages = [self._get(ids=page, where=dict(where), include=[]) for page in _chunks(ids, _RECORDS)]
+        return {RecordId(id_) for page in pages for id_ in page["ids"]}
+
+    def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
+        """The first ``most`` records that a filter lets pass, in no order, without vectors."""
+        found: list[Record] = []
+        include = ["metadatas", "documents"]
+        for offset in range(0, most, _RECORDS):
+            page = self._get(where=dict(where), limit=_RECORDS, offset=offset, include=include)
+            found += _records(page)
+            if len(page["ids"]) < _RECORDS:
+                break
+        return found
 
     def check_filter(self, where: dict[str, object]) -> None:
         """Raises ValueError if Chroma rejects the filter. Cheap: no record is read."""

@@ -1,7 +1,7 @@
 """Commands that only read, except ``verify --repair``."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -64,6 +64,16 @@ def query(
         str | None, typer.Option(help="The collection; optional if there is only one.")
     ] = None,
     where: Annotated[str | None, typer.Option(help="A Chroma metadata filter, as JSON.")] = None,
+    mode: Annotated[
+        Literal["hybrid", "dense", "lexical"], typer.Option(help="By vectors and words, or by one of them.")
+    ] = "hybrid",
+    expand: Annotated[
+        Literal["none", "neighbours", "section", "parent", "document"],
+        typer.Option(help="What is added around each hit."),
+    ] = "none",
+    budget: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of all passages, instead of a number of results.")
+    ] = None,
     config: ConfigOption = CONFIG,
     as_json: JsonOption = False,
 ) -> None:
@@ -71,13 +81,17 @@ def query(
     from ingestor.app.queries import search
     from ingestor.cli.log import set_up
     from ingestor.cli.output import excerpt, progress
+    from ingestor.search.values import Question
 
     checked = looked_up(config)
     set_up("error", checked.log.format)
     name, only = chosen(checked, collection), _filter(where)
     with progress.busy("Searching", as_json):
-        hits = search(checked, text, n, name, only)
-    excerpt.show_hits(hits, as_json)
+        answer = search(checked, Question(text, str(name), n, budget, mode, only, expand))
+    if budget is None and expand == "none":
+        excerpt.show_hits(answer, as_json)
+    else:
+        excerpt.show_passages(answer, as_json)
 
 
 def _filter(where: str | None) -> dict[str, object] | None:
@@ -103,7 +117,7 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Compare sources, journal and Chroma, record by record.
+    """Compare sources, journal, Chroma and the lexical index, record by record.
 
     Exits with 4 if anything differs.
     """

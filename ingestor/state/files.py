@@ -13,5 +13,9 @@ def lock_path(config: Config) -> Path:
     return config.state / "lock"
 
 
+def lexical_path(config: Config) -> Path:
+    return config.state / "lexical.sqlite3"
+
+
 def cache_path(config: Config) -> Path:
     return config.state / "cache.sqlite3"

@@ -212,7 +212,7 @@ def test_propositions_are_found_and_their_passages_read(project: Project) -> Non
         text = essay(3)
         (project.docs / "0.txt").write_text(text)
         project.json("sync")
-        (hit,) = project.json("query", "basil house rule", "-n", "1")
+        (hit,) = project.json("query", "basil house rule", "-n", "1")["hits"]
         assert hit["document"] == "The house rule in case zero is that basil comes first."
         meta = hit["metadata"]
         assert meta["passage"] == text[meta["start_index"] : meta["end_index"]]

@@ -80,7 +80,7 @@ def test_commands_that_look_are_in_nobodys_way(project: Project) -> None:
     project.json("sync")
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda _: project.json("query", "words"), range(3)))
-        assert [hits[0]["document"] for hits in found] == ["some words"] * 3
+        assert [hits["hits"][0]["document"] for hits in found] == ["some words"] * 3
         for number in range(3):
             looking = [pool.submit(project.json, "status") for _ in range(3)]
             (project.docs / "a.txt").write_text(f"other words {number}")

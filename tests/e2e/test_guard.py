@@ -29,7 +29,7 @@ def test_a_token_is_sent_by_our_commands_and_asked_of_readers(with_token: Projec
         assert status["guard"].startswith("host and origin checks, token")
         assert f"Chroma's port: {status['guard']}" in " ".join(project.call("status").stdout.split())
         assert f"Chroma's port: {status['guard']}" in daemon.said()
-        assert project.json("query", "harbour")[0]["document"] == "words of the harbour"
+        assert project.json("query", "harbour")["hits"][0]["document"] == "words of the harbour"
         with pytest.raises(AuthorizationError, match="asks for a token"):
             chromadb.HttpClient("127.0.0.1", project.port)
         settings = Settings(
@@ -46,6 +46,6 @@ def test_a_token_is_sent_by_our_commands_and_asked_of_readers(with_token: Projec
 
 def test_commands_without_a_daemon_know_the_token_too(with_token: Project) -> None:
     assert with_token.json("sync")["documents"]["added"] == 1
-    assert with_token.json("query", "harbour")[0]["document"] == "words of the harbour"
+    assert with_token.json("query", "harbour")["hits"][0]["document"] == "words of the harbour"
     assert with_token.json("status")["guard"] == ""
     assert with_token.json("verify")["checked"] == 1

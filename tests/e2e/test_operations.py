@@ -41,7 +41,7 @@ def synced(project: Project, ask: Ask) -> Project:
 def test_a_sync_serves_those_who_look_meanwhile(synced: Project, ask: Ask) -> None:
     """It has Chroma for itself, and on a port of its own."""
     with opened(load(synced.config, {}), serve=False):
-        assert json.loads(ask("query", "words", "--json").out)[0]["document"] == "some words"
+        assert json.loads(ask("query", "words", "--json").out)["hits"][0]["document"] == "some words"
         assert ask("show", "a.txt").code == 0
         status = json.loads(ask("status", "--json").out)
     assert status["collections"]["docs"]["healthy"]
@@ -65,7 +65,7 @@ def test_who_looks_waits_for_a_daemon_that_starts(synced: Project, ask: Ask) -> 
         assert not found["healthy"]
         assert f"Chroma is not up: process {os.getpid()}" in found["reason"]
         freed.start()  # when the query has long asked for the first time
-        assert json.loads(ask("query", "words", "--json").out)[0]["document"] == "some words"
+        assert json.loads(ask("query", "words", "--json").out)["hits"][0]["document"] == "some words"
     finally:
         done.set()
         daemon.join()

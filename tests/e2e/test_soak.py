@@ -162,7 +162,7 @@ def hold_the_laws(life: Life) -> None:
     last = project.json("sync", code=None)
     assert (last["documents"]["failed"], last["held"]) == (0, {}), last
     found = project.json("verify", code=None)
-    kinds = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "unsettled")
+    kinds = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words", "unsettled")
     assert {kind: found[kind] for kind in kinds} == dict.fromkeys(kinds, 0), found
     assert found["checked"] > 0
     assert in_chroma(project.folder / "chroma", "docs", UNFOUND) == []

@@ -135,7 +135,7 @@ def test_the_samples_with_the_real_model(tmp_path: Path) -> None:
     }
     project = Project(tmp_path / "real", settings, {"path": str(SAMPLES)})
     assert project.json("sync")["documents"]["added"] >= 10
-    hits = project.json("query", "How often should I feed a sourdough starter?", "-n", "3")
+    hits = project.json("query", "How often should I feed a sourdough starter?", "-n", "3")["hits"]
     assert "sourdough" in hits[0]["metadata"]["source"]
     assert hits[0]["score"] > hits[2]["score"] > 0
     assert project.json("verify")["unreachable"] == 0

@@ -1,5 +1,6 @@
 """What ``verify`` calls unreachable: not what an approximate search misses, but what no search finds."""
 
+import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from ingestor.chroma.client import embedded
 from ingestor.chroma.collections import find_collection, open_collection
 from ingestor.chroma.reach import DEEP, FEW, NEAR, PAGE, reachable
 from ingestor.embedders.hashing import PLUGIN
+from ingestor.lexical.check import words_of
 from ingestor.model import CollectionName, Fingerprint, Hit, Record, RecordId, Vectors
 from ingestor.ports import Index
 from ingestor.state.cache.store import VectorCache
@@ -53,7 +55,8 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
         assert index is not None
         some = frozenset(sorted(index.ids())[:hidden])
         recipe = Fingerprint(live.embedder or "")
-        found = examine(journal, Approximate(index, some, depth), live.name, cache, recipe)  # type: ignore[arg-type]
+        with words_of(state / "lexical.sqlite3", live.uuid) as words:
+            found = examine(journal, Approximate(index, some, depth), live.name, cache, recipe, words)  # type: ignore[arg-type]
     cache.close()
     journal.close()
     return found, some
@@ -84,6 +87,30 @@ def test_vectors_that_chroma_reads_wrong_are_found_and_mended_without_embedding(
     mended = project.json("verify", "--repair")
     assert (mended["repaired"], mended["checked"], mended["stale"]) == (True, records, 0)
     assert project.json("sync")["embedded"]["texts"] == 0
+
+
+def test_words_that_differ_are_found_and_mended(project: Project) -> None:
+    for n in range(3):
+        (project.docs / f"{n}.txt").write_text(f"The pump number {n} is running.")
+    assert project.json("sync")["documents"]["added"] == 3
+    assert project.json("verify")["words"] == 0
+    path = project.folder / "state/lexical.sqlite3"
+    db = sqlite3.connect(path)
+    db.execute("UPDATE terms_1 SET terms = 'other' WHERE rowid = 1")
+    db.execute("DELETE FROM terms_1 WHERE rowid = 2")
+    db.execute("DELETE FROM records_1 WHERE row = 2")
+    db.execute("INSERT INTO records_1 (id, text_key, language) VALUES ('surplus#0', x'00', '')")
+    db.commit()
+    db.close()
+    found = project.json("verify", code=4)
+    assert (found["words"], found["missing"], found["stale"]) == (3, 0, 0)
+    mended = project.json("verify", "--repair")
+    assert (mended["repaired"], mended["words"], mended["checked"]) == (True, 0, 3)
+
+    path.write_bytes(b"damaged" * 1000)
+    assert project.json("verify", code=4)["words"] == 3
+    assert project.json("sync")["embedded"]["texts"] == 0
+    assert project.json("verify")["words"] == 0
 
 
 @pytest.mark.slow

@@ -25,6 +25,8 @@ ONE_LIVE = "one edition serves readers, and each collection is of one edition"
 COMPLETE = "a collection that takes another's place has all its documents"
 CLEAN = "at rest nothing has failed, is in doubt or was left behind"
 STATES = "a document changes its state only as core/document_state.py says, in SQL as in Python"
+LEXICAL = "at rest the lexical index holds what Chroma holds"
+KNOWN_WORDS = "the journal knows every record in the lexical index"
 ALIVE = "no error of a port ends the program"
 
 

@@ -5,6 +5,7 @@ from random import Random
 
 from ingestor.rechunk.recipes import unpacked
 from ingestor.state.editions import Editions
+from tests.simulation.lexical import harm
 from tests.simulation.ports import UNREADABLE, Crash
 from tests.simulation.world import EMBEDDERS, World
 
@@ -12,7 +13,7 @@ NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one"
 LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", "zeta", "omega"]
 COMMON = ["write", "edit", "copy"] * 2 + ["delete", "rename", "swap", "touch", "chain", "tree"]
 RARE = ["recipe", "embedder", "answer", "mount"] * 2 + ["hide", "show", "roll_back", "tear", "wipe"]
-RARE += ["lock", "unlock", "spoil", "clock", "parser"]
+RARE += ["lock", "unlock", "spoil", "clock", "parser", "unlink", "damage"]
 
 
 def play(folder: Path, seed: int, acts: int = 12, **settings: object) -> World:
@@ -86,12 +87,12 @@ def tree(world: World, random: Random, key: str) -> None:
 
 def rare(world: World, random: Random) -> None:
     deed, files = random.choice(RARE), world.files
-    if deed in ("hide", "show"):
+    if deed in ("unlink", "damage"):
+        harm(world.words, deed)
+    elif deed in ("hide", "show"):
         files.hidden = "a" if deed == "hide" else None
-    elif deed == "lock":
-        files.locked.update(random.sample(NAMES, 4))
-    elif deed == "unlock":
-        files.locked.clear()
+    elif deed in ("lock", "unlock"):
+        files.locked = files.locked.union(random.sample(NAMES, 4)) if deed == "lock" else set()
     elif deed == "spoil" and files.contents:
         files.write(random.choice(sorted(files.contents)), UNREADABLE)
     elif deed == "mount":

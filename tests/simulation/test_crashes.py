@@ -15,6 +15,8 @@ import pytest
 from ingestor.core import decisions, fingerprint, slots
 from ingestor.engine import open_collections, protocol
 from ingestor.engine.scanner import Scanner
+from ingestor.lexical.composed import ComposedIndex
+from ingestor.lexical.filling import Filling
 from ingestor.rechunk import policy
 from ingestor.state import journal as journal_module
 from ingestor.state import reports
@@ -25,6 +27,8 @@ from tests.simulation.laws import (
     CLEAN,
     COMPLETE,
     EXACT,
+    KNOWN_WORDS,
+    LEXICAL,
     LISTED,
     ONE_EMBEDDER,
     ONE_RECIPE,
@@ -49,7 +53,7 @@ def crashes(folder: Path, seeds: range) -> Counter[str]:
 
 
 def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
-    found = crashes(tmp_path, range(40))
+    found = crashes(tmp_path, range(60))
     assert found.total() > 130
     assert {
         "before commit",
@@ -65,7 +69,7 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 def test_twenty_thousand_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     total: Counter[str] = Counter()
-    start = 40
+    start = 60
     while total.total() < 20_000:
         total += crashes(tmp_path, range(start, start + 100))
         start += 100
@@ -158,6 +162,22 @@ def _whatever_state(self, source, key, stamp):
     return self[key][1] if key in self else None
 
 
+def _words_first(journal, index, batch, extra_keys, wanted, sliced):
+    index._mirror(lambda: index._lexical.upsert([record for p in batch for record in p.records]))
+    _WRITE(journal, index, batch, extra_keys, wanted, sliced)
+
+
+_WRITE = protocol.write
+
+
+def _drop_in_chroma_only(self, ids):
+    self._dense.drop(ids)
+
+
+def _believe_the_file(self):
+    self.done = True
+
+
 # What is removed, and the laws of which one finds that out.
 BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "what was remembered of another state is believed": (Remembered, "find", _whatever_state, {EXACT}),
@@ -175,9 +195,9 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     ),
     "statistics that moved disturb nobody": (Journal, "drifted", lambda self, *args: [], {EXACT}),
     "a stale preparation is written": (
-        protocol, "valid", lambda *args: True, {EXACT, LISTED, SUPERSET},
+        protocol, "valid", lambda *args: True, {EXACT, LISTED, SUPERSET, STATES},
     ),
-    "two documents adopt one row": (protocol, "compatible", _adopt_twice, {LISTED}),
+    "two documents adopt one row": (protocol, "compatible", _adopt_twice, {LISTED, STATES}),
     "an unknown error withdraws a document": (decisions, "after_failure", _give_up, {READABLE}),
     "another disk is believed": (decisions, "sudden_loss", lambda *args: None, {THERE}),
     "withdrawals are not asked about": (decisions, "withdrawal", lambda *args: None, {ASKED}),
@@ -199,6 +219,11 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
         {EXACT, REST, COMPLETE, ONE_RECIPE},
     ),
     "an edition in building misses a listing": (Scanner, "_take_over", _only_first, {REST, CLEAN, COMPLETE}),
+    "words are written before the intent": (protocol, "write", _words_first, {KNOWN_WORDS}),
+    "drops do not reach the lexical index": (
+        ComposedIndex, "drop", _drop_in_chroma_only, {LEXICAL, KNOWN_WORDS},
+    ),
+    "a lexical index is believed without a look": (Filling, "_begin", _believe_the_file, {LEXICAL}),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
 }  # fmt: skip
 

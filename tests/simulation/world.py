@@ -18,6 +18,7 @@ from ingestor.core.backoff import LONGEST
 from ingestor.core.fingerprint import embedder_fingerprint
 from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import OpenCollections
+from ingestor.lexical.backend import LexicalBackend
 from ingestor.model import Fingerprint, SourceName, Vectors
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools
@@ -35,6 +36,8 @@ from tests.simulation.laws import (
     CLEAN,
     COMPLETE,
     EXACT,
+    KNOWN_WORDS,
+    LEXICAL,
     ONE_EMBEDDER,
     ONE_LIVE,
     ONE_RECIPE,
@@ -43,6 +46,7 @@ from tests.simulation.laws import (
     LawBroken,
     hold,
 )
+from tests.simulation.lexical import CrashingFile, difference, records_of, ticking
 from tests.simulation.ports import (
     MAX_LOSS,
     Chaos,
@@ -86,6 +90,7 @@ class World:
         self.chaos = Chaos(Random(self.seed))
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
         self.remembered = Remembered(self.chaos)
+        self.words = self.folder / "lexical.sqlite3"
         self.calm()
         self.start()
 
@@ -106,8 +111,9 @@ class World:
 
     def _engine(self, journal: Journal, shelves: Shelves) -> Engine:
         self.models: dict[str, Model] = {}
+        self.lexical = LexicalBackend(shelves, CrashingFile(self.words, self.chaos), ticking())
         shelf = OpenCollections(
-            journal, shelves, lambda name: self.models.get(name) or Model(Fingerprint("lost"))
+            journal, self.lexical, lambda name: self.models.get(name) or Model(Fingerprint("lost"))
         )
         self.swaps = Swaps(journal, shelf, lambda: self.now)
         self.swaps.max_loss = {FILES: MAX_LOSS}
@@ -158,6 +164,7 @@ class World:
         try:
             self._mind_the_clock()
             self.engine.step(0)
+            self.lexical.work()
             settings = Rechunk(mode=self.mode, grace=GRACE)
             self.outdated |= self.swaps.advance(settings, self.engine.scanner.listed, self.engine.busy())
             if self.outdated:
@@ -208,6 +215,8 @@ class World:
         self.parser += self.files.parser_broken
         self.files.heal()
         self.configure()
+        for _ in range(10):  # until the file is looked after
+            self.lexical.work()
         for _ in range(2000):
             wait = self.engine.wake_at(routine=False) - self.now if self.engine.resting() else 1.0
             self.now += min(max(wait, 1.0), LONGEST)
@@ -236,7 +245,7 @@ class World:
 
     def resting(self) -> bool:
         engine = self.engine
-        quiet = engine.resting() and engine.wake_at(routine=False) == float("inf")
+        quiet = engine.resting() and engine.wake_at(routine=False) == float("inf") and self.lexical.complete
         building = any(edition.role == "staging" for edition in Editions(self.journal).all())
         return quiet and not building and not self.asked()
 
@@ -250,6 +259,7 @@ class World:
             }
             name = names.get(edition.uuid or "")
             hold(SUPERSET, {record.id for record in self.shelves.records(name)} - known if name else ())
+            hold(KNOWN_WORDS, records_of(self.words, edition.uuid or "").keys() - known if name else ())
         journal.close()
 
     def check_readers(self) -> None:
@@ -308,6 +318,7 @@ class World:
         if found != expected:
             raise LawBroken(EXACT, f"surplus: {found - expected}\nmissing: {expected - found}")
         self._check_clean(bool(expected))
+        self._check_lexical()
         self.check_superset()
 
     def _check_clean(self, full: bool) -> None:
@@ -320,6 +331,12 @@ class World:
         hold(CLEAN, [k for e in self.journal.of_collection(live) for k in e.known if k.unsure])
         ours = {edition.shown for edition in Editions(self.journal).all()}
         hold(CLEAN, set(self.shelves.collections) - ours)
+
+    def _check_lexical(self) -> None:
+        names = self.shelves.names()
+        live = Editions(self.journal).live("docs").uuid
+        for uuid, name in names.items():
+            hold(LEXICAL, difference(self.words, uuid, self.shelves.records(name), required=uuid == live))
 
     def _scratch(self) -> Path:
         path = self.folder / f"fresh-{self.chaos.random.random()}"

@@ -38,7 +38,7 @@ DOCUMENTS = ("added", "changed", "moved", "rebuilt", "removed", "unchanged", *AS
 DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
 SELDOM = ("rebuilt", *ASIDE)
 RECORDS = ("added", "replaced", "patched", "dropped")
-DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable")
+DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words")
 GAP = "   "
 
 

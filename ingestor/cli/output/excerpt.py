@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,12 @@ from rich.text import Text
 
 from ingestor.cli.output.console import out, print_wrapped
 from ingestor.core.escape import line, spelt
+from ingestor.search.values import as_json as as_parsed
 
 if TYPE_CHECKING:
     from ingestor.app.queries import Shown
-    from ingestor.model import Hit, Metadata
+    from ingestor.model import Metadata
+    from ingestor.search.values import Answer
 
 WIDEST = 100  # columns: longer lines are hard to read
 LINES = 6  # of an answer's text that are shown
@@ -24,22 +27,44 @@ INDENT = "       "  # as wide as a score
 _OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] |```)|\s{4}")  # Markdown that means its line end
 
 
-def show_hits(hits: Sequence[Hit], as_json: bool) -> None:
+def show_hits(answer: Answer, as_json: bool) -> None:
     if as_json:
-        print(json.dumps([
-            {"id": hit.id, "score": hit.score, "document": hit.text, "metadata": dict(hit.metadata)}
-            for hit in hits
-        ]))  # fmt: skip
+        print(json.dumps(as_parsed(answer)))
         return
-    for hit in hits:
+    _tell_fallback(answer)
+    for hit in answer.hits:
         out.print(Text.assemble((f"{hit.score:5.3f}  ", "bold green"), (line(_place(hit.metadata)), "cyan")))
         if hit.metadata.get("heading_path"):
             print_wrapped(Text(line(str(hit.metadata["heading_path"])), "bold"), INDENT)
-        for shown in excerpt(hit.text, min(out.width, WIDEST) - len(INDENT)):
+        for shown in excerpt(hit.document, min(out.width, WIDEST) - len(INDENT)):
             out.print(Text(INDENT + shown))
         out.print()
-    if not hits:
+    if not answer.hits:
         print("nothing found")
+
+
+def show_passages(answer: Answer, as_json: bool) -> None:
+    """Whole passages, each with its citation: a context for a prompt."""
+    if as_json:
+        print(json.dumps(as_parsed(answer)))
+        return
+    _tell_fallback(answer)
+    for passage in answer.passages:
+        lines = (
+            {} if passage.lines is None else {"start_line": passage.lines[0], "end_line": passage.lines[1]}
+        )
+        out.print(Text(line(_place({"source": passage.source, **lines})), "cyan"))
+        if passage.heading_path:
+            out.print(Text(line(passage.heading_path), "bold"))
+        out.print(Text(spelt(passage.text)))
+        out.print()
+    if not answer.passages:
+        print("nothing found")
+
+
+def _tell_fallback(answer: Answer) -> None:
+    if answer.fallback:
+        print(f"search by vectors only: {line(answer.fallback)}", file=sys.stderr)
 
 
 def show_chunks(found: Shown, as_json: bool) -> None:

@@ -134,6 +134,8 @@ def _changes(status: Status, now: float, config: Path) -> Iterator[Text]:
         if collection.delayed:
             words = f"the new collection cannot replace it yet: {line(collection.delayed)}"
             yield Text.assemble((f"collection {name}: ", "yellow"), words)
+        if collection.lexical:
+            yield Text.assemble((f"collection {name}: ", "yellow"), line(collection.lexical))
         if collection.built:
             done, of = collection.built
             yield Text(f"collection {name} is being rebuilt: {done:,} of {counted(of, 'document')} done")

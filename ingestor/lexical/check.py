@@ -1,0 +1,70 @@
+"""What the lexical index holds of one collection, compared with Chroma's records. Reads only."""
+
+import sqlite3
+from collections.abc import Container, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingestor.lexical.file import Unusable, reading
+from ingestor.lexical.index import indexed, language_of, read_rows
+from ingestor.model import Record, RecordId
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """``number``: of the collection's tables; None if it has none, so that every record differs."""
+
+    db: sqlite3.Connection | None = None
+    number: int | None = None
+
+    def unready(self) -> str | None:
+        """Why there is no keyword search in this collection yet, or None."""
+        try:
+            if self.db is not None and self.number is not None:
+                query = f"""SELECT complete, (SELECT COUNT(*) FROM records_{self.number})
+                            FROM collections WHERE number = ?"""
+                complete, count = self.db.execute(query, (self.number,)).fetchone()
+                return None if complete else f"its lexical index is being made: {count:,} records so far"
+        except sqlite3.DatabaseError as error:
+            return f"its lexical index cannot be read: {error}"
+        return "its lexical index is not made yet"
+
+    def differing(self, records: Sequence[Record]) -> list[RecordId]:
+        """Records that are not indexed by the words of their text in their language."""
+        if self.db is None or self.number is None:
+            return [record.id for record in records]
+        try:
+            found = read_rows(self.db, self.number, [record.id for record in records])
+        except sqlite3.DatabaseError:
+            return [record.id for record in records]
+        return [record.id for record in records if found.get(record.id) != _wanted(record)]
+
+    def surplus(self, present: Container[RecordId]) -> list[RecordId]:
+        """Ids in the lexical index that are not in ``present``."""
+        if self.db is None or self.number is None:
+            return []
+        try:
+            rows = self.db.execute(f"SELECT id FROM records_{self.number}").fetchall()
+        except sqlite3.DatabaseError:
+            return []
+        return sorted(id_ for (id_,) in rows if id_ not in present)
+
+
+@contextmanager
+def words_of(path: Path, uuid: str | None) -> Iterator[Words]:
+    """The words of a collection; none if the file cannot be read."""
+    with ExitStack() as stack:
+        try:
+            db = stack.enter_context(reading(path))
+            found = db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
+        except (Unusable, sqlite3.DatabaseError):
+            yield Words()
+            return
+        yield Words(db, None if found is None else int(found[0]))
+
+
+def _wanted(record: Record) -> tuple[bytes, str, str]:
+    language = language_of(record.metadata) or ""
+    key, whole = indexed(record.text, language)
+    return key, language, whole

@@ -1,0 +1,204 @@
+"""The SQLite file of all lexical indexes: opened, told apart from foreign and damaged files, made again.
+
+It can be deleted at any time: what it holds is made again from Chroma. A collection is known by Chroma's UUID
+and has tables of its own, so that its word counts are its own and its removal is cheap. Terms are made by
+``terms.py``; FTS5 only splits them at spaces. One thread writes; other processes read (WAL).
+"""
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from zlib import crc32
+
+import Stemmer
+
+from ingestor.lexical import stems, terms
+from ingestor.ports import NeedsHuman, Transient
+
+log = logging.getLogger("ingestor")
+
+_APPLICATION = 0x16E57C4F
+_SCHEMA = 1
+PATIENCE = 10.0  # seconds to wait for another process that holds the file
+_PUNCTUATION = "_.:@/\\+&-,#>"  # that terms.py leaves inside of terms
+_COLLECTIONS = """CREATE TABLE collections (
+    number INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, complete INTEGER NOT NULL DEFAULT 0)"""
+_LANGUAGES = """CREATE TABLE languages (
+    number INTEGER NOT NULL, language TEXT NOT NULL, PRIMARY KEY (number, language)) WITHOUT ROWID"""
+_RECORDS = """CREATE TABLE records_{0} (
+    row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text_key BLOB NOT NULL, language TEXT NOT NULL)"""
+_TERMS = f"CREATE VIRTUAL TABLE terms_{{0}} USING fts5(terms, tokenize=\"ascii tokenchars '{_PUNCTUATION}'\")"
+_WORDS = "CREATE VIRTUAL TABLE words_{0} USING fts5vocab(terms_{0}, row)"
+TABLES = ("words", "terms", "records")
+
+
+class Unusable(Exception):
+    """There is no file that can be read: none at all, a damaged one, or one of other rules."""
+
+
+def mark() -> int:
+    """Of the schema and of all that decides the terms of a text. A file with another mark is made again."""
+    rules = (_SCHEMA, terms.VERSION, terms.LONGEST, Stemmer.version(), sorted(stems.ALGORITHMS.items()))
+    return crc32(repr(rules).encode()) & 0x7FFFFFFF
+
+
+class LexicalFile:
+    """The file for its one writer. ``synchronous`` is lowered only by simulations."""
+
+    def __init__(self, path: Path, synchronous: str = "FULL") -> None:
+        self._path, self._synchronous = path, synchronous
+        self._db = self._opened()
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, and durable when it ends.
+
+        Raises Transient when the file cannot be written now, Unusable when it was damaged or deleted: then it
+        is empty, and no collection in it is complete.
+        """
+        self._require()
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            finally:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise Transient(f"the lexical index cannot be written: {error}") from error
+            self._renew(str(error))
+            raise Unusable(str(error)) from error
+
+    def examine(self) -> None:
+        """Raises Unusable if others cannot read it any more; it is then empty."""
+        self._require()
+        try:
+            with reading(self._path):
+                pass
+        except Unusable as error:
+            self._renew(str(error))
+            raise
+
+    def number(self, uuid: str) -> int:
+        """The number of a collection's tables, which are made if they do not exist."""
+        with self.transaction() as db:
+            found = db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
+            if found is not None:
+                return int(found[0])
+            number = int(db.execute("INSERT INTO collections (uuid) VALUES (?)", (uuid,)).lastrowid or 0)
+            for statement in (_RECORDS, _TERMS, _WORDS):
+                db.execute(statement.format(number))
+            return number
+
+    def uuids(self) -> set[str]:
+        with self.transaction() as db:
+            return {str(uuid) for (uuid,) in db.execute("SELECT uuid FROM collections")}
+
+    def discard(self, uuid: str) -> None:
+        """Forget a collection."""
+        with self.transaction() as db:
+            for (number,) in db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchall():
+                for name in TABLES:
+                    db.execute(f"DROP TABLE {name}_{number}")
+                db.execute("DELETE FROM languages WHERE number = ?", (number,))
+            db.execute("DELETE FROM collections WHERE uuid = ?", (uuid,))
+
+    def _require(self) -> None:
+        """Raises Unusable if somebody deleted or replaced the file: writes would be lost."""
+        try:
+            here = self._path.stat()
+        except FileNotFoundError:
+            here = None
+        if here is None or (here.st_dev, here.st_ino) != self._inode:
+            self._renew("it was deleted or replaced")
+            raise Unusable("it was deleted or replaced")
+
+    def _opened(self) -> sqlite3.Connection:
+        try:
+            return self._connected()
+        except (sqlite3.DatabaseError, Unusable) as error:
+            if isinstance(error, sqlite3.DatabaseError) and not is_damage(error):
+                raise Transient(f"the lexical index {self._path} cannot be opened: {error}") from error
+            self._remove(str(error))
+            return self._connected()
+
+    def _renew(self, why: str) -> None:
+        self._db.close()
+        self._remove(why)
+        self._db = self._connected()
+
+    def _remove(self, why: str) -> None:
+        log.warning("the lexical index %s is made again from Chroma: %s", self._path, why)
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+
+    def _connected(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute(f"PRAGMA synchronous = {self._synchronous}")
+            _prepare(db)
+        except BaseException:
+            db.close()
+            raise
+        here = self._path.stat()
+        self._inode = here.st_dev, here.st_ino
+        return db
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file for reading, beside its writer. Raises Unusable if it cannot be read, also later."""
+    try:
+        db = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=ro", timeout=PATIENCE, isolation_level=None, uri=True
+        )
+        try:
+            require_mark(db)
+            yield db
+        finally:
+            db.close()
+    except sqlite3.DatabaseError as error:
+        raise Unusable(f"the lexical index {path} cannot be read: {error}") from error
+
+
+def require_mark(db: sqlite3.Connection) -> None:
+    found = _number(db, "PRAGMA application_id"), _number(db, "PRAGMA user_version")
+    if found != (_APPLICATION, mark()):
+        raise Unusable("it is of another version, or no lexical index")
+
+
+def is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Whether it means damage, or a table that is missing."""
+    name = getattr(error, "sqlite_errorname", "")
+    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or str(error).startswith("no such table")
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    if not db.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").fetchone():
+        raise NeedsHuman(
+            "the SQLite of this Python has no FTS5, which keyword search needs: use another build of Python"
+        )
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            db.execute(_COLLECTIONS)
+            db.execute(_LANGUAGES)
+            db.execute(f"PRAGMA application_id = {_APPLICATION}")
+            db.execute(f"PRAGMA user_version = {mark()}")
+        require_mark(db)
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _number(db: sqlite3.Connection, query: str) -> int:
+    return int(db.execute(query).fetchone()[0])

@@ -1,0 +1,153 @@
+"""The lexical index of one collection: written like an ``Index``, less vectors and metadata.
+
+Of the metadata only the language counts, which decides how words are stemmed.
+"""
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from ingestor.core.fingerprint import text_digest
+from ingestor.lexical.file import LexicalFile
+from ingestor.lexical.stems import primary
+from ingestor.lexical.terms import terms
+from ingestor.model import Metadata, Record, RecordId
+
+T = TypeVar("T")
+
+_PAGE = 500  # ids in one statement
+_WRITE = """INSERT INTO records_{0} (id, text_key, language) VALUES (?, ?, ?)
+            ON CONFLICT (id) DO UPDATE SET text_key = excluded.text_key, language = excluded.language"""
+
+
+class LexicalIndex:
+    """One collection, by its UUID. Every write is one transaction; see LexicalFile.transaction for errors."""
+
+    def __init__(self, file: LexicalFile, uuid: str) -> None:
+        self._file, self._uuid = file, uuid
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        rows = [(record, *indexed(record.text, language_of(record.metadata) or "")) for record in records]
+
+        def write(db: sqlite3.Connection, number: int) -> None:
+            known = _languages(db, number, [record.id for record in records])
+            for record, key, whole in rows:
+                language = language_of(record.metadata)
+                if language is None and known.get(record.id):  # metadata is merged: what is not named stays
+                    language, (key, whole) = known[record.id], indexed(record.text, known[record.id])
+                db.execute(_WRITE.format(number), (record.id, key, language or ""))
+                db.execute("INSERT OR IGNORE INTO languages VALUES (?, ?)", (number, language or ""))
+                row = _row(db, number, record.id)
+                db.execute(
+                    f"INSERT OR REPLACE INTO terms_{number} (rowid, terms) VALUES (?, ?)", (row, whole)
+                )
+
+        self._write(write)
+
+    def other_language(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> list[RecordId]:
+        """Records that a patch gives another language: they must be upserted with their text."""
+        wanted = {id_: changes["language"] for id_, changes in metadata if "language" in changes}
+        known = self._read(lambda db, number: _languages(db, number, wanted))
+        return [id_ for id_, language in known.items() if primary(_text(wanted[id_])) != language]
+
+    def drop(self, ids: Sequence[RecordId]) -> None:
+        def write(db: sqlite3.Connection, number: int) -> None:
+            for page in _pages(ids):
+                marks = ", ".join("?" * len(page))
+                rows = db.execute(f"SELECT row FROM records_{number} WHERE id IN ({marks})", page).fetchall()
+                db.executemany(f"DELETE FROM terms_{number} WHERE rowid = ?", rows)
+                db.executemany(f"DELETE FROM records_{number} WHERE row = ?", rows)
+
+        self._write(write)
+
+    def count(self) -> int:
+        return self._read(lambda db, number: _one(db, f"SELECT COUNT(*) FROM records_{number}"))
+
+    def ids(self) -> Iterator[RecordId]:
+        return iter(
+            self._read(lambda db, number: [row[0] for row in db.execute(f"SELECT id FROM records_{number}")])
+        )
+
+    def read(self, ids: Sequence[RecordId]) -> dict[RecordId, tuple[bytes, str, str]]:
+        """Digest of the text, language and terms of those of ``ids`` that exist."""
+        return self._read(lambda db, number: read_rows(db, number, ids))
+
+    def absent(self, ids: Sequence[RecordId]) -> list[RecordId]:
+        """Those of ``ids`` that it does not hold."""
+        known = self._read(lambda db, number: _languages(db, number, ids))
+        return [id_ for id_ in ids if id_ not in known]
+
+    @property
+    def complete(self) -> bool:
+        """Whether it holds every record of its collection; else readers do without it."""
+        return bool(
+            self._read(lambda db, n: _one(db, f"SELECT complete FROM collections WHERE number = {n}"))
+        )
+
+    def set_complete(self, value: bool) -> None:
+        self._write(
+            lambda db, number: db.execute(
+                "UPDATE collections SET complete = ? WHERE number = ?", (value, number)
+            )
+        )
+
+    def _write(self, work: Callable[[sqlite3.Connection, int], object]) -> None:
+        number = self._file.number(self._uuid)
+        with self._file.transaction() as db:
+            work(db, number)
+
+    def _read(self, work: Callable[[sqlite3.Connection, int], T]) -> T:
+        number = self._file.number(self._uuid)
+        with self._file.transaction() as db:
+            return work(db, number)
+
+
+def indexed(text: str, language: str) -> tuple[bytes, str]:
+    """The digest of a text, and its terms with spaces between them."""
+    return bytes.fromhex(text_digest(text)), " ".join(filter(None, terms(text, language)))
+
+
+def language_of(metadata: Metadata) -> str | None:
+    """The language that counts; empty if it has no rules here; None if the metadata does not say."""
+    return primary(_text(metadata["language"])) if "language" in metadata else None
+
+
+def read_rows(
+    db: sqlite3.Connection, number: int, ids: Collection[RecordId]
+) -> dict[RecordId, tuple[bytes, str, str]]:
+    """See LexicalIndex.read. A record without terms has no row there, and gives a text that none gives."""
+    query = """SELECT id, text_key, language, COALESCE(terms, ' ') FROM records_{0}
+               LEFT JOIN terms_{0} ON terms_{0}.rowid = row WHERE id IN ({1})"""
+    return {
+        id_: (key, language, whole)
+        for page in _pages(ids)
+        for id_, key, language, whole in db.execute(query.format(number, ", ".join("?" * len(page))), page)
+    }
+
+
+def _languages(db: sqlite3.Connection, number: int, ids: Collection[RecordId]) -> dict[RecordId, str]:
+    query = "SELECT id, language FROM records_{0} WHERE id IN ({1})"
+    return {
+        id_: language
+        for page in _pages(ids)
+        for id_, language in db.execute(query.format(number, ", ".join("?" * len(page))), page)
+    }
+
+
+def _row(db: sqlite3.Connection, number: int, id_: RecordId) -> int:
+    return int(db.execute(f"SELECT row FROM records_{number} WHERE id = ?", (id_,)).fetchone()[0])
+
+
+def _one(db: sqlite3.Connection, query: str) -> int:
+    return int(db.execute(query).fetchone()[0])
+
+
+def _pages(ids: Iterable[RecordId]) -> Iterator[list[RecordId]]:
+    rest = iter(dict.fromkeys(ids))
+    while page := list(islice(rest, _PAGE)):
+        yield page
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,63 @@
+"""The records that hold a question's words, by BM25 [Robertson & Zaragoza 2009], as SQLite's FTS5 has it."""
+
+import math
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ingestor.lexical.terms import question_terms
+from ingestor.model import RecordId
+
+_FEW = 1000  # records; in smaller collections every word of the question is looked for
+_COMMON = 1 / 4  # of the records: a word in more of them tells little, and costs most of the time
+_SATURATED = 2.2  # k1 + 1 of FTS5: what a word's weight is multiplied by where it is frequent
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The words of a question that the collection has. ``most``: the score of a record full of them."""
+
+    match: str
+    most: float
+
+
+def asked(db: sqlite3.Connection, number: int, question: str) -> Asked | None:
+    """What to look for; None if the collection has none of the words. ``number``: of its tables."""
+    languages = [row[0] for row in db.execute("SELECT language FROM languages WHERE number = ?", (number,))]
+    records = int(db.execute(f"SELECT COUNT(*) FROM records_{number}").fetchone()[0])
+    holding = dict(_holding(db, number, question_terms(question, languages)))
+    chosen = _telling(holding, records)
+    if not chosen:
+        return None
+    most = sum(_weight(holding[term], records) for term in chosen) * _SATURATED
+    return Asked(" OR ".join(f'"{term}"' for term in chosen), most)
+
+
+def ranked(
+    db: sqlite3.Connection, number: int, wanted: Asked, limit: int, offset: int = 0
+) -> list[tuple[RecordId, float]]:
+    """The best records with their scores, best first: above 0, and at most about ``wanted.most``."""
+    query = f"""SELECT id, -found.rank FROM (
+                    SELECT rowid AS row, rank FROM terms_{number} WHERE terms_{number} MATCH ?
+                    ORDER BY rank LIMIT ? OFFSET ?) AS found
+                JOIN records_{number} USING (row)"""
+    rows = db.execute(query, (wanted.match, limit, offset)).fetchall()
+    return sorted(((RecordId(id_), score) for id_, score in rows), key=lambda row: (-row[1], row[0]))
+
+
+def _holding(db: sqlite3.Connection, number: int, terms: list[str]) -> Iterator[tuple[str, int]]:
+    """How many records hold each term, for those that any does."""
+    for term in terms:
+        for (holding,) in db.execute(f"SELECT doc FROM words_{number} WHERE term = ?", (term,)):
+            yield term, int(holding)
+
+
+def _telling(holding: Mapping[str, int], records: int) -> list[str]:
+    """The terms less those that most records hold; all if no other is left, or if there are few records."""
+    if records < _FEW:
+        return list(holding)
+    return [term for term, count in holding.items() if count <= _COMMON * records] or list(holding)
+
+
+def _weight(holding: int, records: int) -> float:
+    return max(1e-6, math.log((records - holding + 0.5) / (holding + 0.5)))

@@ -1,0 +1,106 @@
+"""Text to the terms that are indexed, and by which it is found. Pure.
+
+- Words are lower-cased and stemmed by the record's language.
+- Names, numbers and code are kept whole and in parts: ``chroma.get_or_create`` gives itself,
+  ``chroma``, ``get_or_create``, ``get``, ``or`` and ``create``; ``§ 12`` gives ``§12`` and ``12``.
+- Scripts that are written without spaces (Chinese, Japanese, Thai, ...) and Korean give overlapping
+  pairs of characters; Chinese characters are also indexed alone.
+
+A term holds no white space, no quotation mark and no control character.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from unicodedata import normalize
+
+from ingestor.lexical.stems import primary, stem
+
+VERSION = 1  # raised whenever the same text gives other terms: indexes are made again
+LONGEST = 64  # characters of a term; longer ones are cut
+
+_HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_DENSE = (  # scripts whose text gives pairs: kana, Korean, Thai, Lao, Tibetan, Burmese, Khmer, and Han
+    f"\u3040-\u30ff\u31f0-\u31ff\u1100-\u11ff\uac00-\ud7af\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff{_HAN}"
+)
+_MARKS = (  # that \\w leaves out: accents, vowel signs, joiners
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed"
+    "\u0900-\u0963\u0966-\u0dff\u200c\u200d"
+)
+_IS_HAN = re.compile(f"[{_HAN}]")
+_PART = f"[^\\W{_DENSE}](?:[^\\W{_DENSE}]|[{_MARKS}])*"
+_TOKEN = re.compile(
+    f"(?P<dense>[{_DENSE}]+)"
+    r"|(?P<sign>[§¶№#]{1,2}\s?\d+[a-z]?\b)"
+    rf"|(?P<name>{_PART}(?:(?:::|->|[.:@/\\+&-]){_PART}|(?<=\d),(?=\d\d\d){_PART})*(?:\+\+|\#(?!\w))?)"
+)
+_BETWEEN = re.compile(f"[^\\w{_MARKS}]+")
+_UNDERSCORES = re.compile("_+")
+_SMALL = r"[^\W\d_]"
+_HUMPS = re.compile(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-ZÀ-ÖØ-Þ])(?=[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ])")
+_BORDERS = re.compile(rf"(?<=\d)(?={_SMALL})|(?<={_SMALL})(?=\d)")
+_RELEASE = re.compile(r"v(\d[\d.]*)", re.IGNORECASE)
+_PLAIN = re.compile(f"(?:[^\\W\\d_]|[{_MARKS}])+")
+
+
+def terms(text: str, language: str | None = None) -> list[str]:
+    """The terms of a text in its order, with repetitions. ``language``: BCP 47, None if unknown."""
+    return list(_terms(text, primary(language)))
+
+
+def question_terms(text: str, languages: Iterable[str]) -> list[str]:
+    """The terms to look for, each once: those of the text in each of the languages, and in none."""
+    known = ["", *sorted({primary(language) for language in languages} - {""})]
+    return list(dict.fromkeys(term for language in known for term in _terms(text, language, question=True)))
+
+
+def _terms(text: str, language: str, *, question: bool = False) -> Iterator[str]:
+    for token in _TOKEN.finditer(normalize("NFKC", text)):
+        if token.lastgroup == "dense":
+            yield from _pairs(token[0], alone=not question)
+        elif token.lastgroup == "sign":
+            whole = "".join(token[0].split()).replace("§§", "§")
+            yield from (whole.lower(), whole.lstrip("§¶№#").lower())
+        elif _PLAIN.fullmatch(token[0]) and not _HUMPS.search(token[0]):
+            yield _cut(stem(token[0].lower(), language))
+        else:
+            yield from dict.fromkeys(_name(token[0], language))
+
+
+def _pairs(run: str, *, alone: bool) -> Iterator[str]:
+    if len(run) == 1:
+        yield run
+        return
+    yield from map("".join, pairwise(run))
+    if alone:
+        yield from _IS_HAN.findall(run)
+
+
+def _name(token: str, language: str) -> Iterator[str]:
+    """The whole, then its parts between punctuation, then their words."""
+    yield _whole(token)
+    if "," in token:
+        yield _cut(token.replace(",", "").lower())
+    if (number := _RELEASE.fullmatch(token)) is not None:
+        yield _cut(number[1])
+    for part in filter(None, _BETWEEN.split(token)):
+        if part != token:
+            yield _whole(part)
+        yield from _words(part, language)
+
+
+def _words(part: str, language: str) -> Iterator[str]:
+    for piece in filter(None, _UNDERSCORES.split(part)):
+        for hump in _HUMPS.split(piece):
+            yield _cut(stem(hump.lower(), language))
+            split = _BORDERS.split(hump)
+            if len(split) > 1:
+                yield from (_cut(stem(bit.lower(), language)) for bit in split if len(bit) > 1)
+
+
+def _whole(name: str) -> str:
+    return _cut(stem(name.lower(), ""))
+
+
+def _cut(term: str) -> str:
+    return term[:LONGEST]

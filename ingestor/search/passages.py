@@ -1,0 +1,134 @@
+"""Hits to passages: with what stands around them, merged, within a budget, in document order. Pure.
+
+Records of one document are merged where their spans overlap or touch, or where the one follows the other
+(``chunk_index``): chunks lose nothing but whitespace, so the gap is filled with as many line ends as the
+lines tell, then with spaces, and the text is as long as its span. A text that is not its span (written by a
+language model, or of several spans) stays alone.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ingestor.model import Record, RecordId
+from ingestor.search.values import Passage
+
+Count = Callable[[Sequence[str]], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A stretch of text. ``first``, ``last``: chunk indices; ``exact``: whether the text is its span."""
+
+    passage: Passage
+    document: str
+    first: int
+    last: int
+
+    @property
+    def exact(self) -> bool:
+        start, end = self.passage.start, self.passage.end
+        return start is not None and end is not None and len(self.passage.text) == end - start
+
+
+def passages(records: Iterable[Record], order: Sequence[str]) -> list[Passage]:
+    """``order``: ids of documents, best first. Within a document passages are in its order."""
+    rank = {document: at for at, document in enumerate(dict.fromkeys(order))}
+    unique = {record.id: record for record in records}
+    parts = sorted(
+        map(_part, unique.values()),
+        key=lambda part: (
+            rank.get(part.document, len(rank)),
+            part.passage.start or 0,
+            part.first,
+            part.passage.ids,
+        ),
+    )
+    merged: list[_Part] = []
+    for part in parts:
+        if merged and (joined := _joined(merged[-1], part)) is not None:
+            merged[-1] = joined
+        else:
+            merged.append(part)
+    return [part.passage for part in merged]
+
+
+def within(
+    hits: Sequence[RecordId],
+    around: Callable[[RecordId], Sequence[Record]],
+    budget: int,
+    count: Count,
+) -> tuple[list[RecordId], list[Record]]:
+    """The first hits with what is around them, as far as ``budget`` tokens go; and all their records.
+
+    A hit whose surroundings do not fit comes alone; the first hit that does not fit alone is the end.
+    ``around``: of each hit, the hit itself first.
+    """
+    chosen: dict[RecordId, Record] = {}
+    used: list[RecordId] = []
+    left = budget
+    for hit in hits:
+        near = around(hit)
+        for wanted in (near, near[:1]):
+            fresh = [record for record in wanted if record.id not in chosen]
+            cost = sum(count([record.text for record in fresh])) + len(fresh)  # what joins them
+            if cost <= left:
+                break
+        else:
+            break
+        left -= cost
+        used.append(hit)
+        chosen.update((record.id, record) for record in fresh)
+    return used, list(chosen.values())
+
+
+def document_of(record: Record) -> str:
+    return str(record.metadata.get("document_id") or record.id.rpartition("#")[0])
+
+
+def _part(record: Record) -> _Part:
+    meta = record.metadata
+    lines = _whole(meta.get("start_line")), _whole(meta.get("end_line"))
+    index = _whole(meta.get("chunk_index"))
+    passage = Passage(
+        record.text,
+        str(meta.get("source") or ""),
+        None if meta.get("heading_path") is None else str(meta["heading_path"]),
+        _whole(meta.get("start_index")),
+        _whole(meta.get("end_index")),
+        None if lines[0] is None or lines[1] is None else (lines[0], lines[1]),
+        _whole(meta.get("page")),
+        (record.id,),
+    )
+    at = -2 if index is None else index
+    return _Part(passage, document_of(record), at, at)
+
+
+def _joined(one: _Part, other: _Part) -> _Part | None:
+    """Both as one passage; None if they are apart."""
+    a, b = one.passage, other.passage
+    if one.document != other.document or not (one.exact and other.exact):
+        return None
+    if a.start is None or a.end is None or b.start is None or b.end is None:
+        return None
+    if b.start > a.end and not 0 <= one.last == other.first - 1:
+        return None
+    gap = _gap(a, b, b.start - a.end) if b.start > a.end else ""
+    lines = None if a.lines is None or b.lines is None else (a.lines[0], max(a.lines[1], b.lines[1]))
+    joined = replace(
+        a,
+        text=a.text + gap + b.text[max(0, a.end - b.start) :],
+        end=max(a.end, b.end),
+        lines=lines,
+        ids=a.ids + b.ids,
+    )
+    return replace(one, passage=joined, last=max(one.last, other.last))
+
+
+def _gap(a: Passage, b: Passage, length: int) -> str:
+    """White space between two chunks of a document, of which only its length and its lines are known."""
+    ends = max(0, b.lines[0] - a.lines[1]) if a.lines is not None and b.lines is not None else 0
+    return ("\n" * min(ends, length)).ljust(length)
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

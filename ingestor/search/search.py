@@ -1,0 +1,152 @@
+"""One search: what is asked of Chroma and of the lexical index. How both are weighed is in ``fusion``."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from ingestor.lexical.check import Words
+from ingestor.lexical.ranking import asked, ranked
+from ingestor.model import Hit, Record, RecordId, Vectors
+from ingestor.search import fusion
+from ingestor.search.around import Around
+from ingestor.search.fusion import Ranked
+from ingestor.search.passages import Count, document_of, passages, within
+from ingestor.search.values import Answer, Found, Mode, Question
+
+DEPTH = 50  # candidates of each list
+_PAGE, _PAGES = 200, 10  # lexical hits that a filter is tried on at once; how often
+_BUDGET_HITS = 100  # hits that a budget may take
+
+Order = list[tuple[RecordId, float]]
+
+
+class Store(Protocol):
+    """What a search asks of a collection in Chroma."""
+
+    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]: ...
+
+    def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]: ...
+
+    def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]: ...
+
+    def select(self, where: Mapping[str, Any]) -> list[Record]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Searcher:
+    """``embed``: a question's vectors. ``count``: tokens of texts. ``clock``: seconds."""
+
+    store: Store
+    words: Words
+    embed: Callable[[Sequence[str]], Vectors]
+    count: Count
+    clock: Callable[[], float]
+
+    def answer(self, question: Question) -> Answer:
+        """Raises ValueError if Chroma refuses the filter, and what Chroma and the embedder raise."""
+        start = self.clock()
+        unready = self.words.unready() if question.mode != "dense" else None
+        mode: Mode = "dense" if unready is not None else question.mode
+        n = question.n if question.budget_tokens is None else _BUDGET_HITS
+        best, records = _Search(self, question, n).run(mode)
+        used, shown = self._shown(question, best, records)
+        hits = tuple(_found(one, records[one.id]) for one in used)
+        order = [document_of(records[one.id]) for one in used]
+        return Answer(hits, tuple(passages(shown, order)), mode, self.clock() - start, unready)
+
+    def _shown(
+        self, question: Question, best: Sequence[Ranked], records: Mapping[RecordId, Record]
+    ) -> tuple[Sequence[Ranked], list[Record]]:
+        """The hits that fit the budget, and the records that passages are made of."""
+        expanded = Around(self.store, question.expand)
+        if question.budget_tokens is None:
+            return best, [record for one in best for record in expanded.of(records[one.id])]
+        used, shown = within(
+            [one.id for one in best],
+            lambda id_: expanded.of(records[id_]),
+            question.budget_tokens,
+            self.count,
+        )
+        return [one for one in best if one.id in set(used)], shown
+
+
+@dataclass(slots=True)
+class _Search:
+    """The ranking of one question. ``known``: records that were read on the way."""
+
+    by: Searcher
+    question: Question
+    n: int
+    known: dict[RecordId, Record] = field(default_factory=dict)
+
+    def run(self, mode: Mode) -> tuple[list[Ranked], dict[RecordId, Record]]:
+        """The best records, and what is known of them. Records that are gone meanwhile are left out."""
+        best = {"hybrid": self._hybrid, "dense": self._dense_alone, "lexical": self._lexical_alone}[mode]()
+        self._read([one.id for one in best])
+        return [one for one in best if one.id in self.known], self.known
+
+    def _dense_alone(self) -> list[Ranked]:
+        return fusion.alone(self._dense(self._vectors(), self.n), self.n, "dense")
+
+    def _lexical_alone(self) -> list[Ranked]:
+        order, _ = self._lexical(self.n)
+        return fusion.alone(order, self.n, "lexical")
+
+    def _hybrid(self) -> list[Ranked]:
+        vectors, depth = self._vectors(), max(DEPTH, self.n)
+        dense = self._dense(vectors, depth)
+        lexical, most = self._lexical(depth)
+        self._read([id_ for id_, _ in lexical], vectors=True)
+        cosines = {
+            id_: float(vectors[0] @ self.known[id_].vector)
+            for id_, _ in lexical
+            if id_ in self.known and self.known[id_].vector.size
+        }
+        return fusion.fused(dense, lexical, cosines, most, self.n)
+
+    def _vectors(self) -> Vectors:
+        return self.by.embed([self.question.query])
+
+    def _dense(self, vectors: Vectors, n: int) -> Order:
+        where = dict(self.question.where) if self.question.where else None
+        hits = self.by.store.query(vectors, n, where)[0]
+        self.known |= {hit.id: Record(hit.id, hit.text, hit.metadata, vectors[0][:0]) for hit in hits}
+        return [(hit.id, hit.score) for hit in hits]
+
+    def _lexical(self, n: int) -> tuple[Order, float]:
+        db, number = self.by.words.db, self.by.words.number
+        wanted = None if db is None or number is None else asked(db, number, self.question.query)
+        if db is None or number is None or wanted is None:
+            return [], 0.0
+        return self._allowed(partial(ranked, db, number, wanted), n), wanted.most
+
+    def _allowed(self, page: Callable[[int, int], Order], n: int) -> Order:
+        """The best ``n`` that the filter lets pass, as far as _PAGES pages go."""
+        if not self.question.where:
+            return page(n, 0)
+        passed: Order = []
+        for rows in _pages(page):
+            allowed = self.by.store.matching([id_ for id_, _ in rows], self.question.where)
+            passed += [row for row in rows if row[0] in allowed]
+            if len(passed) >= n:
+                break
+        return passed[:n]
+
+    def _read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> None:
+        absent = [id_ for id_ in ids if id_ not in self.known]
+        if absent:
+            self.known |= {record.id: record for record in self.by.store.read(absent, vectors=vectors)}
+
+
+def _pages(page: Callable[[int, int], Order]) -> Iterator[Order]:
+    for number in range(_PAGES):
+        rows = page(_PAGE, number * _PAGE)
+        if rows:
+            yield rows
+        if len(rows) < _PAGE:
+            return
+
+
+def _found(one: Ranked, record: Record) -> Found:
+    return Found(one.id, one.score, record.text, record.metadata, one.ranks)

@@ -1,0 +1,167 @@
+"""A lexical index that is missing, foreign, damaged or out of step is made again from Chroma."""
+
+import sqlite3
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from ingestor.core.backend import Model
+from ingestor.lexical import file as lexical_file
+from ingestor.lexical.backend import LexicalBackend
+from ingestor.lexical.file import LexicalFile, Unusable, reading
+from ingestor.lexical.index import LexicalIndex
+from ingestor.model import CollectionName, Fingerprint
+from ingestor.ports import Transient
+from tests.chroma.laws import many, record
+from tests.lexical.worlds import OneCollection, finish, in_step, opened
+from tests.memory_index import MemoryIndex
+
+DOCS = CollectionName("docs")
+MODEL = Model(Fingerprint("model"))
+NAME = "lexical.sqlite3"
+
+
+def backend_of(store: OneCollection, file: LexicalFile) -> LexicalBackend:
+    ticks = count()
+    return LexicalBackend(store, file, lambda: float(next(ticks)))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store() -> OneCollection:
+    dense = MemoryIndex()
+    dense.upsert([*many(1200), record("en#0", "running", 1, language="en")])
+    return OneCollection(dense)
+
+
+def filled(store: OneCollection, path: Path) -> None:
+    with opened(path) as file:
+        backend = backend_of(store, file)
+        backend.open(DOCS, MODEL)
+        finish(backend)
+        lexical = LexicalIndex(file, store.uuid)
+        assert lexical.complete
+        in_step(store.dense, lexical)
+
+
+def test_it_is_filled_in_slices_and_complete_at_the_end(store: OneCollection, tmp_path: Path) -> None:
+    with opened(tmp_path / NAME) as file:
+        backend = backend_of(store, file)
+        index, _ = backend.open(DOCS, MODEL)
+        lexical = LexicalIndex(file, store.uuid)
+        for _ in range(3):
+            backend.work()
+        assert 0 < lexical.count() < 1201
+        assert not lexical.complete
+        index.drop(["doc0#0", "doc1#0", "doc170#0"])  # while it is under way
+        index.upsert([record("new#0", "new"), record("doc2#0", "other")])
+        finish(backend)
+        assert lexical.complete
+        in_step(store.dense, lexical)
+
+
+def test_a_second_opening_fills_nothing(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+    filled(store, tmp_path / NAME)
+    monkeypatch.setattr(MemoryIndex, "ids", None)
+    filled_again = []
+    with opened(tmp_path / NAME) as file:
+        backend = backend_of(store, file)
+        backend.open(DOCS, MODEL)
+        finish(backend)
+        filled_again.append(LexicalIndex(file, store.uuid).complete)
+    assert filled_again == [True]
+
+
+@pytest.mark.parametrize("size", [0, 100, 4096, 10_000])
+def test_a_damaged_file_is_made_again(store: OneCollection, tmp_path: Path, size: int) -> None:
+    path = tmp_path / NAME
+    filled(store, path)
+    path.write_bytes(b"x" * size + path.read_bytes()[size:])
+    filled(store, path)
+
+
+def test_a_file_of_other_rules_is_made_again(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / NAME
+    filled(store, path)
+    monkeypatch.setattr(lexical_file.terms, "VERSION", 99)
+    with pytest.raises(Unusable), reading(path):
+        pass
+    with opened(path) as file:
+        assert file.uuids() == set()
+    filled(store, path)
+
+
+def test_another_program_s_database_is_made_again(store: OneCollection, tmp_path: Path) -> None:
+    db = sqlite3.connect(tmp_path / NAME)
+    db.execute("CREATE TABLE collections (other)")
+    db.close()
+    filled(store, tmp_path / NAME)
+
+
+@pytest.mark.parametrize("harm", ["delete", "replace"])
+def test_a_file_that_is_taken_away_is_made_again(store: OneCollection, tmp_path: Path, harm: str) -> None:
+    path = tmp_path / NAME
+    with opened(path) as file:
+        backend = backend_of(store, file)
+        index, _ = backend.open(DOCS, MODEL)
+        finish(backend)
+        path.unlink()
+        if harm == "replace":
+            path.write_bytes(b"")
+        index.upsert([record("new#0", "new")])
+        finish(backend)
+        in_step(store.dense, LexicalIndex(file, store.uuid))
+        assert LexicalIndex(file, store.uuid).complete
+    filled(store, path)
+
+
+def test_a_write_that_did_not_reach_it_is_made_good(store: OneCollection, tmp_path: Path) -> None:
+    filled(store, tmp_path / NAME)
+    store.dense.upsert([record("new#0", "new")])
+    store.dense.drop(["doc0#0", "doc0#1"])
+    filled(store, tmp_path / NAME)
+
+
+def test_a_locked_file_is_tried_again_later(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(lexical_file, "PATIENCE", 0)
+    with opened(tmp_path / NAME) as file:
+        index, _ = backend_of(store, file).open(DOCS, MODEL)
+        other = sqlite3.connect(tmp_path / NAME, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Transient, match="lexical index"):
+            index.upsert([record("new#0", "new")])
+        other.close()
+        index.upsert([record("new#0", "new")])
+
+
+def test_deleted_collections_are_forgotten(store: OneCollection, tmp_path: Path) -> None:
+    with opened(tmp_path / NAME) as file:
+        backend = backend_of(store, file)
+        backend.open(DOCS, MODEL)
+        finish(backend)
+        assert file.uuids() == {store.uuid}
+        backend.delete(DOCS)
+        finish(backend)
+        assert file.uuids() == set()
+
+
+def test_trouble_with_chroma_ends_nothing(store: OneCollection, tmp_path: Path, monkeypatch) -> None:
+    with opened(tmp_path / NAME) as file:
+        backend = backend_of(store, file)
+        backend.open(DOCS, MODEL)
+        with monkeypatch.context() as away:
+            away.setattr(MemoryIndex, "read", None)
+            for _ in range(9):
+                backend.work()
+        for _ in range(40):
+            backend.work()
+        finish(backend)
+        in_step(store.dense, LexicalIndex(file, store.uuid))
+
+
+def test_others_read_while_it_is_written(store: OneCollection, tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    with opened(path) as file, file.transaction(), reading(path) as db:
+        assert db.execute("SELECT COUNT(*) FROM collections").fetchone() == (0,)
+    with pytest.raises(Unusable), reading(tmp_path / "none"):
+        pass

@@ -1,0 +1,78 @@
+"""What a text is found by."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.lexical.terms import LONGEST, question_terms, terms
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "wanted"),
+    [
+        ("get_or_create_collection", None, {"get_or_create_collection", "get", "or", "create", "collection"}),
+        ("chroma.get_or_create(x)", None, {"chroma.get_or_create", "chroma", "get_or_create", "get"}),
+        ("see ERR_4711!", None, {"err_4711", "err", "4711"}),
+        ("nach § 12 und §§12", "de", {"§12", "12"}),
+        ("camelCase", None, {"camelcase", "camel", "case"}),
+        ("getHTTPResponse", None, {"gethttpresponse", "get", "http", "response"}),
+        ("since v1.2.3", None, {"v1.2.3", "1.2.3", "2"}),
+        ("1,234.56 Euro", None, {"1,234.56", "1234.56", "56"}),
+        ("on 2024-05-31", None, {"2024-05-31", "2024", "31"}),
+        ("utf8", None, {"utf8", "utf"}),
+        ("C++ and C#", None, {"c++", "c#", "c"}),
+        ("__init__", None, {"__init__", "init"}),
+        ("mail user@host.com", None, {"user@host.com", "user", "host"}),
+        ("well-known", "en", {"well-known", "well", "known"}),
+        ("the running dogs", "en", {"run", "dog"}),
+        ("die Häuser", "de-AT", {"haus"}),
+        ("les élèves", "fr", {"elev"}),
+        ("running", None, {"running"}),
+        ("running", "tlh", {"running"}),
+        ("東京タワー", "ja", {"東京", "京タ", "タワ", "ワー", "東"}),
+        ("我喜欢猫", "zh", {"我喜", "喜欢", "欢猫", "猫"}),
+        ("สวัสดี", "th", {"สว", "ดี"}),
+        ("한국어 문장", "ko", {"한국", "국어", "문장"}),
+        ("हिन्दी भाषा", None, {"हिन्दी", "भाषा"}),
+        ("ＦＵＬＬ width", None, {"full", "width"}),
+    ],
+)  # fmt: skip
+def test_text_gives(text: str, language: str | None, wanted: set[str]) -> None:
+    assert wanted <= set(terms(text, language))
+
+
+@pytest.mark.parametrize("query", ["ERR_4711", "err 4711", "4711", "Err_4711?"])
+def test_whole_and_parts_find_it(query: str) -> None:
+    assert set(question_terms(query, ["en"])) & set(terms("It failed with ERR_4711 at once.", "en"))
+
+
+def test_a_question_is_stemmed_by_every_language() -> None:
+    found = question_terms("running Häuser", ["en", "de-AT", "de"])
+    assert {"running", "run", "haus"} <= set(found)
+    assert len(found) == len(set(found))
+
+
+def test_chinese_is_asked_for_by_pairs() -> None:
+    assert question_terms("喜欢猫", []) == ["喜欢", "欢猫"]
+    assert question_terms("猫", []) == ["猫"]
+
+
+def test_a_plain_word_is_one_term() -> None:
+    """A document's length counts in BM25, so that words must not count twice."""
+    assert terms("One plain sentence, and another.", "en") == ["one", "plain", "sentenc", "and", "anoth"]
+
+
+@given(st.text(max_size=60), st.sampled_from([None, "en", "de", "ar", "hi"]))
+def test_terms_can_be_stored(text: str, language: str | None) -> None:
+    """FTS5 splits them at spaces, and at ASCII characters that are not named to it."""
+    for term in terms(text, language):
+        assert 0 < len(term) <= LONGEST
+        assert not re.search(r"[\s\"'\x00-\x1f\ud800-\udfff]", term)
+        assert not re.search(r"[^\w.:@/\\+&,#>-]", term, re.ASCII) or not term.isascii()
+
+
+@given(st.text(max_size=60))
+def test_a_text_is_found_by_itself(text: str) -> None:
+    assert set(question_terms(text, ["en"])) <= set(terms(text, "en")) | set(terms(text))

@@ -1,0 +1,63 @@
+"""Lexical indexes beside indexes in memory, for tests."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ingestor.lexical.backend import LexicalBackend
+from ingestor.lexical.file import LexicalFile
+from ingestor.lexical.index import LexicalIndex, indexed, language_of
+from ingestor.ports import Index
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[LexicalFile]:
+    file = LexicalFile(path, synchronous="OFF")
+    try:
+        yield file
+    finally:
+        file.close()
+
+
+@dataclass
+class OneCollection:
+    """A store of one collection; no more than LexicalBackend asks of it here."""
+
+    dense: Index
+    uuid: str = "uuid"
+    there: bool = True
+
+    def open(self, name, model):  # type: ignore[no-untyped-def]
+        return self.dense, self.uuid
+
+    def names(self) -> dict[str, str]:
+        return {self.uuid: "docs"} if self.there else {}
+
+    def delete(self, name: str) -> None:
+        self.there = False
+
+
+def in_step(dense: Index, lexical: LexicalIndex) -> None:
+    """Both hold the same records, and the lexical one the terms of their texts."""
+    wanted = {
+        record.id: (
+            *indexed(record.text, language_of(record.metadata) or ""),
+            language_of(record.metadata) or "",
+        )
+        for record in dense.read(list(dense.ids()))
+    }
+    found = {
+        id_: (key, whole, language)
+        for id_, (key, language, whole) in lexical.read(list(lexical.ids())).items()
+    }
+    assert found == wanted
+    assert lexical.count() == dense.count()
+
+
+def finish(backend: LexicalBackend, steps: int = 200) -> None:
+    for _ in range(steps):
+        if not backend.due():
+            return
+        backend.work()
+    raise AssertionError("the lexical index is never complete")

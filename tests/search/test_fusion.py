@@ -1,0 +1,33 @@
+from ingestor.search.fusion import alone, fused
+from ingestor.search.values import Ranks
+
+
+def test_both_lists_count() -> None:
+    best = fused([("a", 0.9), ("b", 0.8), ("d", 0.1)], [("b", 5.0), ("c", 3.0)], {"c": 0.2}, 10.0, 3)
+    assert [one.id for one in best] == ["b", "a", "c"]
+    assert [one.ranks for one in best] == [Ranks(2, 1), Ranks(1, None), Ranks(None, 2)]
+    assert all(0 <= one.score <= 1 for one in best)
+
+
+def test_words_count_little_where_few_of_the_question_s_are_found() -> None:
+    """The best hit by words holds a tenth of what the question could give: the nearest vector stays first."""
+    dense, lexical = [("a", 0.9), ("b", 0.2)], [("b", 1.0)]
+    assert fused(dense, lexical, {}, 10.0, 1)[0].id == "a"
+    assert fused(dense, lexical, {}, 1.0, 1)[0].id == "b"
+
+
+def test_what_is_gone_from_chroma_is_no_hit() -> None:
+    assert [one.id for one in fused([("a", 0.9)], [("gone", 9.0), ("a", 1.0)], {}, 9.0, 5)] == ["a"]
+
+
+def test_without_words_the_order_is_that_of_the_vectors() -> None:
+    dense = [("a", 0.9), ("b", 0.8), ("c", 0.8)]
+    assert [one.id for one in fused(dense, [], {}, 0.0, 9)] == ["a", "b", "c"]
+    assert fused([], [], {}, 0.0, 9) == []
+
+
+def test_one_list_alone_keeps_its_scores() -> None:
+    assert [(one.id, one.score, one.ranks) for one in alone([("a", 0.9), ("b", 0.8)], 1, "dense")] == [
+        ("a", 0.9, Ranks(1, None))
+    ]
+    assert alone([("a", 3.0)], 5, "lexical")[0].ranks == Ranks(None, 1)

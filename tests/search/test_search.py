@@ -1,0 +1,151 @@
+"""A search over an index in memory and a real lexical file."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ingestor.embedders.hashing import PLUGIN
+from ingestor.lexical.check import Words, words_of
+from ingestor.lexical.composed import ComposedIndex
+from ingestor.lexical.index import LexicalIndex
+from ingestor.model import Record, RecordId
+from ingestor.search.search import Searcher
+from ingestor.search.values import Question
+from tests.lexical.worlds import opened
+from tests.memory_index import MemoryIndex, matches
+
+EMBEDDER = PLUGIN.build(PLUGIN.options(dimensions=64))
+TEXTS = {
+    "faq": ["How are books borrowed?", "With a card, at the desk.", "Error ERR_4711: the card is blocked."],
+    "code": ["Call get_or_create_collection first.", "It returns the collection."],
+    "haus": ["Die Häuser am Wald sind alt, nach § 12 des Gesetzes."],
+}  # fmt: skip
+
+
+@dataclass
+class Store(MemoryIndex):
+    def matching(self, ids: Sequence[RecordId], where: Mapping[str, object]) -> set[RecordId]:
+        return {record.id for record in self.read(ids) if matches(where, record.metadata)}
+
+    def select(self, where: Mapping[str, object]) -> list[Record]:
+        return [record for record in self.records.values() if matches(where, record.metadata)]
+
+
+def records() -> Iterator[Record]:
+    for document, texts in TEXTS.items():
+        at = 0
+        for n, text in enumerate(texts):
+            related = {"1": document}
+            related |= {"2": f"{document}#{n - 1}"} if n else {}
+            related |= {"3": f"{document}#{n + 1}"} if n + 1 < len(texts) else {}
+            metadata = {
+                "document_id": document, "source": f"/{document}.md", "chunk_index": n, "start_index": at,
+                "end_index": at + len(text), "start_line": n + 1, "end_line": n + 1,
+                "language": "de" if document == "haus" else "en",
+                "relationships": str(related).replace("'", '"'), "heading_path": f"Part {n // 2}",
+                "parent_index": n // 2,
+            }  # fmt: skip
+            at += len(text) + 1
+            yield Record(RecordId(f"{document}#{n}"), text, metadata, EMBEDDER.embed([text])[0])
+
+
+@contextmanager
+def searcher(folder: Path, *, complete: bool = True) -> Iterator[Searcher]:
+    path = folder / "lexical.sqlite3"
+    with opened(path) as file:
+        store, lexical = Store(), LexicalIndex(file, "uuid")
+        ComposedIndex(store, lexical, lambda: None).upsert(list(records()))
+        lexical.set_complete(complete)
+        with words_of(path, "uuid") as words:
+            yield Searcher(
+                store, words, EMBEDDER.embed, lambda texts: [len(t.split()) for t in texts], lambda: 0.0
+            )
+
+
+@pytest.mark.parametrize(
+    ("query", "best"),
+    [
+        ("ERR_4711", "faq#2"),
+        ("err 4711", "faq#2"),
+        ("get_or_create_collection", "code#0"),
+        ("Haus", "haus#0"),
+        ("§12", "haus#0"),
+        ("who is borrowing a book?", "faq#0"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+def test_names_numbers_and_forms_of_words_are_found(tmp_path: Path, query: str, best: str, mode: str) -> None:
+    with searcher(tmp_path) as search:
+        answer = search.answer(Question(query, n=1, mode=mode))  # type: ignore[arg-type]
+    assert [hit.id for hit in answer.hits] == [best]
+    assert answer.hits[0].ranks.lexical == 1
+    assert (answer.mode, answer.fallback) == (mode, None)
+    assert answer.hits[0].document == answer.passages[0].text
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+def test_filters_hold_in_all_modes(tmp_path: Path, mode: str) -> None:
+    with searcher(tmp_path) as search:
+        asked = {"where": {"document_id": "code"}, "mode": mode}
+        answer = search.answer(Question("the card, the collection", n=9, **asked))  # type: ignore[arg-type]
+    assert answer.hits
+    assert {hit.metadata["document_id"] for hit in answer.hits} == {"code"}
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+def test_without_a_complete_index_vectors_serve_and_that_is_said(tmp_path: Path, mode: str) -> None:
+    with searcher(tmp_path, complete=False) as search:
+        answer = search.answer(Question("How are books borrowed?", n=1, mode=mode))  # type: ignore[arg-type]
+    assert (answer.mode, answer.hits[0].id) == ("dense", "faq#0")
+    assert "being made" in str(answer.fallback)
+    without = Searcher(search.store, Words(), search.embed, search.count, search.clock)
+    assert "not made yet" in str(without.answer(Question("books")).fallback)
+    assert without.answer(Question("books", mode="dense")).fallback is None
+
+
+@pytest.mark.parametrize(
+    ("expand", "ids"),
+    [
+        ("none", {"faq#0"}),
+        ("neighbours", {"faq#0", "faq#1"}),
+        ("section", {"faq#0", "faq#1"}),
+        ("parent", {"faq#0", "faq#1"}),
+        ("document", {"faq#0", "faq#1", "faq#2"}),
+    ],
+)
+def test_what_stands_around_is_added(tmp_path: Path, expand: str, ids: set[str]) -> None:
+    with searcher(tmp_path) as search:
+        answer = search.answer(Question("How are books borrowed?", n=1, expand=expand))  # type: ignore[arg-type]
+    (passage,) = answer.passages
+    assert set(passage.ids) == ids
+    assert passage.text == "\n".join(TEXTS["faq"][: len(ids)])
+    assert (passage.start, passage.end, passage.lines) == (0, len(passage.text), (1, len(ids)))
+    assert [hit.id for hit in answer.hits] == ["faq#0"]
+
+
+def test_a_budget_takes_the_place_of_n(tmp_path: Path) -> None:
+    with searcher(tmp_path) as search:
+        small = search.answer(Question("How are books borrowed?", budget_tokens=6))
+        large = search.answer(Question("How are books borrowed?", budget_tokens=1000, expand="document"))
+    assert [hit.id for hit in small.hits] == ["faq#0"]
+    assert {id_ for passage in large.passages for id_ in passage.ids} == {record.id for record in records()}
+
+
+def test_records_that_vanish_meanwhile_are_no_hits(tmp_path: Path) -> None:
+    with searcher(tmp_path) as search:
+        del search.store.records["faq#2"]  # type: ignore[attr-defined]
+        for mode in ("hybrid", "lexical"):
+            answer = search.answer(Question("ERR_4711", mode=mode))  # type: ignore[arg-type]
+            assert "faq#2" not in [hit.id for hit in answer.hits]
+
+
+def test_words_that_no_record_has_find_nothing(tmp_path: Path) -> None:
+    with searcher(tmp_path) as search:
+        assert search.answer(Question("xylophone", mode="lexical")).hits == ()
+        assert search.answer(Question('"', mode="lexical")).hits == ()
+        assert len(search.answer(Question("xylophone", n=2)).hits) == 2
+        assert np.isfinite([hit.score for hit in search.answer(Question("xylophone")).hits]).all()

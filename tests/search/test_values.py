@@ -1,0 +1,60 @@
+import json
+
+import pytest
+
+from ingestor.search.values import Answer, BadQuestion, Found, Passage, Question, Ranks, as_json, question_of
+
+
+def test_a_question_is_read() -> None:
+    value = {
+        "query": "words",
+        "collection": "docs",
+        "n": 3,
+        "mode": "dense",
+        "where": {"page": 1},
+        "expand": "section",
+    }
+    assert question_of(value) == Question("words", "docs", 3, None, "dense", {"page": 1}, "section")
+    assert question_of({"query": "words", "budget_tokens": 400}) == Question("words", budget_tokens=400)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ([], "JSON object"),
+        ({}, "query"),
+        ({"query": " "}, "query"),
+        ({"query": 3}, "query"),
+        ({"query": "\ud800"}, "Unicode"),
+        ({"query": "x" * 30_000}, "characters"),
+        ({"query": "x", "n": 0}, "n must"),
+        ({"query": "x", "n": True}, "n must"),
+        ({"query": "x", "n": 10**9}, "n must"),
+        ({"query": "x", "budget_tokens": -1}, "budget_tokens"),
+        ({"query": "x", "mode": "magic"}, "hybrid, dense, lexical"),
+        ({"query": "x", "expand": ["none"]}, "neighbours"),
+        ({"query": "x", "where": "page"}, "where"),
+        ({"query": "x", "collection": None}, "collection"),
+        ({"query": "x", "colection": "docs"}, "colection"),
+    ],
+)  # fmt: skip
+def test_a_bad_question_is_explained(value: object, why: str) -> None:
+    with pytest.raises(BadQuestion, match=why):
+        question_of(value)
+
+
+def test_an_answer_is_json_of_a_stable_form() -> None:
+    hit = Found("d#0", 0.5, "text", {"page": 1, "headings": ["A"]}, Ranks(1, None))  # type: ignore[arg-type]
+    passage = Passage("text", "/d", "A > B", 0, 4, (1, 1), 0, ("d#0",))  # type: ignore[arg-type]
+    found = json.loads(json.dumps(as_json(Answer((hit,), (passage,), "hybrid", 0.25))))
+    assert found == {
+        "hits": [{
+            "id": "d#0", "score": 0.5, "document": "text", "metadata": {"page": 1, "headings": ["A"]},
+            "ranks": {"dense": 1, "lexical": None},
+        }],
+        "passages": [{
+            "text": "text", "source": "/d", "heading_path": "A > B", "start": 0, "end": 4, "lines": [1, 1],
+            "page": 0, "ids": ["d#0"],
+        }],
+        "mode": "hybrid", "fallback": None, "seconds": 0.25,
+    }  # fmt: skip

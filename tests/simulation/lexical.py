@@ -1,0 +1,76 @@
+"""The lexical index in the simulated world: a real file that people harm, and writes that die."""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+from ingestor.lexical.file import LexicalFile, Unusable, reading
+from ingestor.lexical.index import indexed, language_of, read_rows
+from ingestor.model import Record
+from ingestor.ports import Transient
+from tests.simulation.ports import Chaos
+
+_Rows = dict[str, tuple[bytes, str, str]]
+
+
+class CrashingFile(LexicalFile):
+    """Dies before and after a commit, and meets a full disk."""
+
+    def __init__(self, path: Path, chaos: Chaos) -> None:
+        super().__init__(path, synchronous="OFF")
+        self.chaos = chaos
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        with super().transaction() as db:
+            before = db.total_changes
+            yield db
+            written = db.total_changes > before
+            if written:
+                self.chaos.point("before lexical commit")
+                if self.chaos.random.random() < self.chaos.error_rate / 4:
+                    raise Transient("the disk of the lexical index is full")
+        if written:
+            self.chaos.point("after lexical commit")
+
+
+def ticking() -> Callable[[], float]:
+    """A clock that only grows, whatever happens to the other one."""
+    ticks = count()
+    return lambda: float(next(ticks))
+
+
+def harm(path: Path, deed: str) -> None:
+    """Somebody deletes the file, or writes over its beginning."""
+    if deed == "unlink":
+        for suffix in ("", "-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    else:
+        path.write_bytes(b"damage" * 1000)
+
+
+def records_of(path: Path, uuid: str) -> _Rows:
+    """The rows of a collection, whether it is complete or not; none if the file cannot be read."""
+    with suppress(Unusable), reading(path) as db:
+        for (number,) in db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)):
+            return read_rows(db, number, [row[0] for row in db.execute(f"SELECT id FROM records_{number}")])
+    return {}
+
+
+def difference(path: Path, uuid: str, records: Sequence[Record], *, required: bool) -> object:
+    """How a lexical index that is complete differs. ``required``: it must be complete."""
+    with suppress(Unusable), reading(path) as db:
+        complete = db.execute("SELECT complete FROM collections WHERE uuid = ?", (uuid,)).fetchone()
+        if complete == (1,):
+            found = records_of(path, uuid)
+            wanted = {record.id: _row(record) for record in records}
+            return set(found.items()) ^ set(wanted.items())
+    return "it is not complete" if required and records else ()
+
+
+def _row(record: Record) -> tuple[bytes, str, str]:
+    language = language_of(record.metadata) or ""
+    key, whole = indexed(record.text, language)
+    return key, language, whole
