@@ -18,14 +18,14 @@ import numpy as np
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.outcomes import Outcome
-from ingestor.engine.vector_check import checked
+from ingestor.engine.remote_vectors import HARMLESS, LocalVectors, RemoteVectors
 from ingestor.model import Digest, Fingerprint, Vectors
-from ingestor.ports import Embedder, NeedsHuman, Stop, Transient
+from ingestor.ports import Embedder, NeedsHuman, Remote, Stop, Transient
 from ingestor.state.cache.store import VectorCache
 
 STUCK = 60.0  # seconds after which a listing is no longer waited for by others
 PATIENCE = 3.0  # seconds that the end of the program waits for work under way
-_HARMLESS = "word"  # a text that any model can take
+ROUND = 256  # texts
 
 
 class _Workers:
@@ -157,8 +157,8 @@ class _Request:
 class Embedding:
     """Texts to vectors through the cache, gathered from all workers into one stream of batches.
 
-    One thread runs the model. While it is busy, requests queue up; it then embeds up to ``round_size`` texts
-    of them at once, each text once.
+    One thread runs the model. While it is busy, requests queue up; it then embeds up to ROUND texts of them
+    at once, each text once; more where a server takes more.
     """
 
     def __init__(
@@ -167,10 +167,12 @@ class Embedding:
         recipe: Fingerprint,
         cache: VectorCache,
         count_tokens: Callable[[Sequence[str]], list[int]],
-        round_size: int = 256,
     ) -> None:
-        self._embedder, self._recipe, self._cache = embedder, recipe, cache
-        self._count_tokens, self._round_size = count_tokens, round_size
+        self.embedder, self._recipe, self._cache = embedder, recipe, cache
+        self._count_tokens = count_tokens
+        remote = isinstance(embedder, Remote)
+        self._vectors_of = RemoteVectors(embedder, recipe, cache) if remote else LocalVectors(embedder)
+        self._round_size = max(ROUND, embedder.at_once) if isinstance(embedder, Remote) else ROUND
         self._requests: Queue[_Request | None] = Queue()
         self._stopped = Event()
         self._lock = Lock()
@@ -187,7 +189,7 @@ class Embedding:
         break the protocol, or Stopped.
         """
         if not texts:
-            return np.zeros((0, self._embedder.dimensions), np.float32)
+            return np.zeros((0, self.embedder.dimensions), np.float32)
         digests = [text_digest(text) for text in texts]
         found = self._cache.get(self._recipe, digests)
         missing = {d: text for d, text in zip(digests, texts, strict=True) if d not in found}
@@ -262,14 +264,14 @@ class Embedding:
                 self._answer([request])
         else:
             for request in requests:
-                request.answer.set_result({d: answers[d] for d in request.digests})
+                _settle(request, {d: answers[d] for d in request.digests})
 
     def _is_up(self, error: Exception) -> bool:
         """Whether the error may be about one text: the embedder still embeds a harmless one."""
         if isinstance(error, Transient | NeedsHuman):
             return False
         try:
-            self._embedder.embed([_HARMLESS])
+            self.embedder.embed([HARMLESS])
         except BaseException:  # noqa: BLE001 - the first error is the one that is told
             return False
         return True
@@ -282,15 +284,26 @@ class Embedding:
         return found | self._embed(missing, [wanted[d] for d in missing]) if missing else found
 
     def _embed(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
-        if not self.texts:
-            self._embedder.embed(texts[:1])  # loads the model, which does not count as embedding
+        """By digest a vector, or the error of this text alone."""
+        self._vectors_of.load(texts)
         begun = monotonic()
-        vectors = checked(self._embedder.embed(texts), texts, self._embedder.dimensions)
+        answered = self._vectors_of(texts, self._stopped)
         self.seconds += monotonic() - begun
-        self.texts += len(texts)
-        self.tokens += sum(self._count_tokens(texts))
-        self._cache.put(self._recipe, digests, vectors)
-        return dict(zip(digests, vectors, strict=True))
+        found = dict(zip(digests, answered.vectors, strict=True))
+        good = [digest for digest in digests if not isinstance(found[digest], Exception)]
+        if good:
+            self._cache.put(self._recipe, good, np.array([found[digest] for digest in good]))
+        self.texts += len(good)
+        self.tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
+        return found
+
+
+def _settle(request: _Request, answers: dict[Digest, Any]) -> None:
+    error = next((answer for answer in answers.values() if isinstance(answer, Exception)), None)
+    if error is None:
+        request.answer.set_result(answers)
+    else:
+        request.answer.set_exception(error)
 
 
 def _refuse(requests: Sequence[_Request], error: Exception) -> None:
@@ -307,7 +320,10 @@ class Embeddings:
         self._before = (0, 0, 0.0)  # texts, tokens, seconds of those that were closed
 
     def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder]) -> Embedding:
-        if recipe not in self._by_recipe:
+        """Of this recipe. One to a server is replaced with its embedder: the key may be another now."""
+        known = self._by_recipe.get(recipe)
+        if known is None or (isinstance(known.embedder, Remote) and known.embedder is not embedder()):
+            self.keep(self._by_recipe.keys() - {recipe})
             self._by_recipe[recipe] = Embedding(embedder(), recipe, self._cache, self._count_tokens)
         return self._by_recipe[recipe]
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import Field
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.llm.server import Busy, Refused, Requests, Server, patiently, token_count
+from ingestor.llm.server import TOO_LONG, Busy, Refused, Requests, Server, patiently, token_count
 from ingestor.ports import Chunker, NeedsHuman, Transient
 from ingestor.registry import tuning
 
@@ -22,7 +22,7 @@ Message = tuple[str, str]  # role (system, user or assistant) and content
 Messages = tuple[Message, ...]
 
 _LONGEST_ANSWER = 4_000_000  # bytes
-_ABOUT_THIS_TEXT = ("content_filter", "content_policy", "context_length", "exceed_context_size")
+_ABOUT_THIS_TEXT = ("content_filter", "content_policy", TOO_LONG, "exceed_context_size")
 
 
 class Endpoint(Server):

@@ -32,7 +32,11 @@ LONGEST_WAIT = 30.0  # seconds; the engine, which can do something else meanwhil
 _SHOWN = 10_000  # bytes of an error that is no JSON
 _MOST_TOKENS = 10**9  # of an answer, as the server counts
 _AGAIN = frozenset({408, 409, 425, 429})  # besides 5xx: the same request may succeed later
+_TOO_LONG = re.compile(
+    r"too (large|long)|exceeds?\b.*\b(context|length|tokens)|maximum context", re.IGNORECASE
+)
 _UNPAID = "insufficient_quota"  # the code of a 429 that no waiting ends
+TOO_LONG = "context_length"  # in the code of a refusal: the text is longer than the model reads
 _ADVICE = {401: "; check api_key", 403: "; check api_key", 404: "; check base_url, and model {!r}"}
 
 
@@ -106,7 +110,9 @@ class Requests:
     def _refused(self, reply: Reply) -> bytes:
         said, code = _reason(reply)
         reason = self.quoted(said)
-        if (reply.status in _AGAIN or reply.status >= 500) and _UNPAID not in code:
+        if reply.status >= 500 and _TOO_LONG.search(reason):  # llama.cpp calls that an error of its own
+            code += f" {TOO_LONG}"
+        elif (reply.status in _AGAIN or reply.status >= 500) and _UNPAID not in code:
             after = retry_after(reply.headers.get("retry-after"), time.time())
             raise Busy(f"answered {reply.status}: {reason}", after)
         raise Refused(reply.status, reason, code, self._model)
