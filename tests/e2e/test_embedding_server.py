@@ -113,6 +113,24 @@ def test_a_model_that_moves_is_not_asked_again(remote: Project, server: Endpoint
     assert not documents_sent(server)
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_another_model_on_another_server(remote: Project, ask: Ask, edited: bool) -> None:
+    """``edited``: a document changed, too, which the old collection cannot follow any more."""
+    ask("sync")
+    if edited:
+        (remote.docs / "0.txt").write_text("Changed.")
+    with serving(lambda body: reply([vector(f"other {text}") for text in body["input"]])) as other:
+        to(remote, other.base_url, model="other")
+        result = answered(ask("sync", "--json"))
+        assert result["embedded"]["texts"] == DOCUMENTS
+        assert {model for body in other.bodies if len(body["input"]) > 1 for model in [body["model"]]} == {
+            "other"
+        }
+    for text, found in in_chroma(remote)[0].items():
+        exact = vector(f"other {text}")
+        assert found == pytest.approx(np.array(exact) / np.linalg.norm(exact), abs=1e-3)
+
+
 def test_another_revision_is_asked_for_everything(remote: Project, server: Endpoint, ask: Ask) -> None:
     ask("sync")
     documents_sent(server)
@@ -184,6 +202,8 @@ def test_a_server_that_refuses_every_text_empties_nothing(
     result = json.loads(ask("sync", "--json").out)
     assert "unknown field" in result["held"]["docs"]
     assert len(in_chroma(remote)[0]) == DOCUMENTS
+    mood["answer"] = embedding
+    assert answered(ask("sync", "--json"))["documents"]["changed"] == 1
 
 
 def test_a_question_is_embedded_by_the_server(remote: Project, server: Endpoint, ask: Ask) -> None:

@@ -17,7 +17,7 @@ from tests.gemma import serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-TEXTS = [f"Sentence {n} of the river, its {n} floods and its {n * n} bridges." for n in range(40)]
+TEXTS = [f"River {n} has {n * n} bridges." for n in range(12)]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,9 @@ def base_url() -> Iterator[str]:
 
 
 def built(base_url: str, **more: Any) -> OpenAIEmbedder:
-    return OpenAIEmbedder(OpenAIOptions.model_validate({"base_url": base_url, "model": "gemma", **more}))
+    return OpenAIEmbedder(
+        OpenAIOptions.model_validate({"base_url": base_url, "model": "gemma", "timeout": 600, **more})
+    )
 
 
 def test_vectors_of_a_real_server(base_url: str) -> None:
@@ -42,7 +44,7 @@ def test_vectors_of_a_real_server(base_url: str) -> None:
 
 def test_batches_and_lanes_change_no_more_than_the_last_digits(base_url: str) -> None:
     alone = built(base_url, batch_texts=1, concurrency=1).embed(TEXTS)
-    together = built(base_url, batch_texts=16, concurrency=3).embed(TEXTS)
+    together = built(base_url, batch_texts=5, concurrency=3).embed(TEXTS)
     assert (alone * together).sum(axis=1).min() > 0.99
 
 
