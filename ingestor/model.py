@@ -4,7 +4,7 @@ source -> item -> blob -> document -> chunk -> record. Offsets are code points o
 spans are half open. Text never holds a lone surrogate (parsers strip them).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NewType
 
@@ -172,6 +172,14 @@ class ReaderModel:
 
     function: str
     config: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """``vectors``: each text's, or the error for which it has none; ``tokens``: None where nobody counted."""
+
+    vectors: Sequence[Vector | Exception]
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from threading import Event
 from typing import Protocol, runtime_checkable
 
 from ingestor.model import (
+    Answered,
     Blob,
     Chunking,
     Document,
@@ -213,6 +214,23 @@ class Loadable(Protocol):
 
     def reader_model(self) -> ReaderModel | None:
         """Kept in the collection, for ``query(query_texts=...)``. None: readers are told nothing."""
+        ...
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """An embedder that asks a server, which may refuse one text of many, be away, or become another one."""
+
+    @property
+    def at_once(self) -> int:
+        """How many texts keep it busy."""
+        ...
+
+    def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
+        """As ``embed``, but an error costs only the texts that it is about. Ends soon after ``stop`` is set.
+
+        The vectors need not be the same in every bit each time: those that were made first are kept.
+        """
         ...
 
 

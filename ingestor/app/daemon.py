@@ -130,6 +130,7 @@ class Loop:
             texts=embedding.texts,
             tokens=embedding.tokens,
             embedding_seconds=embedding.seconds,
+            embedding_cost=self.running.embedding_cost,
             chroma=self.running.collections.address,
             listing={
                 str(name): Listing(one.since, one.seen, one.at)

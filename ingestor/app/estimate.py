@@ -17,7 +17,7 @@ from ingestor.app.wiring import Parts, gone_sources, leaving, made_by
 from ingestor.config.models import Config
 from ingestor.model import SourceName, Vectors
 from ingestor.pipeline.answers import DryRunAnswers
-from ingestor.ports import Embed
+from ingestor.ports import Embed, Remote
 from ingestor.rechunk import policy
 from ingestor.registry import find
 from ingestor.state.cache.parses import Parses
@@ -64,8 +64,10 @@ def make_plan(config: Config) -> Estimate:
             for each in expected
             for source in parts.sources(each.serves, each.edition, recorder, dry_run, memory)
         ]
+        remote = isinstance(parts.embedder, Remote)
+        count = parts.embedder.count if remote else parts.tokens.counts
         rebuilt = {each.edition for each in expected if each.another}
-        plan = planning.make(journal, sources, recorder, dry_run, parts.tokens.counts, rebuilt)
+        plan = planning.make(journal, sources, recorder, dry_run, count, rebuilt)
         going = leaving(config, journal)
         for name in going:
             planning.add_leaving(plan, journal, name)
@@ -73,7 +75,7 @@ def make_plan(config: Config) -> Estimate:
         renames = renamed(config, now)
         rate = journal.get("tokens_per_second")
         wrong = unusable(config, journal)
-    if plan.texts and rate is None:
+    if plan.texts and rate is None and not remote:  # a server is not asked, since that may cost money
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
     speed = float(rate) if rate else None
     return Estimate(

@@ -84,6 +84,8 @@ class Status:
     skipped: list[Skipped] = field(default_factory=list)
     short: list[Short] = field(default_factory=list)  # empty and incomplete documents
     embedded_texts: int = 0  # by this run, or the last one; rates are per second of embedding
+    embedded_tokens: int = 0
+    embedding_cost: float = 0.0  # where the config has a price
     texts_per_second: float | None = None
     tokens_per_second: float | None = None
     guard: str = ""  # how the port of our Chroma server is guarded; "" if none runs
@@ -109,6 +111,7 @@ def gather(
     ``probe``: returns why a collection is not healthy, or None. It is None itself if Chroma cannot be asked.
     """
     status = Status(running, embedded_texts=live.texts, isolation=live.isolation)
+    status.embedded_tokens, status.embedding_cost = live.tokens, live.embedding_cost
     if running:
         status.started, status.chroma, status.guard = live.started or None, live.chroma, live.guard
     if live.embedding_seconds:

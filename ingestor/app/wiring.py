@@ -49,6 +49,7 @@ from ingestor.ports import (
     Parser,
     Pinned,
 )
+from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, asking_prices, chosen, parsing
 from ingestor.rechunk.swap import KeptEdition, Swaps
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
@@ -279,6 +280,11 @@ class Running:
     engine: Engine
     swaps: Swaps
     models: dict[EditionName, Model]  # by edition, for those that are kept in step
+
+    @property
+    def embedding_cost(self) -> float:
+        """Of the tokens embedded since the start, at the present price."""
+        return policy.cost(self.embedding.tokens, self.parts.config.rechunk)
 
     def reconfigured(self, config: Config) -> "Running":
         """The same state under another config. Raises NeedsHuman if its embedder cannot be loaded."""

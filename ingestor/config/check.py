@@ -16,6 +16,7 @@ from ingestor.config.models import (
     Embedded,
     Http,
     Problem,
+    Rechunk,
     Remote,
     Settings,
     SourceConfig,
@@ -47,6 +48,13 @@ class Listening(Protocol):
     """Options of a connector that opens a port."""
 
     def listens(self) -> tuple[str, int]: ...
+
+
+@runtime_checkable
+class Paid(Protocol):
+    """Options of an embedder that may cost money."""
+
+    price: float  # of a million tokens
 
 
 class _Types(Options):
@@ -105,11 +113,17 @@ def _config(found: Check, data: Mapped) -> Config | None:
         log=settings.log,
         parsing=settings.parsing,
         max_records=settings.max_records,
-        rechunk=settings.rechunk,
+        rechunk=_priced(settings.rechunk, embedding),
         prune=settings.prune,
         http=http,
         warnings=tuple(warnings),
     )
+
+
+def _priced(rechunk: Rechunk, embedding: Choice) -> Rechunk:
+    """With the embedder's price, where it has one."""
+    price = embedding.options.price if isinstance(embedding.options, Paid) else 0.0
+    return rechunk.model_copy(update={"price": price}) if price else rechunk
 
 
 def _section(data: Mapped, key: str) -> Mapped:

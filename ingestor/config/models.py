@@ -246,7 +246,9 @@ class Rechunk(Options):
         "that waits for `ingestor apply`, and the old recipe stays in force",
     )
     price: float = Field(
-        default=0.0, ge=0, description="of a million embedded tokens, where the model is paid"
+        default=0.0,
+        ge=0,
+        description="of a million embedded tokens; an embedder's own `price` goes before it",
     )
     grace: Duration = Field(
         default=3600.0,

@@ -19,16 +19,16 @@ import numpy as np
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.outcomes import Outcome
+from ingestor.engine.remote_vectors import HARMLESS, LocalVectors, RemoteVectors
 from ingestor.engine.vector_check import checked
 from ingestor.model import Digest, Fingerprint, Vectors
-from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Stop, Transient
+from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Remote, Stop, Transient
 from ingestor.state.cache.store import VectorCache
 
 STUCK = 60.0  # seconds after which a listing is no longer waited for by others
 PATIENCE = 3.0  # seconds that the end of the program waits for work under way
-STEP = 16  # texts of documents that are embedded before questions have their turn again
 WAITING = 64  # questions that may wait; more are refused
-_HARMLESS = "word"  # a text that any model can take
+ROUND = 256  # texts
 
 
 class _Workers:
@@ -171,8 +171,9 @@ class _Question:
 class Embedding:
     """Texts to vectors through the cache, gathered from all workers into one stream of batches.
 
-    One thread runs the model. While it is busy, requests queue up; it then embeds up to ``round_size`` texts
-    of them at once, each text once. Questions go before documents: they wait for STEP texts at most.
+    One thread runs the model. While it is busy, requests queue up; it then embeds up to ROUND texts of them
+    at once, each text once; more where a server takes more. Questions go before documents: they wait for one
+    step of a local model at most, or for one round of a server.
     """
 
     def __init__(
@@ -181,10 +182,12 @@ class Embedding:
         recipe: Fingerprint,
         cache: VectorCache,
         count_tokens: Callable[[Sequence[str]], list[int]],
-        round_size: int = 256,
     ) -> None:
-        self._embedder, self._recipe, self._cache = embedder, recipe, cache
-        self._count_tokens, self._round_size = count_tokens, round_size
+        self.embedder, self._recipe, self._cache = embedder, recipe, cache
+        self._count_tokens = count_tokens
+        remote = isinstance(embedder, Remote)
+        self._vectors_of = RemoteVectors(embedder, recipe, cache) if remote else LocalVectors(embedder)
+        self._round_size = max(ROUND, embedder.at_once) if isinstance(embedder, Remote) else ROUND
         self._requests: Queue[_Request | None] = Queue()
         self._questions: deque[_Question] = deque()
         self._stopped = Event()
@@ -205,7 +208,7 @@ class Embedding:
         break the protocol, or Stopped.
         """
         if not texts:
-            return np.zeros((0, self._embedder.dimensions), np.float32)
+            return np.zeros((0, self.embedder.dimensions), np.float32)
         digests = [text_digest(text) for text in texts]
         found = self._cache.get(self._recipe, digests)
         self.cached += len(found)
@@ -220,7 +223,7 @@ class Embedding:
         ``questions``: embedded as such, if the model tells them from documents. Raises as ``__call__``, and
         Busy.
         """
-        model = self._embedder
+        model = self.embedder
         embed = model.embed_queries if questions and isinstance(model, Asymmetric) else model.embed
         question = _Question(embed, list(texts), Future())
         with self._lock:
@@ -234,7 +237,7 @@ class Embedding:
 
     def count(self, texts: Sequence[str]) -> int:
         """Tokens of all texts, by the model's own tokenizer."""
-        return sum(self._embedder.count(texts))
+        return sum(self.embedder.count(texts))
 
     @property
     def waiting(self) -> int:
@@ -284,7 +287,7 @@ class Embedding:
         while self._questions:
             question = self._questions.popleft()
             try:
-                vectors = checked(question.embed(question.texts), question.texts, self._embedder.dimensions)
+                vectors = checked(question.embed(question.texts), question.texts, self.embedder.dimensions)
             except BaseException as panic:  # noqa: BLE001 - the asker gets it, and the thread lives on
                 question.answer.set_exception(_as_exception(panic))
             else:
@@ -328,14 +331,14 @@ class Embedding:
                 self._answer([request])
         else:
             for request in requests:
-                request.answer.set_result({d: answers[d] for d in request.digests})
+                _settle(request, {d: answers[d] for d in request.digests})
 
     def _is_up(self, error: Exception) -> bool:
         """Whether the error may be about one text: the embedder still embeds a harmless one."""
         if isinstance(error, Transient | NeedsHuman):
             return False
         try:
-            self._embedder.embed([_HARMLESS])
+            self.embedder.embed([HARMLESS])
         except BaseException:  # noqa: BLE001 - the first error is the one that is told
             return False
         return True
@@ -348,23 +351,34 @@ class Embedding:
         return found | self._embed(missing, [wanted[d] for d in missing]) if missing else found
 
     def _embed(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
-        if not self.texts:
-            self._embedder.embed(texts[:1])  # loads the model, which does not count as embedding
-        vectors = np.zeros((len(texts), self._embedder.dimensions), np.float32)
-        longest_first = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
-        for start in range(0, len(texts), STEP):  # of similar lengths, as embedders batch them
-            step = longest_first[start : start + STEP]
-            chosen = [texts[position] for position in step]
-            if self._stopped.is_set():
-                raise Stopped
-            begun = self.busy_since = monotonic()
-            vectors[step] = checked(self._embedder.embed(chosen), chosen, self._embedder.dimensions)
-            self.seconds += monotonic() - begun
+        """By digest a vector, or the error of this text alone."""
+        self._vectors_of.load(texts)
+        begun, asked = monotonic(), 0.0
+
+        def between_steps() -> None:
+            nonlocal asked
+            paused = monotonic()
             self._answer_questions()
-        self.texts += len(texts)
-        self.tokens += sum(self._count_tokens(texts))
-        self._cache.put(self._recipe, digests, vectors)
-        return dict(zip(digests, vectors, strict=True))
+            self.busy_since = monotonic()
+            asked += self.busy_since - paused
+
+        answered = self._vectors_of(texts, self._stopped, between_steps)
+        self.seconds += monotonic() - begun - asked
+        found = dict(zip(digests, answered.vectors, strict=True))
+        good = [digest for digest in digests if not isinstance(found[digest], Exception)]
+        if good:
+            self._cache.put(self._recipe, good, np.array([found[digest] for digest in good]))
+        self.texts += len(good)
+        self.tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
+        return found
+
+
+def _settle(request: _Request, answers: dict[Digest, Any]) -> None:
+    error = next((answer for answer in answers.values() if isinstance(answer, Exception)), None)
+    if error is None:
+        request.answer.set_result(answers)
+    else:
+        request.answer.set_exception(error)
 
 
 def _refuse(requests: Sequence[_Request], error: Exception) -> None:
@@ -382,7 +396,10 @@ class Embeddings:
         self._cached_before = 0
 
     def of(self, recipe: Fingerprint, embedder: Callable[[], Embedder]) -> Embedding:
-        if recipe not in self._by_recipe:
+        """Of this recipe. One to a server is replaced with its embedder: the key may be another now."""
+        known = self._by_recipe.get(recipe)
+        if known is None or (isinstance(known.embedder, Remote) and known.embedder is not embedder()):
+            self.keep(self._by_recipe.keys() - {recipe})
             self._by_recipe[recipe] = Embedding(embedder(), recipe, self._cache, self._count_tokens)
         return self._by_recipe[recipe]
 

@@ -31,6 +31,7 @@ class Live:
     texts: int = 0  # embedded since the start, without cached ones
     tokens: int = 0
     embedding_seconds: float = 0.0
+    embedding_cost: float = 0.0  # where the config has a price
     chroma: str = ""  # the address at which it listens
     listing: dict[str, Listing] = field(default_factory=dict)  # by source
     guard: str = ""  # how Chroma's port is guarded; "" where no server of ours runs

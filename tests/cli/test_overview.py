@@ -32,6 +32,8 @@ def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
         sources={"docs": SourceStatus(settled=1200, last_scan=NOW - 12)},
         collections={"docs": CollectionStatus(9000, True, strategy="changepoint", model="MiniLM")},
         embedded_texts=9000,
+        embedded_tokens=1_350_000,
+        embedding_cost=27.0,
         texts_per_second=14.2,
         tokens_per_second=2130.0,
     )
@@ -44,7 +46,7 @@ def test_all_is_well(capsys: pytest.CaptureFixture[str]) -> None:
         "collection   records   strategy      model    in Chroma",
         "docs           9,000   changepoint   MiniLM   healthy",
         "",
-        "embedded by this run: 9,000 texts, at 14.2 texts/s, 2,130 tokens/s",
+        "embedded by this run: 9,000 texts, 1,350,000 tokens, cost 27, at 14.2 texts/s, 2,130 tokens/s",
     ]
 
 

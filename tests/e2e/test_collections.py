@@ -13,7 +13,7 @@ from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project, wait
 from tests.serving import HOST, client_of, server
 
-NONE_EMBEDDED = {"texts": 0, "tokens": 0}
+NONE_EMBEDDED = {"texts": 0, "tokens": 0, "cost": 0}
 
 
 def write(project: Project, documents: int, words: str = "words") -> None:

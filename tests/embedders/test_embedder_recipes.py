@@ -18,7 +18,9 @@ from tests.plain_embedder import PLUGIN, PlainEmbedder, PlainOptions, vector
 
 
 def parts(plugin: Plugin, **options: Any) -> Parts:
-    return Parts(cast(Config, SimpleNamespace(embedding=Choice(plugin, plugin.options(**options)))))
+    return Parts(
+        cast(Config, SimpleNamespace(http=None, embedding=Choice(plugin, plugin.options(**options))))
+    )
 
 
 def recipe(plugin: Plugin, **options: Any) -> Fingerprint:

@@ -94,7 +94,8 @@ def test_what_can_not_be_used_is_no_answer(reply: Reply) -> None:
 PASSING = {
     "429 that says when": (refused(429, "slow down", retry_after="3"), [3.0]),
     "429 that does not": (refused(429, "slow down"), [1.0]),
-    "429 that names a date": (refused(429, "slow down", retry_after="Fri, 31 Dec 2027 23:59:59 GMT"), [1.0]),
+    "429 that names a date": (refused(429, "slow down", retry_after="Fri, 31 Dec 2021 23:59:59 GMT"), [0.0]),
+    "429 that names nonsense": (refused(429, "slow down", retry_after="soon"), [1.0]),
     "500": (refused(500, "oops"), [1.0]),
     "503 without words": (Reply(503), [1.0]),
     "garbage": (Reply(body=b"<html>hello</html>"), [1.0]),

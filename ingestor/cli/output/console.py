@@ -74,7 +74,8 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
     embedded = result["embedded"]
     print(f"documents   {_counted(result['documents'])}")
     print(f"records     {_counted(result['records'])}")
-    print(f"embedded    {counted(embedded['texts'], 'text')}, {counted(embedded['tokens'], 'token')}")
+    paid = f", cost {embedded['cost']:,.4g}" if embedded["cost"] else ""
+    print(f"embedded    {counted(embedded['texts'], 'text')}, {counted(embedded['tokens'], 'token')}{paid}")
     if (asked := result["asked"])["calls"]:
         cost = f", cost {asked['cost']:.2f}" if asked["cost"] else ""
         words = f"{asked['prompt_tokens']:,} tokens read, {asked['completion_tokens']:,} written{cost}"

@@ -37,7 +37,9 @@ def show_status(status: Status, as_json: bool, config: Path) -> None:
     if status.embedded_texts and status.texts_per_second and status.tokens_per_second:
         run = "this run" if status.running else "the last run"
         rates = f"{status.texts_per_second:,.1f} texts/s, {status.tokens_per_second:,.0f} tokens/s"
-        out.print(f"\nembedded by {run}: {counted(status.embedded_texts, 'text')}, at {rates}")
+        paid = f", cost {status.embedding_cost:,.4g}" if status.embedding_cost else ""
+        amount = f"{counted(status.embedded_texts, 'text')}, {counted(status.embedded_tokens, 'token')}{paid}"
+        out.print(f"\nembedded by {run}: {amount}, at {rates}")
     _print_skipped(status)
     _print_short(status, config)
     if status.guard:

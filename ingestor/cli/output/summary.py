@@ -45,7 +45,11 @@ def of_sync(running: Running, seconds: float) -> dict[str, Any]:
             "patched": tally.records_patched,
             "dropped": tally.records_dropped,
         },
-        "embedded": {"texts": embedding.texts, "tokens": embedding.tokens},
+        "embedded": {
+            "texts": embedding.texts,
+            "tokens": embedding.tokens,
+            "cost": round(running.embedding_cost, 6),
+        },
         "asked": running.answers.counts(),
         "seconds": round(seconds, 3),
         "problems": [{"source": f[0], "document": f[1], "reason": f[2]} for f in Reports(journal).failures()],

@@ -1,0 +1,1 @@
+"""Vectors from a server with OpenAI's API for embeddings."""

@@ -1,0 +1,195 @@
+"""A server of models with OpenAI's API: its address, its key, and what becomes of a request to it.
+
+The key is sent as a header, and appears nowhere else: where a server quotes it, it is struck out.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from urllib.parse import urlsplit
+from weakref import finalize
+
+from pydantic import AfterValidator, SecretStr
+
+from ingestor.core.backoff import ceiling
+from ingestor.llm import bounded_http
+from ingestor.llm.bounded_http import Reply, Unusable
+from ingestor.ports import NeedsHuman
+from ingestor.registry import Options, tuning
+from ingestor.units import Duration
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+LONGEST_WAIT = 30.0  # seconds; the engine, which can do something else meanwhile, waits longer ones
+_SHOWN = 10_000  # bytes of an error that is no JSON
+_MOST_TOKENS = 10**9  # of an answer, as the server counts
+_AGAIN = frozenset({408, 409, 425, 429})  # besides 5xx: the same request may succeed later
+_TOO_LONG = re.compile(
+    r"too (large|long)|exceeds?\b.*\b(context|length|tokens)|maximum context", re.IGNORECASE
+)
+_UNPAID = "insufficient_quota"  # the code of a 429 that no waiting ends
+TOO_LONG = "context_length"  # in the code of a refusal: the text is longer than the model reads
+_ADVICE = {401: "; check api_key", 403: "; check api_key", 404: "; check base_url, and model {!r}"}
+
+
+def _address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError("must be an address such as https://api.example.com/v1")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("must be an address alone; a key belongs in api_key")
+    return url.rstrip("/").removesuffix("/chat/completions").removesuffix("/embeddings")
+
+
+class Server(Options):
+    """Where to ask. ``base_url`` is no part of a recipe: a model may move."""
+
+    base_url: Annotated[str, AfterValidator(_address)] = tuning(
+        ..., description="of an OpenAI-compatible server, usually ending in `/v1`"
+    )
+    api_key: SecretStr | None = tuning(
+        None, description="a secret: `${VAR}` or `file:/path` keep it out of the file"
+    )
+    timeout: Duration = tuning(
+        120.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="for an answer, from the first byte sent to the last received",
+    )
+    retries: int = tuning(
+        4, ge=0, le=20, description="after no answer, a 429 or a 5xx; then the document waits its turn again"
+    )
+    concurrency: int = tuning(4, ge=1, le=64, description="requests under way at the same time")
+
+
+class Busy(Exception):
+    """Worth another try; ``after``: seconds that the server asks for."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.after = after
+
+
+class Refused(Exception):
+    """The server does not take this request. ``code``: the words by which programs know the reason."""
+
+    def __init__(self, status: int, reason: str, code: str, model: str) -> None:
+        advice = _ADVICE.get(status, "").format(model)
+        super().__init__(f"refused the request ({status}): {reason}{advice}")
+        self.status, self.reason, self.code = status, reason, code
+
+
+class Requests:
+    """To one server. Threads may share it. ``called``: what messages call the server."""
+
+    def __init__(self, server: Server, called: str, model: str) -> None:
+        self._server, self._called, self._model = server, called, model
+
+    def post(self, path: str, body: Mapping[str, Any], most: int) -> bytes:
+        """The answer, of at most ``most`` bytes. Raises Busy, Refused, or NeedsHuman for an unusable key."""
+        import httpx
+
+        try:
+            reply = bounded_http.post(self._client, path, body, most)
+        except httpx.TimeoutException:
+            raise Busy(f"gave no answer within {self._server.timeout:g} s") from None
+        except httpx.TransportError as error:
+            raise Busy(f"can't be reached: {self.quoted(str(error))}") from None
+        except Unusable as error:
+            raise Busy(self.quoted(str(error))) from None
+        return reply.content if reply.status == httpx.codes.OK else self._refused(reply)
+
+    def _refused(self, reply: Reply) -> bytes:
+        said, code = _reason(reply)
+        reason = self.quoted(said)
+        if reply.status >= 500 and _TOO_LONG.search(reason):  # llama.cpp calls that an error of its own
+            code += f" {TOO_LONG}"
+        elif (reply.status in _AGAIN or reply.status >= 500) and _UNPAID not in code:
+            after = retry_after(reply.headers.get("retry-after"), time.time())
+            raise Busy(f"answered {reply.status}: {reason}", after)
+        raise Refused(reply.status, reason, code, self._model)
+
+    @cached_property
+    def _client(self) -> "httpx.Client":
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise NeedsHuman(self.said("can't be asked: api_key must be one line of ASCII"))
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        server = self._server
+        client = bounded_http.client(server.base_url, headers, server.timeout, server.concurrency)
+        finalize(self, client.close)
+        return client
+
+    @property
+    def _key(self) -> str:
+        key = self._server.api_key
+        return key.get_secret_value() if key else ""
+
+    def said(self, what: object) -> str:
+        return f"{self._called} at {self._server.base_url} {what}"
+
+    def quoted(self, text: str) -> str:
+        """In one line, not too long, and without the key."""
+        line = " ".join((text.replace(self._key, "***") if self._key else text).split())
+        return line if len(line) <= 300 else f"{line[:299]}…"
+
+
+def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None]) -> T:
+    """What ``ask`` returns, after so many retries at most. Raises the last Busy; ``wait`` takes seconds."""
+    for attempt in count(1):
+        try:
+            return ask()
+        except Busy as busy:
+            seconds = ceiling(attempt) if busy.after is None else busy.after
+            if attempt > retries or seconds > LONGEST_WAIT:
+                raise
+        wait(seconds)
+    raise AssertionError
+
+
+def token_count(value: object) -> int:
+    """As a server reports it. Raises ValueError, TypeError or OverflowError."""
+    number = int(value)  # type: ignore[call-overload]
+    if not 0 <= number <= _MOST_TOKENS:
+        raise ValueError
+    return int(number)
+
+
+def retry_after(header: str | None, now: float) -> float | None:
+    """Seconds that a header asks for, as a number or as a date; None where it says nothing. Pure.
+
+    ``now``: POSIX seconds.
+    """
+    if not header:
+        return None
+    if re.fullmatch(r"\d{1,9}(\.\d*)?", header.strip()):
+        return float(header)
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _reason(reply: Reply) -> tuple[str, str]:
+    """The server's message, and its code or type, as far as it sent them."""
+    try:
+        found = json.loads(reply.content)
+        error = found.get("error") or found.get("detail") or found.get("message")
+    except (ValueError, AttributeError, RecursionError):
+        error = reply.content[:_SHOWN].decode("utf-8", "replace")
+    if isinstance(error, dict):
+        code = f"{_word(error.get('code'))} {_word(error.get('type'))}"
+        return _word(error.get("message")) or reply.reason, code
+    return _word(error) or reply.reason, ""
+
+
+def _word(value: object) -> str:
+    """Nothing for what is nested, which can be so deep that it can't be shown."""
+    return str(value) if isinstance(value, str | int) else ""

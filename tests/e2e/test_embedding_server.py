@@ -1,0 +1,228 @@
+"""Vectors from a server with OpenAI's API: through the real program, into a real Chroma."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ingestor.app import daemon
+from ingestor.chroma.client import embedded
+from ingestor.chroma.index import ChromaIndex
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Project, free_port
+from tests.endpoint import KEY, Endpoint, Reply, embedding, refused, serving, vector
+from tests.endpoint import embedded as reply
+
+DOCUMENTS = 12
+
+
+@pytest.fixture
+def mood() -> dict[str, Callable[[dict[str, Any]], Reply]]:
+    """How the server answers now."""
+    return {"answer": embedding}
+
+
+@pytest.fixture
+def server(mood: dict[str, Callable[[dict[str, Any]], Reply]]) -> Iterator[Endpoint]:
+    with serving(lambda body: mood["answer"](body)) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def remote(project: Project, server: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("EMBEDDING_KEY", KEY)
+    for n in range(DOCUMENTS):
+        (project.docs / f"{n}.txt").write_text(f"Document {n} tells of the number {n * n}.")
+    project.settings["chroma"] = {"path": "./chroma", "embedded": True}
+    return to(project, server.base_url)
+
+
+def to(project: Project, base_url: str, **more: object) -> Project:
+    project.settings["embedding"] = {
+        "kind": "openai", "base_url": base_url, "model": "tiny", "api_key": "${EMBEDDING_KEY}", "price": 1000,
+        "retries": 0, **more,
+    }  # fmt: skip
+    project.configure()
+    return project
+
+
+def documents_sent(server: Endpoint) -> Counter[str]:
+    """How often each text was sent, since the last look; the harmless word is none."""
+    sent = Counter(text for body in server.bodies for text in body["input"] if text != "word")
+    server.bodies.clear()
+    return sent
+
+
+def in_chroma(project: Project) -> tuple[dict[str, Any], Any]:
+    with embedded(project.folder / "chroma") as client:
+        collection = client.api.get_collection("docs")
+        index = ChromaIndex(client, collection.id)
+        records = index.read(list(index.ids()), vectors=True)
+        told = collection.configuration_json["embedding_function"]
+    return {record.text: record.vector for record in records}, told
+
+
+def test_every_text_is_sent_once_and_its_vector_arrives(remote: Project, server: Endpoint, ask: Ask) -> None:
+    first = answered(ask("sync", "--json"))
+    assert set(documents_sent(server).values()) == {1}
+    vectors, told = in_chroma(remote)
+    assert len(vectors) == DOCUMENTS
+    for text, found in vectors.items():
+        exact = np.array(vector(text)) / np.linalg.norm(vector(text))
+        assert found == pytest.approx(exact, abs=1e-3)
+    assert told["type"] == "legacy", "readers would load a function that needs our key"
+    assert first["embedded"] == {"texts": DOCUMENTS, "tokens": DOCUMENTS, "cost": DOCUMENTS / 1000}
+    assert answered(ask("sync", "--json"))["embedded"]["texts"] == 0
+    assert not documents_sent(server)
+
+
+def test_the_key_is_nowhere_in_our_files(remote: Project, ask: Ask) -> None:
+    printed = [ask(command, "--json") for command in ("plan", "sync", "status", "verify")]
+    assert not [answer for answer in printed if KEY in answer.out + answer.err]
+    files = [file for file in remote.folder.rglob("*") if file.is_file()]
+    assert len(files) > DOCUMENTS
+    assert not [file for file in files if KEY.encode() in file.read_bytes()]
+
+
+def test_a_plan_sends_no_text_and_knows_the_price(remote: Project, server: Endpoint, ask: Ask) -> None:
+    plan = answered(ask("plan", "--json"))
+    assert not documents_sent(server)
+    assert plan["embed"]["texts"] == DOCUMENTS
+    assert plan["cost"] == pytest.approx(plan["embed"]["tokens"] / 1000)
+    assert "cost " in ask("plan").out
+
+
+def test_the_end_of_a_sync_and_the_status_tell_the_cost(remote: Project, ask: Ask) -> None:
+    assert "12 texts, 12 tokens, cost 0.012" in ask("sync").out
+    status = json.loads(ask("status", "--json").out)
+    assert (status["embedded_tokens"], status["embedding_cost"]) == (12, 0.012)
+    assert "12 tokens, cost 0.012" in ask("status").out
+
+
+def test_a_model_that_moves_is_not_asked_again(remote: Project, server: Endpoint, ask: Ask) -> None:
+    ask("sync")
+    documents_sent(server)
+    with serving(embedding) as other:
+        to(remote, other.base_url, batch_texts=2, concurrency=2)
+        (remote.docs / "new.txt").write_text("Something new.")
+        assert answered(ask("sync", "--json"))["embedded"]["texts"] == 1
+        assert documents_sent(other) == {"Something new.": 1}
+    assert not documents_sent(server)
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_another_model_on_another_server(remote: Project, ask: Ask, edited: bool) -> None:
+    """``edited``: a document changed, too, which the old collection cannot follow any more."""
+    ask("sync")
+    if edited:
+        (remote.docs / "0.txt").write_text("Changed.")
+    with serving(lambda body: reply([vector(f"other {text}") for text in body["input"]])) as other:
+        to(remote, other.base_url, model="other")
+        result = answered(ask("sync", "--json"))
+        assert result["embedded"]["texts"] == DOCUMENTS
+        assert {model for body in other.bodies if len(body["input"]) > 1 for model in [body["model"]]} == {
+            "other"
+        }
+    for text, found in in_chroma(remote)[0].items():
+        exact = vector(f"other {text}")
+        assert found == pytest.approx(np.array(exact) / np.linalg.norm(exact), abs=1e-3)
+
+
+def test_another_revision_is_asked_for_everything(remote: Project, server: Endpoint, ask: Ask) -> None:
+    ask("sync")
+    documents_sent(server)
+    to(remote, server.base_url, revision="of May")
+    assert answered(ask("sync", "--json"))["embedded"]["texts"] == DOCUMENTS
+    assert set(documents_sent(server).values()) == {1}
+
+
+def test_another_model_behind_the_same_name_is_noticed_before_it_mixes(
+    remote: Project, server: Endpoint, mood: dict[str, Any], ask: Ask
+) -> None:
+    ask("sync")
+    before = in_chroma(remote)[0].keys()
+    documents_sent(server)
+    mood["answer"] = lambda body: reply([vector(f"other {text}") for text in body["input"]])
+    (remote.docs / "new.txt").write_text("Something new.")
+    held = json.loads(ask("sync", "--json").out)["held"]
+    assert "it runs another model" in held["docs"]
+    assert not documents_sent(server)
+    assert in_chroma(remote)[0].keys() == before
+
+
+def test_verify_asks_no_server(remote: Project, server: Endpoint, mood: dict[str, Any], ask: Ask) -> None:
+    ask("sync")
+    mood["answer"] = lambda body: refused(503, "away")
+    server.bodies.clear()
+    verified = ask("verify", "--json")
+    assert verified.code == 0, verified
+    assert not server.bodies
+
+
+def test_a_text_that_the_server_does_not_take_costs_its_own_document_alone(
+    remote: Project, server: Endpoint, mood: dict[str, Any], ask: Ask
+) -> None:
+    def picky(body: dict[str, Any]) -> Reply:
+        bad = any("poison" in text for text in body["input"])
+        return refused(400, "a poison") if bad else embedding(body)
+
+    mood["answer"] = picky
+    (remote.docs / "bad.txt").write_text("This document is poison.")
+    result = json.loads(ask("sync", "--json").out)
+    assert (result["documents"]["added"], result["documents"]["quarantined"]) == (DOCUMENTS, 1)
+    assert len(in_chroma(remote)[0]) == DOCUMENTS
+    assert result["embedded"]["texts"] == DOCUMENTS, "the others were asked for twice"
+
+
+def test_a_server_that_is_away_loses_nothing(
+    remote: Project, mood: dict[str, Any], ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "PATIENCE", 1.0)
+    ask("sync")
+    mood["answer"] = lambda body: refused(503, "away")
+    for n in range(3):
+        (remote.docs / f"{n}.txt").write_text(f"Changed {n}.")
+    result = json.loads(ask("sync", "--json").out)
+    assert result["documents"]["failed"] + result["documents"]["due"] == 3, result
+    assert result["documents"]["quarantined"] == 0
+    assert len(in_chroma(remote)[0]) == DOCUMENTS
+    mood["answer"] = embedding
+    assert json.loads(ask("sync", "--json").out)["documents"]["changed"] == 3
+
+
+def test_a_server_that_refuses_every_text_empties_nothing(
+    remote: Project, mood: dict[str, Any], ask: Ask
+) -> None:
+    ask("sync")
+    mood["answer"] = lambda body: refused(400, "unknown field")
+    (remote.docs / "0.txt").write_text("Changed.")
+    result = json.loads(ask("sync", "--json").out)
+    assert "unknown field" in result["held"]["docs"]
+    assert len(in_chroma(remote)[0]) == DOCUMENTS
+    mood["answer"] = embedding
+    assert answered(ask("sync", "--json"))["documents"]["changed"] == 1
+
+
+def test_a_question_is_embedded_by_the_server(remote: Project, server: Endpoint, ask: Ask) -> None:
+    to(remote, server.base_url, query_prompt="query: ")
+    ask("sync")
+    text = "Document 3 tells of the number 9."
+    server.bodies.clear()
+    assert ask("query", text).code == 0
+    assert [body["input"] for body in server.bodies] == [[f"query: {text}"]]
+
+
+def test_what_only_looks_needs_no_server(remote: Project, ask: Ask) -> None:
+    ask("sync")
+    to(remote, f"http://127.0.0.1:{free_port()}/v1")
+    assert [ask(*words).code for words in (["ls"], ["show", "0.txt"], ["status", "--json"])] == [0, 0, 0]
+
+
+def test_a_key_in_plain_text_is_refused(remote: Project, server: Endpoint, ask: Ask) -> None:
+    to(remote, server.base_url, api_key=KEY)
+    answer = ask("plan")
+    assert answer.code != 0
+    assert "must not be in plain text" in answer.err

@@ -1,0 +1,121 @@
+"""An embedder that asks a server: errors of single texts, another server, another key."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ingestor.core.fingerprint import text_digest
+from ingestor.engine.remote_vectors import HARMLESS
+from ingestor.engine.vector_check import BadVectors
+from ingestor.engine.workers import Embedding, Embeddings
+from ingestor.model import Answered, Fingerprint, Vector, Vectors
+from ingestor.ports import BadDocument, NeedsHuman, Remote, Stop, Transient
+from ingestor.state.cache.store import VectorCache
+from tests.plain_embedder import vector
+
+RECIPE = Fingerprint("11" * 16)
+Answer = Callable[[str], Vector | Exception]
+
+
+class Server:
+    """Gives each text a vector or an error. ``asked``: all texts, in their order."""
+
+    dimensions, window, at_once = 16, 2**31 - 1, 512
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        raise AssertionError("each text has an answer of its own")
+
+    def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
+        self.asked += texts
+        return Answered([self.answer(text) for text in texts], 10 * len(texts))
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [1] * len(texts)
+
+
+def plain(text: str) -> Vector:
+    return np.array(vector(text, "plain"), np.float32)
+
+
+def other(text: str) -> Vector:
+    return -plain(text)
+
+
+def failing(error: Exception) -> Answer:
+    return lambda text: error if text == "bad" else plain(text)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[VectorCache]:
+    with closing(VectorCache(tmp_path / "cache.sqlite3", 10**8)) as cache:
+        yield cache
+
+
+def stream(server: Server, cache: VectorCache) -> "closing[Embedding]":
+    assert isinstance(server, Remote)
+    return closing(Embedding(server, RECIPE, cache, server.count))
+
+
+@pytest.mark.parametrize("error", [BadDocument("no"), Transient("away"), NeedsHuman("pay")])
+def test_an_error_costs_its_text_alone_and_no_text_is_asked_twice(
+    cache: VectorCache, error: Exception
+) -> None:
+    server = Server(failing(error))
+    with stream(server, cache) as embedding:
+        with pytest.raises(type(error)):
+            embedding(["good", "bad"])
+        assert np.array_equal(embedding(["good"]), [plain("good")])
+        assert (embedding.texts, embedding.tokens) == (1, 20)
+    assert server.asked == [HARMLESS, "good", "bad"]
+
+
+def test_a_server_that_became_another_is_asked_no_text(cache: VectorCache) -> None:
+    with stream(Server(plain), cache) as embedding:
+        embedding(["a"])
+    server = Server(other)
+    with stream(server, cache) as embedding:
+        for _ in range(2):
+            with pytest.raises(NeedsHuman, match=r"cosine -1.00\): it runs another model"):
+                embedding(["b"])
+        server.answer = plain
+        assert np.array_equal(embedding(["b"]), [plain("b")])
+    assert server.asked == [HARMLESS, HARMLESS, HARMLESS, "b"]
+    assert text_digest("b") in cache.get(RECIPE, [text_digest("b")])
+
+
+def test_after_a_failure_the_server_is_looked_at_again(cache: VectorCache) -> None:
+    server = Server(failing(Transient("away")))
+    with stream(server, cache) as embedding:
+        embedding(["a"])
+        embedding(["b"])
+        with pytest.raises(Transient):
+            embedding(["bad"])
+        embedding(["c"])
+    assert server.asked == [HARMLESS, "a", "b", "bad", HARMLESS, "c"]
+
+
+def test_vectors_that_break_the_protocol_are_not_kept(cache: VectorCache) -> None:
+    server = Server(lambda text: plain(text) * (1 if text == HARMLESS else 2))
+    with stream(server, cache) as embedding, pytest.raises(BadVectors):
+        embedding(["a"])
+    assert not cache.get(RECIPE, [text_digest("a")])
+
+
+def test_another_key_takes_effect_at_once(cache: VectorCache) -> None:
+    one, two = Server(plain), Server(plain)
+    streams = Embeddings(cache, one.count)
+    with closing(streams):
+        first = streams.of(RECIPE, lambda: one)
+        first(["a"])
+        assert streams.of(RECIPE, lambda: one) is first
+        assert streams.of(RECIPE, lambda: two) is not first
+        streams.of(RECIPE, lambda: two)(["b"])
+        assert (streams.texts, streams.tokens) == (2, 20)
+    assert "b" in two.asked
