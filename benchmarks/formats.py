@@ -2,9 +2,11 @@
 
 ``python -m benchmarks formats [MOST]``: at most so many documents of each format, of those that
 ``converters/documents.tsv`` lists with package, version and path. The first run fetches packages and installs
-the converters, each in an environment of its own (below .cache). Shares are in percent: of words, the mean
-over documents (one that a converter cannot read counts as 0), of headings F1, of rows of tables how many came
-whole. What is within half a point of the best is equal to it.
+the converters, each in an environment of its own (below .cache). Of Debian it uses what is installed:
+libreoffice-writer, -calc and -impress, groff, texlive-binaries, poppler-utils, catdoc, antiword, npm.
+
+Shares are in percent: of words, the mean over documents (one that a converter cannot read counts as 0), of
+headings F1, of rows of tables how many came whole. What is within half a point of the best is equal to it.
 """
 
 import json

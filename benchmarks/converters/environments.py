@@ -100,7 +100,7 @@ def truths(
     def part(number: int) -> str:
         path = output.with_suffix(f".{number}")
         _run([python, str(_HERE / "truth.py"), str(path), node], items[number::AT_ONCE], timeout=3600)
-        return path.read_text("utf-8")
+        return path.read_text("utf-8") if path.exists() else ""
 
     with ThreadPoolExecutor() as pool:
         output.write_text("".join(pool.map(part, range(AT_ONCE))), "utf-8")
@@ -134,7 +134,15 @@ def _node() -> Path:
 def _run(command: Sequence[str], items: Iterable[Item], timeout: float) -> None:
     said = "".join(json.dumps(item) + "\n" for item in items)
     with (FOLDER / "errors.log").open("a") as errors:
-        subprocess.run(command, input=said, text=True, stderr=errors, check=False, timeout=timeout)
+        subprocess.run(
+            command,
+            input=said,
+            text=True,
+            stderr=errors,
+            check=False,
+            timeout=timeout,
+            start_new_session=True,
+        )
 
 
 def _lines(path: Path) -> Iterator[list]:  # type: ignore[type-arg]
