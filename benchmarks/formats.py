@@ -2,20 +2,34 @@
 
 ``python -m benchmarks formats [MOST]``: at most so many documents of each format, of those that
 ``converters/documents.tsv`` lists with package, version and path. The first run fetches packages and installs
-the converters, each in an environment of its own (below .cache). Shares are in percent: of words, the mean
-over documents (one that a converter cannot read counts as 0), of headings F1, of rows of tables how many came
-whole. What is within half a point of the best is equal to it.
+the converters, each in an environment of its own (below .cache). Of Debian it uses what is installed:
+libreoffice-writer, -calc and -impress, groff, texlive-binaries, poppler-utils, catdoc, antiword, npm.
+
+Shares are in percent: of words, the mean over documents (one that a converter cannot read counts as 0), of
+headings F1, of rows of tables how many came whole. What is within half a point of the best is equal to it.
 """
 
 import json
 import subprocess
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.converters.documents import Entry, entries, file_of
-from benchmarks.converters.environments import ALL, CONVERTERS, FOLDER, answers, reference, truths
+from benchmarks.converters.environments import (
+    ALL,
+    AT_ONCE,
+    CONVERTERS,
+    FOLDER,
+    Answer,
+    Converter,
+    Item,
+    answers,
+    reference,
+    truths,
+)
 
 MEASURES = ("words", "order", "headings", "tables", "MB/s")
 _WHOLE = {"MB/s"}  # not in percent
@@ -40,17 +54,22 @@ def main(most: int = 1000) -> None:
     size = {key: Path(path).stat().st_size for key, path, _ in items}
     (FOLDER / "asked.json").write_text(json.dumps(items))
     marks: dict[str, dict[str, Marks]] = defaultdict(dict)
-    for converter in CONVERTERS:
-        given = answers(converter, items)
-        scored = _scores(converter.name) if given else {}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        asked = pool.map(lambda converter: _asked(converter, items), CONVERTERS)
+    for converter, (given, scored) in zip(CONVERTERS, asked, strict=True):
         for kind in ALL:
             keys = [key for key, _, of in items if of == kind and key in scored]
             if keys and any(not given[key].error and given[key].text.strip() for key in keys):
                 seconds = sum(given[key].seconds for key in keys)
                 failed = sum(bool(given[key].error) for key in keys)
                 marks[kind][converter.name] = _marks(keys, scored, size, seconds, failed)
-        print(f"{converter.name}: {len(given)} documents", flush=True)
     _print(marks)
+
+
+def _asked(converter: Converter, items: Sequence[Item]) -> tuple[dict[str, Answer], dict[str, list]]:  # type: ignore[type-arg]
+    given = answers(converter, items)
+    print(f"{converter.name}: {len(given)} documents", flush=True)
+    return given, _scores(converter.name) if given else {}
 
 
 def _chosen(listed: Sequence[Entry], most: int) -> list[Entry]:

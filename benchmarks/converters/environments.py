@@ -5,6 +5,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
@@ -23,6 +24,7 @@ _REFERENCE = (
     ),
     *("olefile==0.47", "pypdfium2==5.15.2", "beautifulsoup4==4.15.0", "html5lib==1.1", "RapidFuzz==3.14.6"),
 )
+AT_ONCE = 4  # programs that run beside each other
 _OFFICE = ("docx", "pptx", "xlsx", "odt", "ods", "odp", "doc", "xls", "ppt", "msg", "rtf")
 _MARKUP = ("markdown", "rst", "asciidoc", "org", "latex", "man", "mediawiki", "docbook", "fb2", "html")
 _PLAIN = ("mail", "notebook", "csv", "code", "subtitles", "json", "yaml", "toml", "xml", "text")
@@ -93,8 +95,15 @@ def truths(
     items: Sequence[Item],
 ) -> dict[str, tuple[str, list[str] | None, list[list[str]] | None, list[str]]]:
     """What stands in each document: text, headings, rows of tables, headings that may be given or not."""
-    output, python = FOLDER / "truth.jsonl", reference()
-    _run([python, str(_HERE / "truth.py"), str(output), str(_node())], items, timeout=3600)
+    output, python, node = FOLDER / "truth.jsonl", reference(), str(_node())
+
+    def part(number: int) -> str:
+        path = output.with_suffix(f".{number}")
+        _run([python, str(_HERE / "truth.py"), str(path), node], items[number::AT_ONCE], timeout=3600)
+        return path.read_text("utf-8") if path.exists() else ""
+
+    with ThreadPoolExecutor() as pool:
+        output.write_text("".join(pool.map(part, range(AT_ONCE))), "utf-8")
     return {key: (text, heads, rows, free) for key, text, heads, rows, free in _lines(output)}
 
 
@@ -125,7 +134,15 @@ def _node() -> Path:
 def _run(command: Sequence[str], items: Iterable[Item], timeout: float) -> None:
     said = "".join(json.dumps(item) + "\n" for item in items)
     with (FOLDER / "errors.log").open("a") as errors:
-        subprocess.run(command, input=said, text=True, stderr=errors, check=False, timeout=timeout)
+        subprocess.run(
+            command,
+            input=said,
+            text=True,
+            stderr=errors,
+            check=False,
+            timeout=timeout,
+            start_new_session=True,
+        )
 
 
 def _lines(path: Path) -> Iterator[list]:  # type: ignore[type-arg]

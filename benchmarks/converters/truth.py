@@ -311,9 +311,10 @@ def _convert(paths: list[str], suffix: str, folder: str) -> None:
         "--convert-to",
         suffix,
     ]
-    subprocess.run(
-        [*command, "--outdir", folder, *map(str, named.values())], capture_output=True, check=False
-    )
+    try:
+        subprocess.run([*command, "--outdir", folder, *map(str, named.values())], capture_output=True)
+    except FileNotFoundError:
+        print("soffice is missing: RTF, .doc, .xls and .ppt are left out", file=sys.stderr)
     _CONVERTED.update({path: str(copy.with_suffix(f".{suffix}")) for path, copy in named.items()})
 
 
