@@ -33,7 +33,7 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def wait(condition: Callable[[], Any], seconds: float = 60.0, every: float = 0.1) -> Any:
+def wait(condition: Callable[[], Any], seconds: float = 240.0, every: float = 0.1) -> Any:
     """The first true value of ``condition``; fails after ``seconds``."""
     until = time.monotonic() + seconds
     while not (value := condition()):
@@ -52,7 +52,7 @@ class Daemon:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = 60.0) -> int:
+    def stop(self, number: int = signal.SIGTERM, seconds: float = 240.0) -> int:
         self.process.send_signal(number)
         return self.process.wait(seconds)
 
