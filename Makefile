@@ -30,8 +30,12 @@ $(READY): requirements.lock requirements-torch.lock requirements-build.lock requ
 run: $(READY)
 	$(BIN)/ingestor run --config $(CONFIG)
 
+# The default tests keep their files in memory where there is room: they write thousands of small databases, and each
+# commit would wait for the disk. `make test-all` runs them on the disk, with the slow ones.
+MEMORY = $(shell test "$$(df --output=avail -k /dev/shm 2>/dev/null | tail -1)" -gt 4000000 2>/dev/null && echo /dev/shm)
+
 test: $(READY)
-	$(PYTEST) -m "not slow"
+	$(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) $(PYTEST) -m "not slow"
 
 test-all: $(READY)
 	$(PYTEST) -m "slow or not slow"

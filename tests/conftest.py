@@ -7,6 +7,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Where Python is told to write no bytecode, each of the many processes that tests start would compile the
+# whole program: a quarter of the time of a short command.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # How long an example takes depends on what else the machine does.
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy machine")

@@ -1,13 +1,12 @@
-"""Runs Python over a collection in a process of its own, so that Chroma's files are let go of again.
-
-As a script: folder, collection and a statement over ``collection``; prints ``result`` as JSON.
-"""
+"""Runs Python over a collection in a process of its own, so that Chroma's files are let go of again."""
 
 import json
-import subprocess
+import os
 import sys
 from pathlib import Path
 from typing import Any
+
+from tests.e2e import forked
 
 EVERYTHING = """
 found = collection.get(include=["documents", "metadatas", "embeddings"])
@@ -28,15 +27,15 @@ result = [id_ for id_, text, hits in rows if id_ not in hits["ids"][0] and text 
 
 def in_chroma(folder: Path, collection: str, statement: str) -> Any:
     """What the statement leaves in ``result``."""
-    command = [sys.executable, __file__, str(folder), collection, statement]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    done = forked.run(_statement, [__file__, str(folder), collection, statement], Path.cwd(), os.environ)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
-if __name__ == "__main__":
+def _statement() -> None:
     import chromadb
 
-    scope = {"collection": chromadb.PersistentClient(sys.argv[1]).get_collection(sys.argv[2]), "result": None}
-    exec(sys.argv[3], scope)
+    _, folder, collection, statement = sys.argv
+    scope = {"collection": chromadb.PersistentClient(folder).get_collection(collection), "result": None}
+    exec(statement, scope)
     print(json.dumps(scope["result"]))

@@ -20,6 +20,7 @@ from unittest.mock import patch
 import yaml
 
 from ingestor.cli.main import main
+from tests.e2e import forked
 from tests.e2e.in_chroma import EVERYTHING, in_chroma
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
@@ -32,7 +33,7 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def wait(condition: Callable[[], Any], seconds: float = 60.0, every: float = 0.1) -> Any:
+def wait(condition: Callable[[], Any], seconds: float = 240.0, every: float = 0.1) -> Any:
     """The first true value of ``condition``; fails after ``seconds``."""
     until = time.monotonic() + seconds
     while not (value := condition()):
@@ -51,7 +52,7 @@ class Daemon:
     process: subprocess.Popen[bytes]
     log: Path
 
-    def stop(self, number: int = signal.SIGTERM, seconds: float = 60.0) -> int:
+    def stop(self, number: int = signal.SIGTERM, seconds: float = 240.0) -> int:
         self.process.send_signal(number)
         return self.process.wait(seconds)
 
@@ -126,8 +127,10 @@ class Project:
     def call(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
         command = [*self.under, str(INGESTOR), words[0], "--config", str(self.config), *words[1:]]
+        if not self.under and env is None:
+            return forked.run(main, command, self.folder, os.environ)
         full = {**os.environ, **(env or {})}
-        return subprocess.run(command, capture_output=True, text=True, timeout=280, env=full, cwd=self.folder)
+        return subprocess.run(command, capture_output=True, text=True, timeout=560, env=full, cwd=self.folder)
 
     def json(self, *words: str, code: int | None = 0) -> Any:
         """The JSON that a command prints; ``code``: the exit status it must have (None: any)."""

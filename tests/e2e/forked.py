@@ -1,0 +1,59 @@
+"""Processes that begin with the program already imported.
+
+A new Python needs a second of processor time to import the program, Chroma and the models of languages and
+tokens, and the tests run commands by the hundred. So each process of pytest has a server that has imported
+all that once and does nothing else; it is forked for every command. Each command still has a process of its
+own, with its own environment, folder, output and end. Daemons, and tests of how the program starts, start
+Python as people do.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from io import TextIOWrapper
+from multiprocessing import get_context
+from pathlib import Path
+from subprocess import CompletedProcess, TimeoutExpired
+from tempfile import TemporaryDirectory
+
+_SERVER = get_context("forkserver")
+_SERVER.set_forkserver_preload(["tests.e2e.warm"])
+_SECONDS = 560  # less than the timeout of a test; enough on a machine that many share
+
+
+def run(
+    main: Callable[[], None], command: list[str], folder: Path, environment: Mapping[str, str]
+) -> CompletedProcess[str]:
+    """``main`` with ``command`` as its ``sys.argv``, to its end."""
+    with TemporaryDirectory() as place:
+        out, err = Path(place, "out"), Path(place, "err")
+        process = _SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), out, err))
+        process.start()
+        process.join(_SECONDS)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise TimeoutExpired(command, _SECONDS, out.read_text(), err.read_text())
+        return CompletedProcess(command, process.exitcode, out.read_text("utf-8"), err.read_text("utf-8"))
+
+
+def _begin(
+    main: Callable[[], None],
+    command: list[str],
+    folder: Path,
+    environment: dict[str, str],
+    out: Path,
+    err: Path,
+) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    for path, number in ((out, 1), (err, 2)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+    sys.stdout, sys.stderr = _stream(1), _stream(2)
+    sys.argv = command
+    main()
+
+
+def _stream(number: int) -> TextIOWrapper:
+    return open(number, "w", encoding="utf-8", buffering=1, closefd=False)
