@@ -29,6 +29,7 @@ from ingestor.model import CollectionName, Fingerprint, SourceName, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.pipeline.containers import Containers
+from ingestor.pipeline.downloads import Downloads
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Fetch, Memory, Reader
@@ -44,6 +45,7 @@ from ingestor.ports import (
     NeedsHuman,
     Parser,
     Pinned,
+    Structured,
 )
 from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, asking_prices, chosen, parsing
 from ingestor.rechunk.swap import KeptEdition, Swaps
@@ -186,8 +188,15 @@ class Parts:
 
     def _source(self, source: SourceConfig, embed: Embed, answers: Answers, memory: Memory | None) -> Source:
         connector = build(source.connector)
-        containers = Containers(connector.fetch, source.archives, self.isolation.unpack)
-        reader = self._reader(source, containers.fetch, near=getattr(connector, "near", False), memory=memory)
+        near = getattr(connector, "near", False)
+        containers = Containers(
+            connector.fetch,
+            source.archives,
+            self.isolation.unpack,
+            is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
+            downloads=None if near else Downloads(),
+        )
+        reader = self._reader(source, containers.fetch, near=near, memory=memory)
         return Source(
             source.name, source.collection, connector, self._tools(source, reader, embed, answers),
             source.max_loss, source.scan_every, containers.expand,

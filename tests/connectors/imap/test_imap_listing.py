@@ -118,3 +118,54 @@ def test_too_large_a_message_is_not_asked_for() -> None:
         assert not any("BODY" in command for command in server.heard)
         with pytest.raises(BadDocument, match="9 bytes; max_size is 8"):
             connector.fetch(Item(KEY, "17/7", "imap://x", None))
+
+
+def _structures(*uids: int, kind: bytes = b'"text" "plain"') -> bytes:
+    line = b"* %d FETCH (UID %d BODYSTRUCTURE (" + kind + b' NIL NIL NIL "7bit" 1 1 NIL NIL NIL NIL))\r\n'
+    return b"".join(line % (number, uid) for number, uid in enumerate(uids, 1)) + b"TAG OK done\r\n"
+
+
+ASKED = "UID FETCH 4:203 (UID BODYSTRUCTURE)"
+
+
+def test_one_question_tells_of_many_messages_that_nothing_is_attached() -> None:
+    with scripted({ASKED: _structures(4, 7)}) as server:
+        connector = server.connector()
+        items = listed(connector)
+        assert [connector.is_simple(item) for item in items.values()] == [True, True]
+        assert connector.is_simple(Item("INBOX/17/9.eml", "17/9", "imap://x")) is False, "it was not told of"
+        assert [command for command in server.heard if "STRUCTURE" in command] == [ASKED]
+        assert not any("BODY.PEEK" in command for command in server.heard)
+
+
+def test_a_listing_asks_for_structures_again() -> None:
+    """A message that came since then has a number among those that were asked about."""
+    with scripted({ASKED: _structures(4)}) as server:
+        connector = server.connector()
+        items = listed(connector)
+        assert connector.is_simple(items["INBOX/17/4.eml"])
+        assert not connector.is_simple(items[KEY])
+        server.script = {**server.script, "UID FETCH 7:206 (UID BODYSTRUCTURE)": _structures(7)}
+        assert connector.is_simple(listed(connector)[KEY])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"TAG NO [UNAVAILABLE] later\r\n",
+        b"TAG BAD what?\r\n",
+        b"TAG OK done\r\n",
+        _structures(4, kind=b'"image" "png"'),
+    ],
+)
+def test_a_message_may_have_attachments_unless_the_server_says_otherwise(answer: bytes) -> None:
+    with scripted({ASKED: answer}) as server:
+        connector = server.connector()
+        assert not connector.is_simple(listed(connector)["INBOX/17/4.eml"])
+        assert listed(connector).keys() == {"INBOX/17/4.eml", KEY}, "the connection is still of use"
+
+
+def test_a_folder_that_was_made_again_says_nothing_of_the_messages_before() -> None:
+    with scripted({ASKED: _structures(4)}) as server:
+        assert not server.connector().is_simple(Item("INBOX/16/4.eml", "16/4", "imap://x"))
+        assert not any("STRUCTURE" in command for command in server.heard)

@@ -133,3 +133,54 @@ def test_patterns(patterns: list[str], taken: list[str], left: list[str]) -> Non
 )
 def test_addresses(given: tuple[str, str, int | None, str, int, int], address: str) -> None:
     assert text.address(*given) == address
+
+
+TEXT = b'("text" "plain" ("charset" "utf-8" "format" "flowed") NIL NIL "7bit" 12 1 NIL NIL NIL NIL)'
+HTML = b'("TEXT" "HTML" ("CHARSET" "utf-8") NIL NIL "quoted-printable" 99 3 NIL ("inline" NIL) NIL NIL)'
+BOTH = b"(" + TEXT + HTML + b' "alternative" ("boundary" "b") NIL NIL NIL)'
+
+
+@pytest.mark.parametrize(
+    ("structure", "simple"),
+    [
+        (TEXT, True),
+        (HTML, True),
+        (BOTH, True),
+        (TEXT.replace(b'"plain"', b'"calendar"'), True),
+        (TEXT.replace(b'"text"', b'"image"'), False),
+        (BOTH.replace(b'"TEXT" "HTML"', b'"application" "pdf"'), False),
+        (BOTH.replace(b'"TEXT" "HTML"', b'"message" "rfc822"'), False),
+        (TEXT.replace(b'"format" "flowed"', b'"Name" "a.txt"'), False),
+        (HTML.replace(b'("inline" NIL)', b'("inline" ("filename" "a.html"))'), False),
+        (HTML.replace(b'("inline" NIL)', b'("inline" ("filename*0*" "utf-8\'\'a"))'), False),
+        (HTML.replace(b'("inline" NIL)', b'("ATTACHMENT" NIL)'), False),
+        (TEXT.replace(b'"text"', b"NIL"), False),
+        (TEXT.replace(b'"text"', b"text"), False),
+        (TEXT.replace(b'"utf-8"', b'"\\"utf-8"'), False),
+        (b"NIL", False),
+        (b"()", False),
+    ],
+)
+def test_structures_without_attachments(structure: bytes, simple: bool) -> None:
+    found = text.without_attachments([b"3 (UID 5 BODYSTRUCTURE " + structure + b")"])
+    assert list(found) == ([5] if simple else [])
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b"3 (BODYSTRUCTURE " + TEXT + b")"],
+        [b"3 (UID 5)"],
+        [b"3 (BODYSTRUCTURE " + TEXT.replace(b"utf-8", b"UID 5") + b")"],
+        [(b'3 (UID 5 BODYSTRUCTURE ("text" "plain" ("charset" {3}', b"abc"), b") " + TEXT[30:] + b")"],
+        [b") UID 5 BODYSTRUCTURE " + TEXT + b")"],
+        [None],
+    ],
+)
+def test_structures_that_are_not_understood(lines: list[Line]) -> None:
+    assert list(text.without_attachments(lines)) == []
+
+
+@given(st.binary(max_size=60))
+def test_any_structure_is_read_without_an_error(data: bytes) -> None:
+    list(text.without_attachments([b"3 (UID 5 BODYSTRUCTURE " + data + b")"]))
