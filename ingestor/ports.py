@@ -121,6 +121,15 @@ class Identified(Protocol):
         ...
 
 
+@runtime_checkable
+class Structured(Protocol):
+    """A connector that can tell what is in an item without reading it."""
+
+    def is_simple(self, item: Item) -> bool:
+        """True: nothing is attached to the item or packed in it. False: only its content can tell."""
+        ...
+
+
 class Parser(Protocol):
     """Turns bytes into text with structure. Deterministic."""
 

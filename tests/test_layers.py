@@ -67,6 +67,7 @@ MAY_THREAD = {
     "ingestor.engine.workers": "the workers and their inbox",
     "ingestor.ports": "Event, as the type of a watcher's stop flag",
     "ingestor.pipeline.containers": "a Lock: an archive is opened once, though many workers want its members",
+    "ingestor.pipeline.downloads": "a Lock: workers look for mails while a listing adds some",
     "ingestor.state.cache.store": "a Lock: all workers share one connection",
     "ingestor.pipeline.answers": "Locks: workers that ask the same wait for one answer",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",

@@ -9,6 +9,7 @@ reading only, and nothing is marked as read.
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
@@ -26,6 +27,8 @@ from ingestor.units import Duration, Size, seconds
 _UNKNOWN = 100  # folders named by one PartialScan
 _NAMED = 20  # folders named in a message to people
 _LISTING = 3600.0  # seconds for all folders
+_UIDS = 2**32
+_STRUCTURES = 200  # numbers of messages whose structure one question asks for
 
 
 def _host(host: str) -> str:
@@ -85,6 +88,25 @@ class ImapOptions(Options):
     max_size: Size = Field(default=50 * 10**6, description="larger messages are reported and not read")
 
 
+@dataclass(frozen=True, slots=True)
+class _Structures:
+    """The last answer about the structure of messages. ``simple``: those of ``uids`` without attachments."""
+
+    folder: str
+    validity: int
+    uids: range
+    simple: frozenset[int]
+
+
+_NONE = _Structures("", 0, range(0), frozenset())
+
+
+def _place(item: Item) -> tuple[str, int, int]:
+    """Folder, UIDVALIDITY and UID."""
+    folder, validity, last = item.key.rsplit("/", 2)
+    return folder, int(validity), int(last.removesuffix(".eml"))
+
+
 class Imap:
     """Connector for mail folders."""
 
@@ -94,10 +116,12 @@ class Imap:
         port = options.port or (993 if options.tls is True else 143)
         server = Server(options.host, port, options.tls, options.username, options.password)
         self._sessions = Sessions(lambda: Session(server))
+        self._structures = _NONE
 
     def scan(self) -> Iterator[Item]:
         """Raises NeedsHuman (login, certificate, folder's name), Transient, or PartialScan at the end."""
         unknown: dict[str, str] = {}
+        self._structures = _NONE  # its numbers may since have gone to new messages
         earliest, until = self._earliest(), time.monotonic() + _LISTING
         for name, raw in self._folders().items():
             if time.monotonic() > until:
@@ -119,14 +143,27 @@ class Imap:
     def fetch(self, item: Item) -> Blob:
         """Raises Stale, Transient, NeedsHuman or BadDocument (too large)."""
         self._check_size(item, item.size)
-        name, validity, last = item.key.rsplit("/", 2)
-        uid = last.removesuffix(".eml")
+        folder, validity, uid = _place(item)
         with self._sessions.one() as session:
-            data = session.message(text.raw_name(name), int(validity), int(uid))
+            data = session.message(text.raw_name(folder), validity, uid)
         if data is None:
             raise Stale(f"{item.uri} vanished since it was listed")
         self._check_size(item, len(data))
-        return Blob(data, last, "message/rfc822")
+        return Blob(data, f"{uid}.eml", "message/rfc822")
+
+    def is_simple(self, item: Item) -> bool:
+        """Whether the server says that nothing is attached. Raises as ``fetch``.
+
+        The answer holds for the next messages too, because a listing asks for them one after another.
+        """
+        folder, validity, uid = _place(item)
+        known = self._structures
+        if (folder, validity) != (known.folder, known.validity) or uid not in known.uids:
+            uids = range(uid, min(uid + _STRUCTURES, _UIDS))
+            with self._sessions.one() as session:
+                simple = session.without_attachments(text.raw_name(folder), validity, uids)
+            self._structures = known = _Structures(folder, validity, uids, simple)
+        return uid in known.simple
 
     def _folders(self) -> dict[str, bytes]:
         """Raw names of what is to be listed, by readable ones."""

@@ -154,6 +154,21 @@ class Session:
             raise Refused(f"it holds {there} messages, of which the server lists {len(found)}")
         return Listing(validity, tuple(found.values()))
 
+    def without_attachments(self, raw: bytes, validity: int, uids: range) -> frozenset[int]:
+        """Of the messages with these numbers, those that surely have no attachment. Raises as ``message``."""
+        if self._examined != (raw, validity):
+            self._examine(raw)
+            if self._validity(raw) != validity:
+                return frozenset()
+        with self._talking():
+            try:
+                kind, lines = self._imap.uid("FETCH", f"{uids[0]}:{uids[-1]}", "(UID BODYSTRUCTURE)")
+            except imaplib.IMAP4.abort:
+                raise
+            except imaplib.IMAP4.error:  # it does not know the question
+                return frozenset()
+            return frozenset(text.without_attachments(lines)) if kind == "OK" else frozenset()
+
     def message(self, raw: bytes, validity: int, uid: int) -> bytes | None:
         """Its bytes; None when there is none of these numbers. Raises Refused or Transient."""
         reused = self._examined == (raw, validity)

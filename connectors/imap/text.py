@@ -25,6 +25,11 @@ _UID = re.compile(rb"\bUID (\d+)")
 _SIZE = re.compile(rb"\bRFC822\.SIZE (\d+)")
 _RECEIVED = re.compile(rb'\bINTERNALDATE "([^"]*)"')
 _SHORT = re.compile(rb'\bBODY\[\] "((?:\\.|[^\\"])*)"')
+_QUOTED = re.compile(rb'"[^"]*"')
+_STRUCTURE = re.compile(rb"\d+ \(.*\bBODYSTRUCTURE \(")
+_OPENERS = re.compile(rb'\((?!\()("[^"]*"|[^ ()]*)')  # the first word of each list in a BODYSTRUCTURE
+_TEXT_OPENERS = {b'"text"', b'"charset"', b'"format"', b'"delsp"', b'"boundary"', b'"type"', b'"inline"'}
+_ATTACHED = re.compile(rb'"(?:attachment|(?:file)?name(?:\*[^"]*)?)"')
 _CODE = re.compile(r"\[(AUTH\w+|EXPIRED|PRIVACYREQUIRED|UNAVAILABLE|INUSE|LIMIT|THROTTLED|SERVERBUG)\b", re.I)
 _FOREVER = ("AUTH", "EXPIRED", "PRIVACY")
 _PASSING = re.compile(r"too many|temporar|throttl|rate limit|try again later|unavailable|timed? ?out", re.I)
@@ -104,6 +109,23 @@ def body(lines: Iterable[Line], uid: int) -> bytes | None:
         else:
             waiting = None
     return None
+
+
+def without_attachments(lines: Iterable[Line]) -> Iterator[int]:
+    """UIDs of messages that surely have no attachment, of an answer to FETCH for UID and BODYSTRUCTURE.
+
+    All parts of such a message are text without a file name. A structure that is not understood counts as one
+    with attachments.
+    """
+    for line in lines:
+        if not isinstance(line, bytes) or b"\\" in line or b"{" in line:
+            continue
+        bare, whole = _QUOTED.sub(b'""', line), line.lower()
+        uid = _UID.search(bare)
+        if uid is None or not _STRUCTURE.match(bare) or _ATTACHED.search(whole):
+            continue
+        if set(_OPENERS.findall(whole.partition(b"bodystructure ")[2])) <= _TEXT_OPENERS:
+            yield int(uid[1])
 
 
 def seconds(date: bytes) -> float | None:

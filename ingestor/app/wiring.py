@@ -32,6 +32,7 @@ from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName,
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.pipeline.containers import Containers
+from ingestor.pipeline.downloads import Downloads
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Fetch, Memory, Reader
@@ -48,6 +49,7 @@ from ingestor.ports import (
     NeedsHuman,
     Parser,
     Pinned,
+    Structured,
 )
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, asking_prices, chosen, parsing
@@ -216,7 +218,13 @@ class Parts:
     ) -> Source:
         if source.name not in places:
             connector = build(source.connector)
-            containers = Containers(connector.fetch, source.archives, self.isolation.unpack)
+            containers = Containers(
+                connector.fetch,
+                source.archives,
+                self.isolation.unpack,
+                is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
+                downloads=None if getattr(connector, "near", False) else Downloads(),
+            )
             places[source.name] = connector, containers
         connector, containers = places[source.name]
         reader = self._reader(source, containers.fetch, near=getattr(connector, "near", False), memory=memory)

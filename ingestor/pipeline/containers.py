@@ -2,11 +2,12 @@
 
 An item ``a.zip`` is listed with its members ``a.zip/!/docs/b.md`` (shown as ``a.zip!/docs/b.md``), below its
 key, so that a listing of ``a.zip`` includes them. A container is opened only if its version changed since the
-last listing; else its known members are listed. It is opened with all containers in it, in a confined process
-(sandbox/pool.py). A member's version is a digest of its content, so in a changed archive only changed members
-are due. A container that cannot be opened keeps its members, and reports why: by a PartialScan if a retry may
-help, else as a quarantined document. The version of such a document contains the limits in force: with other
-limits the container is opened again.
+last listing; else its known members are listed. A container is not opened either if the connector knows that
+it has no members. It is opened with all containers in it, in a confined process (sandbox/pool.py). A member's
+version is a digest of its content, so in a changed archive only changed members are due. A container that
+cannot be opened keeps its members, and reports why: by a PartialScan if a retry may help, else as a
+quarantined document. The version of such a document contains the limits in force: with other limits the
+container is opened again.
 """
 
 import re
@@ -22,6 +23,7 @@ from ingestor.archives.unpack import is_document, may_hold
 from ingestor.core.error_text import describe
 from ingestor.core.fingerprint import combine
 from ingestor.model import HOLDER, INSIDE, Blob, Item
+from ingestor.pipeline.downloads import Downloads
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
 from ingestor.sandbox.pool import Defect
 
@@ -44,18 +46,22 @@ class Containers:
 
     ``fetch_item``: the connector's. ``archives``: whether archives are opened, or mails alone. ``unpack``:
     the members of a blob, None if it has none (Isolation.unpack); its attribute ``limits`` identifies the
-    limits.
+    limits. ``is_simple``: see ports.Structured. ``downloads``: keeps mails that a listing read; None where
+    reading them again costs next to nothing.
     """
 
     fetch_item: Callable[[Item], Blob]
     archives: bool
     unpack: Unpack
     clock: Callable[[], float] = time.monotonic
+    is_simple: Callable[[Item], bool] = lambda item: False
+    downloads: Downloads | None = None
     _at_hand: OrderedDict[tuple[str, str], Unpacked | None] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _listed: dict[str, Item] = field(default_factory=dict)
     _verdicts: dict[str, tuple[str, str | None]] = field(default_factory=dict)  # by key: version, reason
     _failed: set[str] = field(default_factory=set)  # keys of damaged containers
+    _not_simple: set[str] = field(default_factory=set)  # keys about which ``is_simple`` was wrong
     _late: dict[str, None] = field(default_factory=dict)  # keys that are opened last, the last tried last
 
     def expand(self, items: Iterable[Item], known: Mapping[str, str]) -> Iterator[Item]:
@@ -149,14 +155,19 @@ class Containers:
         marked = replace(item, version=item.version + _OPENED)
         refused = replace(item, version=self._refused(item))
         opens_now = self._verdicts.get(item.key) == (item.version, None)
-        if version == marked.version or (version == refused.version and not opens_now):
+        trusted = item.key not in self._not_simple
+        if trusted and (version == marked.version or (version == refused.version and not opens_now)):
             yield from (replace(item, version=version), *_as_known(item, before))
+            return
+        if trusted and self.is_simple(item):
+            yield marked
             return
         try:
             opened = self._open(item)
         except BadDocument:
             yield from (refused, *_as_known(item, before))
             return
+        self._not_simple.discard(item.key)
         yield from (marked, *self._members(item, opened, before))
 
     def _members(
@@ -186,11 +197,21 @@ class Containers:
             return self.fetch_item(plain) if opened is None else _HOLDER
         if reason := self._refusal(plain):
             raise BadDocument(reason)
-        blob = self.fetch_item(plain)
+        blob = self._blob(plain)
         if self._verdicts.get(plain.key, ("",))[0] != plain.version:
-            self._opened(plain, blob)
+            self._check_simple(plain, self._opened(plain, blob))
         self._check_listed(item)
         return blob
+
+    def _check_simple(self, item: Item, opened: Unpacked | None) -> None:
+        if (
+            opened is not None
+            and opened.members
+            and item.key not in self._not_simple
+            and self.is_simple(item)
+        ):
+            self._not_simple.add(item.key)
+            raise Stale(f"{item.uri} has attachments, although its source said that it has none")
 
     def _check_listed(self, item: Item) -> None:
         if _MARK_OF_REFUSAL.search(item.version):
@@ -227,11 +248,18 @@ class Containers:
             if at not in self._at_hand:
                 if reason := self._refusal(item):
                     raise BadDocument(reason)
-                self._at_hand[at] = self._opened(item, self.fetch_item(item))
+                blob = self._blob(item)
+                self._at_hand[at] = self._opened(item, blob)
+                if self.downloads is not None and is_document(item.key):
+                    self.downloads.keep(item, blob)
                 while len(self._at_hand) > _KEPT:
                     self._at_hand.popitem(last=False)
             self._at_hand.move_to_end(at)
             return self._at_hand[at]
+
+    def _blob(self, item: Item) -> Blob:
+        kept = self.downloads.find(item) if self.downloads is not None else None
+        return kept or self.fetch_item(item)
 
     def _opened(self, item: Item, blob: Blob) -> Unpacked | None:
         try:

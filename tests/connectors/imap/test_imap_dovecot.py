@@ -10,9 +10,12 @@ import pytest
 
 from ingestor.connectors.imap.connector import Imap, ImapOptions
 from ingestor.model import Blob
+from ingestor.pipeline.containers import Containers
+from ingestor.pipeline.downloads import Downloads
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, World, fetched, listed
 from tests.connectors.mailboxes import PASSWORD, MailWorld, mail_world
+from tests.pipeline.test_containers import mailed, unpack
 
 pytestmark = pytest.mark.slow
 
@@ -74,6 +77,33 @@ def test_what_did_not_change_is_not_read(world: MailWorld, asked: list[str]) -> 
     assert not any("BODY" in line for line in asked)
     world.bare.fetch(next(iter(before.values())))
     assert len([line for line in asked if "BODY" in line]) == 1
+
+
+ALTERNATIVE = (
+    b"Subject: x\r\nMIME-Version: 1.0\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n"
+    b"--b\r\nContent-Type: text/plain\r\n\r\nWords.\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>Words.\r\n"
+    b"--b--\r\n"
+)
+
+
+def test_each_mail_is_downloaded_once_and_those_without_attachments_not_for_a_listing(
+    world: MailWorld, asked: list[str]
+) -> None:
+    for name, data in {"a": MAIL, "b": ALTERNATIVE, "c": mailed({"x.md": "X"}), "d": b""}.items():
+        world.put(f"{name}.md", data)
+    bare = world.bare
+    containers = Containers(bare.fetch, True, unpack, is_simple=bare.is_simple, downloads=Downloads())
+
+    def downloads() -> int:
+        return len([line for line in asked if "BODY.PEEK" in line])
+
+    items = {item.key: item for item in containers.expand(bare.scan(), {})}
+    assert [key.partition("/!/")[2] for key in items] == ["", "", "", "x.md", ""]
+    assert downloads() == 1
+    for item in items.values():
+        containers.fetch(item)
+    assert downloads() == 4
+    assert len([line for line in asked if "BODYSTRUCTURE" in line]) == 1
 
 
 def test_reading_changes_nothing_and_flags_are_no_change(world: MailWorld) -> None:
