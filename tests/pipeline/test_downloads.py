@@ -9,7 +9,7 @@ from ingestor.pipeline import downloads as downloads_module
 from ingestor.pipeline.containers import Containers
 from ingestor.pipeline.downloads import Downloads
 from ingestor.ports import Stale
-from tests.pipeline.test_containers import Journal, World, mailed, unpack
+from tests.pipeline.packed import Journal, World, mailed, unpack
 
 PLAIN = b"Subject: x\r\n\r\nWords.\r\n"
 

@@ -15,7 +15,7 @@ from ingestor.pipeline.downloads import Downloads
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, World, fetched, listed
 from tests.connectors.mailboxes import PASSWORD, MailWorld, mail_world
-from tests.pipeline.test_containers import mailed, unpack
+from tests.pipeline.packed import mailed, unpack
 
 pytestmark = pytest.mark.slow
 
