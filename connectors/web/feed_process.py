@@ -1,4 +1,4 @@
-"""A feed is read in a process of its own, with limits of CPU time and memory.
+"""A feed is read in a process of its own, behind the walls of parsers, with limits of CPU time and memory.
 
 feedparser takes quadratic time for some feeds, and holds Python's lock meanwhile: it had not read a feed of
 50 kB, with 50,000 letters as an author, after 6 s of CPU time.
@@ -6,25 +6,26 @@ feedparser takes quadratic time for some feeds, and holds Python's lock meanwhil
 
 import json
 import os
-import resource
 import sys
-from dataclasses import asdict
 
+from ingestor.confinement.walls import hide
 from ingestor.connectors.programs.child import Failed, Missing, Run
-from ingestor.connectors.web.feed_entries import Entry, Found, NoFeed, entries
+from ingestor.connectors.web.feed_entries import Entry, Found, NoFeed
 from ingestor.ports import Transient
 
+_CHILD = "ingestor.connectors.web.feed_child"
 SECONDS = 60  # of CPU time; 1 MB of sound entries takes 2.5 s, and 10 MB is the most
 _PATIENCE = 10  # times as long may pass on a busy machine
 _MEMORY = 2 * 10**9  # bytes
 _ANSWER = 10**8  # bytes
-_ENVIRONMENT = ("PATH", "LANG", "PYTHONPATH", "LD_LIBRARY_PATH")
+_ENVIRONMENT = ("PATH", "LANG", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 
 
 def read(data: bytes, content_type: str | None, url: str, seconds: int = SECONDS) -> Found:
     """As ``entries``. Raises NoFeed, also for what exceeds a limit, and Transient."""
+    hide()  # the process runs as the same user, who may otherwise read and write our memory
     run = Run(
-        [sys.executable, "-P", "-m", __name__, str(seconds)],
+        [sys.executable, "-P", "-m", _CHILD, str(seconds), str(_MEMORY)],
         {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
         seconds=_PATIENCE * seconds,
         longest=_ANSWER,
@@ -39,22 +40,3 @@ def read(data: bytes, content_type: str | None, url: str, seconds: int = SECONDS
     if "bad" in answer:
         raise NoFeed(answer["bad"])
     return Found(tuple(Entry(**entry) for entry in answer["entries"]), answer["whole"])
-
-
-def main(seconds: int) -> None:
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    content_type, url = json.loads(sys.stdin.buffer.readline())
-    try:
-        found = entries(sys.stdin.buffer.read(), content_type, url)
-        answer = {"entries": [asdict(entry) for entry in found.entries], "whole": found.whole}
-    except NoFeed as error:
-        answer = {"bad": str(error)}
-    except RecursionError:
-        answer = {"bad": "it is nested too deeply"}
-    sys.stdout.write(json.dumps(answer))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -9,7 +9,7 @@ import os
 import socket
 import struct
 
-from ingestor.sandbox.confinement import detach
+from ingestor.confinement.walls import detach
 
 _SIOCSIFFLAGS, _UP = 0x8914, 0x41  # of netdevice(7): IFF_UP | IFF_RUNNING
 

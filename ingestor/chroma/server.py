@@ -20,8 +20,8 @@ from types import TracebackType
 from ingestor.chroma import processes
 from ingestor.chroma.folder import REMEDY, claim, damaged
 from ingestor.chroma.heartbeat import heartbeat
+from ingestor.confinement.walls import described
 from ingestor.ports import NeedsHuman, Transient
-from ingestor.sandbox.confinement import described
 from ingestor.state.lock import Lock
 
 _CHILD = Path(__file__).with_name("child.py")

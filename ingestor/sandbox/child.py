@@ -5,35 +5,22 @@ so does this. The order of the steps matters: namespaces need a process of one t
 threads when it is imported, so all walls stand before anything but the standard library is imported.
 """
 
-import mimetypes
 import os
 import resource
 import socket
 import sys
-from typing import Any
 
-from ingestor.sandbox.confinement import detach, restrict
-
-# Besides Python's own folders: shared libraries, fonts, time zones, and what libraries ask of the processor.
-_SYSTEM = (
-    "/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
-    "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo",
-    "/usr/share/fonts", "/usr/local/share/fonts", "/usr/share/X11/fonts", "/dev/urandom", "/proc/self",
-    "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu",
-)  # fmt: skip
+from ingestor.confinement.walls import confine
 
 _SAID = 2**16  # bytes in which it may say why it does not start
 
 
 def main(memory: int, folders: list[str]) -> None:
     """``folders``: of plugins that are not on the search path."""
-    layers = {"namespaces": detach()}
     pipe = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)
     _limit_files()
-    layers |= restrict([*_SYSTEM, *_python(), *map(str, mimetypes.knownfiles), *folders])
-    if layers["namespaces"] and layers["seccomp"]:
-        sys.addaudithook(_refuse_network)
+    layers = confine(folders)
     from ingestor.sandbox.work import serve
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -43,11 +30,6 @@ def main(memory: int, folders: list[str]) -> None:
     serve(pipe, memory, layers)
 
 
-def _python() -> list[str]:
-    libraries = [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]  # noqa: PTH118
-    return [*map(str, sys.path), *libraries, *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
-
-
 def _limit_files() -> None:
     for what, most in (
         (resource.RLIMIT_CORE, 0),
@@ -55,12 +37,6 @@ def _limit_files() -> None:
         (resource.RLIMIT_NOFILE, 64),
     ):
         resource.setrlimit(what, (most, most))
-
-
-def _refuse_network(event: str, arguments: tuple[Any, ...]) -> None:
-    """Where the system has neither wall against the network: at least not by Python's own sockets."""
-    if event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
-        raise PermissionError("parsers have no network")
 
 
 if __name__ == "__main__":

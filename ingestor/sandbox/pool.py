@@ -3,7 +3,7 @@ crashes or eats memory costs one document and nothing else.
 
 A process is started when the first document needs it, reads one document at a time, and is replaced after
 some hundreds. It has limits of memory, CPU time and wall time, and gives up files, network and most system
-calls before it reads anything (sandbox/confinement.py). It ends with this process. A parser asks for it with
+calls before it reads anything (confinement/walls.py). It ends with this process. A parser asks for it with
 a class attribute ``isolated = True`` on what its plugin builds; its module is imported here, for the plugin's
 sake, but only the child runs it.
 """
@@ -19,13 +19,13 @@ from typing import Any, TypeVar
 from ingestor.archives.members import LARGEST, MOST_BYTES, MOST_MEMBERS, Member
 from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import holds_members
+from ingestor.confinement.walls import described
 from ingestor.core.document_json import decode
 from ingestor.core.fingerprint import digest
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.model import Blob, Digest, Document
 from ingestor.ports import BadDocument, Parser
 from ingestor.registry import Options
-from ingestor.sandbox.confinement import described
 from ingestor.sandbox.process import Died, Killed, Limits, Process, TooSlow
 from ingestor.sandbox.wire import BATCH, CROWD, DESCRIPTIONS, DOCUMENT, TICK
 

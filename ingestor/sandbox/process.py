@@ -20,11 +20,11 @@ from importlib.util import find_spec
 from threading import Event
 from typing import IO, Any
 
+from ingestor.confinement.walls import hide
 from ingestor.core.document_json import pack
 from ingestor.core.error_text import describe
 from ingestor.core.interruptions import Stopped
 from ingestor.ports import Transient
-from ingestor.sandbox.confinement import hide
 from ingestor.sandbox.wire import GREETING, LARGEST, OUT_OF_MEMORY, PATIENCE, Oversized, receive, send_watched
 
 _START = 120.0  # seconds in which a process must have started
@@ -56,7 +56,7 @@ class Killed(Died):
 
 
 class Process:
-    """One running child. ``over``: it can't be asked again; ``layers``: see confinement.restrict."""
+    """One running child. ``over``: it can't be asked again; ``layers``: see confinement/walls.py."""
 
     def __init__(self, limits: Limits, stopped: Event) -> None:
         """Raises Transient when it does not start, Stopped."""

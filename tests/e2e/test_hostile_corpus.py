@@ -34,7 +34,6 @@ BUSY = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 # Four processes that read hostile files may take 1 GB each; the daemon and Chroma take the rest. The daemon
 # holds a few documents of 40 MB of text, of which it chunks 8 million characters at once, or one document.
 PARSERS, DAEMON, TREE = 10**9, 1.5 * 10**9, 4 * 10**9  # bytes
-RECORDS = 30  # of a document: many equal chunks hide others from search, see the last test
 
 
 @pytest.fixture
@@ -42,9 +41,7 @@ def project(tmp_path: Path) -> Iterator[Project]:
     parsing = {"memory": PARSERS, "seconds": "20s"}
     source = {"archives": True, "scan_every": "3s"}
     chunking = {"strategy": "recursive", "size": 500}
-    project = Project(
-        tmp_path / "project", {"parsing": parsing, "chunking": chunking, "max_records": RECORDS}, source
-    )
+    project = Project(tmp_path / "project", {"parsing": parsing, "chunking": chunking}, source)
     yield project
     for folder, _, _ in os.walk(project.docs):
         Path(folder).chmod(0o700)

@@ -133,13 +133,13 @@ def test_it_neither_reaches_the_network_nor_writes_files_nor_sees_secrets(
 
 def test_the_second_best_guard_of_the_network_works() -> None:
     script = (
-        "import socket, sys; from ingestor.sandbox.child import _refuse_network\n"
+        "import socket, sys; from ingestor.confinement.walls import _refuse_network\n"
         "sys.addaudithook(_refuse_network)\n"
         "try: socket.create_connection(('127.0.0.1', 9))\n"
         "except PermissionError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == "parsers have no network\n"
+    assert done.stdout == "this process has no network\n"
 
 
 def test_no_descriptor_of_ours_is_inherited_and_noise_does_no_harm(parse: Parse, tmp_path: Path) -> None:

@@ -1,6 +1,10 @@
 """Feeds that are made to take for ever: the process that reads them ends, and this one goes on."""
 
+import ctypes
+import socket
+import sys
 import time
+from pathlib import Path
 from threading import Event, Thread
 
 import pytest
@@ -8,6 +12,7 @@ import pytest
 from ingestor.connectors.web import feed_process
 from ingestor.connectors.web.feed_entries import NoFeed, entries
 from ingestor.connectors.web.sitemap import sitemap
+from tests.bad_parser import HARM
 
 URL = "https://x.test/feed"
 ITEM = "<rss version='2.0'><channel><item>{}</item></channel></rss>"
@@ -80,6 +85,40 @@ def test_no_secret_of_the_environment_reaches_the_process(monkeypatch: pytest.Mo
         feed_process.read(b"", None, URL)
     assert "PATH" in seen
     assert "A_TOKEN" not in seen
+
+
+FALSE_FEEDPARSER = """
+from tests.bad_parser import HARM
+
+class Parsed(dict):
+    bozo = False
+    entries = [{"id": deed, "title": act()} for deed, act in HARM.items()]
+
+def parse(stream, response_headers):
+    return Parsed(version="rss20")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the walls are Linux's")
+def test_hostile_code_in_the_process_can_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that a parser of documents is refused."""
+    (tmp_path / "feedparser.py").write_text(FALSE_FEEDPARSER)
+    secret, file = ctypes.create_string_buffer(b"as it was"), tmp_path.parent / "file"
+    file.write_text("private")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        environment = {
+            "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[3]}",
+            "PYTHON_TEST_FILE": str(file),
+            "PYTHON_TEST_PORT": str(server.getsockname()[1]),
+            "PYTHON_TEST_ADDRESS": str(ctypes.addressof(secret)),
+        }
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setattr(feed_process, "_ENVIRONMENT", (*feed_process._ENVIRONMENT, *environment))
+        found = {entry.key: entry.title for entry in feed_process.read(b"", None, URL).entries}
+    assert found.keys() == HARM.keys()
+    assert {deed: said for deed, said in found.items() if not said.startswith("refused")} == {}
+    assert (file.read_text(), secret.value) == ("private", b"as it was")
 
 
 def test_an_address_of_a_sitemap_that_has_a_million_lines() -> None:

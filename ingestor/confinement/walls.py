@@ -7,13 +7,14 @@ start threads when they are imported. See decision 0030.
 """
 
 import ctypes
+import mimetypes
 import os
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from ingestor.sandbox.seccomp import ARCHITECTURES, program
+from ingestor.confinement.seccomp import ARCHITECTURES, program
 
 _SET_DUMPABLE, _SET_SECCOMP, _SET_NO_NEW_PRIVS = 4, 22, 38  # of prctl(2)
 _FILTER = 2  # SECCOMP_MODE_FILTER
@@ -25,6 +26,13 @@ _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}  # how many there are, by the versio
 _CAPABILITIES = 0x20080522  # version 3 of capset(2)
 _READ_SEARCH = 1 << 2  # CAP_DAC_READ_SEARCH: root may have to read an installation that belongs to a user
 _CAPSET = {"x86_64": 126, "aarch64": 91}
+# Besides Python's own folders: shared libraries, fonts, time zones, and what libraries ask of the processor.
+_SYSTEM = (
+    "/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
+    "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo",
+    "/usr/share/fonts", "/usr/local/share/fonts", "/usr/share/X11/fonts", "/dev/urandom", "/proc/self",
+    "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu",
+)  # fmt: skip
 
 
 def hide() -> None:
@@ -34,6 +42,18 @@ def hide() -> None:
     """
     with suppress(OSError):
         _prctl(_SET_DUMPABLE, 0)
+
+
+def confine(folders: Iterable[str]) -> dict[str, str]:
+    """All layers. Returns, by layer, "" or why it is missing. Call it while there is one thread only.
+
+    ``folders``: to read, besides those of Python, its packages and the system's libraries.
+    """
+    missing = {"namespaces": detach()}
+    missing |= restrict([*_SYSTEM, *_python(), *map(str, mimetypes.knownfiles), *folders])
+    if missing["namespaces"] and missing["seccomp"]:
+        sys.addaudithook(_refuse_network)
+    return missing
 
 
 def detach() -> str:
@@ -71,6 +91,17 @@ def restrict(readable: Iterable[str]) -> dict[str, str]:
         except OSError as error:
             missing[layer] = _reason(error)
     return missing
+
+
+def _refuse_network(event: str, arguments: tuple[object, ...]) -> None:
+    """Where the system has neither wall against the network: at least not by Python's own sockets."""
+    if event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
+        raise PermissionError("this process has no network")
+
+
+def _python() -> list[str]:
+    libraries = [os.path.join(prefix, "lib") for prefix in (sys.prefix, sys.base_prefix)]  # noqa: PTH118
+    return [*map(str, sys.path), *libraries, *os.environ.get("LD_LIBRARY_PATH", "").split(":")]
 
 
 def described(layers: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ingestor.sandbox.seccomp import ARCHITECTURES, program
+from ingestor.confinement.seccomp import ARCHITECTURES, program
 
 ALLOW, KILL, EPERM, ENOSYS = 0x7FFF0000, 0x80000000, 0x50001, 0x50026
 OURS, OTHERS = 4711, 4712

@@ -1,0 +1,40 @@
+"""The process in which one feed is read; see feed_process.py.
+
+Its walls stand before anything but the standard library is imported, feedparser included.
+"""
+
+import json
+import resource
+import sys
+from dataclasses import asdict
+
+import ingestor.connectors
+from ingestor.confinement.walls import confine
+
+_FILES = 64  # that may be open
+
+
+def main(seconds: int, memory: int) -> None:
+    """Standard input: a line of JSON with the content type and the address, then the feed."""
+    limits = {"CPU": seconds, "AS": memory, "CORE": 0, "FSIZE": 0, "NOFILE": _FILES}
+    for name, most in limits.items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+    confine([*ingestor.__path__, *ingestor.connectors.__path__])
+    content_type, url = json.loads(sys.stdin.buffer.readline())
+    sys.stdout.write(json.dumps(_read(sys.stdin.buffer.read(), content_type, url)))
+
+
+def _read(data: bytes, content_type: str | None, url: str) -> dict[str, object]:
+    from ingestor.connectors.web.feed_entries import NoFeed, entries  # behind the walls
+
+    try:
+        found = entries(data, content_type, url)
+    except NoFeed as error:
+        return {"bad": str(error)}
+    except RecursionError:
+        return {"bad": "it is nested too deeply"}
+    return {"entries": [asdict(entry) for entry in found.entries], "whole": found.whole}
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
