@@ -15,9 +15,10 @@ from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.open_collections import OpenCollections
-from ingestor.engine.outcomes import Outcome, Work
+from ingestor.engine.outbox import BATCH
+from ingestor.engine.outcomes import BEGUN, Outcome, Work
 from ingestor.engine.scanner import Scan, Scanner
-from ingestor.engine.writer import BATCH, Writer
+from ingestor.engine.writer import Writer
 from ingestor.model import CollectionName, SourceName, Sums
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
@@ -232,8 +233,13 @@ class Engine:
         return bool(self.journal.due(ready, now, 1) or self._gone(ready, NEVER, 1) or self._drifted(ready, 1))
 
     def _dispatch(self) -> None:
-        """Keep the workers busy. Prepared documents wait for a batch and occupy no worker."""
-        ready, free = self._ready(), self.workers - self._preparing()
+        """Keep the workers busy.
+
+        Prepared documents wait for a batch and occupy no worker; nor do those that wait for a process that
+        parses, so that documents that need none overtake them.
+        """
+        ready, preparing, idle = self._ready(), self._preparing(), len(self._idle())
+        free = min(self.workers - (preparing - idle), BEGUN * self.workers - preparing)
         if ready and free > 0:
             for entry in self._affordable(self._fair(ready, free)):
                 self._start(Job(entry, self._others(entry)))
@@ -256,8 +262,13 @@ class Engine:
         if len({name for name, _ in self.sources}) < 2:
             return ready
         most = max(1, int(self.workers * _SOURCE_SHARE))
-        occupied = Counter(entry.source for entry in self.in_flight.values())
+        idle = self._idle()
+        occupied = Counter(entry.source for row, entry in self.in_flight.items() if row not in idle)
         return [feed for feed in ready if occupied[feed[0]] < most]
+
+    def _idle(self) -> set[int]:
+        """Rows of documents that wait for a process that parses."""
+        return {tag.entry.row for tag in self.pool.idle() if isinstance(tag, _Begun)}
 
     def _heavy(self, entry: Entry) -> bool:
         """Whether it may take long: it is large, or exceeded the time of a first attempt."""
