@@ -10,7 +10,7 @@ import pytest
 from ingestor.engine import outbox, protocol, workers
 from ingestor.engine.outcomes import BEGUN
 from ingestor.engine.workers import Pool
-from ingestor.model import Item
+from ingestor.model import Item, SourceName
 from ingestor.state.rows import Entry
 from tests.simulation.world import World
 
@@ -82,6 +82,23 @@ def test_documents_that_wait_for_a_process_leave_their_workers_to_others(tmp_pat
     for _ in range(9):
         engine._dispatch()
     assert len(begun) == 4 * BEGUN, "those that wait hold what they fetched"
+    world.journal.close()
+
+
+def test_one_of_several_sources_occupies_three_quarters_of_the_workers(tmp_path: Path) -> None:
+    world = World(tmp_path, seed=1)
+    [(_, edition)] = world.engine.sources
+    hung, other = (SourceName("files"), edition), (SourceName("other"), edition)
+    world.engine.sources[other] = world.engine.sources[hung]
+    for feed in (hung, other):
+        changed = tuple(Item(f"{feed[0]} {number}", "1", "", 1) for number in range(6))
+        world.journal.observe(*feed, _changes(changed), 0.0)
+    feeds = [hung, other]
+    assert _keys(world.engine._fair(feeds, 4)) == ["files 0", "files 1", "files 2", "other 0"]
+    rows = world.journal.due([hung], world.now, 3)
+    world.engine.in_flight = {entry.row: entry for entry in rows}
+    assert _keys(world.engine._fair(feeds, 2)) == ["other 0", "other 1"]
+    assert _keys(world.engine._fair([hung], 2)) == []
     world.journal.close()
 
 
