@@ -43,9 +43,6 @@ class Loop:
     _complained: str = ""
     _outdated: bool = False  # the engine must be configured again
 
-    def __post_init__(self) -> None:
-        self.running.engine.writer.stopping = lambda: self.signals.stop
-
     def sync(self) -> None:
         """Run until everything is settled or quarantined, or nothing has succeeded for PATIENCE seconds."""
         running = self.running

@@ -113,9 +113,9 @@ def _header(data: bytes, zstd: Unpacker) -> _Reader | None:
         raise Damaged("it is cut off")
     *_, offset, size, crc = _HEAD.unpack_from(data)
     raw = data[_HEAD.size + offset : _HEAD.size + offset + size] if offset < len(data) else b""
-    if not size:
+    if not size and len(data) == _HEAD.size:
         return None
-    if len(raw) != size or zlib.crc32(raw) != crc:
+    if not size or len(raw) != size or zlib.crc32(raw) != crc:
         raise Damaged("it is cut off")
     for _ in range(4):
         reader = _Reader(raw)

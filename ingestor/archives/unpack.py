@@ -43,6 +43,7 @@ _HEADER = 2**20  # bytes that tarfile may read at once
 _CHUNK = 2**20
 _XZ_MEMORY = 2**27
 _STEP = 2**16
+_FRAMES = 100_000  # of zstd, each of which costs a decompressor: so many take about a second
 _TAR_HEADER = 512  # bytes
 _PACKED = {"application/gzip", "application/x-bzip2", "application/x-xz", "application/zstd"}
 _SEVEN = "application/x-7z-compressed"
@@ -179,23 +180,33 @@ def _of_xz(data: bytes) -> Iterator[bytes]:
 
 
 def _of_zstd(data: bytes) -> Iterator[bytes]:
-    """Frame by frame; each says how much memory unpacking takes, which may be anything."""
+    """Frame by frame; each says how much memory unpacking takes, which may be anything.
+
+    It is read in small parts: what is left behind a frame is copied, and there may be a million frames.
+    """
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
         from backports import zstd
-    while data:
+    packed, frames = io.BytesIO(data), 0
+    part = packed.read(_STEP)
+    while part:
+        frames += 1
+        if frames > _FRAMES:
+            raise BadDocument(
+                f"the archive has more than {_FRAMES:,} frames; compress it again, or exclude it"
+            )
         decompressor = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: 27})
         try:
             while not decompressor.eof:
-                chunk = decompressor.decompress(data, _CHUNK)
-                if not chunk and decompressor.needs_input and not data:
+                if not part and decompressor.needs_input and not (part := packed.read(_STEP)):
                     raise EOFError("it is cut off")
-                data = b""
-                yield chunk
+                chunk, part = decompressor.decompress(part, _CHUNK), b""
+                if chunk:
+                    yield chunk
         except zstd.ZstdError as error:
             raise ValueError(str(error)) from error
-        data = decompressor.unused_data
+        part = decompressor.unused_data or packed.read(_STEP)
 
 
 class _Stream:

@@ -17,9 +17,10 @@ from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.open_collections import OpenCollections
-from ingestor.engine.outcomes import Outcome, Work
+from ingestor.engine.outbox import BATCH
+from ingestor.engine.outcomes import BEGUN, Outcome, Work
 from ingestor.engine.scanner import Scan, Scanner
-from ingestor.engine.writer import BATCH, Writer
+from ingestor.engine.writer import Writer
 from ingestor.model import SourceName, Sums
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
@@ -238,32 +239,57 @@ class Engine:
         return bool(self.journal.due(ready, now, 1) or self._gone(ready, NEVER, 1) or self._drifted(ready, 1))
 
     def _dispatch(self) -> None:
-        """Keep the workers busy. Prepared documents wait for a batch and occupy no worker."""
-        ready, free = self._ready(), self.workers - self._preparing()
+        """Keep the workers busy.
+
+        Prepared documents wait for a batch and occupy no worker; nor do those that wait for a process that
+        parses, so that documents that need none overtake them.
+        """
+        ready, preparing, idle = self._ready(), self._preparing(), len(self._idle())
+        free = min(self.workers - (preparing - idle), BEGUN * self.workers - preparing)
         if ready and free > 0:
             for entry in self._affordable(self._fair(ready, free)):
                 self._start(Job(entry, self._others(entry)))
 
     def _fair(self, ready: Sequence[Feed], free: int) -> list[Entry]:
-        """Due documents for ``free`` workers. Heavy ones occupy only some of the workers."""
-        now, busy = self.clock(), self.in_flight.keys()
-        ready = self._with_room(ready)
-        due = self.journal.due(ready, now, free, busy)
-        room = max(1, int(self.workers * _HEAVY_SHARE)) - sum(map(self._heavy, self.in_flight.values()))
+        """Due documents for ``free`` workers. One of several sources occupies only its share of them."""
+        chosen: list[Entry] = []
+        while len(chosen) < free:
+            room = self._room(ready, chosen)
+            due = self._due([feed for feed in ready if room[feed[0]] > 0], free - len(chosen), chosen)
+            before = len(chosen)
+            for entry in due:
+                if room[entry.source] > 0:
+                    room[entry.source] -= 1
+                    chosen.append(entry)
+            if len(chosen) - before == len(due):
+                break
+        return chosen
+
+    def _due(self, ready: Sequence[Feed], number: int, chosen: Sequence[Entry]) -> list[Entry]:
+        """Due documents besides the ``chosen``. Heavy ones occupy only some of the workers."""
+        now, known = self.clock(), {*self.in_flight, *(entry.row for entry in chosen)}
+        due = self.journal.due(ready, now, number, known)
+        heavy = sum(map(self._heavy, (*self.in_flight.values(), *chosen)))
+        room = max(1, int(self.workers * _HEAVY_SHARE)) - heavy
         beyond = {entry.row for entry in list(filter(self._heavy, due))[max(0, room) :]}
         if not beyond:
             return due
-        chosen = [entry for entry in due if entry.row not in beyond]
-        known = {*busy, *self.slow, *(entry.row for entry in due)}
-        return chosen + self.journal.due(ready, now, len(beyond), known, largest=LARGE)
+        light = [entry for entry in due if entry.row not in beyond]
+        known |= self.slow | {entry.row for entry in due}
+        return light + self.journal.due(ready, now, len(beyond), known, largest=LARGE)
 
-    def _with_room(self, ready: Sequence[Feed]) -> Sequence[Feed]:
-        """Feeds whose source occupies less than its share of the workers."""
-        if len({name for name, _ in self.sources}) < 2:
-            return ready
-        most = max(1, int(self.workers * _SOURCE_SHARE))
-        occupied = Counter(entry.source for entry in self.in_flight.values())
-        return [feed for feed in ready if occupied[feed.source] < most]
+    def _room(self, ready: Sequence[Feed], chosen: Sequence[Entry]) -> dict[SourceName, int]:
+        """How many more documents of each source may be begun."""
+        several = len({name for name, _ in self.sources}) > 1
+        most = max(1, int(self.workers * _SOURCE_SHARE)) if several else BEGUN * self.workers
+        idle = self._idle()
+        begun = [entry for row, entry in self.in_flight.items() if row not in idle]
+        occupied = Counter(entry.source for entry in (*begun, *chosen))
+        return {name: most - occupied[name] for name, _ in ready}
+
+    def _idle(self) -> set[int]:
+        """Rows of documents that wait for a process that parses."""
+        return {tag.entry.row for tag in self.pool.idle() if isinstance(tag, _Begun)}
 
     def _heavy(self, entry: Entry) -> bool:
         """Whether it may take long: it is large, or exceeded the time of a first attempt."""

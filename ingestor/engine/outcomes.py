@@ -1,11 +1,13 @@
 """The interface between engine and workers: work goes out with a tag, an outcome comes back."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from ingestor.model import Hint
 from ingestor.ports import Stop
+
+BEGUN = 4  # documents under way for each worker, those that are idle included
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,5 +24,9 @@ class Work(Protocol):
     """What the engine needs of ``workers.Pool``."""
 
     def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None: ...
+    def idle(self) -> Collection[object]:
+        """Tags of work that waits for its turn elsewhere and needs no worker meanwhile."""
+        ...
+
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[Hint]]) -> Callable[[], None]: ...
     def next(self, timeout: float) -> Outcome | None: ...

@@ -5,8 +5,8 @@ no record that the journal does not know, and no document that wrongly counts as
 idempotent.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from ingestor.core.entries import Entry, Intent
 from ingestor.model import Metadata, Record
@@ -15,6 +15,9 @@ from ingestor.ports import Index
 from ingestor.state.journal import Journal
 
 WantedRecipe = Callable[[Prepared], str]
+Row = TypeVar("Row")
+
+SLICE = 400  # records of a request
 
 
 def valid(journal: Journal, prepared: Prepared) -> bool:
@@ -53,12 +56,11 @@ def write(
     batch: Sequence[Prepared],
     extra_keys: frozenset[str],
     wanted: WantedRecipe,
-    sliced: Callable[[Sequence[Any]], Iterable[Sequence[Any]]] = lambda rows: [rows],
-) -> None:
-    """Write these documents to the index and settle them in the journal.
+) -> Iterator[None]:
+    """Write these documents to the index and settle them in the journal; yields between two requests.
 
     ``batch``: compatible documents. ``extra_keys``: see Journal.collection. ``wanted``: the recipe that
-    today's config asks of a document. ``sliced``: cuts rows into the parts of one request each.
+    today's config asks of a document. Left between two requests, it has the records in doubt.
 
     Raises what the index raises (Transient, Torn, Gone, NeedsHuman, or its refusal) and sqlite3.Error. The
     records are then in doubt and are written again.
@@ -66,17 +68,15 @@ def write(
     journal.intend(
         [prepared.intent for prepared in batch if prepared.intent.slots or prepared.intent.predecessor]
     )
-    records = [_whole(record, extra_keys) for prepared in batch for record in prepared.records]
-    patches = [(id_, _padded(meta, extra_keys)) for prepared in batch for id_, meta in prepared.patches]
-    drops = [id_ for prepared in batch for id_ in prepared.drops]
-    if records:
-        for part in sliced(records):
-            index.upsert(part)
-    if patches:
-        for part in sliced(patches):
-            index.patch(part)
-    if drops:
+    for records in _slices([record for prepared in batch for record in prepared.records]):
+        index.upsert([_whole(record, extra_keys) for record in records])
+        yield
+    for patches in _slices([patch for prepared in batch for patch in prepared.patches]):
+        index.patch([(id_, _padded(meta, extra_keys)) for id_, meta in patches])
+        yield
+    for drops in _slices([id_ for prepared in batch for id_ in prepared.drops]):
         index.drop(drops)
+        yield
     journal.settle([prepared.receipt for prepared in batch], [wanted(prepared) for prepared in batch])
 
 
@@ -91,6 +91,10 @@ def remove(journal: Journal, index: Index, entries: Sequence[Entry]) -> int:
         index.drop(drops)
     journal.remove([entry.row for entry in entries])
     return len(drops)
+
+
+def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    return (rows[start : start + SLICE] for start in range(0, len(rows), SLICE))
 
 
 def _padded(meta: Metadata, extra_keys: frozenset[str]) -> Metadata:

@@ -8,9 +8,10 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from queue import Empty, Queue, SimpleQueue
-from threading import Event, Lock, Thread, current_thread
+from threading import Event, Lock, Thread, current_thread, local
 from time import monotonic
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.outcomes import Outcome
+from ingestor.engine.outcomes import BEGUN, Outcome
 from ingestor.engine.remote_vectors import HARMLESS, LocalVectors, RemoteVectors
 from ingestor.engine.vector_check import checked
 from ingestor.model import Digest, Fingerprint, Vectors
@@ -84,13 +85,28 @@ class Pool:
 
     def __init__(self, workers: int) -> None:
         self._inbox: Queue[Outcome] = Queue()
-        self._documents = _Workers(workers, "worker")
+        self._documents = _Workers(BEGUN * workers, "worker")
+        self._current, self._idle = local(), set[object]()
         self._scans = _Workers(4, "scan")
         self._listeners: list[tuple[Thread, Event]] = []
 
     def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
         """Run ``work`` on a worker; its outcome carries ``tag``. Scans have threads of their own."""
         (self._scans if scan else self._documents).submit(lambda: self._run(tag, work))
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """What the calling thread does waits for its turn elsewhere: see ``idle``."""
+        tag = getattr(self._current, "tag", None)
+        self._idle.add(tag)
+        try:
+            yield
+        finally:
+            self._idle.discard(tag)
+
+    def idle(self) -> Collection[object]:
+        """Tags of work that waits for its turn elsewhere and needs no worker meanwhile."""
+        return list(self._idle)
 
     def post(self, tag: object, value: object = None) -> None:
         """Put something into the inbox from any thread or signal handler."""
@@ -130,6 +146,7 @@ class Pool:
             thread.join(max(0.0, deadline - monotonic()))
 
     def _run(self, tag: object, work: Callable[[], object]) -> None:
+        self._current.tag = tag
         try:
             self._inbox.put(Outcome(tag, work()))
         except BaseException as error:  # noqa: BLE001 - the engine decides what an error means

@@ -1,23 +1,23 @@
 """Writes prepared documents to the collections in batches.
 
-A collection that cannot be written now is paused, and its documents wait. An error does not mean that the
-write was refused (it may have been applied), so the same is sent again.
+A document with many records is written a slice at a time, in turn with others of its kind, and small ones go
+before each slice. A collection that cannot be written now is paused, and its documents wait. An error does
+not mean that the write was refused (it may have been applied), so the same is sent again.
 """
 
 import logging
 import sqlite3
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import Literal, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from ingestor.core.backoff import delay
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry
-from ingestor.core.interruptions import Stopped
 from ingestor.engine import protocol
 from ingestor.engine.open_collections import OpenCollections
+from ingestor.engine.outbox import BATCH, Outbox, UnderWay
 from ingestor.pipeline.actions import RemoveDocument, Tally, removal_of, write_of
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
@@ -25,32 +25,9 @@ from ingestor.state.journal import Journal
 
 log = logging.getLogger("ingestor")
 
-Row = TypeVar("Row")
-
-BATCH = 400  # records written at once
-SLICE = 2000  # records of one document that are written between two checks of ``stopping``
 MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see chroma/reach.py
 LINGER = 0.5  # seconds that a prepared document waits for others to fill the batch
 LONGEST_PAUSE = 15.0  # seconds
-
-
-@dataclass(slots=True)
-class _Outbox:
-    prepared: list[Prepared] = field(default_factory=list)
-    since: float = 0.0
-    not_before: float = 0.0
-    look: bool = False  # whether the collection must be examined
-    attempts: int = 0
-    said: str | None = None  # why it is paused: logged once, not at every attempt
-
-    @property
-    def size(self) -> int:
-        return sum(map(_size, self.prepared))
-
-    def batch(self) -> list[Prepared]:
-        """The first documents, about BATCH records: writing all could block the loop for minutes."""
-        sizes = accumulate(map(_size, self.prepared))
-        return self.prepared[: 1 + sum(size < BATCH for size in sizes)]
 
 
 WriteResult = Literal["done", "again", "dropped"]  # "dropped": the documents are prepared again if still due
@@ -61,11 +38,8 @@ class Writer:
 
     ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``wanted_recipe``: the recipe that today's
     config asks of a document. ``hold``: called for a collection that only a person can repair. ``failed``:
-    called for a document that the index refuses. ``stopping``: whether the program is ending; asked between
-    two slices of a large document.
+    called for a document that the index refuses.
     """
-
-    stopping: Callable[[], bool] = staticmethod(lambda: False)
 
     def __init__(
         self,
@@ -79,7 +53,7 @@ class Writer:
     ) -> None:
         self._journal, self._collections, self._clock, self._random = journal, collections, clock, random
         self._wanted_recipe, self._hold, self._failed = wanted_recipe, hold, failed
-        self._outboxes: dict[EditionName, _Outbox] = {}
+        self._outboxes: dict[EditionName, Outbox] = {}
         self.tally = Tally()
 
     def put(self, prepared: Prepared) -> None:
@@ -118,12 +92,15 @@ class Writer:
                 self._look(collection, outbox)
 
     def flush(self, *, everything: bool = False) -> list[Entry]:
-        """Write full or old batches. Returns the documents that are no longer in flight, written or not."""
+        """Write full or old batches, and a slice of a large document.
+
+        Returns the documents that are no longer in flight, written or not.
+        """
         done: list[Entry] = []
         for collection, outbox in self._outboxes.items():
             ripe = everything or outbox.size >= BATCH or self._clock() >= outbox.since + LINGER
             if outbox.prepared and ripe and self._clock() >= outbox.not_before:
-                done += self._write(collection, outbox)
+                done += self._write(collection, outbox) + self._write_slice(collection, outbox)
         return done
 
     def check(self, collection: EditionName) -> None:
@@ -139,8 +116,8 @@ class Writer:
                 if sum(len(entry.known) for entry in gone) >= MANY:
                     self.check(collection)
 
-    def _outbox(self, collection: EditionName) -> _Outbox:
-        return self._outboxes.setdefault(collection, _Outbox())
+    def _outbox(self, collection: EditionName) -> Outbox:
+        return self._outboxes.setdefault(collection, Outbox())
 
     def _remover(self, collection: EditionName, gone: Sequence[Entry]) -> Callable[[], None]:
         def remove() -> None:
@@ -160,14 +137,48 @@ class Writer:
 
         return remove
 
-    def _write(self, collection: EditionName, outbox: _Outbox) -> list[Entry]:
+    def _write(self, collection: EditionName, outbox: Outbox) -> list[Entry]:
         batch = outbox.batch()
+        if not batch:
+            return []
         if self._guarded(collection, lambda: self._write_valid(collection, batch)) == "again":
             return []
-        outbox.prepared = [prepared for prepared in outbox.prepared if prepared not in batch]
-        return [prepared.entry for prepared in batch]
+        return outbox.done(batch)
 
-    def _look(self, collection: EditionName, outbox: _Outbox) -> None:
+    def _write_slice(self, collection: EditionName, outbox: Outbox) -> list[Entry]:
+        large = outbox.large()
+        if large is None or self._clock() < outbox.not_before:
+            return []
+        result = self._guarded(collection, lambda: self._advance(collection, outbox, large))
+        if large in outbox.under_way:
+            outbox.rotate(large)
+        return [] if result == "again" or large in outbox.under_way else outbox.done([large])
+
+    def _advance(self, collection: EditionName, outbox: Outbox, large: Prepared) -> None:
+        """Write the next slice. Afterwards the document is under way, or written, or to be prepared again.
+
+        Its row of the journal stays as it is meanwhile: it is in flight, and no document adopts it. Raises as
+        ``write`` does.
+        """
+        index, under_way = self._collections.open(collection), outbox.under_way.pop(large, None)
+        if under_way is None and self._wanted(large):
+            keys = self._collections.extra_keys(collection, [large])
+            rest = protocol.write(self._journal, index, [large], keys, self._wanted_recipe)
+            under_way = UnderWay(index, rest)
+        if under_way is None or under_way.index is not index or not self._is_of_today(large):
+            return
+        try:
+            next(under_way.rest)
+        except StopIteration:
+            self._written(collection, [large])
+        except (Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
+            raise
+        except Exception as error:  # noqa: BLE001 - Chroma's refusals are of no common kind
+            self._refused(large, error)
+        else:
+            outbox.under_way[large] = under_way
+
+    def _look(self, collection: EditionName, outbox: Outbox) -> None:
         if not self._collections.in_force(collection):  # its name may belong to another collection now
             outbox.look = False
             return
@@ -180,8 +191,6 @@ class Writer:
         """Do the work; after an error pause, hold or rebuild the collection, depending on the error."""
         try:
             return self._whole(collection, work)
-        except Stopped:
-            return "again"
         except Transient as error:
             self._pause(collection, error, str(error))
         except sqlite3.OperationalError as error:
@@ -211,9 +220,17 @@ class Writer:
         self._write_batch(collection, protocol.compatible(filter(self._wanted, prepared)))
 
     def _wanted(self, prepared: Prepared) -> bool:
-        """Whether it was prepared by today's recipe, from records that the journal still knows."""
-        valid = protocol.valid(self._journal, prepared)
-        return valid and self._wanted_recipe(prepared) == prepared.receipt.recipe
+        """Whether it was prepared by today's recipe, from records that the journal still knows.
+
+        A document whose predecessor is partly written is prepared again, until that is written whole.
+        """
+        under_way = {large.entry.row for large in self._outbox(prepared.entry.collection).under_way}
+        if prepared.receipt.row in under_way:
+            return False
+        return protocol.valid(self._journal, prepared) and self._is_of_today(prepared)
+
+    def _is_of_today(self, prepared: Prepared) -> bool:
+        return self._wanted_recipe(prepared) == prepared.receipt.recipe
 
     def _write_batch(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
         """Write a batch; after an unknown error each document alone, so that a bad one stops no other."""
@@ -222,8 +239,9 @@ class Writer:
         try:
             index = self._collections.open(collection)
             keys = self._collections.extra_keys(collection, batch)
-            protocol.write(self._journal, index, batch, keys, self._wanted_recipe, self._sliced)
-        except (Stopped, Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
+            for _ in protocol.write(self._journal, index, batch, keys, self._wanted_recipe):
+                pass
+        except (Transient, Torn, Gone, NeedsHuman, sqlite3.Error):
             raise
         except Exception as error:  # noqa: BLE001 - Chroma's refusals are of no common kind
             if len(batch) == 1:
@@ -232,6 +250,9 @@ class Writer:
             for prepared in batch:
                 self._write_batch(collection, [prepared])
             return
+        self._written(collection, batch)
+
+    def _written(self, collection: EditionName, batch: Sequence[Prepared]) -> None:
         self._resume(collection)
         if sum(len(p.records) - p.added + len(p.drops) for p in batch) >= MANY:
             self.check(collection)
@@ -245,13 +266,6 @@ class Writer:
         entry = self._journal.entry(prepared.receipt.row)
         if entry is not None:
             self._failed(entry, error, "".join(traceback.format_exception(error)))
-
-    def _sliced(self, rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-        """Slices of ``rows``. Raises Stopped between two of them; records written so far are in doubt."""
-        for start in range(0, len(rows), SLICE):
-            if start and self.stopping():
-                raise Stopped
-            yield rows[start : start + SLICE]
 
     def _pause(self, collection: EditionName, error: Exception, reason: str) -> None:
         self._collections.failed(collection, error)  # first: it may restart Chroma, which takes time
@@ -274,10 +288,6 @@ class Writer:
         log.error("collection %s is rebuilt: %s", collection, error)
         self._journal.doubt(collection)
         self._collections.discard(collection, torn=isinstance(error, Torn))
-
-
-def _size(prepared: Prepared) -> int:
-    return len(prepared.records) + len(prepared.patches) + len(prepared.drops)
 
 
 def _report(collection: EditionName, batch: Sequence[Prepared]) -> None:

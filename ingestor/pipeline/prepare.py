@@ -31,7 +31,7 @@ from ingestor.model import (
     Vectors,
 )
 from ingestor.parsers.shared import detect
-from ingestor.pipeline import language, metadata
+from ingestor.pipeline import language, metadata, repeats
 from ingestor.pipeline.reading import Reader
 from ingestor.pipeline.truncation import Beyond, endless, holding
 from ingestor.ports import BadDocument, Chunker, Collective, Embed
@@ -70,7 +70,7 @@ class Tools:
     def recipe(self, parser: str) -> str:
         """The recipe of documents read by that parser; "" for a document that none could read."""
         reading = self.reader.recipe(parser)
-        rules = detect.rules(), language.rules(), metadata.rules()
+        rules = detect.rules(), language.rules(), metadata.rules(), repeats.rules()
         return combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
 
     @property
@@ -127,7 +127,11 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         return _unchanged(entry, item.version)
     document = reading.document()
     with tools.chunking_turn(len(document.text)):
-        chunking = _chunked(entry, document, tools, job.others)
+        whole = _chunked(entry, document, tools, job.others)
+    chunking = repeats.without_repeats(whole)
+    if left_out := len(whole.chunks) - len(chunking.chunks):
+        lost = f"{left_out:,} chunks repeat the text of {repeats.MOST} before them and are left out"
+        document = replace(document, lost=(*document.lost, lost))
     owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
     receipt = Receipt(
         owner.row, item.version, recipe, facts, content, reading.parser,

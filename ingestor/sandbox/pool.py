@@ -11,6 +11,7 @@ sake, but only the child runs it.
 import logging
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from queue import Empty, LifoQueue
 from threading import Event, Lock, Semaphore
@@ -62,6 +63,7 @@ class Isolation:
         self._quick, self._slow = Semaphore(limits.processes), Semaphore(limits.processes)
         self._first: float | None = None  # CPU seconds of a first attempt; None: it has all
         self._known_slow: set[Digest] = set()
+        self._resting: Callable[[], AbstractContextManager[None]] = nullcontext
         self._opening = _lane(1)  # its own, so that listings do not wait for slow documents
 
     @property
@@ -86,11 +88,13 @@ class Isolation:
         assert isinstance(document, dict)
         return decode(document)
 
-    def take_turns(self) -> None:
+    def take_turns(self, resting: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         """From now on a document's first attempt has a twelfth of the CPU time, and ends with Slow.
 
-        Slow documents then leave one process to the others: they cannot hold up everything.
+        Slow documents then leave one process to the others: they cannot hold up everything. ``resting`` is
+        entered by a thread while it waits for a process.
         """
+        self._resting = resting
         self._first = max(_LEAST_FIRST, self._limits.seconds / _FIRST_SHARE)
 
     def _in_turn(self, blob: Blob, ask: Callable[[Process, float], T]) -> T:
@@ -108,9 +112,11 @@ class Isolation:
             raise Slow(f"takes more than {first:g} s of CPU time") from None
 
     def _waited(self, turns: Semaphore, ask: Callable[[Process], T]) -> T:
-        while not turns.acquire(timeout=TICK):
-            if self._stopped.is_set():
-                raise Stopped
+        if not turns.acquire(blocking=False):
+            with self._resting():
+                while not turns.acquire(timeout=TICK):
+                    if self._stopped.is_set():
+                        raise Stopped
         try:
             return self._run(self._free, ask)
         finally:

@@ -312,6 +312,7 @@ _REFUSED = frozenset(
         "bomb.7z",
         "bomb.gz",
         "bomb.zst",
+        "frames.zst",
         "bomb.xz",
         "bomb.bz2",
         "cut.7z",

@@ -3,13 +3,15 @@
 import time
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import pytest
 
 from ingestor.core.entries import Entry
-from ingestor.engine import workers
+from ingestor.engine import outbox, protocol, workers
+from ingestor.engine.outcomes import BEGUN
 from ingestor.engine.workers import Pool
-from ingestor.model import Item
+from ingestor.model import Item, SourceName
 from tests.simulation.world import World
 
 LARGE = 3_000_000  # bytes
@@ -36,6 +38,88 @@ def test_heavy_documents_occupy_half_of_the_workers(tmp_path: Path) -> None:
     world.engine.in_flight = {}
     assert _keys(world.engine._fair([feed], 4)) == ["a0", "a1", "b1", "b2"]
     world.journal.close()
+
+
+def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "BATCH", 4)
+    monkeypatch.setattr(protocol, "SLICE", 4)
+    world = World(tmp_path, seed=1)
+    for name in ("large", "other"):
+        world.files.write(name, "\n".join(f"{name} {number}" for number in range(40)))
+    world.files.write("small", "x")
+    settled: list[set[str]] = []
+    while not settled or len(settled[-1]) < 3:
+        world.now += 1
+        world.engine_step()
+        due = {entry.key for entry in world.journal.due(list(world.engine.sources), world.now, 9)}
+        listed = world.journal.wanted_versions(*next(iter(world.engine.sources)))
+        settled.append(set(listed) - due)
+        if len(settled[-1]) == 1 and "late" not in listed:
+            world.files.write("late", "y")
+            world.engine.scanner.look_again()
+        assert len(settled) < 100
+    first = {name: at for at, names in reversed(list(enumerate(settled))) for name in names}
+    assert first["small"] < first["late"] < min(first.get("large", 100), first.get("other", 100))
+    world.settle()
+    world.journal.close()
+
+
+def test_documents_that_wait_for_a_process_leave_their_workers_to_others(tmp_path: Path) -> None:
+    world, begun = World(tmp_path, seed=1), list[Any]()
+    engine, [feed] = world.engine, world.engine.sources
+    engine.pool.submit = lambda tag, work, scan=False: begun.append(tag)  # type: ignore[method-assign]
+    changed = tuple(Item(f"a{number}", "1", f"a{number}", 1) for number in range(30))
+    world.journal.observe(*feed, _changes(changed), 0.0)
+    engine._dispatch()
+    engine._dispatch()
+    assert len(begun) == engine.workers == 4
+    engine.pool.idle = lambda: begun[:3]  # type: ignore[method-assign]
+    engine._dispatch()
+    assert len(begun) == 7, "one worker is at work"
+    engine.pool.idle = lambda: [*begun, "a listing"]  # type: ignore[method-assign]
+    for _ in range(9):
+        engine._dispatch()
+    assert len(begun) == 4 * BEGUN, "those that wait hold what they fetched"
+    world.journal.close()
+
+
+def test_one_of_several_sources_occupies_three_quarters_of_the_workers(tmp_path: Path) -> None:
+    world = World(tmp_path, seed=1)
+    [(_, edition)] = world.engine.sources
+    hung, other = (SourceName("files"), edition), (SourceName("other"), edition)
+    world.engine.sources[other] = world.engine.sources[hung]
+    for feed in (hung, other):
+        changed = tuple(Item(f"{feed[0]} {number}", "1", "", 1) for number in range(6))
+        world.journal.observe(*feed, _changes(changed), 0.0)
+    feeds = [hung, other]
+    assert _keys(world.engine._fair(feeds, 4)) == ["files 0", "files 1", "files 2", "other 0"]
+    rows = world.journal.due([hung], world.now, 3)
+    world.engine.in_flight = {entry.row: entry for entry in rows}
+    assert _keys(world.engine._fair(feeds, 2)) == ["other 0", "other 1"]
+    assert _keys(world.engine._fair([hung], 2)) == []
+    world.journal.close()
+
+
+def test_work_that_rests_leaves_its_thread_to_other_work() -> None:
+    pool, over = Pool(1), Event()
+
+    def rest() -> None:
+        with pool.resting():
+            over.wait(60)
+
+    for number in range(BEGUN - 1):
+        pool.submit(number, rest)
+    pool.submit("quick", lambda: "done")
+    found = pool.next(30)
+    assert found is not None and (found.tag, found.value) == ("quick", "done")
+    assert sorted(pool.idle(), key=str) == list(range(BEGUN - 1))
+    over.set()
+    for _ in range(BEGUN - 1):
+        assert pool.next(30) is not None
+    assert pool.idle() == []
+    pool.close()
 
 
 def _keys(entries: list[Entry]) -> list[str]:

@@ -80,6 +80,8 @@ def test_every_method_of_7z(method: str) -> None:
         (gzip.compress(b"words " * 100, mtime=0)[:-12], "the archive is damaged"),
         (zstd.compress(b"words " * 100)[:-5], "the archive is damaged .it is cut off"),
         (zstd.compress(b"words")[:-1] + b"\0\0\0" * 9, "the archive is damaged"),
+        (b"7z\xbc\xaf\x27\x1c" + bytes(1000), "it is cut off"),
+        (zstd.compress(b"") * 100_001, "more than 100,000 frames"),
     ],
 )
 def test_packed_files_that_can_not_be_read_say_why(data: bytes, reason: str) -> None:

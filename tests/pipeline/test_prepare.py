@@ -6,11 +6,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ingestor.core.completeness import Shortfall
 from ingestor.core.entries import Entry
-from ingestor.model import Blob, CollectionName, DocumentId, Fingerprint, Item, SourceName, Vectors
+from ingestor.model import (
+    Blob,
+    Chunk,
+    Chunking,
+    CollectionName,
+    DocumentId,
+    Fingerprint,
+    Item,
+    SourceName,
+    Vectors,
+)
 from ingestor.pipeline import metadata
 from ingestor.pipeline.prepare import Job, Prepared, Tools, prepare
 from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.repeats import without_repeats
 from ingestor.ports import BadDocument
 from ingestor.registry import find
 from ingestor.text.tokens import Tokens
@@ -72,6 +84,27 @@ def test_a_small_file_that_gives_thousands_is_refused() -> None:
     assert len(prepared(sentences(1100), None).records) == 1100, "where the size is not known"
     with pytest.raises(BadDocument, match="gives 1,100 chunks or more, for only 700 bytes; exclude it"):
         prepared(sentences(1100), 700)
+
+
+def test_of_equal_chunks_the_first_hundred_are_indexed() -> None:
+    text = sentences(3) + " The very same words." * 150 + " And the end."
+    done = prepared(text, None)
+    texts = [record.text for record in done.records]
+    assert len(texts) == 104
+    assert texts.count("The very same words.") == 100
+    assert texts[-1] == "And the end."
+    assert done.receipt.shortfall == Shortfall(
+        "incomplete", "50 chunks repeat the text of 100 before them and are left out"
+    )
+    assert prepared(sentences(300), None).receipt.shortfall is None
+
+
+def test_vectors_stay_with_their_chunks_when_others_are_left_out() -> None:
+    texts = ["same"] * 101 + ["other"]
+    chunks = tuple(Chunk(at, at + 1, text) for at, text in enumerate(texts))
+    found = without_repeats(Chunking(chunks, np.arange(102, dtype=np.float32)[:, np.newaxis]))
+    assert found.vectors is not None
+    assert [chunk.start for chunk in found.chunks] == found.vectors[:, 0].tolist() == [*range(100), 101]
 
 
 def test_nothing_is_embedded_of_far_too_many_pieces() -> None:

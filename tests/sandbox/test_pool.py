@@ -11,6 +11,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,30 @@ def test_slow_documents_leave_a_process_to_others() -> None:
         isolation.close()
         with pytest.raises(Stopped):
             running.result(30)
+
+
+def test_who_waits_for_a_process_is_known_to_rest() -> None:
+    isolation, resting = Isolation(Limits(seconds=1000, processes=1)), list[str]()
+
+    @contextmanager
+    def rests() -> Iterator[None]:
+        resting.append("begun")
+        yield
+        resting.append("ended")
+
+    isolation.take_turns(rests)
+    assert isolation.parse("bad", Options(), Blob(b"quick", "a")).text == "quick"
+    with ThreadPoolExecutor(2) as threads:
+        running = threads.submit(isolation.parse, "bad", Options(), Blob(b"sleep", "b"))
+        wait(lambda: isolation._free.qsize() == 1)
+        assert resting == []
+        waiting = threads.submit(isolation.parse, "bad", Options(), Blob(b"next", "c"))
+        wait(lambda: resting == ["begun"])
+        isolation.close()
+        for stopped in (running, waiting):
+            with pytest.raises(Stopped):
+                stopped.result(30)
+    assert resting == ["begun", "ended"]
 
 
 def test_large_texts_are_parsed_elsewhere_and_small_ones_here() -> None:

@@ -6,7 +6,7 @@ the source, the journal's file and the index. Half of the errors are of kinds th
 
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -438,6 +438,9 @@ class Inline:
             self.outcomes.append(Outcome(tag, work()))
         except Exception as error:  # noqa: BLE001 - as the real pool does
             self.outcomes.append(Outcome(tag, error=error))
+
+    def idle(self) -> Collection[object]:
+        return ()
 
     def listen(self, tag: object, hints: object) -> Callable[[], None]:
         return lambda: None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ingestor.core import decisions, fingerprint, slots
-from ingestor.engine import open_collections, protocol
+from ingestor.engine import open_collections, outbox, protocol
 from ingestor.engine.scanner import Scanner
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.filling import Filling
@@ -65,6 +65,14 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
     } <= set(found)
 
 
+def test_documents_that_are_written_in_slices_end_as_a_run_from_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "BATCH", 1)
+    monkeypatch.setattr(protocol, "SLICE", 1)
+    assert crashes(tmp_path, range(210, 230)).total() > 60
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_twenty_thousand_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,14 +85,16 @@ def test_twenty_thousand_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[s
         print(f"\n{total.total()} crashes in {start - 40} histories: {dict(total)}")
 
 
-def _settle_before_writing(journal, index, batch, extra_keys, wanted, sliced):
+def _settle_before_writing(journal, index, batch, extra_keys, wanted):
     journal.settle([p.receipt for p in batch], [wanted(p) for p in batch])
     _write_only(index, batch, extra_keys)
+    return iter(())
 
 
-def _no_intent(journal, index, batch, extra_keys, wanted, sliced):
+def _no_intent(journal, index, batch, extra_keys, wanted):
     _write_only(index, batch, extra_keys)
     journal.settle([p.receipt for p in batch], [wanted(p) for p in batch])
+    return iter(())
 
 
 def _write_only(index, batch, extra_keys):

@@ -1,0 +1,65 @@
+"""Prepared documents of one collection that wait to be written.."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from ingestor.pipeline.prepare import Prepared
+from ingestor.ports import Index
+from ingestor.core.entries import Entry
+
+BATCH = 400  # records written at once; a document of more is large
+
+
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A large document that is partly written. ``index``: what it is written to."""
+
+    index: Index
+    rest: Iterator[None]
+
+
+@dataclass(slots=True)
+class Outbox:
+    """``under_way``: large documents that are partly written."""
+
+    prepared: list[Prepared] = field(default_factory=list)
+    under_way: dict[Prepared, UnderWay] = field(default_factory=dict)
+    since: float = 0.0
+    not_before: float = 0.0
+    look: bool = False  # whether the collection must be examined
+    attempts: int = 0
+    said: str | None = None  # why it is paused: logged once, not at every attempt
+
+    @property
+    def size(self) -> int:
+        return sum(map(_size, self.prepared))
+
+    def batch(self) -> list[Prepared]:
+        """The first documents that are not large, about BATCH records."""
+        whole = [prepared for prepared in self.prepared if not is_large(prepared)]
+        sizes = accumulate(map(_size, whole))
+        return whole[: 1 + sum(size < BATCH for size in sizes)]
+
+    def large(self) -> Prepared | None:
+        """The large document whose turn it is."""
+        return next(filter(is_large, self.prepared), None)
+
+    def rotate(self, large: Prepared) -> None:
+        """It is the turn of the next large document."""
+        self.prepared.remove(large)
+        self.prepared.append(large)
+
+    def done(self, batch: Sequence[Prepared]) -> list[Entry]:
+        """Forget these documents."""
+        self.prepared = [prepared for prepared in self.prepared if prepared not in batch]
+        return [prepared.entry for prepared in batch]
+
+
+def is_large(prepared: Prepared) -> bool:
+    """Whether it is written a slice at a time. A renamed document is not: its row in the journal changes."""
+    return _size(prepared) > BATCH and prepared.intent.predecessor is None
+
+
+def _size(prepared: Prepared) -> int:
+    return len(prepared.records) + len(prepared.patches) + len(prepared.drops)
