@@ -117,7 +117,7 @@ def verify(
         ),
     ] = False,
 ) -> None:
-    """Compare sources, journal, Chroma and the lexical index, record by record.
+    """Compare sources, journal, Chroma and the words.
 
     Exits with 4 if anything differs.
     """

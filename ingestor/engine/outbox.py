@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from ingestor.core.entries import Entry
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index
-from ingestor.core.entries import Entry
 
 BATCH = 400  # records written at once; a document of more is large
 

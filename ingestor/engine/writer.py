@@ -9,7 +9,6 @@ import logging
 import sqlite3
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from ingestor.core.backoff import delay

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from ingestor.cli.output.excerpt import LINES, excerpt, show_hits
 from ingestor.model import Hit, RecordId
+from ingestor.search.values import Answer, Found, Ranks
 
 PROSE = "The library opens at nine on weekdays, and at ten on the days when the market is held."
 
@@ -66,6 +67,11 @@ HIT = Hit(
 )
 
 
+def answer(*hits: Hit) -> Answer:
+    found = tuple(Found(hit.id, hit.score, hit.text, hit.metadata, Ranks(1, None)) for hit in hits)
+    return Answer(found, (), "dense", 0.1)
+
+
 def with_source(source: str) -> Hit:
     return Hit(HIT.id, HIT.score, HIT.text, {**HIT.metadata, "source": source})
 
@@ -75,7 +81,7 @@ def test_a_hit_says_score_place_heading_and_text(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     near, far = with_source(f"{tmp_path}/docs/faq.md"), with_source("https://example.org/faq")
-    show_hits([near, far], as_json=False)
+    show_hits(answer(near, far), as_json=False)
     assert capsys.readouterr().out.splitlines() == [
         "0.568  docs/faq.md:3-5",
         "       Questions > How long\\nmay I?",
@@ -89,7 +95,15 @@ def test_a_hit_says_score_place_heading_and_text(
 
 
 def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    show_hits([HIT], as_json=True)
-    assert json.loads(capsys.readouterr().out) == [
-        {"id": "d#1", "score": 0.5678, "document": "Four weeks.", "metadata": dict(HIT.metadata)}
+    show_hits(answer(HIT), as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) >= {"hits", "passages", "mode", "seconds"}
+    assert found["hits"] == [
+        {
+            "id": "d#1",
+            "score": 0.5678,
+            "document": "Four weeks.",
+            "metadata": dict(HIT.metadata),
+            "ranks": {"dense": 1, "lexical": None},
+        }
     ]
