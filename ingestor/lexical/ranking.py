@@ -9,7 +9,7 @@ from itertools import accumulate
 from ingestor.lexical.terms import question_terms
 from ingestor.model import RecordId
 
-_POSTINGS = 20_000  # records looked at for one question: its rarest words come first, and tell the most
+_POSTINGS = 10_000  # records looked at for one question: its rarest words come first, and tell the most
 _LEAST = 2  # words that are looked for in any case
 _SATURATED = 2.2  # k1 + 1 of FTS5: what a word's weight is multiplied by where it is frequent
 
@@ -47,10 +47,13 @@ def ranked(
 
 
 def _holding(db: sqlite3.Connection, number: int, terms: list[str]) -> Iterator[tuple[str, int]]:
-    """How many records hold each term, for those that any does."""
+    """How many records hold each term, for those that any does; counted up to a little over _POSTINGS."""
+    query = f"""SELECT COUNT(*) FROM (
+        SELECT 1 FROM terms_{number} WHERE terms_{number} MATCH ? LIMIT {_POSTINGS + 1})"""
     for term in terms:
-        for (holding,) in db.execute(f"SELECT doc FROM words_{number} WHERE term = ?", (term,)):
-            yield term, int(holding)
+        holding = int(db.execute(query, (f'"{term}"',)).fetchone()[0])
+        if holding:
+            yield term, holding
 
 
 def _telling(holding: Mapping[str, int]) -> list[str]:
