@@ -10,7 +10,6 @@ from ingestor.lexical.terms import question_terms
 from ingestor.model import RecordId
 
 _POSTINGS = 10_000  # records looked at for one question: its rarest words come first, and tell the most
-_LEAST = 2  # words that are looked for in any case
 _SATURATED = 2.2  # k1 + 1 of FTS5: what a word's weight is multiplied by where it is frequent
 
 
@@ -61,9 +60,7 @@ def _telling(holding: Mapping[str, int]) -> list[str]:
     rarest = sorted(holding, key=lambda term: (holding[term], term))
     total = accumulate(holding[term] for term in rarest)
     return [
-        term
-        for at, (term, sum_) in enumerate(zip(rarest, total, strict=True))
-        if at < _LEAST or sum_ <= _POSTINGS
+        term for at, (term, sum_) in enumerate(zip(rarest, total, strict=True)) if not at or sum_ <= _POSTINGS
     ]
 
 
