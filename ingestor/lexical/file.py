@@ -30,8 +30,7 @@ _LANGUAGES = """CREATE TABLE languages (
 _RECORDS = """CREATE TABLE records_{0} (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text_key BLOB NOT NULL, language TEXT NOT NULL)"""
 _TERMS = f"CREATE VIRTUAL TABLE terms_{{0}} USING fts5(terms, tokenize=\"ascii tokenchars '{_PUNCTUATION}'\")"
-_WORDS = "CREATE VIRTUAL TABLE words_{0} USING fts5vocab(terms_{0}, row)"
-TABLES = ("words", "terms", "records")
+TABLES = ("terms", "records")
 
 
 class Unusable(Exception):
@@ -93,7 +92,7 @@ class LexicalFile:
             if found is not None:
                 return int(found[0])
             number = int(db.execute("INSERT INTO collections (uuid) VALUES (?)", (uuid,)).lastrowid or 0)
-            for statement in (_RECORDS, _TERMS, _WORDS):
+            for statement in (_RECORDS, _TERMS):
                 db.execute(statement.format(number))
             return number
 

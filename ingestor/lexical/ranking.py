@@ -4,12 +4,12 @@ import math
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from ingestor.lexical.terms import question_terms
 from ingestor.model import RecordId
 
-_FEW = 1000  # records; in smaller collections every word of the question is looked for
-_COMMON = 1 / 4  # of the records: a word in more of them tells little, and costs most of the time
+_POSTINGS = 10_000  # records looked at for one question: its rarest words come first, and tell the most
 _SATURATED = 2.2  # k1 + 1 of FTS5: what a word's weight is multiplied by where it is frequent
 
 
@@ -26,7 +26,7 @@ def asked(db: sqlite3.Connection, number: int, question: str) -> Asked | None:
     languages = [row[0] for row in db.execute("SELECT language FROM languages WHERE number = ?", (number,))]
     records = int(db.execute(f"SELECT COUNT(*) FROM records_{number}").fetchone()[0])
     holding = dict(_holding(db, number, question_terms(question, languages)))
-    chosen = _telling(holding, records)
+    chosen = _telling(holding)
     if not chosen:
         return None
     most = sum(_weight(holding[term], records) for term in chosen) * _SATURATED
@@ -46,17 +46,22 @@ def ranked(
 
 
 def _holding(db: sqlite3.Connection, number: int, terms: list[str]) -> Iterator[tuple[str, int]]:
-    """How many records hold each term, for those that any does."""
+    """How many records hold each term, for those that any does; counted up to a little over _POSTINGS."""
+    query = f"""SELECT COUNT(*) FROM (
+        SELECT 1 FROM terms_{number} WHERE terms_{number} MATCH ? LIMIT {_POSTINGS + 1})"""
     for term in terms:
-        for (holding,) in db.execute(f"SELECT doc FROM words_{number} WHERE term = ?", (term,)):
-            yield term, int(holding)
+        holding = int(db.execute(query, (f'"{term}"',)).fetchone()[0])
+        if holding:
+            yield term, holding
 
 
-def _telling(holding: Mapping[str, int], records: int) -> list[str]:
-    """The terms less those that most records hold; all if no other is left, or if there are few records."""
-    if records < _FEW:
-        return list(holding)
-    return [term for term, count in holding.items() if count <= _COMMON * records] or list(holding)
+def _telling(holding: Mapping[str, int]) -> list[str]:
+    """The rarest terms, as many as can be looked for in little time; all in a small collection."""
+    rarest = sorted(holding, key=lambda term: (holding[term], term))
+    total = accumulate(holding[term] for term in rarest)
+    return [
+        term for at, (term, sum_) in enumerate(zip(rarest, total, strict=True)) if not at or sum_ <= _POSTINGS
+    ]
 
 
 def _weight(holding: int, records: int) -> float:
