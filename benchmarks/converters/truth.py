@@ -63,6 +63,20 @@ def _rows(rows: Iterator[list[str]]) -> list[list[str]]:
     return [row for row in kept if len(row) > 1]
 
 
+_MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+def _text(data: bytes) -> str:
+    """By its mark, else as UTF-8 or Windows-1252."""
+    for mark, encoding in _MARKS.items():
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
 # Office Open XML
 
 
@@ -359,7 +373,7 @@ def epub(path: str) -> Truth:
         hrefs = {n.get("id"): n.get("href") for n in package.iter() if _name(n) == "item"}
         for ref in (n for n in package.iter() if _name(n) == "itemref" and n.get("linear") != "no"):
             name = os.path.normpath(Path(opf).parent / re.sub("#.*", "", hrefs[ref.get("idref")]))
-            page = _page(BeautifulSoup(file.read(name), "html5lib").body)
+            page = _page(BeautifulSoup(_text(file.read(name)), "html5lib").body)
             found.text += page.text
             found.headings += page.headings
             found.rows += page.rows
@@ -485,8 +499,8 @@ def asciidoc(path: str) -> Truth:
         ["node", "-e", script, path], cwd=_NODE, capture_output=True, check=True, timeout=60
     )
     page = BeautifulSoup(done.stdout, "html5lib").body
-    for table in page.select(".admonitionblock table, .colist table"):
-        table.name = "div"
+    for row in page.select(".admonitionblock tr, .colist tr"):
+        row.name = "div"
     for title in (made := page.find_all("h1")[:1]):
         title.name = "p"  # of a manual page it is made up
     found = _page(page)
@@ -500,8 +514,10 @@ def org(path: str) -> Truth:
     text = re.sub(r"(?ms)^[ \t]*:(PROPERTIES|LOGBOOK):\n.*?:END:[ \t]*$", "", text)
     text = re.sub(r"(?m)^#(?!\+).*$|^[ \t]*#\+(?!title).*$", "", text, flags=re.I)
     text = re.sub(r"\[\[[^\]]*\]\[([^\]]*)\]\]", r"\1", text)
+    text = re.sub(r"(?m)^(\*+ .*?)\s+:[\w@:]+:[ \t]*$", r"\1", text)
     heads = [
-        re.sub(r"\s+:[\w@:]+:$|^(TODO|DONE) ", "", said) for said in re.findall(r"(?m)^\*+ +(.+?) *$", text)
+        re.sub(r"^(?:(?:TODO|DONE) )?(?:\[#.\] *)?", "", said)
+        for said in re.findall(r"(?m)^\*+ +(.+?) *$", text)
     ]
     rows = _rows(line.strip().strip("|").split("|") for line in re.findall(r"(?m)^ *\|(?!-).*$", text))
     return Truth([text], heads, rows)
@@ -594,7 +610,7 @@ def plain(path: str) -> Truth:
 
 
 def subtitles(path: str) -> Truth:
-    lines = Path(path).read_text("utf-8-sig", "replace").splitlines()
+    lines = _text(Path(path).read_bytes()).splitlines()
     kept = [
         line
         for line in lines
