@@ -21,18 +21,24 @@ def headers(document: Document, chunks: Sequence[Chunk]) -> list[str]:
     tables = [block for block in document.blocks if block.kind == "table"]
     starts = [table.start for table in tables]
     places = [owner(starts, chunk.start) for chunk in chunks]
+    known = {place: _header(document.text, tables[place]) for place in set(places) if place >= 0}
     return [
-        _above(document.text, tables[place], chunk) if place >= 0 else ""
+        _above(tables[place], *known[place], chunk) if place >= 0 else ""
         for place, chunk in zip(places, chunks, strict=True)
     ]
 
 
-def _above(text: str, table: Block, chunk: Chunk) -> str:
-    if chunk.start >= table.end or chunk.spans or chunk.rewritten:
-        return ""
+def _above(table: Block, end: int, header: str, chunk: Chunk) -> str:
+    """``end``: of the table's header."""
+    below = end <= chunk.start < table.end
+    return header if below and not (chunk.spans or chunk.rewritten) else ""
+
+
+def _header(text: str, table: Block) -> tuple[int, str]:
+    """Where it ends, and its text; "" where that is too long."""
     end = _header_end(text, table)
     header = text[table.start : end].rstrip()
-    return header if chunk.start >= end and len(header) <= _LONGEST else ""
+    return end, header if len(header) <= _LONGEST else ""
 
 
 def _header_end(text: str, table: Block) -> int:

@@ -1,3 +1,4 @@
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -94,3 +95,11 @@ def test_the_header_is_embedded_and_not_stored() -> None:
     chunk = Chunk(text.index("| 3"), len(text), "| 3 | 4 |")
     assert embedded_texts(document, [chunk], "headings") == ["Title\n\n| a | b |\n|---|---|\n| 3 | 4 |"]
     assert embedded_texts(document, [chunk], "none") == ["| a | b |\n|---|---|\n| 3 | 4 |"]
+
+
+def test_a_table_of_one_endless_line_is_read_once() -> None:
+    text = "a," * 2_000_000
+    chunks = [Chunk(at, at + 500, text[at : at + 500]) for at in range(0, len(text), 500)]
+    begun = time.process_time()
+    assert set(headers(Document(text, (Block("table", 0, len(text)),)), chunks)) == {""}
+    assert time.process_time() - begun < 5
