@@ -3,6 +3,8 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from time import monotonic
 
 import numpy as np
 
@@ -21,10 +23,11 @@ from ingestor.model import (
     Sums,
     Vectors,
 )
-from ingestor.pipeline import listing
+from ingestor.pipeline import listing, patience
 from ingestor.pipeline.actions import WriteDocument, records_of, removal_of, write_of
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.listing import Listing, Source
+from ingestor.pipeline.patience import until_readable
 from ingestor.pipeline.prepare import Job, Prepared, prepare
 from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient, Unsupported
 from ingestor.state.cache.store import VectorCache
@@ -121,6 +124,7 @@ def make(
     building. ``progress``: called with the key of each document.
     """
     plan = Plan()
+    until = monotonic() + patience.SECONDS
     for source in sources:
         if SourceRows(journal).of(source.name).paused is not None:
             plan.problems.append((source.name, "it is paused"))
@@ -128,7 +132,7 @@ def make(
         watched = Watched(source.tools.chunker, recorder)
         looked_at = replace(source, tools=replace(source.tools, chunker=watched))
         try:
-            counts = _plan_source(plan, journal, looked_at, source.collection in rebuilt, progress)
+            counts = _plan_source(plan, journal, looked_at, source.collection in rebuilt, progress, until)
         except (NeedsHuman, Transient, OSError) as error:
             plan.unseen[source.name] = describe(error)
             continue
@@ -144,7 +148,12 @@ def make(
 
 
 def _plan_source(
-    plan: Plan, journal: Journal, source: Source, rebuilt: bool, progress: Callable[[str], None]
+    plan: Plan,
+    journal: Journal,
+    source: Source,
+    rebuilt: bool,
+    progress: Callable[[str], None],
+    until: float,
 ) -> Counter[str]:
     known = journal.wanted_versions(source.name, source.collection)
     found = listing.take(source, Scope(), [known])
@@ -170,7 +179,7 @@ def _plan_source(
     for entry in due:
         progress(entry.key)
         try:
-            prepared = prepare(Job(entry), source.tools, predecessor)
+            prepared = until_readable(partial(prepare, Job(entry), source.tools, predecessor), until)
         except Unsupported:
             counts["unsupported"] += 1
             continue

@@ -4,17 +4,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
-from time import monotonic, sleep
+from time import monotonic
 
 from ingestor.core.decisions import Scope
 from ingestor.core.error_text import describe
 from ingestor.evaluate.sample import Listed, ordered
-from ingestor.model import Document, Item, SourceName
-from ingestor.pipeline import listing
+from ingestor.model import Document, SourceName
+from ingestor.pipeline import listing, patience
 from ingestor.pipeline.listing import Source
+from ingestor.pipeline.patience import until_readable
 from ingestor.ports import BadDocument, NeedsHuman, Transient
-
-PATIENCE = 5.0  # seconds, of all documents together, for those that cannot be read for the moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ def take(sources: Sequence[Source], count: int, named: set[str], progress: Calla
     is_named = [bool(named & {item.key, item.uri, f"{name}:{item.key}"}) for name, item in found]
     first = [*compress(found, is_named), *compress(found, (not each for each in is_named))]
     taken: list[Sampled] = []
-    until = monotonic() + PATIENCE
+    until = monotonic() + patience.SECONDS
     for name, item in first:
         if len(taken) >= max(count, sum(is_named)):
             break
@@ -92,7 +91,7 @@ def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: 
     """None for a document without text, or that cannot be read; others are tried again until then."""
     _, item = listed
     try:
-        document = _retry_read(source, item, until)
+        document = until_readable(lambda: source.tools.reader.read(item).document(), until)
     except (BadDocument, Transient, OSError) as error:
         unread.append((item.key, describe(error)))
         return None
@@ -100,14 +99,3 @@ def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: 
         unread.append((item.key, "it has no text"))
         return None
     return document
-
-
-def _retry_read(source: Source, item: Item, until: float) -> Document:
-    """A file that is being written, or was only just now, can be read a moment later."""
-    while True:
-        try:
-            return source.tools.reader.read(item).document()
-        except Transient:
-            if monotonic() > until:
-                raise
-            sleep(0.2)

@@ -136,7 +136,7 @@ class Project:
         """The JSON that a command prints; ``code``: the exit status it must have (None: any)."""
         done = self.call(*words, "--json")
         fine = done.stdout and (code is None or done.returncode == code)
-        assert fine, f"{words} exited {done.returncode}: {done.stderr}"
+        assert fine, f"{words} exited {done.returncode}: {done.stderr}\n{done.stdout}"
         return json.loads(done.stdout)
 
     def json_lines(self, *words: str) -> list[Any]:

@@ -88,7 +88,7 @@ def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
         assert status(here, "/healthz") == 200
         wait(lambda: status(here, "/readyz") == 200)
         assert figure(here, 'ingestor_lag_seconds{source="docs"}') == 0
-        assert figure(here, 'ingestor_document_changes_total{kind="added"}') == 3
+        wait(lambda: figure(here, 'ingestor_document_changes_total{kind="added"}') == 3)
         assert asked(here, "bridge")[0].strip() == "All that is known about the bridge."
         (here.docs / "bridge.txt").unlink()
         wait(lambda: figure(here, settled) == 2)

@@ -39,7 +39,7 @@ def test_the_keys_of_sync_are_stable(project: Project) -> None:
         "quarantined": 0, "unsupported": 0, "failed": 0, "due": 0,
     }  # fmt: skip
     assert result["records"] == {"added": 1, "replaced": 0, "patched": 0, "dropped": 0}
-    assert set(result["embedded"]) == {"texts", "tokens"}
+    assert set(result["embedded"]) == {"texts", "tokens", "cost"}
     again = project.json("sync")
     assert again["documents"]["unchanged"] == 1
     assert again["embedded"]["texts"] == 0

@@ -172,9 +172,9 @@ def _whatever_state(self, source, key, stamp):
     return self[key][1] if key in self else None
 
 
-def _words_first(journal, index, batch, extra_keys, wanted, sliced):
+def _words_first(journal, index, batch, extra_keys, wanted):
     index._mirror(lambda: index._lexical.upsert([record for p in batch for record in p.records]))
-    _WRITE(journal, index, batch, extra_keys, wanted, sliced)
+    return _WRITE(journal, index, batch, extra_keys, wanted)
 
 
 _WRITE = protocol.write

@@ -1,0 +1,37 @@
+"""A document that cannot be read for the moment is read again, one that changed is not."""
+
+from time import monotonic
+
+import pytest
+
+from ingestor.pipeline import patience
+from ingestor.pipeline.patience import until_readable
+from ingestor.ports import Stale, Transient
+
+
+class Failing:
+    """Raises these errors, one a call, and then returns "read"."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+
+    def __call__(self) -> str:
+        if self.errors:
+            raise self.errors.pop(0)
+        return "read"
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_PAUSE", 0)
+
+
+def test_what_can_be_read_a_moment_later_is_read() -> None:
+    assert until_readable(Failing(Transient("just now"), Transient("just now")), monotonic() + 5) == "read"
+
+
+@pytest.mark.parametrize(("error", "seconds"), [(Transient("just now"), -1), (Stale("changed"), 5)])
+def test_what_only_another_listing_helps_is_not_tried_again(error: Transient, seconds: float) -> None:
+    failing = Failing(error)
+    with pytest.raises(type(error)):
+        until_readable(failing, monotonic() + seconds)
