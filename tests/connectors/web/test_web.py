@@ -463,9 +463,9 @@ def test_a_site_that_fails_again_and_again_is_left_alone(server: Site, cache: Pa
 @pytest.mark.parametrize("follow", ["none", "sitemap", "links"])
 @pytest.mark.parametrize(
     ("status", "kind", "message"),
-    [(401, NeedsHuman, "right `headers` or `user`"), (403, NeedsHuman, "HTTP 403"),
+    [(401, NeedsHuman, "check `headers`, or `user`"), (403, NeedsHuman, "HTTP 403"),
      (404, NeedsHuman, "correct `start`"), (500, Transient, "HTTP 500"),
-     (429, Transient, "not to be asked for 300 s")],
+     (429, Transient, "allows no request for 300 s")],
 )  # fmt: skip
 def test_a_start_that_can_not_be_read(
     server: Site, cache: Path, follow: str, status: int, kind: type[Exception], message: str
@@ -493,7 +493,7 @@ def test_one_of_several_starts(server: Site, cache: Path) -> None:
 
 def test_a_start_that_leads_away(server: Site, cache: Path) -> None:
     server.redirect("/docs/", "/new/")
-    with pytest.raises(NeedsHuman, match="put it into `start` or `within`"):
+    with pytest.raises(NeedsHuman, match="add it to `start` or `within`"):
         listed(web(server, cache, "/docs/"))
     server.html("/new/")
     assert keys(server, web(server, cache, "/docs/", within=[server.url("/")])) == ["/new/"]
@@ -514,7 +514,7 @@ def test_while_robots_txt_can_not_be_read_the_site_is_left_alone(
 def test_a_start_that_robots_may_not_read(server: Site, cache: Path) -> None:
     server.html("/")
     server.say("/robots.txt", "User-agent: *\nDisallow: /")
-    with pytest.raises(NeedsHuman, match="if the site is yours, `robots: false`"):
+    with pytest.raises(NeedsHuman, match="if the site is yours, set `robots: false`"):
         listed(web(server, cache))
 
 
@@ -585,7 +585,7 @@ def test_secrets_are_sent_and_not_told(server: Site, cache: Path) -> None:
         ({"start": []}, "at least 1 item"),
         ({"start": ["ftp://x.test/"]}, "must be an address such as"),
         ({"start": ["/path"]}, "must be an address such as"),
-        ({"start": ["https://me:secret@x.test/"]}, "must hold no user or password"),
+        ({"start": ["https://me:secret@x.test/"]}, "must not hold a user or password"),
         ({"start": ["https://x.test/", "https://X.test"]}, "names an address twice"),
         ({"within": ["https://x.test/a"]}, "must end with a slash"),
         ({"follow": "everything"}, "Input should be 'none', 'sitemap' or 'links'"),
