@@ -248,7 +248,7 @@ def test_a_secret_is_written_as_a_variable_or_a_file(tmp_path: Path, token: str)
     assert load(file, {"T": "s3cret", "F": "token"}).warnings == ()
 
 
-PLAIN = "must not be in plain text, for it is a secret: write ${NAME} and set that variable, or file:/path"
+PLAIN = "is a secret and must not be in plain text: write ${NAME} and set that variable, or file:/path"
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ PLAIN = "must not be in plain text, for it is a secret: write ${NAME} and set th
         (
             "sources:\n- {name: a, kind: files, url: 's3://b', collection: abc, options: {\n"
             "   client_kwargs: {aws_secret_access_key: s3cret}, username: ada, token: anon}}",
-            "3: sources[0].options.client_kwargs.aws_secret_access_key: is by its name a secret: "
+            "3: sources[0].options.client_kwargs.aws_secret_access_key: looks like a secret: "
             "write ${NAME}, or put it into `secrets`, which also takes file:/path",
         ),
     ],
@@ -408,7 +408,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ("chroma: {ssl: true}", "1: chroma.host: is required"),
         (
             "chroma: {token: ''}",
-            "1: chroma.token: must not be empty: leave it out, and everybody who reaches the port is let in",
+            "1: chroma.token: must not be empty: leave it out to admit everybody who reaches the port",
         ),
         (
             "chroma: {token: '${T:-two words}'}",
@@ -526,8 +526,8 @@ def test_what_a_source_must_have(key: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "0: is empty; `ingestor init` writes a commented config to begin with"),
-        ("# nothing\n\n", "0: is empty; `ingestor init` writes a commented config to begin with"),
+        ("", "0: is empty; `ingestor init` writes a commented config"),
+        ("# nothing\n\n", "0: is empty; `ingestor init` writes a commented config"),
         ("- a\n", "1: must be a mapping of keys to values"),
         ("just text\n", "1: must be a mapping of keys to values"),
         ("state: x\n", "1: sources: is required"),
@@ -574,11 +574,11 @@ def test_what_a_source_must_have(key: str) -> None:
         ("[" * 5000, "0: is nested too deeply"),
         (
             "state: !!binary x\n" + SOURCE,
-            "1: state: a tag has no meaning here: put a value that starts with ! in quotes",
+            "1: state: tags are not allowed: put a value that starts with ! in quotes",
         ),
         (
             "chunking: {strategy: recursive, separators: &a [*a]}\n" + SOURCE,
-            "1: chunking.separators[0]: an alias must not hold itself",
+            "1: chunking.separators[0]: an alias must not contain itself",
         ),
         ("? [a]\n: b\n" + SOURCE, "1: a key must be plain text"),
         ("<<: 3\n" + SOURCE, "1: << must be followed by an alias of another mapping"),
@@ -588,7 +588,7 @@ def test_what_a_source_must_have(key: str) -> None:
         ),
         (
             "state: ${NO-PE}\n" + SOURCE,
-            "1: state: '${' does not begin ${NAME} or ${NAME:-default} here; a plain '${' is '$${'",
+            "1: state: '${' must begin ${NAME} or ${NAME:-default}; write '$${' for a plain '${'",
         ),
     ],
 )
@@ -641,7 +641,7 @@ def test_folders_that_overlap_in_a_collection_are_warned_of(first: str, second: 
     safe = "state: .state\nchroma: {host: db}\n"
     warning = (
         "sources[1].path: overlaps with sources[0] (a), which feeds the same collection: "
-        "what both list is in it twice"
+        "files in both are indexed twice"
     )
     found = [f"{problem.line}: {problem}" for problem in checked(safe + two(first, second)).warnings]
     assert found == [f"5: {warning}"] * warned
@@ -672,7 +672,8 @@ def test_one_that_feeds_two_collections_is_one(folder: str, port: int) -> None:
 
 def own(folder: str, key: str, exclude: str) -> str:
     return (
-        f"sources[0].path: holds {folder} ({key}), whose files would become documents and change for ever: "
+        f"sources[0].path: holds {folder} ({key}), whose files would become documents and never stop "
+        "changing: "
         f"{exclude}move it out of source 'a'"
     )
 
@@ -786,7 +787,7 @@ def failure(file: Path) -> str:
 
 def test_files_that_are_no_config(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
-    assert failure(file) == "FILE: there is no such file; `ingestor init` writes one, --config names another"
+    assert failure(file) == "FILE: does not exist; `ingestor init` writes one, --config names another"
     assert failure(tmp_path) == "FILE: can't be read: Is a directory"
     assert failure(file / "x").startswith("FILE: ")
     file.write_bytes("state: a\nx: Grüße".encode("latin-1"))
