@@ -1,8 +1,8 @@
 """The process in which binary formats are parsed and containers are opened; see sandbox/pool.py.
 
-Its standard input is a socket to the parent. When the parent is gone, however it went, the socket ends and
-so does this. The order of the steps matters: namespaces need a process of one thread, and numpy starts
-threads when it is imported, so all walls stand before anything but the standard library is imported.
+Its standard input is a socket to the parent. When the parent ends for any reason, the socket ends and
+so does this process. The order of the steps matters: namespaces need a process of one thread, and numpy
+starts threads when it is imported, so all walls stand before anything but the standard library is imported.
 """
 
 import mimetypes
@@ -14,7 +14,7 @@ from typing import Any
 
 from ingestor.sandbox.confinement import detach, restrict
 
-# Besides Python's own folders: shared libraries, fonts, time zones, and what libraries ask of the processor.
+# Readable besides Python's folders: shared libraries, fonts, time zones, facts about the processor.
 _SYSTEM = (
     "/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/local/lib", "/usr/local/lib64",
     "/nix/store", "/gnu/store", "/etc/ld.so.cache", "/etc/localtime", "/usr/share/zoneinfo",
@@ -22,7 +22,7 @@ _SYSTEM = (
     "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu",
 )  # fmt: skip
 
-_SAID = 2**16  # bytes in which it may say why it does not start
+_SAID = 2**16  # bytes of a message why it does not start
 
 
 def main(memory: int, folders: list[str]) -> None:
@@ -38,7 +38,7 @@ def main(memory: int, folders: list[str]) -> None:
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    for standard in (0, 1, 2):  # what a library reads or prints there is not for the parent
+    for standard in (0, 1, 2):  # libraries must not read or write the socket
         os.dup2(nothing, standard)
     serve(pipe, memory, layers)
 
@@ -58,7 +58,7 @@ def _limit_files() -> None:
 
 
 def _refuse_network(event: str, arguments: tuple[Any, ...]) -> None:
-    """Where the system has neither wall against the network: at least not by Python's own sockets."""
+    """Refuse Python's own sockets, on systems that have no other wall against the network."""
     if event in ("socket.__new__", "socket.connect", "socket.bind", "socket.getaddrinfo", "socket.sendto"):
         raise PermissionError("parsers have no network")
 
