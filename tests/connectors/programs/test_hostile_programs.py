@@ -81,7 +81,7 @@ def test_what_goes_on_for_ever_or_is_nonsense(
     kind: str, discover: str, read: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(records, "MOST_RECORDS", 1000)
-    more = {"timeout": "4s" if "too long" in message else "60s", "max_size": 10_000}
+    more = {"timeout": "4s" if "longer than" in message else "60s", "max_size": 10_000}
     begun = time.monotonic()
     with pytest.raises(Transient, match=message):
         next(program(kind, tmp_path, discover, read or "pass", **more).scan())

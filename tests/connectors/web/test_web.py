@@ -590,7 +590,7 @@ def test_secrets_are_sent_and_not_told(server: Site, cache: Path) -> None:
         ({"within": ["https://x.test/a"]}, "must end with a slash"),
         ({"follow": "everything"}, "Input should be 'none', 'sitemap' or 'links'"),
         ({"allow_private": ["10.0.0.0/4"]}, "neither a host's name nor a network"),
-        ({"user": "ada"}, "belong together"),
+        ({"user": "ada"}, "set both `user` and `password`"),
         ({"headers": {"A b": "x"}}, "can't be sent as a header"),
         ({"headers": {"A": "x\r\nB: y"}}, "can't be sent as a header"),
         ({"contact": "me (home)"}, "must be a URL or mail address"),
