@@ -444,7 +444,7 @@ def encrypted(data: bytes) -> bytes:
     [
         (encrypted(zipped({"b.md": "B"})), "encrypted"),
         (zipped({"b.md": "word " * 99}).replace(b"\x00\x00b.md", b"\x00\x00b.md\xff\xff", 1), "damaged"),
-        (zipped({"b.md": bytes(51_000_000)}), "more than the 50,000,000"),
+        (zipped({"b.md": bytes(51_000_000)}), "members of archives may have 50,000,000"),
     ],
     ids=range(3),
 )
@@ -573,7 +573,7 @@ def test_a_container_that_became_too_much_keeps_what_it_had() -> None:
     world.put("m.eml", mailed({"a.zip": bomb()}))
     assert journal.look() == ({"m.eml"}, set())
     assert journal.look() == (set(), set())
-    with pytest.raises(Transient, match="its records stay: it would unpack to"):
+    with pytest.raises(Transient, match="it would unpack to"):
         journal.read("m.eml/!/b.md")
 
 
@@ -754,7 +754,7 @@ def test_an_attachment_that_is_too_large_leaves_the_others(monkeypatch: pytest.M
     opened = unpack(Blob(mailed({"large.md": "L" * 1001, "b.md": "B"}), "m.eml"))
     assert opened is not None
     assert opened.read(opened.members["b.md"]) == b"B"
-    with pytest.raises(BadDocument, match="more than the 1,000"):
+    with pytest.raises(BadDocument, match="members of archives may have 1,000"):
         opened.read(opened.members["large.md"])
 
 
