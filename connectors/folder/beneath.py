@@ -1,8 +1,8 @@
 """Open what lies beneath a folder, component by component, so that no symbolic link can lead outside.
 
 ``root`` is a descriptor of the folder. A *real* path holds no symbolic link: relative to ``root``, or
-absolute where a link out of the folder is followed on purpose. A component that turns out to be a link
-after all was swapped in meanwhile, and raises OSError (ELOOP or ENOTDIR).
+absolute where the options allow a link out of the folder. A component that turns out to be a link
+was swapped in meanwhile, and raises OSError (ELOOP or ENOTDIR).
 """
 
 import os
@@ -50,7 +50,7 @@ def status(root: int, real: str) -> os.stat_result:
 def real_path(root: str, path: str) -> str:
     """``path`` with its links followed: relative to ``root`` if that is beneath it, else absolute.
 
-    ``root`` holds no links itself. Says nothing of whether the target exists; opening it will.
+    ``root`` holds no links. The target may be missing: only opening it tells.
     """
     target = os.path.realpath(path)
     if target == root:

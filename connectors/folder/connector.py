@@ -3,8 +3,8 @@
 Key: the path beneath the folder, "/" between its parts (see _names for odd ones). Version: device, inode,
 size, mtime and ctime, so any write, replacement, ``touch`` or ``chmod`` gives another one. A file is read
 through one descriptor, opened without following links, and only if it is the same before and after.
-What can't be seen is unknown, never gone: a missing or unreadable folder raises NeedsHuman, and a
-subfolder that can't be read is named by the PartialScan that ends the scan.
+Files that cannot be seen are never reported as removed: a missing or unreadable folder raises NeedsHuman, and
+a subfolder that cannot be read is named by the PartialScan that ends the scan.
 """
 
 import errno
@@ -33,7 +33,7 @@ from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Tr
 from ingestor.registry import Options, Plugin, tuning
 from ingestor.units import Duration, Size
 
-_NAMED = 10  # places that a message names
+_NAMED = 10  # paths that an error message lists
 _UNKNOWN = 100  # subtrees named by one PartialScan
 _TICK = 100_000_000  # ns: a second write so soon after the first may leave the same timestamps
 _COARSE_TICK = 2_000_000_000  # ns, on file systems that keep whole seconds
@@ -73,15 +73,15 @@ class FolderOptions(Options):
     )
     ignore_files: list[Annotated[str, AfterValidator(_plain_name)]] = Field(
         default=[".gitignore", ".ingestorignore"],
-        description="files whose patterns leave out what lies in and below their directory, as git has it; "
-        "at the same level, those named later override. One that is a link counts for nothing, and one of "
-        "more than 256 KiB has all beside it wait",
+        description="files with patterns, as in git: they leave out files in and below their own directory; "
+        "of several in one directory, those named later override. A link does not count. One of "
+        "more than 256 KiB is an error: the files beside it are not listed, and their records stay",
     )
     max_size: Size = Field(default=50 * 10**6, description="larger files are reported and not read")
     symlinks: Symlinks = Field(
         default="inside",
-        description="`skip` none is followed; `inside` those that lead to something in the folder, "
-        "`follow` all. What a link leads to is a document of its own. No link to a directory is followed "
+        description="symbolic links: `skip` follows none, `inside` those that lead to a place in the folder, "
+        "`follow` all. The target of a link is a document of its own. No link to a directory is followed "
         "below another one, nor to a directory that holds it",
     )
     hidden: bool = Field(default=False, description="whether names that start with a dot are listed")
@@ -90,11 +90,11 @@ class FolderOptions(Options):
         description="how changes are noticed between full scans: `events` of the file system, `poll`, "
         "`off`; `auto` polls network file systems, which send no events",
     )
-    settle: Duration = tuning(1.5, ge=0, description="quiet time after a change before it is acted on")
-    poll: Duration = tuning(30.0, gt=0, description="how often to look where there are no events")
+    settle: Duration = tuning(1.5, ge=0, description="pause in the changes before they are read (debounce)")
+    poll: Duration = tuning(30.0, gt=0, description="time between scans if there are no file system events")
 
     def takes(self, path: Path) -> bool:
-        """Whether a file there would be a document, unless an ignore file or a link says otherwise."""
+        """Whether a file at ``path`` would be a document, if no ignore file or link excludes it."""
         return path.is_relative_to(self.path) and self.selection().takes(path.relative_to(self.path).parts)
 
     def selection(self) -> Selection:
@@ -151,7 +151,7 @@ class Folder:
             yield from observed(self._watched(), stop)
 
     def identity(self) -> str:
-        """Changes when another file system is mounted at the folder, or its own no longer is."""
+        """Changes when another file system is mounted at the folder, or its own is unmounted."""
         with self._root() as root:
             return identity(root)
 
@@ -175,8 +175,8 @@ class Folder:
         if isinstance(error, NotADirectoryError):
             return NeedsHuman(f"{self._uri} is not a folder: correct `path`")
         if isinstance(error, PermissionError):
-            return NeedsHuman(f"the folder {self._uri} can't be read: allow this user to, or correct `path`")
-        return Transient(f"the folder {self._uri} can't be read just now: {error.strerror}")
+            return NeedsHuman(f"the folder {self._uri} can't be read: make it readable, or correct `path`")
+        return Transient(f"the folder {self._uri} can't be read now, will be retried: {error.strerror}")
 
     def _still_there(self, root: int) -> None:
         """An unmounted or deleted folder lists as empty through a descriptor of it."""
@@ -191,10 +191,10 @@ class Folder:
         named = [f"{self._uri}/{key} ({why})" for key, why in islice(unknown.items(), _NAMED)]
         more = f", and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
         where = ", ".join(named) + more
-        return f"could not look at {where}: what is known of it stays; make it readable or exclude it"
+        return f"could not list {where}: its known documents stay; make it readable or exclude it"
 
     def _real(self, root: int, item: Item) -> str:
-        """Where the file is, links followed as the options have it. Raises Stale or OSError."""
+        """The real path of the file, with links followed as the options say. Raises Stale or OSError."""
         path = "/".join(names_of(item.key))
         try:
             if not stat.S_ISLNK(status(root, path).st_mode):
@@ -218,14 +218,14 @@ class Folder:
         )
 
     def _enter(self, path: str, entered: Entered) -> None:
-        """Go through the directories that a scan looks into, at and below ``path``."""
+        """Visit the directories that a scan reads, at and below ``path``."""
         with self._root() as root:
             walk = Walk(root, os.path.realpath(self._path), self._selection, entered)
             for _ in walk.below([name for name in path.split("/") if name]):
                 pass
 
     def _changed(self, path: str, is_directory: bool) -> str | None:
-        """What to scan when something happened at a path; None when it can't matter."""
+        """The key to scan after a change at ``path``; None if no document can be affected."""
         names = [name for name in path.split("/") if name]
         for depth, name in enumerate(names, 1):
             last = depth == len(names)
@@ -243,12 +243,12 @@ def _version(status: os.stat_result) -> str:
 
 
 def _read(descriptor: int, item: Item) -> bytes:
-    """The whole file, if it is the one listed and stays so. Raises Stale, Transient or OSError."""
+    """The whole file, if it is unchanged since the listing. Raises Stale, Transient or OSError."""
     before, now = os.fstat(descriptor), time.time_ns()
     if not stat.S_ISREG(before.st_mode) or _version(before) != item.version:
         raise Stale(f"{item.uri} changed since it was listed")
     if abs(now - before.st_ctime_ns) < (_TICK if before.st_ctime_ns % 10**9 else _COARSE_TICK):
-        raise Transient(f"{item.uri} was written to only just now")
+        raise Transient(f"{item.uri} is still being written; it will be retried")
     with open(descriptor, "rb", closefd=False) as stream:
         data = stream.read(before.st_size + 1)
     if _version(os.fstat(descriptor)) != item.version or len(data) != before.st_size:
@@ -260,7 +260,7 @@ def _unreadable(item: Item, error: OSError) -> Transient:
     if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
         return Stale(f"{item.uri} vanished since it was listed")
     if isinstance(error, PermissionError):
-        return Transient(f"{item.uri} can't be read: allow this user to, or exclude it")
+        return Transient(f"{item.uri} can't be read: give this user read access, or exclude it")
     return Transient(f"{item.uri} can't be read: {error.strerror}")
 
 

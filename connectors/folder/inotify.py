@@ -1,11 +1,11 @@
-"""Changes beneath a folder from inotify(7): no thread, and nothing is lost without being told.
+"""Changes beneath a folder from inotify(7): no thread, and every loss of events is reported.
 
-Not through watchdog, whose inotify layer (7.1) can't carry this: after directories were renamed its
-``stop`` raises KeyError and leaves threads behind, each directory seen twice costs a warning as long as
-the list of all of them, and the caller learns neither of an overflow nor of a refused watch.
+Why not watchdog: in its inotify layer (7.1) ``stop`` raises KeyError after directories were renamed and
+leaves threads behind, each directory that is seen twice logs a list of all directories, and the caller is
+not told of an overflow or a refused watch.
 
-Directories are those the scan looks into, and each is watched before it is listed: what appears in it
-from then on is an event, what was there before belongs to the subtree that is reported anyway.
+The directories are those that a scan reads. Each is watched before it is listed: later changes are events,
+and earlier ones belong to the subtree that is reported as a whole.
 """
 
 import ctypes
@@ -30,7 +30,8 @@ _HEAD = struct.Struct("iIII")
 class Inotify:
     def __init__(self, enter: Enter) -> None:
         """``enter(path, entered)`` calls ``entered`` with path ("" or ending in a slash) and descriptor of
-        each directory at and below ``path``, before it is listed. Raises OSError if nothing can be watched.
+        each directory at and below ``path``, before it is listed. Raises OSError if no directory can be
+        watched.
         """
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._enter = enter
@@ -58,7 +59,7 @@ class Inotify:
         os.close(self._descriptor)
 
     def read(self) -> Iterator[Change]:
-        """What changed since the last time."""
+        """The changes since the last call."""
         while True:
             try:
                 buffer = os.read(self._descriptor, 1 << 16)
@@ -92,7 +93,7 @@ class Inotify:
         self._paths.setdefault(watch, set()).add(path)
 
     def _leave(self, above: str) -> None:
-        """Watches go with a directory where it moves: forget those at and below ``above``."""
+        """Forget the watches at and below ``above``: they move with their directory."""
         for path in [path for path in self._watches if path.startswith(above)]:
             watch = self._watches.pop(path)
             paths = self._paths.get(watch, set())

@@ -1,4 +1,4 @@
-"""What is mounted at a folder: which file system, and whether its changes come from elsewhere unseen."""
+"""The file system mounted at a folder, and whether other machines can change it without an event here."""
 
 import os
 import re
@@ -14,7 +14,7 @@ _REMOTE = re.compile(
 def identity(folder: int) -> str:
     """Differs when another file system is mounted at the folder; the same after a restart. Raises OSError.
 
-    The file system's own id where it has one (ext4, btrfs, tmpfs, ...), else what was mounted (nfs, cifs).
+    The file system's own id where it has one (ext4, btrfs, tmpfs, ...), else the mounted source (nfs, cifs).
     """
     if identifier := os.statvfs(folder).f_fsid:
         return f"filesystem {identifier:x}"
@@ -22,7 +22,7 @@ def identity(folder: int) -> str:
 
 
 def is_remote(path: str) -> bool:
-    """Whether files can change without this machine's kernel being told. Raises OSError."""
+    """Whether files can change without this kernel's knowledge. Raises OSError."""
     mounted = _mounted(Path(path).stat().st_dev)
     return mounted is not None and bool(_REMOTE.fullmatch(mounted[0]))
 

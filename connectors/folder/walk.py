@@ -1,8 +1,8 @@
-"""List the files beneath a folder that are to be documents.
+"""List the files beneath a folder that are documents.
 
-The listing is a function of the folder alone, and that of a part is the same part of the whole. Hence the
-rule for links to directories: at most one lies on the way to a file, and none leads to a directory that
-holds it; so there are no loops, and a handful of links to each other can't make millions of paths.
+The listing depends on the folder alone, and listing a subfolder gives that part of the whole listing. Hence
+the rule for links to directories: the path of a file has at most one, and none leads to a directory that
+holds the link. So there are no loops, and a few links to each other cannot make millions of paths.
 """
 
 import errno
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is listed. ``exclude`` decides before the ignore files do, whether it matches or negates."""
+    """The files that are listed. ``exclude`` decides before the ignore files, by a match or a negation."""
 
     include: Rules
     exclude: Rules
@@ -39,13 +39,13 @@ class Selection:
     symlinks: Symlinks
 
     def takes(self, names: Sequence[str]) -> bool:
-        """Whether a file of that path would be listed, as far as ``include`` and ``exclude`` decide."""
+        """Whether ``include`` and ``exclude`` select a file at that path."""
         return selects(self.include, self.exclude, names)
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A directory on the way. ``path`` and ``key`` are empty or end in a slash."""
+    """A directory that is being listed. ``path`` and ``key`` are empty or end in a slash."""
 
     path: str
     key: str
@@ -56,12 +56,12 @@ class _Place:
 
 
 class Walk:
-    """One listing. Afterwards ``unknown`` has the keys below which not everything could be seen, and why."""
+    """One listing. Afterwards ``unknown`` has the keys below which a file could not be listed, and why."""
 
     def __init__(
         self, root: int, path: str, selection: Selection, entered: Callable[[str, int], None] | None = None
     ) -> None:
-        """``root``: a descriptor of the folder; ``path``: where it is, without symbolic links.
+        """``root``: a descriptor of the folder; ``path``: its path, without symbolic links.
 
         ``entered`` is called with path and descriptor of each directory before it is listed.
         """
@@ -150,7 +150,7 @@ class Walk:
         return self._place(place, name, real, ignores, linked=True)
 
     def _target(self, link: str) -> tuple[str, os.stat_result] | None:
-        """The real path of what a link leads to, and its status; None where it may not be followed."""
+        """The real path and the status of a link's target; None if the link may not be followed."""
         real = real_path(self._path, link)
         if real.startswith("/") and self._selection.symlinks != "follow":
             _left_out(link, "it is a link that leads out of the folder")
@@ -179,7 +179,7 @@ class Walk:
         return bool(verdict)
 
     def _ignores(self, place: _Place, descriptor: int) -> Ignores:
-        """What the ignore files here say, before what those further up do."""
+        """The rules of the ignore files here, followed by those of the directories above."""
         names = reversed(self._selection.ignore_files)
         found = [rules for name in names if (rules := _rules(name, descriptor, f"{self._path}/{place.path}"))]
         ignores = (*((len(place.path), rules) for rules in found), *place.ignores)
@@ -193,7 +193,7 @@ class Walk:
 
 @lru_cache(maxsize=4096)
 def _left_out(path: str, why: str) -> None:
-    """Said once, not at every scan."""
+    """Logged once, not at every scan."""
     _log.info("left out, %s: %s", why, path)
 
 
@@ -207,9 +207,9 @@ def _refused(why: str) -> OSError:
 
 
 def _rules(name: str, descriptor: int, where: str) -> Rules | None:
-    """Of an ignore file, None if there is none. Raises OSError if it can't be read, or is too much to match.
+    """The rules of an ignore file; None if there is none. Raises OSError if it is unreadable or too large.
 
-    What it leaves out must not be listed, so what lies around a file that is refused stays unknown.
+    The files that it leaves out must not be listed, so after an error the whole directory stays unknown.
     """
     try:
         data = _read(name, descriptor)

@@ -13,7 +13,7 @@ from watchdog.events import (
 )
 from watchdog.observers import Observer
 
-# What watchdog derives for the parent of everything, and what our own reading causes.
+# Events that watchdog derives for a parent folder, and those that our own reading causes.
 _NO_CHANGE = (DirModifiedEvent, FileOpenedEvent, FileClosedNoWriteEvent)
 
 
@@ -42,7 +42,7 @@ class Watchdog(FileSystemEventHandler):
                 self._changes.put((below, event.is_directory))
 
     def read(self) -> Iterator[tuple[str, bool]]:
-        """What changed since the last time; everything once a thread of the observer has died."""
+        """The changes since the last call; the whole folder once a thread of the observer has died."""
         while True:
             try:
                 yield self._changes.get_nowait()

@@ -1,8 +1,8 @@
-"""Hints from changes. A hint only hastens a scan, so what matters is that none is missed for long.
+"""Hints from changes. A hint makes a scan start sooner; a lost hint delays a change until the next full scan.
 
-Whenever it is in doubt what was seen, watching restarts and "" (everything) is hinted: when the kernel's
-queue has run over, when the folder itself was replaced, moved or unmounted, when very much changed at once.
-Where events can't be had, or the kernel refuses to watch more directories, "" is hinted at intervals.
+If events may have been lost, watching restarts with a hint for "" (everything): after an overflow of the
+kernel's queue, when the folder was replaced, moved or unmounted, or when thousands of paths changed at once.
+Without events, or if the kernel refuses to watch more directories, "" is hinted at intervals.
 """
 
 import errno
@@ -23,10 +23,10 @@ from ingestor.connectors.shared.common_ancestors import cover, is_covered
 from ingestor.model import Hint
 from ingestor.ports import NeedsHuman, Stop, Transient
 
-TICK = 0.2  # seconds between looks at what changed, and at ``stop``
-LONGEST = 30.0  # seconds of unbroken activity before it is hinted at anyway
-MANY = 2000  # changed keys; more are everything
-HINTS = 64  # at once; more are drawn together into subtrees
+TICK = 0.2  # seconds between two checks for changes and for ``stop``
+LONGEST = 30.0  # seconds without a pause in the changes until they are hinted at anyway
+MANY = 2000  # changed keys; for more, the hint is ""
+HINTS = 64  # at once; more are merged into hints for subtrees
 RESTART = 0.5  # seconds
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Watched:
 
     path: str
     enter: Enter  # see Inotify
-    key_of: Callable[[str, bool], str | None]  # what to scan when that changed; None: it can't matter
+    key_of: Callable[[str, bool], str | None]  # the key to scan after a change; None: no document is affected
     trust_remote: bool  # rely on events on network file systems too
     settle: float  # seconds
     poll: float  # seconds
@@ -61,7 +61,7 @@ class Changes:
             self._keys.add(key)
 
     def take(self) -> set[str]:
-        """What changed, once that has settled; until then nothing."""
+        """The changed keys, once the changes have paused; none before."""
         now = time.monotonic()
         if now - self._last < self._settle and now - self._first < LONGEST:
             return set()
@@ -70,7 +70,7 @@ class Changes:
 
 
 class _Stopped(Exception):
-    """Told to stop while going through the folder."""
+    """``stop`` was set during a walk through the folder."""
 
 
 class _Source(Protocol):
@@ -83,14 +83,14 @@ class _Source(Protocol):
 
 
 def polled(every: float, stop: Stop) -> Iterator[Hint]:
-    """Hint at everything, at once and then at intervals."""
+    """A hint for "" at once, and then at intervals."""
     yield Hint()
     while not stop.wait(every):
         yield Hint()
 
 
 def observed(folder: Watched, stop: Stop) -> Iterator[Hint]:
-    """Hint at what changes; where events can't be had, or not yet, poll."""
+    """Hints for changes; polls while there are no events."""
     said = ""
     while not stop.is_set():
         here = _folder(folder.path)
@@ -112,7 +112,7 @@ def observed(folder: Watched, stop: Stop) -> Iterator[Hint]:
 
 
 def _hints(folder: Watched, source: _Source, here: tuple[int, int] | None, stop: Stop) -> Iterator[Hint]:
-    """Until watching has to restart."""
+    """Hints until watching must restart."""
     changes, began = Changes(folder.settle), time.monotonic()
     while not stop.wait(TICK):
         for path, is_directory in source.read():
@@ -129,12 +129,12 @@ def _hints(folder: Watched, source: _Source, here: tuple[int, int] | None, stop:
 def _source(folder: Watched, stop: Stop) -> _Source:
     root = os.path.realpath(folder.path)
     if not folder.trust_remote and is_remote(root):
-        raise OSError(errno.ENOTSUP, "a network file system tells of no changes")
+        raise OSError(errno.ENOTSUP, "a network file system sends no events")
     return Inotify(_until(stop, folder.enter)) if sys.platform == "linux" else Watchdog(root)
 
 
 def _until(stop: Stop, enter: Enter) -> Enter:
-    """Going through a large folder takes seconds: give up when told to stop."""
+    """``enter``, ended by ``stop``: walking through a large folder takes seconds."""
 
     def enter_until(path: str, entered: Entered) -> None:
         def go_on(below: str, descriptor: int) -> None:
@@ -157,7 +157,7 @@ def _folder(path: str) -> tuple[int, int] | None:
 
 
 def _wait(folder: Watched, here: tuple[int, int] | None, stop: Stop) -> None:
-    """Until it is time to look again, or a missing folder is there."""
+    """Wait for the next poll, or until a missing folder exists."""
     if here is not None:
         stop.wait(folder.poll)
         return

@@ -1,10 +1,10 @@
 """A git repository at a branch or tag: each file that the options select is a document.
 
-A bare clone of our own is kept in the ``cache`` folder, by the ``git`` program; when the branch did not
-move, a scan is one question to the server. Key: the path, "/" between its parts (see _names for odd ones).
-Version: the blob's id and the last commit that touched the path, so that a listing is exact and a rename
-is a file of known content. With ``history`` off only the newest commit is fetched, and nobody knows who
-wrote what. Submodules and symbolic links are not documents; neither is what Git LFS keeps elsewhere.
+The ``git`` program keeps a bare clone in the ``cache`` folder. If the branch did not move, a scan is one
+request to the server. Key: the path, "/" between its parts (shared/names.py escapes odd ones). Version: the
+blob's id and the last commit that touched the path, so a renamed file is recognised by its content. With
+``history`` off only the newest commit is fetched, and authors are unknown. Submodules, symbolic links and
+files in Git LFS are not documents.
 """
 
 import os
@@ -72,25 +72,25 @@ class GitOptions(Options):
         description="whether `commit`, `author` and `date` of each file's last change are in the metadata; "
         "`false` fetches the newest commit alone, which is much quicker for a large repository",
     )
-    user: str = Field(default="git", description="whom `token` belongs to, where the server wants to know")
+    user: str = Field(default="git", description="user that `token` belongs to, if the server asks for it")
     token: SecretStr | None = Field(
         default=None,
         description="password or access token for http(s); a secret: `${VAR}` or `file:/path`. Without it "
-        "git's own means are used: ssh keys, credential helpers",
+        "git uses its own: ssh keys, credential helpers",
     )
     cache: Path = tuning(Path("~/.cache/ingestor/git"), description="folder in which the clone is kept")
-    timeout: Duration = tuning(600.0, gt=0, description="longest that one fetch may take")
+    timeout: Duration = tuning(600.0, gt=0, description="time limit of one fetch")
 
     @model_validator(mode="after")
     def _token_over_http(self) -> "GitOptions":
         if self.token is not None and not self.url.startswith(("http://", "https://")):
-            raise ValueError("`token` is for http and https; over ssh the keys of this user let it in")
+            raise ValueError("`token` is for http and https; ssh uses this user's keys: leave `token` out")
         return self
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Touch:
-    """A commit that changed a path; the greatest is the last, in whatever order commits are read."""
+    """A commit that changed a path. The greatest is the last one, in any order of reading."""
 
     seconds: int  # POSIX, of the commit
     commit: str
@@ -114,7 +114,7 @@ class Git:
         self._history: tuple[str, Touches] = ("", {})  # of the commit that was listed last
 
     def scan(self) -> Iterator[Item]:
-        """Raises NeedsHuman or Transient; nothing is listed of what could not be fetched."""
+        """Raises NeedsHuman or Transient if the commit could not be fetched."""
         options = self._options
         local = f"refs/ingestor/{_short(options.ref)}"
         commit = self._clone.fetch(options.ref, local, shallow=not options.history)
@@ -123,7 +123,7 @@ class Git:
             tree = self._clone.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit, most=_LARGEST_TREE)
         except TooMuch as error:
             raise NeedsHuman(
-                f"{options.url} lists more than is read ({error}): use another `ref`, or exclude the source"
+                f"{options.url} has too many files ({error}): use another `ref`, or remove the source"
             ) from error
         except Failed as error:
             self._clone.discard()
@@ -134,7 +134,7 @@ class Git:
             yield from self._items(entry, touches)
 
     def fetch(self, item: Item) -> Blob:
-        """Gives what was listed, even if the branch moved on. Raises Stale or BadDocument."""
+        """The file as it was listed, even if the branch moved on. Raises Stale or BadDocument."""
         limit = self._options.max_size
         if item.size is not None and item.size > limit:
             raise BadDocument(
@@ -146,11 +146,11 @@ class Git:
         except Failed as error:
             raise Stale(f"{item.uri} is not in the clone any more: {error}") from error
         if data.startswith(_LFS):
-            raise BadDocument(f"{item.uri} is kept by Git LFS, which is not read: exclude it")
+            raise BadDocument(f"{item.uri} is stored in Git LFS, which is not supported: exclude it")
         return Blob(data, item.key.rpartition("/")[2])
 
     def _items(self, entry: bytes, touches: Touches) -> Iterator[Item]:
-        """Of a line of ``git ls-tree -l``: mode, type, id, size, tab, path."""
+        """The item of a line of ``git ls-tree -l``: mode, type, id, size, tab, path."""
         facts, _, raw = entry.partition(b"\t")
         mode, _, blob, size = facts.decode().split()
         path = os.fsdecode(raw)
@@ -170,7 +170,7 @@ class Git:
         return url if ref == "HEAD" else f"{url}@{ref}"
 
     def _touches(self, commit: str) -> Touches:
-        """The last commit that touched each path; only commits that are new since the last time are read."""
+        """The last commit that touched each path. Reads only commits that are new since the last call."""
         before, known = self._history
         if before == commit:
             return known
@@ -183,7 +183,7 @@ class Git:
         return touches
 
     def _is_ancestor(self, before: str, commit: str) -> bool:
-        """After a forced push it is none."""
+        """False after a forced push."""
         try:
             self._clone.run("merge-base", "--is-ancestor", before, commit)
         except Failed:
@@ -194,7 +194,7 @@ class Git:
 def touches_of(log: bytes) -> Iterator[tuple[str, Touch]]:
     """Path and commit of every change in what ``git log -z --name-only`` printed in our format.
 
-    Fields end in NUL. A commit's own stands behind an empty one, and a line feed precedes its first path.
+    Fields end in NUL. A commit's field follows an empty one, and a line feed precedes its first path.
     """
     touch, head, first = None, False, False
     for part in log.split(b"\0"):
@@ -208,7 +208,7 @@ def touches_of(log: bytes) -> Iterator[tuple[str, Touch]]:
 
 
 def _touch(head: str) -> Touch:
-    """A commit may have a date that git can't read, or one of no calendar: it is then the oldest of all."""
+    """A commit with a date that git cannot read, or that no calendar has, counts as the oldest."""
     commit, seconds, date, author = head.split(" ", 3)
     if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= _LATEST):
         return Touch(0, commit, "", author)

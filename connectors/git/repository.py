@@ -1,7 +1,7 @@
-"""A bare clone of our own, kept by the ``git`` program: fetch a commit, list it, read its blobs.
+"""A bare clone, made by the ``git`` program: fetch a commit, list it, read its blobs.
 
-Nothing here asks a person: no prompt, no pager, no agent's window. A password reaches git through the
-environment of that one process, never through arguments, the clone's config or its remotes.
+Git never waits for a person: no prompt, no pager, no agent's window. A password reaches git through the
+environment of one process, never through arguments, the clone's config or its remotes.
 """
 
 import fcntl
@@ -21,16 +21,16 @@ from weakref import finalize
 
 from ingestor.ports import NeedsHuman, Transient
 
-_LOCAL_SECONDS = 300.0  # for what needs no network
+_LOCAL_SECONDS = 300.0  # for a command without network
 MOST = 10**9  # bytes that a command may print
-_SAID = 20_000  # bytes of standard error that are remembered
+_SAID = 20_000  # last bytes of standard error that are kept
 _PART = 1 << 16  # bytes read at once
 _STALLED = "60"  # seconds without a byte until a transfer is given up
 _HELPER = (
     '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" "$INGESTOR_GIT_USER" '
     '"$INGESTOR_GIT_TOKEN"; }; f'
 )
-# Of the repository that this program may have been started in.
+# Variables of a repository that this program may have been started in.
 _FOREIGN = re.compile(
     r"GIT_(DIR|WORK_TREE|INDEX_FILE|OBJECT_DIRECTORY|ALTERNATE_OBJECT_DIRECTORIES|COMMON_DIR|NAMESPACE|PREFIX"
     r"|SHALLOW_FILE|CONFIG_COUNT|CONFIG_PARAMETERS|TRACE.*)"
@@ -43,8 +43,8 @@ _REFUSED = re.compile(
 _MISSING = re.compile(
     r"couldn't find remote ref|not found|does not appear to be a git repository|does not exist", re.IGNORECASE
 )
-# What a fetch says of a clone that was being written when the power, or all processes, went: files are empty,
-# locks stay. A full disk is none of that.
+# Messages of a fetch into a clone that was damaged by a power loss or a kill: empty files, stale locks. A
+# full disk does not count.
 _DAMAGED = re.compile(
     r"^(?!remote:)(?!.*(no space left|quota|read-only file|denied)).*"
     r"(file exists|could not set|cannot lock ref|unable to resolve reference|reference broken|corrupt"
@@ -55,16 +55,16 @@ _OTHER_FORMAT = re.compile(r"mismatched algorithms: client \w+; server (sha\w+)"
 
 
 class Failed(Exception):
-    """Git said no; the message is its last words."""
+    """Git failed; the message is the last line of its standard error."""
 
 
 class TooMuch(Failed):
-    """Git prints more than is read."""
+    """Git printed more than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """For one remote; empty where git's own means are to be used."""
+    """User and token for one remote; empty if git uses its own credentials."""
 
     user: str = ""
     token: str = ""
@@ -72,7 +72,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """``folder`` is made when something is fetched. ``seconds``: the longest that a fetch may take."""
+    """``folder`` is made by the first fetch. ``seconds``: time limit of a fetch."""
 
     folder: Path
     url: str
@@ -80,7 +80,7 @@ class Clone:
     seconds: float
 
     def fetch(self, ref: str, local: str, *, shallow: bool) -> str:
-        """Make the local ref agree with the remote's, and give its commit. Raises NeedsHuman or Transient."""
+        """Set the local ref to the remote's, and return its commit. Raises NeedsHuman or Transient."""
         with self._alone():
             try:
                 return self._fetched(ref, local, shallow)
@@ -95,16 +95,16 @@ class Clone:
                 raise self._unreachable(ref, str(error)) from error
 
     def run(self, *arguments: str, most: int = MOST) -> bytes:
-        """What a command prints that only looks at the clone: ``most`` bytes. Raises Failed and TooMuch."""
+        """Output of a command that only reads the clone. Raises Failed, or TooMuch after ``most`` bytes."""
         return _git([f"--git-dir={self.folder}", *arguments], {}, _LOCAL_SECONDS, most)
 
     def discard(self) -> None:
-        """Remove a damaged clone; the next fetch makes another."""
+        """Remove a damaged clone; the next fetch makes a new one."""
         with self._alone():
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _fetched(self, ref: str, local: str, shallow: bool, object_format: str | None = None) -> str:
-        """``object_format``: of a clone that is not there yet; None is git's own choice."""
+        """``object_format``: for a clone that does not exist yet; None is git's default."""
         depth = ["--depth=1"] if shallow else ["--update-shallow"]  # the remote may be a shallow clone itself
         form = [f"--object-format={object_format}"] if object_format else []
         fetch = ["fetch", "--quiet", "--force", "--no-tags", "--no-write-fetch-head", *depth]
@@ -114,7 +114,7 @@ class Clone:
         return self.run("rev-parse", "--verify", f"{local}^{{commit}}").decode().strip()
 
     def _make(self) -> None:
-        """Closed to others; one that is there keeps the rights that somebody gave it, such as a group's."""
+        """Make the folder, readable by this user only. An existing one keeps its permissions."""
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
@@ -125,7 +125,7 @@ class Clone:
         return _git([f"--git-dir={self.folder}", *arguments], more, seconds)
 
     def _remote(self) -> dict[str, str]:
-        """Settings for talking to the remote; the last helper alone answers for a password."""
+        """Settings for the remote. Only the last credential helper answers for a password."""
         settings = [("http.lowSpeedLimit", "1"), ("http.lowSpeedTime", _STALLED), ("gc.autoDetach", "false")]
         if self.login.token:
             parts = urlsplit(self.url)
@@ -138,22 +138,22 @@ class Clone:
 
     def _unreachable(self, ref: str, said: str) -> Exception:
         if _REFUSED.search(said):
-            return NeedsHuman(f"{self.url} lets nobody in ({said}): check `token`, or the keys of this user")
+            return NeedsHuman(f"{self.url} refuses the login ({said}): check `token`, or this user's keys")
         if "single revision" in said:
             return NeedsHuman(f"{self.url} has no commit at {ref!r}: correct `ref`")
         if "remote ref HEAD" in said:
-            return NeedsHuman(f"{self.url} has no commit yet, or prefers a branch that is gone: set `ref`")
+            return NeedsHuman(f"{self.url} has no commit, or its default branch does not exist: set `ref`")
         if "remote ref" in said:
             return NeedsHuman(f"{self.url} has no branch or tag {ref!r}: correct `ref`")
         if _MISSING.search(said):
             return NeedsHuman(
-                f"{self.url} is no git repository, or hidden ({said}): correct `url` or `token`"
+                f"{self.url} is not a git repository, or is private ({said}): correct `url` or `token`"
             )
-        return Transient(f"{self.url} can't be fetched just now: {said}")
+        return Transient(f"{self.url} can't be fetched now, will be retried: {said}")
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Several sources, and several programs, may share the clone."""
+        """A lock, because several sources and programs may share the clone."""
         try:
             self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(f"{self.folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -179,7 +179,7 @@ def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most
         stderr=subprocess.PIPE,
         start_new_session=True,  # so that its helpers end with it
     )
-    ending = finalize(process, _end, process.pid)  # also when the program ends while this thread waits
+    ending = finalize(process, _end, process.pid)  # also if the program exits while this thread waits
     try:
         printed, said = _read(process, seconds, most)
         ending.detach()
@@ -197,7 +197,7 @@ def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most
 
 
 def _read(process: "subprocess.Popen[bytes]", seconds: float, most: int) -> tuple[bytes, bytes]:
-    """What it prints, and the last of what it says, until it ends. Raises Failed and TooMuch."""
+    """Standard output, and the last part of standard error. Raises Failed and TooMuch."""
     assert process.stdout and process.stderr
     printed, said, until = bytearray(), b"", time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:
@@ -213,7 +213,7 @@ def _read(process: "subprocess.Popen[bytes]", seconds: float, most: int) -> tupl
                 else:
                     said = (said + part)[-_SAID:]
             if len(printed) > most:
-                raise TooMuch(f"it prints more than {most:,} bytes")
+                raise TooMuch(f"git printed more than {most:,} bytes")
             if time.monotonic() >= until:
                 raise Failed(f"it took longer than {seconds:g} s")
     try:
@@ -235,8 +235,8 @@ def _environment(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def _last_words(said: str) -> str:
-    """The line that says why, and not the advice that follows it."""
+    """The line with the reason, without the advice that follows it."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ERROR:"))]
     telling = [line for line in fatal if _REFUSED.search(line) or _MISSING.search(line)]
-    return next(iter(telling or fatal[-1:] or lines[-1:]), "it says no more")
+    return next(iter(telling or fatal[-1:] or lines[-1:]), "git gave no reason")

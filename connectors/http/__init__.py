@@ -1,1 +1,1 @@
-"""HTTP as the connectors ask it: addresses judged, answers bounded."""
+"""HTTP requests of connectors: only to allowed addresses, with limits for responses."""

@@ -1,10 +1,10 @@
-"""Which network addresses may be asked. Pure.
+"""The network addresses that connectors may connect to. Pure.
 
-A page on the web can name any host, and any name can resolve to any address: that of a router's settings, of
-a database without a password, of a cloud's secrets (169.254.169.254). So whatever is not public is refused
-unless the config allows it, whichever way the address is written: forms of IPv6 that carry an IPv4 address
-are judged by that one. The ranges are those of IANA's special-purpose registries (RFC 6890), kept here
-because what Python calls global differs between its versions.
+A web page can name any host, and any name can resolve to any address: of a router's settings, of a database
+without a password, of a cloud's metadata service (169.254.169.254). So an address that is not public is
+refused unless the config allows it. IPv6 addresses that carry an IPv4 address are judged by the IPv4 address.
+The ranges are those of IANA's special-purpose registries (RFC 6890), listed here because ``is_global``
+differs between versions of Python.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def _networks(*texts: str) -> tuple[Network, ...]:
     return tuple(map(ip_network, texts))
 
 
-# What people have at home and at work: here a name in ``allow_private`` suffices.
+# Private networks, where a host name in ``allow_private`` suffices.
 _INSIDE = _networks(
     *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "127.0.0.0/8"),
     *("::1/128", "fc00::/7"),
@@ -39,14 +39,14 @@ _6TO4 = IPv6Network("2002::/16")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What the config allows beyond public addresses. Names are lower-case."""
+    """Addresses that the config allows besides public ones. Names are lower-case."""
 
     names: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
 
 
 def allowed(entries: Sequence[str]) -> Allowed:
-    """Of host names, addresses and networks such as ``10.1.0.0/16``. Raises ValueError."""
+    """Parse host names, addresses and networks such as ``10.1.0.0/16``. Raises ValueError."""
     names, networks = set[str](), list[Network]()
     for entry in entries:
         try:
@@ -61,7 +61,7 @@ def allowed(entries: Sequence[str]) -> Allowed:
 
 
 def may_ask(host: str, address: str, allowed: Allowed) -> bool:
-    """Whether that address, which ``host`` resolved to, may be connected to."""
+    """Whether a connection to ``address`` is allowed, if ``host`` resolved to it."""
     given = ip_address(address)
     meant = _within(given)
     if any(_lies_in(each, network) for network in allowed.networks for each in (given, meant)):
@@ -72,7 +72,7 @@ def may_ask(host: str, address: str, allowed: Allowed) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Whether anybody on the internet may be found there."""
+    """Whether it is an address on the public internet."""
     meant = _within(ip_address(address))
     if isinstance(meant, IPv6Address) and meant not in _PUBLIC_6:
         return False

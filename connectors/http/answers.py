@@ -1,4 +1,4 @@
-"""What the parts of the web and feed connectors speak of. Pure."""
+"""Values that the web and feed connectors share. Pure."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from ingestor.model import Scalar
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``location``: where it redirects to; ``problem``: why its content is not here."""
+    """A response. ``location``: target of a redirect; ``problem``: why there is no content."""
 
     url: str
     status: int
@@ -20,7 +20,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one address gave. ``version`` is "" where there is nothing to index."""
+    """The result of one address. ``version`` is "" if there is nothing to index."""
 
     url: str
     version: str = ""
@@ -29,11 +29,11 @@ class Page:
     content_type: str | None = None
     size: int | None = None  # bytes
     modified: float | None = None  # POSIX seconds
-    location: str | None = None  # where it redirects to
+    location: str | None = None  # target of a redirect
     canonical: str | None = None
     links: tuple[str, ...] = ()
     of_sitemaps: bool = False  # its links are those of sitemaps
     problem: str | None = None  # why its content can't be indexed
-    uri: str | None = None  # what people call it, if not its address
+    uri: str | None = None  # as people know it, if that is not its address
     extra: tuple[tuple[str, Scalar], ...] = ()
-    made_of: str | None = None  # a digest of what it was made from, if that is not its content
+    made_of: str | None = None  # digest of what the content was made from, if it was made

@@ -1,4 +1,4 @@
-"""What was sent, unpacked, within a limit. Pure.
+"""Decompress a response body, within a limit. Pure.
 
 A few kilobytes can unpack to gigabytes, so unpacking goes piece by piece and ends at the limit.
 """
@@ -16,7 +16,7 @@ class TooLarge(Exception):
 
 
 class Broken(Exception):
-    """Not what it is said to be, or cut off."""
+    """The data is not in the declared format, or cut off."""
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Body:
     def __post_init__(self) -> None:
         self.encoding = self.encoding.strip().lower()
         if self.encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise Broken(f"packed with {self.encoding!r}, which it was not asked for")
+            raise Broken(f"compressed with {self.encoding!r}, which was not requested")
 
     def add(self, piece: bytes) -> None:
         """Raises TooLarge or Broken."""
@@ -46,13 +46,13 @@ class Body:
             piece = self._added(piece)
 
     def done(self) -> bytes:
-        """Raises Broken when the end is missing."""
+        """The whole body. Raises Broken if its end is missing."""
         if self._unpack is not None and not self._unpack.eof:
             raise Broken("cut off: it can't be unpacked to its end")
         return bytes(self._kept)
 
     def _added(self, piece: bytes) -> bytes:
-        """What of the piece lies behind the end of a packed part: another part, or padding."""
+        """The rest of the piece behind the end of a compressed part: another part, or padding."""
         if self._unpack is None or self._unpack.eof:
             if self._kept and not piece.strip(b"\0"):
                 return b""
@@ -67,7 +67,7 @@ class Body:
         return rest
 
     def _window(self, piece: bytes) -> int:
-        """Deflate is sent with zlib's two bytes in front, as it should be, and without."""
+        """Servers send deflate with zlib's two bytes in front, as the standard says, or without."""
         if self.encoding != "deflate":
             return _GZIP
         return (
@@ -78,7 +78,7 @@ class Body:
 
 
 def gunzipped(data: bytes, limit: int) -> bytes:
-    """A gzip file's content; of any other the bytes as they are. Raises TooLarge or Broken."""
+    """The content of a gzip file; other data unchanged. Raises TooLarge or Broken."""
     if not data.startswith(b"\x1f\x8b"):
         return data
     body = Body("gzip", limit)

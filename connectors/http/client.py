@@ -1,8 +1,8 @@
-"""Requests over HTTP, one at a time, through connections that are judged (_web_network).
+"""HTTP requests, one at a time, over connections to allowed addresses (network.py).
 
-Redirects are followed only on request, and each is checked again. Secrets go to the origins that they are
-meant for and nowhere else; there are no cookies and no proxies. A request ends at its deadline and its size
-limit. A server that is busy is waited for, or left alone for as long as it says.
+Redirects are followed only on request, and each target is checked. Secrets are sent to their own origins
+only; there are no cookies and no proxies. A request ends at its deadline or its size limit. If a server is
+busy, the client waits as long as the server says.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,8 +23,8 @@ from ingestor.connectors.http.url import normal, origin, port_of
 from ingestor.ports import Transient
 
 _CONNECT = 15.0  # seconds, for one address
-_LONGEST_WAIT = 30.0  # seconds that a busy server is waited for within a request; else the source waits
-_UNSAID_WAIT = 5.0  # seconds, where a busy server does not say how long
+_LONGEST_WAIT = 30.0  # longest wait for a busy server within a request; else the source is retried later
+_UNSAID_WAIT = 5.0  # seconds, if a busy server does not say how long
 _TRIES = 3
 _BUSY = (429, 503)
 _SHORT = 100_000  # bytes
@@ -33,7 +33,7 @@ MOST_HOPS = 10  # redirects one after another
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Under which a client asks. ``secrets``: headers, for ``origins`` only; ``timeout``: seconds a request;
+    """Settings of a client. ``secrets``: headers, for ``origins`` only; ``timeout``: seconds a request;
     ``delay``: seconds between requests to one host; ``max_size``: bytes."""
 
     origins: frozenset[str]
@@ -46,13 +46,13 @@ class Terms:
 
 
 class Client:
-    """For one pass over a source, in one thread. ``busy``: until when hosts are left alone (POSIX)."""
+    """For one pass over a source, in one thread. ``busy``: no request to these hosts before then (POSIX)."""
 
     def __init__(self, terms: Terms, outside: Outside, busy: dict[str, float]) -> None:
         self._terms, self._outside, self._busy = terms, outside, busy
         self._ports = {80, 443, *map(port_of, terms.origins)}
-        self._asked: dict[str, float] = {}  # by host: when it was asked last
-        self.delays: dict[str, float] = {}  # by host: what its robots.txt asks for
+        self._asked: dict[str, float] = {}  # by host: time of the last request
+        self.delays: dict[str, float] = {}  # by host: crawl delay of its robots.txt
         self._backend = Judging(terms.allowed, outside)
         self._pool = httpcore.ConnectionPool(
             ssl_context=outside.ssl_context,
@@ -68,7 +68,7 @@ class Client:
         self._pool.close()
 
     def get(self, url: str, known: Validators = NOTHING, limit: int | None = None) -> Answer:
-        """Whatever the server answers. Raises Refused, or Transient where it gives no answer, or is busy."""
+        """The server's answer, of any status. Raises Refused, or Transient (no answer, server busy)."""
         host = urlsplit(url).netloc
         for attempt in range(1, _TRIES + 1):
             self._pace(host)
@@ -78,24 +78,24 @@ class Client:
                 break
             if attempt == _TRIES or wait > _LONGEST_WAIT:
                 self._busy[host] = self._outside.now() + wait
-                raise Transient(f"{url} is not to be asked for {wait:.0f} s (HTTP {answer.status})")
+                raise Transient(f"{url} allows no request for {wait:.0f} s (HTTP {answer.status})")
             self._outside.sleep(wait)
         return answer
 
     def follow(
         self, url: str, known: Validators = NOTHING, found_at: str = "", limit: int | None = None
     ) -> Answer:
-        """The same, at the end of all redirects. ``known`` is of what was found at ``found_at``."""
+        """As ``get``, with redirects followed. ``known``: validators of the page at ``found_at``."""
         at = url
         for _ in range(MOST_HOPS + 1):
             answer = self.get(at, known if at == found_at else NOTHING, limit)
             if answer.location is None:
                 return answer
             at = answer.location
-        raise Refused(f"{url} redirects without end")
+        raise Refused(f"{url} redirects more than {MOST_HOPS} times")
 
     def _to_wait(self, answer: Answer) -> float | None:
-        """Seconds; None: the answer counts. A 503 that does not say how long is one page's trouble."""
+        """Seconds to wait; None: use the answer. A 503 without Retry-After concerns one page only."""
         if answer.status not in _BUSY:
             return None
         said = retry_after(answer.headers.get("retry-after"), self._outside.now())
@@ -104,7 +104,7 @@ class Client:
     def _pace(self, host: str) -> None:
         wait = self._busy.get(host, 0.0) - self._outside.now()
         if wait > 0:
-            raise Transient(f"{host} is not to be asked for {wait:.0f} s: it said so")
+            raise Transient(f"{host} allows no request for {wait:.0f} s (Retry-After)")
         delay = max(self._terms.delay, self.delays.get(host, 0.0))
         early = self._asked.get(host, 0.0) + delay - self._outside.now()
         if 0 < early <= delay:
@@ -114,7 +114,7 @@ class Client:
     def _once(self, url: str, known: Validators, limit: int) -> Answer:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or port_of(url) not in self._ports:
-            raise Refused(f"{url} is not asked: neither its port nor its scheme is that of a website")
+            raise Refused(f"{url} is refused: its port or scheme is not that of a website")
         target = httpcore.URL(
             scheme=parts.scheme.encode(),
             host=(parts.hostname or "").encode(),
@@ -139,7 +139,7 @@ class Client:
             Broken,
         ) as error:
             said = str(error) or type(error).__name__
-            raise Transient(f"{url} can't be read just now: {said}") from error
+            raise Transient(f"{url} can't be read now, will be retried: {said}") from error
 
     def _headers(self, url: str, known: Validators) -> list[tuple[str, str]]:
         contact = f" (+{self._terms.contact})" if self._terms.contact else ""
@@ -172,7 +172,7 @@ class Client:
         location = normal(headers.get("location", ""), url) if "location" in headers else None
         if location and self._terms.secrets and url.startswith("https:") and location.startswith("http:"):
             raise Refused(
-                f"{url} redirects to {location}, which is not encrypted: it is not asked with secrets"
+                f"{url} redirects to {location}, which is not encrypted: secrets are not sent there"
             )
         return location
 
@@ -186,7 +186,7 @@ def _joined(headers: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
 
 
 def _read(pieces: Iterable[bytes], headers: Headers, limit: int) -> bytes:
-    """Raises TooLarge before reading what is said to be."""
+    """The body. Raises TooLarge before reading if the declared length is over the limit."""
     length = headers.get("content-length", "")
     if length.isdecimal() and int(length) > limit:
         raise TooLarge
@@ -197,7 +197,7 @@ def _read(pieces: Iterable[bytes], headers: Headers, limit: int) -> bytes:
 
 
 def _drain(pieces: Iterable[bytes]) -> None:
-    """A short body is read, so that the connection can be used again."""
+    """Read a short body to its end, so that the connection can be used again."""
     taken = 0
     for piece in pieces:
         taken += len(piece)

@@ -1,4 +1,4 @@
-"""What headers of an answer say. Pure."""
+"""The headers of a response. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _CHARSET = re.compile(r";\s*charset\s*=\s*[\"']?([\w.:-]+)[\"']?", re.IGNORECASE
 
 @dataclass(frozen=True, slots=True)
 class Validators:
-    """What a server tells versions apart by, as it wrote it; sent back to ask for a page if it changed."""
+    """The server's marks of a page's version, sent back in conditional requests."""
 
     etag: str | None = None
     changed: str | None = None  # Last-Modified
@@ -31,7 +31,7 @@ NOTHING = Validators()
 
 
 def validators(headers: Headers) -> Validators:
-    """A time of change without an ETag counts only when it was some seconds ago by the server's own clock."""
+    """Last-Modified without an ETag counts only if it is some seconds ago by the server's own clock."""
     etag, changed = headers.get("etag"), headers.get("last-modified")
     at, now = time_of(changed), time_of(headers.get("date"))
     if etag is None and (at is None or now is None or now - at < _SAME_MOMENT):
@@ -40,14 +40,17 @@ def validators(headers: Headers) -> Validators:
 
 
 def day_of_change(headers: Headers) -> float | None:
-    """POSIX seconds at which the day began. Some servers give the present as each page's time of change:
-    by the day it tells pages apart well enough, and does not change at every look."""
+    """POSIX seconds at which the day of Last-Modified began.
+
+    Some servers give the present as the time of change of every page: rounded to the day it changes less
+    often.
+    """
     at = time_of(headers.get("last-modified"))
     return None if at is None else at - at % _DAY
 
 
 def time_of(text: str | None) -> float | None:
-    """POSIX seconds of an HTTP date, which is one of UTC whether it says so or not."""
+    """POSIX seconds of an HTTP date, which is in UTC even without a zone."""
     try:
         found = parsedate_to_datetime(text) if text else None
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() if found else None
@@ -66,7 +69,7 @@ def retry_after(text: str | None, now: float) -> float | None:
 
 
 def robots_words(headers: Headers, agent: str) -> set[str]:
-    """Of X-Robots-Tag: ``noindex``, ``nofollow``, ... meant for everybody or for ``agent``."""
+    """The rules in X-Robots-Tag (``noindex``, ``nofollow``, ...) for everybody or for ``agent``."""
     words, meant = set[str](), True
     for part in headers.get("x-robots-tag", "").lower().split(","):
         name, colon, rest = part.partition(":")
@@ -84,7 +87,7 @@ def canonical_link(headers: Headers) -> str | None:
 
 
 def honest_type(declared: str | None, data: bytes) -> str | None:
-    """The content type, without a charset that the bytes are not in: the page, or a guess, is better."""
+    """The content type, without its charset if the bytes are not valid in it."""
     found = _CHARSET.search(declared or "")
     if declared is None or found is None:
         return declared
@@ -96,5 +99,5 @@ def honest_type(declared: str | None, data: bytes) -> str | None:
 
 
 def essence(content_type: str | None) -> str:
-    """``text/html`` of ``Text/HTML; charset=utf-8``; "" of none."""
+    """``text/html`` for ``Text/HTML; charset=utf-8``; "" for None."""
     return (content_type or "").partition(";")[0].strip().lower()

@@ -1,10 +1,9 @@
-"""Connections to addresses that were judged first, and to no others (decision 0013).
+"""Connections to allowed addresses only (decision 0013).
 
-A name is resolved here, every address it has is judged, and the connection goes to one of those very
-addresses: what the name resolves to a moment later is of no interest. As connections are opened here and
-nowhere else, there is no way around it. Reads and writes end at the request's deadline, however slowly a
-server drips; so does looking for a name, which the system can only do in its own time: in a thread that is
-left behind.
+A host name is resolved here, all its addresses are checked, and the connection goes to one of these
+addresses, so that a second lookup cannot give another one. All connections are opened here. Reads and writes
+end at the request's deadline, also if a server sends a byte at a time. A name lookup cannot be cancelled: it
+runs in a thread that is abandoned at the deadline.
 """
 
 import socket
@@ -21,11 +20,11 @@ from ingestor.connectors.http.address import Allowed, may_ask
 
 
 class Refused(Exception):
-    """We won't ask there; the message says why."""
+    """No request is sent; the message says why."""
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """All addresses of a name, as the system finds them. Raises OSError."""
+    """All addresses of a name, by the system's resolver. Raises OSError."""
     return list(
         dict.fromkeys(str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     )
@@ -33,7 +32,7 @@ def resolve(host: str, port: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What a client needs of the world. ``ssl_context``: None is that of the system."""
+    """Clock, resolver and TLS settings of a client. ``ssl_context``: None is the system's."""
 
     resolve: Callable[[str, int], list[str]] = resolve
     sleep: Callable[[float], object] = time.sleep
@@ -42,7 +41,7 @@ class Outside:
 
 
 class Judging(httpcore.NetworkBackend):
-    """Opens connections to addresses that were judged. ``begin`` sets the deadline for what follows."""
+    """Opens connections to allowed addresses. ``begin`` sets the deadline of a request."""
 
     def __init__(self, allowed: Allowed, outside: Outside) -> None:
         self._allowed, self._outside = allowed, outside
@@ -56,7 +55,7 @@ class Judging(httpcore.NetworkBackend):
         """Seconds. Raises httpcore.ReadTimeout at the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise httpcore.ReadTimeout("it takes too long")
+            raise httpcore.ReadTimeout("the request took too long")
         return left if timeout is None else min(timeout, left)
 
     def connect_tcp(
@@ -81,22 +80,22 @@ class Judging(httpcore.NetworkBackend):
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: object = None
     ) -> httpcore.NetworkStream:
-        raise Refused(f"{path} is no website")
+        raise Refused(f"{path} is not a website")
 
     def _judged(self, host: str, port: int) -> list[str]:
-        """All addresses of the name, if all may be asked: a name with one that may not is a trick."""
+        """All addresses of the name. Raises Refused if one is not allowed, even if others are."""
         addresses = _in_time(lambda: self._outside.resolve(host, port), self.left(None), host)
         for address in addresses:
             if not may_ask(host, address, self._allowed):
                 shown = "" if address == host else f" (it resolves to {address})"
                 raise Refused(
-                    f"{host}{shown} is not a public address: if it is meant, name it in `allow_private`"
+                    f"{host}{shown} is not a public address: to allow it, add it to `allow_private`"
                 )
         return addresses
 
 
 def _in_time(look: Callable[[], list[str]], seconds: float, host: str) -> list[str]:
-    """What ``look`` gives, or raises. Raises httpcore.ConnectTimeout after ``seconds``."""
+    """Call ``look``. Raises httpcore.ConnectTimeout after ``seconds``."""
     found: SimpleQueue[list[str] | Exception] = SimpleQueue()
 
     def run() -> None:
@@ -109,7 +108,7 @@ def _in_time(look: Callable[[], list[str]], seconds: float, host: str) -> list[s
     try:
         result = found.get(timeout=seconds)
     except Empty:
-        raise httpcore.ConnectTimeout(f"no name server says in time where {host} is") from None
+        raise httpcore.ConnectTimeout(f"resolving {host} took too long") from None
     if isinstance(result, Exception):
         raise result
     return result

@@ -1,12 +1,12 @@
-"""What a robots.txt lets us do (RFC 9309). Pure."""
+"""The rules of a robots.txt (RFC 9309). Pure."""
 
 from dataclasses import dataclass
 
 from protego import Protego
 
 AGENT = "ingestor"  # our name in robots.txt and in meta elements
-_LONGEST = 500_000  # bytes that are read, as the RFC has it
-_LONGEST_DELAY = 60.0  # seconds; sites that ask for more are asked once a minute
+_LONGEST = 500_000  # bytes that are read, as the RFC says
+_LONGEST_DELAY = 60.0  # seconds; a longer crawl delay counts as this
 
 
 @dataclass(frozen=True, slots=True, eq=False)

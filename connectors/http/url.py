@@ -1,7 +1,7 @@
-"""URLs in one spelling, and what can be told from them. Pure.
+"""URLs in one spelling, and their parts. Pure.
 
-Two spellings of one URL must be one document, and what is checked must be what is asked: so a URL is taken
-apart once, by strict rules, and put together again from parts that leave no doubt.
+Two spellings of one URL must be one document, and the URL that is checked must be the URL that is requested.
+So a URL is parsed once, by strict rules, and written again from its parts.
 """
 
 import re
@@ -21,9 +21,9 @@ _REPEATS = 3  # of one path segment
 
 
 def normal(url: str, base: str = "") -> str | None:
-    """The URL in its one spelling, without fragment; None where it is not one of http or https.
+    """The URL in its normal spelling, without fragment; None if its scheme is not http or https.
 
-    ``base``: what a relative one is relative to. URLs that carry a user or password are none of ours.
+    ``base``: for a relative URL. URLs with a user or password give None.
     """
     try:
         parts = urlsplit(urljoin(base, url.strip()))
@@ -39,7 +39,7 @@ def normal(url: str, base: str = "") -> str | None:
 
 
 def _host(host: str) -> str:
-    """ASCII, lower-case; an IPv6 address in its brackets. "" or ValueError where it can't be a host's."""
+    """ASCII, lower-case; an IPv6 address in brackets. "" or ValueError if it is not a host."""
     if ":" in host:
         return f"[{IPv6Address(host)}]"
     host = host.rstrip(".")
@@ -49,7 +49,7 @@ def _host(host: str) -> str:
 
 
 def _escaped(text: str, safe: str) -> str:
-    """Percent-encoded where it must be and nowhere else, in upper case."""
+    """Percent-encoded only where necessary, in upper case."""
     text = re.sub("%(?![0-9A-Fa-f]{2})", "%25", text)
     return _ESCAPE.sub(_unescaped, quote(text, safe=safe, errors="replace"))
 
@@ -74,7 +74,7 @@ def _without_dots(path: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port, as in ``https://example.org``; of a normal URL."""
+    """Scheme, host and port of a normal URL, as in ``https://example.org``."""
     return "/".join(url.split("/", 3)[:3])
 
 
@@ -93,18 +93,18 @@ def lies_below(url: str, folders: Iterable[str]) -> bool:
 
 
 def path_names(url: str) -> list[str]:
-    """What patterns are matched against: the path's segments as people read them, the query with the last."""
+    """The decoded segments of the path, for patterns; the last includes the query."""
     parts = urlsplit(url)
     *above, last = parts.path.removeprefix("/").split("/")
     return [*map(unquote, above), unquote(last) + (f"?{parts.query}" if parts.query else "")]
 
 
 def file_name(url: str) -> str:
-    """The last segment of the path, "" if that is a folder's; without the query."""
+    """The last segment of the path without the query; "" if the path ends in a slash."""
     return unquote(urlsplit(url).path.rpartition("/")[2]).replace("/", "_")
 
 
 def looks_endless(url: str) -> bool:
-    """Whether it looks like one of those that a site makes without end: ``/a/b/a/b/a/b/a/b``."""
+    """Whether it looks like the URL of a crawl trap: ``/a/b/a/b/a/b/a/b``."""
     segments = [segment for segment in urlsplit(url).path.split("/") if segment]
     return len(url) > _LONGEST or any(segments.count(segment) > _REPEATS for segment in set(segments))

@@ -1,10 +1,10 @@
 """Mail folders on an IMAP server: every message is a document, and so is each of its attachments.
 
-Key: folder, UIDVALIDITY and UID, which name a message for good; a message never changes, so they are its
-version too, and flags don't count. A listing asks for numbers, sizes and dates, one question a folder; what
-is marked as deleted is left out. A folder that can't be opened is unknown, never empty. When a server
-renumbers a folder, or a message moves, the same bytes are listed under another key. Folders are opened for
-reading only, and nothing is marked as read.
+Key: folder, UIDVALIDITY and UID, which identify a message permanently. A message never changes, so they are
+its version too; flags do not count. A listing asks for UIDs, sizes and dates with one request for each
+folder, and leaves out messages that are marked as deleted. A folder that cannot be opened is unknown, never
+empty. When a server renumbers a folder, or a message moves, the same bytes are listed under another key.
+Folders are opened read-only, and no message is marked as read.
 """
 
 import time
@@ -25,10 +25,10 @@ from ingestor.registry import Options, Plugin
 from ingestor.units import Duration, Size, seconds
 
 _UNKNOWN = 100  # folders named by one PartialScan
-_NAMED = 20  # folders named in a message to people
+_NAMED = 20  # folders that an error message lists
 _LISTING = 3600.0  # seconds for all folders
 _UIDS = 2**32
-_STRUCTURES = 200  # numbers of messages whose structure one question asks for
+_STRUCTURES = 200  # UIDs in one request for structures
 
 
 def _host(host: str) -> str:
@@ -50,7 +50,7 @@ def _folders(patterns: list[str]) -> list[str]:
 
 
 def _since(value: Any) -> date | float | None:
-    """A day, or seconds before now."""
+    """A day, or a number of seconds before now."""
     if value is None or (isinstance(value, date) and not isinstance(value, datetime)):
         return value
     try:
@@ -67,23 +67,23 @@ class ImapOptions(Options):
     tls: Tls = Field(
         default=True,
         description="whether the connection is encrypted, from the start or after `starttls`; with `false` "
-        "anyone on the way can read the password",
+        "anyone on the network can read the password",
     )
     username: Annotated[str, AfterValidator(_user)] = Field(description="often the whole address")
     password: SecretStr = Field(
-        description="a secret: `${VAR}` or `file:/path`; an app password, where there are"
+        description="a secret: `${VAR}` or `file:/path`; an app password, if the provider has them"
     )
     folders: Annotated[list[str], AfterValidator(_folders)] = Field(
         default=["INBOX"],
         min_length=1,
-        description="to list, as the server names them; `*` stands for anything",
+        description="folders to list, as the server names them; `*` matches any text",
     )
     exclude: Annotated[list[str], AfterValidator(_folders)] = Field(
-        default=[], description="folders to leave out, likewise"
+        default=[], description="folders to leave out; `*` matches any text"
     )
     since: Annotated[Duration | date | None, BeforeValidator(_since)] = Field(
         default=None,
-        description="leaves out what came in earlier: a day (`2026-01-31`, in UTC), or how long ago (`90d`)",
+        description="leaves out messages that came earlier: a day (`2026-01-31`, in UTC) or an age (`90d`)",
     )
     max_size: Size = Field(default=50 * 10**6, description="larger messages are reported and not read")
 
@@ -121,7 +121,7 @@ class Imap:
     def scan(self) -> Iterator[Item]:
         """Raises NeedsHuman (login, certificate, folder's name), Transient, or PartialScan at the end."""
         unknown: dict[str, str] = {}
-        self._structures = _NONE  # its numbers may since have gone to new messages
+        self._structures = _NONE  # new messages may have got UIDs of the last answer's range
         earliest, until = self._earliest(), time.monotonic() + _LISTING
         for name, raw in self._folders().items():
             if time.monotonic() > until:
@@ -137,7 +137,7 @@ class Imap:
         if unknown:
             name, why = next(iter(unknown.items()))
             more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-            message = f"folder {name}: {why}{more}: what is known of it stays"
+            message = f"folder {name}: {why}{more}: its known messages stay"
             raise PartialScan(message, cover(unknown, _UNKNOWN))
 
     def fetch(self, item: Item) -> Blob:
@@ -152,9 +152,9 @@ class Imap:
         return Blob(data, f"{uid}.eml", "message/rfc822")
 
     def is_simple(self, item: Item) -> bool:
-        """Whether the server says that nothing is attached. Raises as ``fetch``.
+        """Whether the server says that the message has no attachment. Raises as ``fetch``.
 
-        The answer holds for the next messages too, because a listing asks for them one after another.
+        One request covers the next messages too, because a listing asks for them in order.
         """
         folder, validity, uid = _place(item)
         known = self._structures
@@ -166,8 +166,8 @@ class Imap:
         return uid in known.simple
 
     def _folders(self) -> dict[str, bytes]:
-        """Raw names of what is to be listed, by readable ones."""
-        with self._sessions.one(anew=True) as session:
+        """Raw names of the folders to list, by readable name."""
+        with self._sessions.one(retry=True) as session:
             there = {text.readable(raw): raw for raw in session.folders()}
         for wanted in self._options.folders:
             if "*" not in wanted and wanted not in there:

@@ -1,8 +1,8 @@
-"""One connection to an IMAP server: what is asked of it, and what its troubles mean.
+"""One connection to an IMAP server: its requests, and the meaning of its errors.
 
-Folders are examined, never selected, and bodies peeked at: nothing changes on the server, be it a flag. What
-the server or the network does wrong is Transient, unless it needs a person; a folder that it refuses to open
-is Refused. No error holds the password, even where a server repeats what it was told.
+Folders are opened with EXAMINE and bodies read with PEEK, so nothing changes on the server, not even a flag.
+Errors of the server or the network are Transient, unless they need a person. A folder that the server refuses
+to open is Refused. No error message holds the password, even if a server repeats it.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from pydantic import SecretStr
 from ingestor.connectors.imap import text
 from ingestor.ports import NeedsHuman, Transient
 
-SECONDS = 60.0  # that a server may be silent for
-ANSWER = 600.0  # seconds for a whole answer, however steadily it drips
-_PARTING = 5.0  # and at the end
+SECONDS = 60.0  # longest silence of a server
+ANSWER = 600.0  # seconds for a whole answer, also if it comes a byte at a time
+_PARTING = 5.0  # seconds for the answer to LOGOUT
 _MOST = 512 * 2**20  # bytes of one answer
 _HANDSHAKE = (
     "WRONG_VERSION_NUMBER",
@@ -37,7 +37,7 @@ Tls = Literal["starttls"] | bool
 
 
 class _Bounded(imaplib.IMAP4):
-    """Breaks off where an answer takes too long, is longer than any can be, or is announced to be."""
+    """Ends an answer that takes too long, or is, or announces to be, too large."""
 
     heard = 0
     late = False
@@ -48,7 +48,7 @@ class _Bounded(imaplib.IMAP4):
         self.begin()
 
     def begin(self) -> None:
-        """An answer is expected from now on."""
+        """Start the deadline of an answer."""
         self.end()
         self.heard, self.late = 0, False
         self._timer = Timer(ANSWER, self._leave)
@@ -56,15 +56,15 @@ class _Bounded(imaplib.IMAP4):
         self._timer.start()
 
     def end(self) -> None:
-        """The answer came, or nobody waits for it."""
+        """Stop the deadline: the answer came, or nobody waits for it."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _leave(self) -> None:
-        """In the timer's thread: the reader finds the connection closed, which a timeout cannot do."""
+        """Close the connection, in the timer's thread: a socket timeout starts again with every byte."""
         self.late = True
         with contextlib.suppress(OSError):
-            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # of TLS, too: without a farewell
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # also of TLS, without its closing message
 
     def read(self, size: int) -> bytes:
         self._count(size)
@@ -78,7 +78,7 @@ class _Bounded(imaplib.IMAP4):
     def _count(self, size: int) -> None:
         self.heard += size
         if self.heard > _MOST:
-            raise self.abort(f"it sends more than {_MOST:,} bytes at once")
+            raise self.abort(f"its answer has more than {_MOST:,} bytes")
 
 
 class _BoundedTls(_Bounded, imaplib.IMAP4_SSL):
@@ -86,12 +86,12 @@ class _BoundedTls(_Bounded, imaplib.IMAP4_SSL):
 
 
 class Refused(Transient):
-    """The server does not open this folder."""
+    """The server refuses to open or list this folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where it is, and who asks."""
+    """Address and login of a server."""
 
     host: str
     port: int
@@ -105,14 +105,14 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A folder's messages, as of the UIDVALIDITY that their UIDs belong to."""
+    """A folder's messages, and the UIDVALIDITY of their UIDs."""
 
     validity: int
     messages: tuple[text.Message, ...]
 
 
 class Session:
-    """``sound``: whether another question may be asked."""
+    """A connection. ``sound``: whether it can be used for another request."""
 
     def __init__(self, server: Server) -> None:
         """Raises NeedsHuman or Transient."""
@@ -139,7 +139,7 @@ class Session:
             return text.folders(answer)
 
     def listing(self, raw: bytes) -> Listing:
-        """Every message of a folder. Raises Refused when not all of it can be seen."""
+        """Every message of a folder. Raises Refused if the server does not list all."""
         there = self._examine(raw)
         validity = self._validity(raw)
         if not there:
@@ -149,7 +149,7 @@ class Session:
             found = {message.uid: message for message in text.messages(lines)} if kind == "OK" else {}
             gone = len([number for number in self._imap.response("EXPUNGE")[1] if number is not None])
         if kind != "OK":
-            raise Refused(f"it can't be listed ({self._said(lines[-1])})")
+            raise Refused(f"the server does not list it ({self._said(lines[-1])})")
         if len(found) + gone < there:
             raise Refused(f"it holds {there} messages, of which the server lists {len(found)}")
         return Listing(validity, tuple(found.values()))
@@ -165,12 +165,12 @@ class Session:
                 kind, lines = self._imap.uid("FETCH", f"{uids[0]}:{uids[-1]}", "(UID BODYSTRUCTURE)")
             except imaplib.IMAP4.abort:
                 raise
-            except imaplib.IMAP4.error:  # it does not know the question
+            except imaplib.IMAP4.error:  # the server does not know the command
                 return frozenset()
             return frozenset(text.without_attachments(lines)) if kind == "OK" else frozenset()
 
     def message(self, raw: bytes, validity: int, uid: int) -> bytes | None:
-        """Its bytes; None when there is none of these numbers. Raises Refused or Transient."""
+        """The bytes of a message; None if it does not exist. Raises Refused or Transient."""
         reused = self._examined == (raw, validity)
         if not reused:
             self._examine(raw)
@@ -179,15 +179,15 @@ class Session:
         with self._talking():
             kind, lines = self._imap.uid("FETCH", str(uid), "(UID BODY.PEEK[])")
             found = text.body(lines, uid) if kind == "OK" else None
-        if found is None and reused:  # the folder may look as it did when it was opened
+        if found is None and reused:  # the server may still show the folder as of its opening
             self._examined = None
             return self.message(raw, validity, uid)
         if kind != "OK" and "[EXPUNGEISSUED]" not in (words := self._said(lines[-1])):
-            raise Transient(f"{self._server} does not give message {uid} just now ({words})")
+            raise Transient(f"{self._server} does not send message {uid} ({words}), will be retried")
         return found
 
     def silent(self) -> bool:
-        """Whether nothing came since the last answer: what a server says unasked is that it leaves."""
+        """Whether nothing came since the last answer. Unrequested data means that the server is closing."""
         try:
             heard = select.poll()
             heard.register(self._imap.sock, select.POLLIN)
@@ -196,7 +196,7 @@ class Session:
             return False
 
     def close(self) -> None:
-        """With a word to the server, if it listens."""
+        """Log out, if the server still answers."""
         with contextlib.suppress(*_TROUBLE):
             self._imap.sock.settimeout(_PARTING)
             self._imap.logout()
@@ -208,7 +208,7 @@ class Session:
             self._imap.shutdown()
 
     def _examine(self, raw: bytes) -> int:
-        """How many messages are in it."""
+        """Open a folder read-only; the number of its messages."""
         self._examined = None
         try:
             name = text.quoted(raw)
@@ -218,9 +218,9 @@ class Session:
             kind, answer = self._imap.select(name, readonly=True)  # type: ignore[arg-type]
             validity = self._imap.response("UIDVALIDITY")[1][-1]
         if kind != "OK":
-            raise Refused(f"it can't be opened ({self._said(answer[-1])})")
+            raise Refused(f"the server does not open it ({self._said(answer[-1])})")
         if validity is None:
-            raise Refused("it can't be used: the server does not number messages for good (no UIDVALIDITY)")
+            raise Refused("it can't be used: the server gives messages no permanent numbers (no UIDVALIDITY)")
         with self._talking():
             self._examined = (raw, int(validity))
             return int(answer[-1] or 0)
@@ -231,13 +231,13 @@ class Session:
 
     def _enter(self) -> None:
         if self._imap.state == "AUTH":
-            return  # it knows us
+            return  # logged in by the greeting (PREAUTH)
         server, offers = self._server, self._imap.capabilities
         user, password = server.username, server.password.get_secret_value()
         plain = "AUTH=PLAIN" in offers
         if not plain and ("LOGINDISABLED" in offers or not (user + password).isascii()):
             ways = ", ".join(offer for offer in offers if offer.startswith("AUTH=")) or "none"
-            raise NeedsHuman(f"{server} takes no password this way (its ways: {ways}): check `tls`")
+            raise NeedsHuman(f"{server} accepts no password login (it offers: {ways}): check `tls`")
         try:
             if plain:
                 self._imap.authenticate("PLAIN", lambda _: f"\0{user}\0{password}".encode())
@@ -252,15 +252,15 @@ class Session:
 
     def _kept_out(self, words: str) -> Exception:
         if text.may_pass(words):
-            return Transient(f"{self._server} lets nobody in just now: {words}")
+            return Transient(f"{self._server} refuses logins now, will be retried: {words}")
         return NeedsHuman(
-            f"{self._server} does not let {self._server.username} in ({words}):"
+            f"{self._server} refuses the login of {self._server.username} ({words}):"
             " check `username` and `password`"
         )
 
     @contextmanager
     def _talking(self) -> Iterator[None]:
-        """Whatever breaks off a talk leaves a connection that says nothing sensible any more."""
+        """A request. After any error in it the connection is not used again."""
         self.sound = False
         if (imap := getattr(self, "_imap", None)) is not None:
             imap.begin()
@@ -276,7 +276,7 @@ class Session:
         self.sound = True
 
     def _later(self, error: object) -> Transient:
-        return Transient(f"{self._server} can't be asked just now: {self._said(error)}")
+        return Transient(f"{self._server} can't be read now, will be retried: {self._said(error)}")
 
     def _said(self, answer: Any) -> str:
         whole = answer.strerror if isinstance(answer, OSError) and answer.strerror else answer
@@ -301,16 +301,16 @@ def _connected(server: Server) -> _Bounded:
 
 def _secure(imap: imaplib.IMAP4, server: Server) -> None:
     if "STARTTLS" not in imap.capabilities:
-        raise NeedsHuman(f"{server} does not offer STARTTLS: set `tls: true` and the port that goes with it")
+        raise NeedsHuman(f"{server} does not offer STARTTLS: set `tls: true` and the port for TLS")
     imap.starttls(ssl.create_default_context())
 
 
 def _human(server: Server, error: Exception) -> NeedsHuman | None:
-    """Of troubles that stay until somebody acts."""
+    """The error for people, if it does not pass by itself; else None."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return NeedsHuman(
-            f"the certificate of {server} can't be trusted ({error.verify_message}): check `host`, or let"
-            " the environment variable SSL_CERT_FILE name the certificate of whoever signed it"
+            f"the certificate of {server} can't be trusted ({error.verify_message}): check `host`, or set"
+            " the environment variable SSL_CERT_FILE to the certificate of its issuer"
         )
     if isinstance(error, ssl.SSLError) and error.reason in _HANDSHAKE:
         return NeedsHuman(f"{server} does not speak TLS ({error.reason}): check `port` and `tls`")

@@ -1,9 +1,9 @@
-"""The connections of one source: few, used by one at a time, and closed when they were idle for a while.
+"""A small pool of the connections of one source; idle ones are closed after a while.
 
-Each caller has a connection to itself while it asks; what is sound afterwards is kept for the next, who looks
-first whether the server has left. When one breaks, the idle ones are let go too, for what broke it has likely
-broken them. When none can be made, that is believed for a few seconds: thousands of messages may be due, and
-each would wait, or try the wrong password, for itself.
+A caller has a connection to itself. A sound one goes back to the pool, and is checked before its next use.
+When one breaks, the idle ones are dropped too, because the cause has likely broken them as well. A failure to
+connect is remembered for a few seconds: otherwise each of thousands of due messages would wait for a
+time-out, or try the wrong password.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,29 +16,29 @@ from weakref import finalize
 from ingestor.connectors.imap.session import Session
 from ingestor.ports import NeedsHuman, Transient
 
-_MOST = 4  # at a time; servers allow some ten to a user, and people's own programs need theirs
+_MOST = 4  # connections; servers allow about ten for a user, and mail programs need some of them
 IDLE = 20.0  # seconds
-_BELIEVED = 5.0  # seconds
+_BELIEVED = 5.0  # seconds for which a failure to connect is remembered
 
 
 class Sessions:
-    """``open_one`` raises what a Session does."""
+    """``open_one`` raises the errors of Session."""
 
     def __init__(self, open_one: Callable[[], Session]) -> None:
         self._open = open_one
         self._places = BoundedSemaphore(_MOST)
         self._lock = Lock()
-        self._idle: list[tuple[float, Session]] = []  # since when; the longest first
+        self._idle: list[tuple[float, Session]] = []  # idle since, the longest first
         self._timer: Timer | None = None
-        self._failed: Callable[[], Exception] | None = None  # why none could be made
+        self._failed: Callable[[], Exception] | None = None  # makes the last error of connecting
         self._failed_at = 0.0
         finalize(self, _abandon, self._idle)
 
     @contextmanager
-    def one(self, *, anew: bool = False) -> Iterator[Session]:
-        """Waits while as many as may be are in use. ``anew``: whatever became of the last attempt."""
+    def one(self, *, retry: bool = False) -> Iterator[Session]:
+        """A connection; waits for a free one. ``retry``: connect even if that failed a moment ago."""
         with self._places:
-            session = self._kept() or self._made(anew)
+            session = self._kept() or self._made(retry)
             try:
                 yield session
             finally:
@@ -52,9 +52,9 @@ class Sessions:
         self._drop(session)
         return None
 
-    def _made(self, anew: bool) -> Session:
+    def _made(self, retry: bool) -> Session:
         failed = self._failed
-        if failed and not anew and monotonic() < self._failed_at + _BELIEVED:
+        if failed and not retry and monotonic() < self._failed_at + _BELIEVED:
             raise failed()
         try:
             session = self._open()

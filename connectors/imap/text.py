@@ -1,8 +1,8 @@
-r"""What IMAP servers write: folder names, lists of messages, refusals. Pure.
+r"""Parse the answers of IMAP servers: folder names, lists of messages, refusals. Pure.
 
-A server writes a folder's name in ASCII, other characters in a base64 of their own (RFC 3501, 5.1.3): its
-*raw* name. Its *readable* name is what people know it by. No two folders have the same, and each leads back
-to the raw name: a raw name that is not written as the RFC has it is shown as it is, behind ``raw:``.
+The *raw* name of a folder is ASCII, with other characters in modified UTF-7 (RFC 3501, 5.1.3). Its *readable*
+name is the decoded one. No two folders have the same readable name, and each converts back to the raw name: a
+raw name that is not encoded as the RFC says becomes ``raw:`` and the raw name itself.
 """
 
 import re
@@ -34,12 +34,12 @@ _CODE = re.compile(r"\[(AUTH\w+|EXPIRED|PRIVACYREQUIRED|UNAVAILABLE|INUSE|LIMIT|
 _FOREVER = ("AUTH", "EXPIRED", "PRIVACY")
 _PASSING = re.compile(r"too many|temporar|throttl|rate limit|try again later|unavailable|timed? ?out", re.I)
 
-Line = bytes | tuple[bytes, bytes] | None  # as imaplib has it: a tuple ends in a literal
+Line = bytes | tuple[bytes, bytes] | None  # as in imaplib: a tuple ends in a literal
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """``received``: when it came into this account, POSIX seconds."""
+    """A message in a listing. ``received``: its INTERNALDATE, POSIX seconds."""
 
     uid: int
     size: int
@@ -48,7 +48,7 @@ class Message:
 
 
 def readable(raw: bytes) -> str:
-    """The name that people know a folder by."""
+    """The readable name of a raw one."""
     name = _decoded(raw)
     if name is None or _CONTROL.search(name) or name.startswith(_VERBATIM) or _encoded(name) != raw:
         return _VERBATIM + escape(raw.decode("utf-8", "surrogateescape"))
@@ -56,21 +56,21 @@ def readable(raw: bytes) -> str:
 
 
 def raw_name(name: str) -> bytes:
-    """The name that ``readable`` made this from; INBOX in capitals, which servers take for the same."""
+    """The raw name of a readable one. INBOX is in capitals; servers ignore its case."""
     if name.startswith(_VERBATIM):
         return unescape(name.removeprefix(_VERBATIM)).encode("utf-8", "surrogateescape")
     return _encoded(name)
 
 
 def quoted(raw: bytes) -> str | bytes:
-    """As an argument of a command. Raises ValueError for a name that can't be one."""
+    """The name as an argument of a command. Raises ValueError if it cannot be one."""
     if re.search(rb"[\r\n\x00]", raw):
-        raise ValueError(f"a folder is called {raw!r}, which no command can hold")
+        raise ValueError(f"no command can name the folder {raw!r}")
     return b'"' + re.sub(rb'([\\"])', rb"\\\1", raw) + b'"'
 
 
 def folders(lines: Iterable[Line]) -> list[bytes]:
-    """Raw names of the folders that can hold messages, of an answer to LIST. Raises ValueError."""
+    """Raw names of the folders that can hold messages, from an answer to LIST. Raises ValueError."""
     found = []
     for line in filter(None, lines):
         head, literal = line if isinstance(line, tuple) else (line, None)
@@ -83,7 +83,7 @@ def folders(lines: Iterable[Line]) -> list[bytes]:
 
 
 def messages(lines: Iterable[Line]) -> Iterator[Message]:
-    """Of an answer to FETCH for UID, RFC822.SIZE, INTERNALDATE and FLAGS; news of flags are passed over."""
+    """Messages in an answer to FETCH for UID, RFC822.SIZE, INTERNALDATE and FLAGS; skips other notices."""
     for line in lines:
         if not isinstance(line, bytes):
             continue
@@ -95,7 +95,7 @@ def messages(lines: Iterable[Line]) -> Iterator[Message]:
 
 
 def body(lines: Iterable[Line], uid: int) -> bytes | None:
-    """The message of that UID in an answer to FETCH for UID and BODY[]; None where it holds none."""
+    """The message with that UID in an answer to FETCH for UID and BODY[]; None if it is missing."""
     waiting: bytes | None = None
     for line in lines:
         head, literal = line if isinstance(line, tuple) else (line or b"", None)
@@ -103,7 +103,7 @@ def body(lines: Iterable[Line], uid: int) -> bytes | None:
             literal = re.sub(rb"\\(.)", rb"\1", short[1])
         number = _UID.search(head)
         if literal is not None and number is None:
-            waiting = literal  # its number stands behind it, in the next line
+            waiting = literal  # its UID follows it, in the next line
         elif number is not None and int(number[1]) == uid and (literal is not None or waiting is not None):
             return waiting if literal is None else literal
         else:
@@ -112,7 +112,7 @@ def body(lines: Iterable[Line], uid: int) -> bytes | None:
 
 
 def without_attachments(lines: Iterable[Line]) -> Iterator[int]:
-    """UIDs of messages that surely have no attachment, of an answer to FETCH for UID and BODYSTRUCTURE.
+    """UIDs of messages that certainly have no attachment, from an answer to FETCH for UID and BODYSTRUCTURE.
 
     All parts of such a message are text without a file name. A structure that is not understood counts as one
     with attachments.
@@ -129,7 +129,7 @@ def without_attachments(lines: Iterable[Line]) -> Iterator[int]:
 
 
 def seconds(date: bytes) -> float | None:
-    """POSIX seconds of a date as in ``17-Jul-1996 02:44:25 -0700``; None where it is none."""
+    """POSIX seconds of a date such as ``17-Jul-1996 02:44:25 -0700``; None if it is not one."""
     found = parsedate_tz(date.decode("ascii", "replace"))
     try:
         return float(mktime_tz(found)) if found else None
@@ -138,7 +138,7 @@ def seconds(date: bytes) -> float | None:
 
 
 def said(answer: Any) -> str:
-    """The words of a server's answer, or of an error that holds them, in one line."""
+    """The text of a server's answer, or of an error with it, in one line."""
     answer = answer.args[0] if isinstance(answer, Exception) and answer.args else answer
     text = (
         answer.decode("utf-8", "replace") if isinstance(answer, bytes) else str(answer or "no reason given")
@@ -147,20 +147,20 @@ def said(answer: Any) -> str:
 
 
 def may_pass(words: str) -> bool:
-    """Whether a refusal to let somebody in is one of the moment."""
+    """Whether a refused login is worth a retry."""
     code = _CODE.search(words)
     return not code[1].upper().startswith(_FOREVER) if code else bool(_PASSING.search(words))
 
 
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Of readable names; ``*`` stands for anything, everything else for itself."""
+    """A test of readable names; ``*`` matches any text, every other character itself."""
     wholes = [_glob(pattern) for pattern in patterns]
     whole = re.compile("|".join(f"(?:{one})" for one in wholes) or r"(?!)", re.DOTALL)
     return lambda name: bool(whole.fullmatch(name))
 
 
 def _glob(pattern: str) -> str:
-    """Each star stops at the first place where the next part fits, and never goes on: no backtracking."""
+    """Each star stops at the first place where the next part fits, so there is no backtracking."""
     first, *more = map(re.escape, pattern.split("*"))
     if not more:
         return first

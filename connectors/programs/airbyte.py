@@ -1,9 +1,9 @@
-"""Any source that speaks Airbyte: a program, or an image run by Docker, that prints the records of a source.
+"""Sources of Airbyte: a program, or an image run by Docker, that prints records.
 
-Streams are chosen in the catalog that it gives itself, and asked for in full; a record is a document, written
-by a template from its fields. Version: a digest of what is shown of a record. As it is told of no earlier
-run, every scan lists all, and what it gave is kept on disk until the next. A source that fails, breaks off or
-leaves a stream incomplete removes nothing.
+The streams are chosen in the program's own catalog, and read in full; a record is a document, written by a
+template from its fields. Version: a digest of the parts of a record that the document shows. The program gets
+no state of an earlier run, so every scan lists all records; they are kept on disk until the next scan. If the
+program fails, stops early or leaves a stream incomplete, no document is removed.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -38,8 +38,8 @@ _SERIOUS = ("ERROR", "FATAL")  # levels of log messages
 
 class AirbyteOptions(Options):
     command: Command = Field(
-        description="the source and its own arguments: `[/opt/source-github/bin/source-github]`; `{folder}` "
-        "stands for the folder of the files that it is given, for a container to see"
+        description="the program and its arguments: `[/opt/source-github/bin/source-github]`; `{folder}` "
+        "becomes the folder of the files for it, to mount into a container"
     )
     settings: Settings
     secrets: Secrets
@@ -60,7 +60,7 @@ def build(options: AirbyteOptions) -> Records:
 
 
 def _records(program: Program, options: AirbyteOptions) -> Generator[Record, None, None]:
-    """Those of the wanted streams. Raises NeedsHuman, Failed."""
+    """The records of the configured streams. Raises NeedsHuman, Failed."""
     entries = chosen(_discovered(program), options.streams)
     streams = {stream.name: stream for stream in map(stream_of, entries)}
     catalog = program.file("catalog.json", {"streams": [configured(entry) for entry in entries]})
@@ -78,12 +78,12 @@ def _discovered(program: Program) -> list[dict[str, Any]]:
     found = _messages(program, program.found("discover", "--config", program.config))
     catalogs = [message["catalog"]["streams"] for message in found if message.get("type") == "CATALOG"]
     if not catalogs:
-        raise NeedsHuman("`discover` of the source gives no catalog: is it one of Airbyte?")
+        raise NeedsHuman("`discover` of the program gives no catalog: is `command` a source of Airbyte?")
     return list(catalogs[-1])
 
 
 def _messages(program: Program, lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
-    """What else libraries print is passed over, unless it may hide a message. Raises NeedsHuman, Failed."""
+    """Skips other lines that libraries print, unless one may hide a message. Raises NeedsHuman, Failed."""
     said, broken = "", False
     try:
         for line in lines:
@@ -112,7 +112,7 @@ def chosen(entries: Sequence[dict[str, Any]], streams: Sequence[str]) -> list[di
 
 
 def configured(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """As it is asked for: all of it, each time."""
+    """The stream as configured: a full refresh."""
     modes = entry.get("supported_sync_modes") or ["full_refresh"]
     return {
         "stream": entry,
@@ -129,15 +129,15 @@ def stream_of(entry: Mapping[str, Any]) -> Stream:
 
 
 def record_of(said: object, streams: Mapping[str, Stream]) -> Iterator[Record]:
-    """None, where nobody asked for it. Raises Failed."""
+    """The record; nothing if its stream is not configured. Raises Failed."""
     if not isinstance(said, dict) or not isinstance(said.get("data"), dict):
-        raise Failed("it printed a record that is none")
+        raise Failed("it printed a malformed record")
     if _label(said, "stream") in streams:
         yield Record(streams[_label(said, "stream")], said["data"])
 
 
 def status_of(message: Mapping[str, Any]) -> dict[str, str]:
-    """How far a stream is, if that is what the message says."""
+    """The status of streams, if the message is about that."""
     status = (message.get("trace") or {}).get("stream_status")
     return {_label(status.get("stream_descriptor", {})): str(status.get("status"))} if status else {}
 
@@ -147,7 +147,7 @@ def error_of(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def said_in(error: Mapping[str, Any]) -> str:
-    """What went wrong in words for people, and the reason, which these words may leave out."""
+    """The error message for people, and the internal reason if the message lacks it."""
     message, reason = str(error.get("message")), str(error.get("internal_message") or "").partition("\n")[0]
     return message if reason in message else f"{message} ({reason})"
 

@@ -1,7 +1,8 @@
-"""A program that prints one message a line: run it, read it, and end it with all that it has begun.
+"""Run a program that prints one message a line, read its output, and end it with all its children.
 
-It has a process group of its own, which is ended when the reader goes away, when time is up, and when this
-program ends. Its standard error is read, too, or it would block; the last of it explains failures.
+The program has a process group of its own. The group is killed when the reader stops, at the time limit, and
+when ingestor exits. Standard error is read too, so that the program never blocks; its last lines explain
+failures.
 """
 
 import os
@@ -17,16 +18,16 @@ from dataclasses import dataclass
 from typing import IO
 from weakref import finalize
 
-_TICK = 0.5  # seconds: how soon it is noticed that the program ended while others hold its output open
-_GRACE = 3.0  # seconds that it has to end by itself
+_TICK = 0.5  # seconds between checks whether the program ended while a child holds its output open
+_GRACE = 3.0  # seconds between SIGTERM and SIGKILL
 _PART = 1 << 16  # bytes read at once
-_SAID = 20_000  # bytes of standard error that are remembered
-_SECRET = 4  # characters that a secret has at least: less is a number or a yes
+_SAID = 20_000  # last bytes of standard error that are kept
+_SECRET = 4  # shortest secret that is hidden; shorter values are numbers or yes and no
 _TELLING = re.compile(r"error|critical|fatal|exception|denied|invalid|failed", re.IGNORECASE)
 
 
 class Failed(Exception):
-    """The program did not do what it was to do; the message is why, without secrets."""
+    """The program failed; the message is the reason, without secrets."""
 
 
 class Missing(Exception):
@@ -35,7 +36,7 @@ class Missing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """``environment``: all that it gets. ``longest``: bytes a line may have. ``secrets``: not to be shown."""
+    """``environment``: all variables. ``longest``: bytes of a line. ``secrets``: hidden in messages."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -45,10 +46,10 @@ class Run:
     secrets: Sequence[str] = ()
 
     def lines(self, given: bytes = b"") -> Iterator[bytes]:
-        """What it prints, a line at a time, without line ends; ``given`` is its standard input.
+        """The lines that the program prints, without line ends; ``given`` is its standard input.
 
-        Raises Missing, or Failed: exit status, time, a line without end. Only after the last line is it
-        known that all went well.
+        Raises Missing, or Failed: exit status, time limit, too long a line. Success is certain only after the
+        last line.
         """
         with tempfile.TemporaryFile() as stdin:
             stdin.write(given)
@@ -111,11 +112,11 @@ class _Reader:
             stream.close()
 
     def await_end(self) -> None:
-        """It has said all that it has to say. It is not reaped yet: the group's number must stay its own."""
+        """Wait for the exit after the output ended. It is not reaped, so its group id stays valid."""
         until = time.monotonic() + _GRACE
         while _runs(self.process.pid):
             if time.monotonic() > until:
-                raise Failed("it has closed its output and does not end")
+                raise Failed("it closed its output but did not exit")
             time.sleep(0.005)
 
     def lines(self) -> Iterator[bytes]:
@@ -132,7 +133,7 @@ class _Reader:
             yield bytes(begun)
 
     def _parts(self) -> Iterator[bytes]:
-        """What comes on standard output; what comes on standard error is put aside."""
+        """Pieces of standard output; standard error is kept aside."""
         assert self.process.stdout and self.process.stderr
         stdout, stderr = self.process.stdout.fileno(), self.process.stderr.fileno()
         with selectors.DefaultSelector() as selector:
@@ -150,13 +151,13 @@ class _Reader:
                     else:
                         self.said = (self.said + part)[-_SAID:]
                 if over and not ready:
-                    return  # something that it has begun holds its output open
+                    return  # a child of the program holds its output open
                 if self.left() <= 0:
-                    raise Failed("it took too long and was ended; `timeout` says how long it may take")
+                    raise Failed("it took longer than `timeout` and was ended: raise `timeout`")
 
 
 def _end(group: int) -> None:
-    """Ask, wait, insist."""
+    """SIGTERM, a wait, SIGKILL."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGTERM)
         until = time.monotonic() + _GRACE
@@ -166,7 +167,7 @@ def _end(group: int) -> None:
 
 
 def _runs(process: int) -> bool:
-    """Whether it does; its status stays for who asks later."""
+    """Whether the process runs. Its exit status can still be read later."""
     return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
@@ -177,7 +178,7 @@ def _ended(status: int) -> str:
 
 
 def last_words(said: str) -> str:
-    """The lines that say why: the last three that sound like it, else the last one."""
+    """The lines with the reason: the last three that look like errors, else the last one."""
     lines = [line.strip()[:500] for line in said.splitlines() if line.strip()]
     telling = [line for line in lines if _TELLING.search(line)]
     return " / ".join(telling[-3:] or lines[-1:])

@@ -1,8 +1,8 @@
 """Any LangChain document loader, by the name of its class.
 
-``loader: CSVLoader`` is looked for in ``langchain_community.document_loaders``; one that lives elsewhere is
-named as ``package.module:Class``. Everything else is as with ``python``: the loader runs in a process of its
-own, once a scan, and a document's version is a digest of all that is known of it.
+``loader: CSVLoader`` is looked up in ``langchain_community.document_loaders``; a class of another package is
+named as ``package.module:Class``. The rest is as with ``python``: the loader runs in a process of its
+own, once in a scan, and a document's version is a digest of all its fields.
 """
 
 from typing import Annotated
@@ -32,7 +32,7 @@ def _loader(name: str) -> str:
 
 class LangchainOptions(Options):
     loader: Annotated[str, AfterValidator(_loader)] = Field(
-        description="its class: `CSVLoader`, or `package.module:Class` where it is not one of "
+        description="class of the loader: `CSVLoader`, or `package.module:Class` if it is not in "
         "`langchain_community`"
     )
     arguments: Arguments

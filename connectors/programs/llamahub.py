@@ -1,8 +1,8 @@
 """Any LlamaIndex reader, by the name of its class.
 
-``reader: NotionPageReader`` is looked for in the installed ``llama_index.readers``; one that lives elsewhere
-is named as ``package.module:Class``. Everything else is as with ``python``: the reader runs in a process of
-its own, once a scan, and a document's version is a digest of all that is known of it.
+``reader: NotionPageReader`` is looked up in the installed ``llama_index.readers``; a class of another package
+is named as ``package.module:Class``. The rest is as with ``python``: the reader runs in a process of
+its own, once in a scan, and a document's version is a digest of all its fields.
 """
 
 import importlib
@@ -33,7 +33,7 @@ from ingestor.ports import NeedsHuman
 from ingestor.registry import Options, Plugin
 
 _READERS, _CORE = "llama_index.readers", "llama_index.core"
-_CATALOG = "command_line/mappings.json"  # of llama-index-core: class -> module, also of what is not installed
+_CATALOG = "command_line/mappings.json"  # of llama-index-core: class -> module, installed or not
 
 
 def _reader(name: str) -> str:
@@ -43,7 +43,7 @@ def _reader(name: str) -> str:
 
 class LlamahubOptions(Options):
     reader: Annotated[str, AfterValidator(_reader)] = Field(
-        description="its class: `NotionPageReader`, or `package.module:Class`"
+        description="class of the reader: `NotionPageReader`, or `package.module:Class`"
     )
     arguments: Arguments
     secrets: Secrets
@@ -60,21 +60,21 @@ def build(options: LlamahubOptions) -> Loading:
 
 
 def _call(options: LlamahubOptions) -> Call:
-    """Raises NeedsHuman where nobody knows in which module the class is."""
+    """Raises NeedsHuman if the module of the class cannot be found."""
     module, colon, name = options.reader.rpartition(":")
     importlib.invalidate_caches()
     module = module if colon else next(_modules_of(name), "")
     if not module:
         pip = f"{sys.executable} -m pip install llama-index-readers-…"
         raise NeedsHuman(
-            f"no installed reader of LlamaIndex is called {name}: install its package, which LlamaHub "
-            f"names ({pip}), or correct `reader`"
+            f"no installed reader of LlamaIndex is called {name}: install its package (LlamaHub "
+            f"has its name: {pip}), or correct `reader`"
         )
     return Call(f"{module}:{name}", _package(module), options.load)
 
 
 def _modules_of(name: str) -> Iterator[str]:
-    """Where a class is, best first; no module is imported, for some take seconds."""
+    """Modules with that class, best first. None is imported, because some take seconds."""
     word = re.compile(rf"\b{name}\b")
     for module, file in _installed():
         if file.is_file() and word.search(file.read_text("utf-8", "replace")):
@@ -86,7 +86,7 @@ def _modules_of(name: str) -> Iterator[str]:
 
 
 def _installed() -> Iterator[tuple[str, Path]]:
-    """Modules that hold readers, with the file that says which."""
+    """Modules of installed readers, each with the file that lists its classes."""
     for folder in _folders(_READERS):
         for file in sorted(folder.glob("*/__init__.py")):
             yield f"{_READERS}.{file.parent.name}", file

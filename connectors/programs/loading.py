@@ -1,6 +1,6 @@
-"""Documents that Python code gives, as a connector: the code runs in a process of its own.
+"""Documents from Python code. The code runs in a process of its own.
 
-There it may print, hang, crash, leak and change what it likes. The process ends with the scan.
+It may print, hang, crash, leak memory and change global state there. The process ends with the scan.
 """
 
 import json
@@ -32,39 +32,39 @@ def _ending(ending: str) -> str:
     return ending
 
 
-Arguments = Annotated[dict[str, Any], Field(default={}, description="what it is called with")]
+Arguments = Annotated[dict[str, Any], Field(default={}, description="arguments of the call")]
 Secrets = Annotated[
-    dict[str, SecretStr], Field(default={}, description="the same, for secrets: `${VAR}` or `file:/path`")
+    dict[str, SecretStr], Field(default={}, description="secret arguments: `${VAR}` or `file:/path`")
 ]
 Load = Annotated[
     dict[str, Any],
-    Field(default={}, description="of a reader: what its `load_data` is called with; of a loader likewise"),
+    Field(default={}, description="arguments of a reader's or loader's `load_data`"),
 ]
 Folder = Annotated[
-    Path | None, Field(default=None, description="where the module lies, unless it is installed")
+    Path | None, Field(default=None, description="folder of the module, if it is not installed")
 ]
 Key = Annotated[
     list[str],
     Field(
         default=["source", "file_path", "url", "id"],
         min_length=1,
-        description="metadata that tells documents apart, for those without a `key`: the first that is there "
+        description="metadata that identifies a document without a `key`: the first of these that it has "
         "(`id_` is a LlamaIndex document's own id)",
     ),
 ]
 Ending = Annotated[
     str,
     AfterValidator(_ending),
-    Field(default=".md", description="what texts are: `.md`, `.txt`, `.html`, as a file's name would end"),
+    Field(default=".md", description="format of texts, as the end of a file name: `.md`, `.txt`, `.html`"),
 ]
-Timeout = Annotated[Duration, tuning(3600.0, gt=0, description="longest that a listing may take")]
+Timeout = Annotated[Duration, tuning(3600.0, gt=0, description="time limit of a listing")]
 MaxSize = Annotated[
     Size, Field(default=50 * 10**6, description="larger documents are reported and not indexed")
 ]
 
 
 class Settings(Protocol):
-    """Options that every kind of this sort has."""
+    """Options that `python`, `langchain` and `llamahub` share."""
 
     arguments: dict[str, Any]
     secrets: dict[str, SecretStr]
@@ -77,7 +77,7 @@ class Settings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``name``: ``module:name``; ``package``: what pip calls it; ``load``: see _loading_child.Request."""
+    """``name``: ``module:name``; ``package``: its name for pip; ``load``: see loading_child.Request."""
 
     name: str
     package: str = ""
@@ -85,7 +85,7 @@ class Call:
 
 
 class Loading:
-    """Connector for code. It is found again at every scan, since what is installed may change."""
+    """Connector for code. Every scan looks it up again, because installed packages may change."""
 
     def __init__(self, settings: Settings, find: Callable[[], Call]) -> None:
         self._settings, self._find = settings, find
@@ -108,7 +108,7 @@ class Loading:
 
 
 def documents(settings: Settings, call: Call) -> Iterator[Given]:
-    """All that the code gives, or it raises NeedsHuman or Transient."""
+    """All documents of the code. Raises NeedsHuman or Transient."""
     secrets = {name: secret.get_secret_value() for name, secret in settings.secrets.items()}
     arguments = {**settings.arguments, **secrets}
     request = Request(call.name, arguments, call.load, tuple(settings.key), settings.ending, call.package)
@@ -117,7 +117,7 @@ def documents(settings: Settings, call: Call) -> Iterator[Given]:
         [sys.executable, "-P", "-m", _CHILD],
         os.environ,
         seconds=settings.timeout,
-        longest=6 * settings.max_size + 10**6,  # JSON may take six bytes for one
+        longest=6 * settings.max_size + 10**6,  # JSON may take six bytes for a byte
         secrets=list(secrets.values()),
     )
     try:
@@ -137,8 +137,8 @@ def _taken(run: Run, request: bytes, call: Call) -> Iterator[Given]:
         whole = "end" in message
         if not whole:
             yield _given(message)
-    if not whole:  # something called os._exit(0)
-        raise Transient(f"{call.name} ended before it had given all")
+    if not whole:  # the code called os._exit(0)
+        raise Transient(f"{call.name} ended before the end of its documents, will be retried")
 
 
 def _given(message: dict[str, Any]) -> Given:

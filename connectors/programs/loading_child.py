@@ -1,8 +1,8 @@
-"""The process in which code that gives documents runs; see connectors/programs/loading.py.
+"""The process in which Python code makes documents; see connectors/programs/loading.py.
 
-Its standard input is two pickles, where modules lie and what is to be called; its standard output is a JSON
-object a line: documents, then why it failed or that it came to its end. What the code itself prints goes to
-standard error. Nothing of the program is imported here, so that it starts quickly.
+Standard input: two pickles, the module path and the Request. Standard output: a JSON object a line, documents
+and then an error or the end mark. Output of the code itself goes to standard error. No module of ingestor is
+imported here, so that the process starts quickly.
 """
 
 import inspect
@@ -18,28 +18,28 @@ from importlib import import_module
 from typing import IO, Any
 
 _LOADING = ("lazy_load", "load", "load_data")  # of LangChain loaders and LlamaIndex readers
-_THEIRS = {"NeedsHuman": "human", "Transient": "failed"}  # what code that knows the program may raise
+_THEIRS = {"NeedsHuman": "human", "Transient": "failed"}  # errors of ingestor that the code may raise
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``call``: ``module:name``; ``key``: metadata that tells documents apart; ``ending``: what texts are."""
+    """``call``: ``module:name``; ``key``: metadata that identifies documents; ``ending``: format of texts."""
 
     call: str
     arguments: dict[str, Any]
     load: dict[str, Any]
     key: tuple[str, ...]
     ending: str
-    package: str = ""  # what pip calls it
+    package: str = ""  # its name for pip
 
 
 class Unusable(Exception):
-    """Somebody must act."""
+    """A person must change the config or install something."""
 
 
 def main() -> None:
     with os.fdopen(os.dup(1), "wb") as out:
-        os.dup2(2, 1)  # also for what is no Python
+        os.dup2(2, 1)  # also for code that is not Python
         sys.path[:] = pickle.load(sys.stdin.buffer)  # noqa: S301 - our parent wrote it
         request: Request = pickle.load(sys.stdin.buffer)  # noqa: S301
         with open(os.devnull) as nothing:
@@ -75,7 +75,7 @@ def _documents(request: Request) -> Iterator[Any]:
         _check(method, request.load, f"{loading} of {request.call}", "`load`")
         made = method(**request.load)
     if not isinstance(made, Iterable) or isinstance(made, str | bytes | Mapping):
-        raise Unusable(f"{request.call} gives {type(made).__name__}, no list of documents")
+        raise Unusable(f"{request.call} returns {type(made).__name__}, which is not a list of documents")
     yield from made
 
 
@@ -86,16 +86,16 @@ def _found(request: Request) -> Any:
         if not hasattr(found, part):
             near = get_close_matches(part, getattr(found, "__all__", None) or dir(found), cutoff=0.75)
             meant = f"; did you mean {' or '.join(near)}?" if near else ": install it, or correct its name"
-            raise Unusable(f"{request.call} is not there{meant}")
+            raise Unusable(f"{request.call} does not exist{meant}")
         found = getattr(found, part)
     return found
 
 
 def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str, option: str) -> None:
-    """Whether it takes them, so that a TypeError from here on is the code's own."""
+    """Check that it takes the arguments, so that a later TypeError is the code's own."""
     try:
         signature = inspect.signature(callable_)
-    except ValueError:  # of what is written in C
+    except ValueError:  # functions written in C have no signature
         return
     except TypeError as error:
         raise Unusable(f"{called} can't be called: {error}") from error
@@ -107,7 +107,7 @@ def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str
 
 
 def _import_trouble(error: ImportError, request: Request) -> str:
-    """Either the module itself is not there, or one that it needs."""
+    """The message for a missing module, or for a missing import of it."""
     module, missing = request.call.partition(":")[0], error.name or ""
     if missing and f"{module}.".startswith(f"{missing}."):
         pip = f" ({_pip(request.package)})" if request.package else ""
@@ -121,7 +121,7 @@ def _pip(package: str) -> str:
 
 
 def facts_of(document: Any, number: int, request: Request) -> dict[str, Any]:
-    """The fields of a ``_kept.Given``, content as ``text`` or ``data``. Raises Unusable."""
+    """The fields of a ``spool.Given``, content as ``text`` or ``data``. Raises Unusable."""
     facts = document if isinstance(document, Mapping) else _facts(document)
     metadata = dict(facts.get("metadata") or {})
     content = facts.get("data", facts.get("text"))
@@ -147,7 +147,7 @@ def facts_of(document: Any, number: int, request: Request) -> dict[str, Any]:
 
 
 def _facts(document: Any) -> dict[str, Any]:
-    """Of a LangChain or LlamaIndex document. The latter's own id is often a random one: it is no key."""
+    """Fields of a LangChain or LlamaIndex document. LlamaIndex ids are often random, so they are no keys."""
     text = getattr(document, "page_content", None)
     if text is None and hasattr(document, "get_content"):
         text = document.get_content()

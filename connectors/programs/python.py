@@ -1,11 +1,10 @@
-"""Whatever Python code can list: a function that gives documents, a LangChain loader, a LlamaIndex reader.
+"""Documents from Python code: a function that returns documents, a LangChain loader, a LlamaIndex reader.
 
-``call`` names it as ``module:name``. What it gives is iterated: mappings with ``key`` and ``text`` (or
-``data``, bytes), and ``uri`` and ``metadata`` if there are any; or objects with ``metadata`` and either
-``page_content`` or ``get_content``. Version: a digest of all that is known of a document. As there is no
-telling beforehand what changed, every scan runs the code to its end, in a process of its own, and what it
-gave is kept on disk until the next. A scan that raises removes nothing; code that leaves documents out
-without raising loses them, up to ``max_loss``.
+``call`` names it as ``module:name``. Its result is iterated: mappings with ``key`` and ``text`` (or ``data``,
+bytes), and optionally ``uri`` and ``metadata``; or objects with ``metadata`` and either ``page_content`` or
+``get_content``. Version: a digest of all fields. Every scan runs the code to its end, in a process of its
+own, and its documents are kept on disk until the next scan. If the code raises, no document is removed.
+Documents that the code leaves out without raising are removed, up to ``max_loss``.
 """
 
 from typing import Annotated
@@ -30,7 +29,7 @@ from ingestor.registry import Options, Plugin
 
 class PythonOptions(Options):
     call: Annotated[str, AfterValidator(named)] = Field(
-        description="what gives the documents, as in `package.module:function`; a class is a loader or reader"
+        description="`package.module:name` of a function that returns documents, or of a loader class"
     )
     arguments: Arguments
     secrets: Secrets

@@ -1,4 +1,4 @@
-"""A record of a stream as a document, as the options say."""
+"""Turn a record of a stream into a document, as the options say."""
 
 import json
 from base64 import b64decode
@@ -17,7 +17,7 @@ _NAMED = 20  # fields that a message lists
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """``key``: fields that tell its records apart; ``fields``: JSON schemas of what it may hold, if known."""
+    """``key``: fields that identify a record; ``fields``: JSON schemas of its fields, if known."""
 
     name: str
     key: Sequence[str]
@@ -31,7 +31,7 @@ class Record:
 
 
 class Wanted(Protocol):
-    """What the options say of documents."""
+    """The options about documents."""
 
     key: list[str]
     text: str
@@ -41,7 +41,7 @@ class Wanted(Protocol):
 
 
 def document(record: Record, wanted: Wanted) -> Given:
-    """Raises NeedsHuman where a field is named that there is not, or a record has no key."""
+    """Raises NeedsHuman if an option names a missing field, or a record has no key."""
     key = f"{record.stream.name}/{_key(record, wanted.key or record.stream.key)}"
 
     def value(name: str) -> object:
@@ -59,7 +59,7 @@ def document(record: Record, wanted: Wanted) -> Given:
 def _key(record: Record, names: Sequence[str]) -> str:
     stream = record.stream.name
     if not names:
-        raise NeedsHuman(f"stream {stream} says nothing of what tells its records apart: set `key`")
+        raise NeedsHuman(f"stream {stream} does not say which fields identify a record: set `key`")
     values = [field(record, name) for name in names]
     if any(value in (None, "") for value in values):
         raise NeedsHuman(f"a record of {stream} has no {' or '.join(names)}: choose another `key`")
@@ -68,7 +68,7 @@ def _key(record: Record, names: Sequence[str]) -> str:
 
 
 def field(record: Record, name: str) -> object:
-    """None where the stream may hold such a field and this record does not. Raises NeedsHuman."""
+    """The value; None if this record lacks a field that others may have. Raises NeedsHuman."""
     values, known = record.values, record.stream.fields
     if name in values:
         return _decoded(values[name], known.get(name))
@@ -83,7 +83,7 @@ def field(record: Record, name: str) -> object:
 
 
 def shown(value: object) -> object:
-    """As text that people read, but for bytes."""
+    """Text for people; bytes stay bytes."""
     if isinstance(value, list) and not any(isinstance(inner, list | dict) for inner in value):
         return ", ".join(str(shown(inner)) for inner in value)
     if isinstance(value, bool | list | dict):
@@ -92,9 +92,9 @@ def shown(value: object) -> object:
 
 
 def _decoded(value: object, schema: object) -> object:
-    """JSON can't hold bytes; JSON schema's ``contentEncoding`` says where text stands for some."""
+    """Decode text that stands for bytes, as JSON schema's ``contentEncoding`` says."""
     if isinstance(value, str) and isinstance(schema, dict) and schema.get("contentEncoding") == "base64":
-        with suppress(ValueError):  # then it is text
+        with suppress(ValueError):  # it is plain text
             return b64decode("".join(value.split()), validate=True)
     return value
 

@@ -1,9 +1,9 @@
-"""Records that another program prints, as documents: what taps of Singer and sources of Airbyte share.
+"""Records that another program prints, as documents: common code for Singer taps and Airbyte sources.
 
-The program gets its settings as a file that only this user can read, in a folder that goes when it has ended;
-secrets are in that file and in its environment, never among its arguments. It is told of no earlier run, so
-that it lists everything. What the records show is what versions are made of: a field that no template names
-may change without a document being another one.
+The program gets its settings as a file that only this user can read, in a folder that is removed at its end.
+Secrets are in that file and in the environment, never among the arguments. The program gets no state of an
+earlier run, so it lists everything. A version is a digest of the fields that the document shows: a change of
+another field is no change of the document.
 """
 
 import json
@@ -27,56 +27,55 @@ from ingestor.ports import NeedsHuman, Transient
 from ingestor.registry import tuning
 from ingestor.units import Duration, Size
 
-# What any program may need to start, find its files, and reach servers.
+# Environment variables that programs need to start, find their files, and reach servers.
 _ENVIRONMENT = ("PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR", "LC_", "SSL_CERT_", "REQUESTS_CA_BUNDLE")
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY")
 
 Command = Annotated[list[str], Field(min_length=1)]
-Settings = Annotated[dict[str, Any], Field(default={}, description="what its own documentation lists")]
+Settings = Annotated[dict[str, Any], Field(default={}, description="settings of the program")]
 Secrets = Annotated[
     dict[str, SecretStr],
     Field(
         default={},
-        description="the same, for secrets: `${VAR}` or `file:/path`; a dot leads into a mapping: "
+        description="secret settings: `${VAR}` or `file:/path`; a dot leads into a mapping: "
         "`credentials.token`",
     ),
 ]
 Environment = Annotated[
     dict[str, SecretStr],
-    Field(default={}, description="variables that it gets besides the usual ones; secrets likewise"),
+    Field(default={}, description="environment variables besides the usual ones; they may be secrets"),
 ]
 Folder = Annotated[
-    Path | None, Field(default=None, description="where it runs; left out: where `ingestor` was started")
+    Path | None,
+    Field(default=None, description="working folder of the program; left out: that of `ingestor`"),
 ]
-Streams = Annotated[list[str], Field(min_length=1, description="those of its streams that are wanted")]
+Streams = Annotated[list[str], Field(min_length=1, description="names of the streams to read")]
 Key = Annotated[
     list[str],
-    Field(
-        default=[], description="fields that tell the records of a stream apart; left out: as it says itself"
-    ),
+    Field(default=[], description="fields that identify a record; left out: the program's own primary key"),
 ]
 Text = Annotated[
     Template,
     Field(description="the document: text with fields in braces: `# {title}`, `{user.name}`"),
 ]
 FileName = Annotated[
-    str, Field(default="{key}.md", description="its ending says what the text is (`{key}` is the key)")
+    str, Field(default="{key}.md", description="file name; its ending sets the format (`{key}` is the key)")
 ]
 Uri = Annotated[
     Template | None,
-    Field(default=None, description="where people find the record, as in `https://example.org/{id}`"),
+    Field(default=None, description="address of the record for people: `https://example.org/{id}`"),
 ]
-Shown = Annotated[list[str], Field(default=[], description="fields that records in Chroma carry besides")]
-Timeout = Annotated[Duration, tuning(3600.0, gt=0, description="longest that one run of it may take")]
+Shown = Annotated[list[str], Field(default=[], description="fields to copy into the metadata in Chroma")]
+Timeout = Annotated[Duration, tuning(3600.0, gt=0, description="time limit of one run")]
 MaxSize = Annotated[
     Size, Field(default=50 * 10**6, description="larger documents are reported and not indexed")
 ]
 
 
-# What messages of the wrong shape lead to.
+# Errors of reading messages that have another shape.
 _NONSENSE = (AttributeError, TypeError, LookupError, ValueError, RecursionError)
 MOST_RECORDS = 5_000_000  # of a listing
-_MOST_FOUND = 10**8  # bytes that a program may print of what streams there are
+_MOST_FOUND = 10**8  # bytes of a program's catalog
 
 _FOR_GOOD = (
     "unauthorized", "unauthorised", "forbidden", "authentication", "invalid credentials", "invalid token",
@@ -86,7 +85,7 @@ _FOR_GOOD = (
 
 
 class RecordOptions(Protocol):
-    """Options that every kind of this sort has."""
+    """Options that `singer` and `airbyte` share."""
 
     command: list[str]
     settings: dict[str, Any]
@@ -105,7 +104,7 @@ class RecordOptions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The configured command with its settings in a file. ``folder``: for other files that it is given."""
+    """The configured command with its settings in a file. ``folder``: for other input files."""
 
     options: RecordOptions
     folder: Path
@@ -115,14 +114,14 @@ class Program:
         return str(self.folder / "config.json")
 
     def file(self, name: str, value: Any) -> str:
-        """Write what the program is to read; only this user can."""
+        """Write an input file for the program; only this user can read it."""
         path = self.folder / name
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
             json.dump(value, file)
         return str(path)
 
     def lines(self, *arguments: str) -> Iterator[bytes]:
-        """What it prints. Raises NeedsHuman where there is no such program, else what Run.lines raises."""
+        """The program's output. Raises NeedsHuman if it is not installed, and the errors of Run.lines."""
         first, *others = (word.replace("{folder}", str(self.folder)) for word in self.options.command)
         words = [_found(first, self.options.folder), *others, *arguments]
         try:
@@ -131,34 +130,34 @@ class Program:
             raise NeedsHuman(f"{first} can't be run ({error}): correct `command` or `folder`") from error
 
     def found(self, *arguments: str) -> Iterator[bytes]:
-        """As ``lines``, of a program that is asked for what there is. Raises Failed where that has no end."""
+        """As ``lines``, for a catalog. Raises Failed if that has no end."""
         size = 0
         for line in self.lines(*arguments):
             size += len(line) + 1
             if size > _MOST_FOUND:
-                raise Failed(f"it printed more than {_MOST_FOUND:,} bytes of what streams there are")
+                raise Failed(f"its catalog has more than {_MOST_FOUND:,} bytes")
             yield line
 
     def parsed(self, line: bytes) -> dict[str, Any]:
-        """A message. Raises Failed: what is cut off, or is none, may hide a record."""
+        """A message. Raises Failed for any other line, because it may be a broken record."""
         try:
             message = json.loads(line) if line.strip() else {}
         except (ValueError, RecursionError):
             message = None
         if not isinstance(message, dict):
             excerpt = self._run([]).without_secrets(line[:10_000].decode("utf-8", "replace"))[:100]
-            raise Failed(f"it printed what is no message, or only the beginning of one: {excerpt!r}")
+            raise Failed(f"it printed a line that is not a whole message: {excerpt!r}")
         return message
 
     def trouble(self, said: str) -> Exception:
-        """What a failure means, by the words that programs use for what does not pass by itself."""
+        """The error for a failure: NeedsHuman if its text names a lasting problem, such as a wrong login."""
         said = self.named(said)
         if any(words in said.lower() for words in _FOR_GOOD):
             return NeedsHuman(f"{said}; check `settings` and `secrets`")
         return Transient(said)
 
     def named(self, said: str) -> str:
-        """What it said, with its name and without secrets."""
+        """The program's text, with its name and without secrets."""
         return f"{Path(self.options.command[0]).name}: {self._run([]).without_secrets(said)}"
 
     def _run(self, words: list[str]) -> Run:
@@ -179,9 +178,9 @@ Read = Callable[[Program], Generator[Record, None, None]]
 
 
 class Records:
-    """Connector for a program; ``read`` gives all the records that are wanted of it.
+    """Connector for a program. ``read`` yields all records of the configured streams.
 
-    It raises NeedsHuman, or Failed with what the program said, or did.
+    ``read`` raises NeedsHuman, or Failed with the program's last words.
     """
 
     def __init__(self, options: RecordOptions, read: Read) -> None:
@@ -189,7 +188,7 @@ class Records:
         self._kept = Spool(options.max_size)
 
     def scan(self) -> Iterator[Item]:
-        """Nothing is listed before all is known: of records of one key the last counts, as for any target.
+        """Lists after the program's end, because of several records with one key the last counts.
 
         Raises NeedsHuman or Transient.
         """
@@ -208,7 +207,7 @@ class Records:
     def _items(self, program: Program) -> dict[str, Item]:
         items: dict[str, Item] = {}
         program.file("config.json", with_secrets(self._options.settings, self._options.secrets))
-        with closing(self._read(program)) as records:  # else the program lives on with the traceback
+        with closing(self._read(program)) as records:  # else a traceback would keep the program alive
             try:
                 for count, record in enumerate(records, 1):
                     if count > MOST_RECORDS:
@@ -217,7 +216,7 @@ class Records:
             except Failed as failed:
                 raise program.trouble(str(failed)) from failed
             except _NONSENSE as error:
-                said = f"what it printed makes no sense ({type(error).__name__}: {str(error)[:200]})"
+                said = f"its output is malformed ({type(error).__name__}: {str(error)[:200]})"
                 raise program.trouble(said) from error
         return items
 
@@ -229,7 +228,7 @@ class Records:
 
 
 def with_secrets(settings: Mapping[str, Any], secrets: Mapping[str, SecretStr]) -> dict[str, Any]:
-    """The settings with each secret where its name says. Raises NeedsHuman."""
+    """The settings with the secrets filled in. Raises NeedsHuman."""
     merged: dict[str, Any] = json.loads(json.dumps(settings, default=str))
     for path, secret in secrets.items():
         *outer, last = path.split(".")
@@ -243,7 +242,7 @@ def with_secrets(settings: Mapping[str, Any], secrets: Mapping[str, SecretStr]) 
 
 
 def _found(program: str, folder: Path | None) -> str:
-    """Its path. Raises NeedsHuman, saying how taps are installed."""
+    """The program's path. Raises NeedsHuman, with how to install it."""
     here = (folder or Path()) / program if "/" in program else None
     found = shutil.which(here.absolute() if here else program)
     if found is None:

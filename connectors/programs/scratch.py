@@ -1,6 +1,6 @@
-"""Folders for what need not outlive the program. What a killed one left behind, the next one removes.
+"""Temporary folders. The next run removes those that a killed run left behind.
 
-A folder belongs to the process that holds the lock on it; the lock ends with the process.
+A folder belongs to the process that holds its lock; the lock ends with the process.
 """
 
 import fcntl
@@ -13,11 +13,11 @@ from tempfile import gettempdir, mkdtemp
 from weakref import finalize
 
 _PREFIX = "ingestor-scratch-"
-_YOUNG = 60.0  # seconds: a folder without a lock may be one that is just being made
+_YOUNG = 60.0  # seconds: a younger folder without a lock may just be in the making
 
 
 class Scratch:
-    """``path`` is for this user only; it goes with this object, with ``remove()``, or with the program."""
+    """``path`` is for this user only. It is removed with this object, by ``remove()``, or at exit."""
 
     def __init__(self) -> None:
         _sweep()

@@ -1,9 +1,9 @@
-"""Any tap that speaks Singer: a program that prints the records of a source; hundreds of them exist.
+"""Singer taps: programs that print the records of a source.
 
-Streams are chosen in the catalog that the tap itself gives, and asked for in full; a record is a document,
-written by a template from its fields. Version: a digest of what is shown of a record. As a tap is told of no
-earlier run, every scan lists all, and what it gave is kept on disk until the next. A tap that fails, breaks
-off, talks nonsense or says nothing of a stream removes nothing.
+The streams are chosen in the tap's own catalog, and read in full; a record is a document, written by a
+template from its fields. Version: a digest of the parts of a record that the document shows. A tap gets no
+state of an earlier run, so every scan lists all records; they are kept on disk until the next scan. If a tap
+fails, stops early, prints malformed messages or leaves a stream out, no document is removed.
 """
 
 import json
@@ -36,7 +36,7 @@ from ingestor.registry import Options, Plugin
 
 
 class SingerOptions(Options):
-    command: Command = Field(description="the tap and its own arguments: `[/opt/tap-github/bin/tap-github]`")
+    command: Command = Field(description="the tap and its arguments: `[/opt/tap-github/bin/tap-github]`")
     settings: Settings
     secrets: Secrets
     environment: Environment
@@ -44,8 +44,8 @@ class SingerOptions(Options):
     streams: Streams
     choose: Literal["catalog", "properties", "nothing"] = Field(
         default="catalog",
-        description="how the tap is told which streams: by `--catalog`, by `--properties` as some old ones "
-        "want it, or by `nothing` if it knows no `--discover`",
+        description="how the tap gets the choice of streams: `--catalog`, `--properties` as some old taps "
+        "need it, or `nothing` if it has no `--discover`",
     )
     key: Key
     text: Text
@@ -61,7 +61,7 @@ def build(options: SingerOptions) -> Records:
 
 
 def _records(program: Program, options: SingerOptions) -> Generator[Record, None, None]:
-    """Those of the wanted streams. Raises NeedsHuman, Failed."""
+    """The records of the configured streams. Raises NeedsHuman, Failed."""
     arguments, wanted = ["--config", program.config], [{name} for name in options.streams]
     if options.choose != "nothing":
         catalog = _discovered(program)
@@ -78,10 +78,12 @@ def _records(program: Program, options: SingerOptions) -> Generator[Record, None
             case "RECORD" if any(message.get("stream") in names for names in wanted):
                 yield record_of(message, streams)
             case "BATCH":
-                raise NeedsHuman("the tap gives batches, which are not read: leave out its `batch_config`")
+                raise NeedsHuman(
+                    "the tap sends batches, which are not read: remove `batch_config` from `settings`"
+                )
     if silent := [names for names in wanted if not names & streams.keys()]:
         raise NeedsHuman(
-            f"the tap said nothing of {_list(set.union(*silent))}, but of {_list(streams) or 'nothing'}: "
+            f"the tap sent no {_list(set.union(*silent))}, but {_list(streams) or 'no other stream'}: "
             "correct `streams`, or `choose` another way"
         )
 
@@ -98,7 +100,7 @@ def _discovered(program: Program) -> dict[str, Any]:
 
 
 def names_of(catalog: Mapping[str, Any], streams: Sequence[str]) -> list[set[str]]:
-    """What messages may call each stream that is wanted. Raises NeedsHuman where there is none of a name."""
+    """The names that messages may use for each configured stream. Raises NeedsHuman if one is missing."""
     there = [_names(entry) for entry in catalog["streams"]]
     if missing := set(streams).difference(*there):
         names = _list(set().union(*there))
@@ -113,7 +115,7 @@ def _names(entry: Mapping[str, Any]) -> set[str]:
 def selected(catalog: Mapping[str, Any], streams: Sequence[str]) -> dict[str, Any]:
     """The catalog with these streams chosen, in full and with all fields, and no others.
 
-    It is written in every way that taps have learnt to read, the oldest included.
+    The choice is written in every form that taps understand, the oldest included.
     """
     wanted = set(streams)
     return {**catalog, "streams": [_chosen(one, bool(_names(one) & wanted)) for one in catalog["streams"]]}
@@ -151,7 +153,7 @@ def stream_of(message: Mapping[str, Any]) -> Stream:
 def record_of(message: Mapping[str, Any], streams: Mapping[str, Stream]) -> Record:
     name, values = str(message.get("stream")), message.get("record")
     if name not in streams or not isinstance(values, dict):
-        raise Failed(f"it printed a record of {name} that is none, or that came before its schema")
+        raise Failed(f"it printed a record of {name} that is malformed, or came before its schema")
     return Record(streams[name], values)
 
 

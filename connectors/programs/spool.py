@@ -1,6 +1,6 @@
-"""Documents of a source that can only be read whole: what a scan gave lies on disk until the next one.
+"""Documents of a source that can only be read as a whole, kept on disk from one scan to the next.
 
-So that ``fetch`` need not ask the source again, and gives exactly what was listed.
+So ``fetch`` returns exactly the listed content without running the source again.
 """
 
 import json
@@ -17,7 +17,7 @@ from ingestor.ports import BadDocument, Stale, Transient
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A document as its source gave it. ``name``: a file's name, for its type."""
+    """A document of a source. ``name``: a file name, for its format."""
 
     key: str
     data: bytes
@@ -27,7 +27,7 @@ class Given:
 
     @property
     def version(self) -> str:
-        """A digest of all that its records show."""
+        """A digest of all fields that records in Chroma show."""
         facts = json.dumps([self.name, self.uri, self.metadata]).encode()
         return blake2b(facts + b"\0" + self.data, digest_size=16).hexdigest()
 
@@ -43,9 +43,9 @@ class Spool:
         return Scratch()
 
     def keep(self, given: Given) -> Item:
-        """The document as it is listed. One that is too large is listed, so that it can be reported.
+        """Keep a document, and return its item. One that is too large is listed too, so that it is reported.
 
-        Raises Transient where there is no room for it.
+        Raises Transient if the disk is full.
         """
         version = given.version
         if len(given.data) <= self._max_size:
@@ -53,11 +53,11 @@ class Spool:
                 name = given.name.replace("\0", "").encode("utf-8", "replace")
                 self._write(version, name + b"\0" + given.data)
             except OSError as error:
-                raise Transient(f"{given.uri} can't be kept for a while ({error.strerror})") from error
+                raise Transient(f"{given.uri} can't be kept on disk: {error.strerror}") from error
         return Item(given.key, version, given.uri, len(given.data), None, given.metadata)
 
     def _write(self, version: str, content: bytes) -> None:
-        """Whole or not at all."""
+        """Write the file atomically."""
         file = self._scratch.path / version
         if not file.exists():
             part = file.with_suffix(".part")
@@ -65,24 +65,24 @@ class Spool:
             part.replace(file)
 
     def forget_others(self, versions: Collection[str]) -> None:
-        """Call it when a scan came to its end; ``versions``: what it gave."""
+        """Remove the files of other versions, after a whole scan."""
         for file in self._scratch.path.iterdir():
             if file.name not in versions:
                 file.unlink(missing_ok=True)
 
     def fetch(self, item: Item) -> Blob:
-        """Raises Stale if it was not listed since the program began, or not of late."""
+        """Raises Stale if the item was not in the last listing of this run."""
         if item.size is not None and item.size > self._max_size:
             raise BadDocument(f"{item.uri} has {item.size:,} bytes; max_size is {self._max_size:,}: raise it")
         try:
             name, _, data = (self._scratch.path / item.version).read_bytes().partition(b"\0")
         except FileNotFoundError as error:
-            raise Stale(f"{item.uri} is to be listed again first") from error
+            raise Stale(f"{item.uri} must be listed again first") from error
         return Blob(data, name.decode())
 
 
 def scalar(value: Scalar) -> Scalar:
-    """As it can be kept in metadata: no lone surrogates, and only numbers that any database takes."""
+    """The value as metadata: without lone surrogates, and only numbers that every database takes."""
     if isinstance(value, str):
         return text(value)
     if isinstance(value, float) and not isfinite(value):
@@ -91,5 +91,5 @@ def scalar(value: Scalar) -> Scalar:
 
 
 def text(given: str) -> str:
-    """Without lone surrogates, which are no text."""
+    """The text without lone surrogates."""
     return given.encode("utf-8", "replace").decode()

@@ -1,6 +1,6 @@
 """Read and list what a remote server sends, within bounds of size, number and time.
 
-A size in a listing is a claim: what comes may be larger, or have no end. No more than was asked for is kept.
+The size in a listing may be wrong: a file may be larger, or have no end. Only the requested bytes are kept.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from fsspec.asyn import sync
 
 from ingestor.ports import NeedsHuman
 
-SECONDS = 600.0  # for a whole answer, however steadily it drips
+SECONDS = 600.0  # for a whole answer, also if it comes a byte at a time
 LISTING = 3600.0  # seconds for all pages of one listing
 MOST_KEYS = 2_000_000  # of one listing
 _PART = 2**20  # bytes
@@ -17,7 +17,7 @@ _HTTP, _S3 = ("http", "https"), ("s3", "s3a")
 
 
 def content(system: Any, protocol: str, path: str, most: int) -> bytes:
-    """The file's bytes; of a longer one ``most`` + 1 at least. Raises whatever the file system raises."""
+    """The file's bytes; at least ``most`` + 1 of a longer file. Raises the errors of the file system."""
     read = {**dict.fromkeys(_HTTP, _http), **dict.fromkeys(_S3, _s3)}.get(protocol)
     if read is None:
         return bytes(system.cat_file(path))
@@ -26,7 +26,7 @@ def content(system: Any, protocol: str, path: str, most: int) -> bytes:
 
 
 def listing(system: Any, place: str) -> dict[str, dict[str, Any]]:
-    """Every object below a place of S3, by its name. Raises NeedsHuman where there are too many."""
+    """Every object below a path of S3, by its name. Raises NeedsHuman if there are too many."""
     found: dict[str, dict[str, Any]] = sync(system.loop, _s3_listing, system, place, timeout=LISTING)
     return found
 
@@ -56,7 +56,7 @@ async def _bounded(stream: Any, most: int) -> bytes:
 
 
 async def _s3_listing(system: Any, place: str) -> dict[str, dict[str, Any]]:
-    """Pages may repeat keys, or never end: what comes is counted, not what is new."""
+    """Pages may repeat keys, or never end, so every key counts, not only new ones."""
     from botocore.exceptions import ClientError
     from s3fs.errors import translate_boto_error
 

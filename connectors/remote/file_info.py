@@ -1,14 +1,14 @@
-"""What file systems of every kind say of a file, in one form. Pure.
+"""The facts that file systems tell about a file, in one form. Pure.
 
-They call the same thing by many names, and some give a time as text: what is taken from a listing must equal
-what is taken from a question about the single file.
+File systems use many names for the same fact, and some give times as text. The version from a listing must
+equal the version from a request for the single file.
 """
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-# The first that is there decides; each changes with the content.
+# The first of these that a file system gives decides; each changes with the content.
 _MARKS = ("ETag", "etag", "e_tag", "generation", "sha", "md5Hash", "Content-MD5", "Digest", "checksum", "CRC")
 _TIMES = (
     "LastModified",
@@ -23,18 +23,18 @@ _TIMES = (
 
 
 def version(info: Mapping[str, Any]) -> str | None:
-    """Differs whenever the content may differ; None where nothing but a size is known."""
+    """Differs whenever the content may differ; None if only the size is known."""
     mark = next((str(info[name]) for name in _MARKS if _says(info, name)), None)
     changed = modified(info)
     if mark is None and changed is None:
         return None
     if mark is None:
         return f"{size(info)} {changed}"
-    return f"{size(info)} {mark} {'' if changed is None else int(changed)}"  # some round in one answer alone
+    return f"{size(info)} {mark} {'' if changed is None else int(changed)}"  # some round in one answer only
 
 
 def is_marked(info: Mapping[str, Any]) -> bool:
-    """Whether more than size and time tells one content from another."""
+    """Whether the file has a mark of its content, such as an ETag, besides size and time."""
     return any(_says(info, name) for name in _MARKS)
 
 
@@ -61,7 +61,7 @@ def _seconds(value: object) -> float | None:
 
 
 def _parsed(text: str) -> datetime | None:
-    """ISO 8601, as HTTP has it, or as FTP does: 20231114221320. In UTC where no zone is given."""
+    """Parse ISO 8601, HTTP dates, or FTP times (20231114221320). UTC if no zone is given."""
     for parse in (datetime.fromisoformat, _http_date, _ftp_date):
         try:
             return parse(text)

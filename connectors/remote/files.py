@@ -1,9 +1,9 @@
 """Files behind any fsspec file system (S3, SFTP, WebDAV, ...): each that the options select is a document.
 
-Key: the path below the address, "/" between its parts. Version: size, with ETag or the like and time of
-change, as the server gives them. What a server can't say is unknown, never gone: a directory that can't be
-listed is named by the PartialScan that ends the scan, though it was said to be missing, for some file systems
-say that of every failure. Links are not followed.
+Key: the path below the address, "/" between its parts. Version: size, time of change, and an ETag or the
+like, as the server gives them. A directory that cannot be listed is unknown, never empty: the PartialScan
+that ends the scan names it, even if the server says that it is missing, because some file systems say so of
+every failure. Links are not followed.
 """
 
 import errno
@@ -28,23 +28,23 @@ from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
 from ingestor.registry import Options, Plugin
 
-_FLAT = ("s3", "s3a")  # where one question lists all that is below
-_ARCHIVES = ("zip", "tar", "libarchive")  # they would be opened in this process, without limits
-_LAYERS = (  # over another file system, which `options` would name
+_FLAT = ("s3", "s3a")  # where one request lists all files below a path
+_ARCHIVES = ("zip", "tar", "libarchive")  # this process would open them, without limits
+_LAYERS = (  # over another file system, named in `options`
     "async_wrapper", "asyncwrapper", "blockcache", "cached", "data", "dir", "filecache", "generic",
     "reference", "simplecache",
 )  # fmt: skip
 _OF_INDEXES = ("http", "https")
-_WHOLE = (*_ARCHIVES, *_LAYERS, "github")  # where the root has no name, or `options` say what it is
+_WHOLE = (*_ARCHIVES, *_LAYERS, "github")  # where the root has no name, or is in `options`
 _UNKNOWN = 100  # subtrees named by one PartialScan
-_DEEPEST = 100  # folders in each other; pages that link to themselves go on for ever
+_DEEPEST = 100  # nested folders; pages that link to themselves never end
 _MOST_FOLDERS = 200_000
-_PAGE = 20 * 10**6  # bytes of a page that shows a folder
-_COARSE = 3.0  # seconds in which a second change may leave the same time, where that is whole seconds
+_PAGE = 20 * 10**6  # bytes of an index page
+_COARSE = 3.0  # seconds in which a second change may leave the same time, if times are whole seconds
 _REFUSED = re.compile(
     r"Auth|Credential|Permission|Forbidden|AccessDenied|Logon|WrongPassword|PasswordExpired", re.IGNORECASE
 )
-_STATUSES = ("status", "status_code", "code")  # what HTTP clients call it
+_STATUSES = ("status", "status_code", "code")  # names of the HTTP status in various clients
 _TRAP = f"more than {_DEEPEST} nested folders, {_MOST_FOLDERS:,} in all, or {LISTING:g} s: a crawl trap?"
 _Info = dict[str, Any]
 T = TypeVar("T")
@@ -56,7 +56,7 @@ def _address(url: str) -> str:
         raise ValueError("must be a URL such as s3://bucket/folder or sftp://host/folder")
     if protocol in _ARCHIVES:
         raise ValueError(
-            f"{protocol}:// opens an archive where it is not confined: name the folder that holds the "
+            f"{protocol}:// would open an archive without protection: name the folder that holds the "
             "archive, and set `archives: true`"
         )
     if protocol in _LAYERS or "::" in url:
@@ -64,7 +64,7 @@ def _address(url: str) -> str:
     if protocol not in available_protocols():
         raise ValueError(f"no file system is known for {protocol}://")
     if re.match(r"[^/@]*:[^/@]*@", rest) and protocol != "github":
-        raise ValueError("must hold no password: put it into `secrets`")
+        raise ValueError("must not hold a password: put it into `secrets`")
     return f"{protocol}://{rest.rstrip('/')}"
 
 
@@ -80,11 +80,11 @@ class FilesOptions(Options):
     max_size: MaxSize
     options: dict[str, Any] = Field(
         default={},
-        description="what the file system is told: `endpoint_url`, `username`, ... (its package's docs)",
+        description="arguments of the file system: `endpoint_url`, `username`, ... (see its package's docs)",
     )
     secrets: dict[str, SecretStr] = Field(
         default={},
-        description="the same, for secrets (`key`, `secret`, `password`, ...): `${VAR}` or `file:/path`",
+        description="secret arguments (`key`, `secret`, `password`, ...): `${VAR}` or `file:/path`",
     )
 
 
@@ -96,10 +96,10 @@ class Files:
         self._chosen = chosen(options.include, options.exclude, hidden=options.hidden)
         self._protocol = options.url.partition("://")[0]
         self._lock = Lock()
-        self._opened: tuple[Any, str] | None = None  # the file system, and what the address is in it
+        self._opened: tuple[Any, str] | None = None  # the file system, and the path of the address in it
 
     def scan(self) -> Iterator[Item]:
-        """Raises NeedsHuman or Transient when the address itself can't be listed, else PartialScan."""
+        """Raises NeedsHuman or Transient if the address itself cannot be listed, else PartialScan."""
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
@@ -115,7 +115,7 @@ class Files:
         if unknown:
             key, why = next(iter(unknown.items()))
             more = f", and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-            message = f"could not look at {self._uri(key)} ({why}){more}: what is known of it stays"
+            message = f"could not list {self._uri(key)} ({why}){more}: its known documents stay"
             raise PartialScan(message, cover(unknown, _UNKNOWN))
 
     def fetch(self, item: Item) -> Blob:
@@ -133,13 +133,13 @@ class Files:
             data, after = self._ask(read)
         except _Missing as error:
             raise Stale(f"{item.uri} vanished since it was listed") from error
-        except NeedsHuman as error:  # the next listing tells whether all is closed to us
+        except NeedsHuman as error:  # the next listing tells whether this concerns all files
             raise Transient(str(error)) from error
         if version(after) != item.version.partition(" seen ")[0]:
             raise Stale(f"{item.uri} changed since it was listed")
         self._check_size(item, len(data))
         if len(data) < (size(after) or 0):
-            raise Transient(f"{item.uri} broke off after {len(data):,} bytes")
+            raise Transient(f"{item.uri} was cut off after {len(data):,} bytes, will be retried")
         return Blob(data, path.rpartition("/")[2], after.get("mimetype") or after.get("ContentType"))
 
     def _check_size(self, item: Item, found: int | None) -> None:
@@ -150,16 +150,16 @@ class Files:
             )
 
     def _item(self, key: str, info: _Info) -> Item:
-        """Where the listing tells too little, the file is asked about by itself."""
+        """The item of a file. Asks for the file's own facts if the listing has too few."""
         found = version(info)
         if found is None:
             info = self._ask(lambda system, root: dict(system.info(info["name"])))
             found = version(info)
         if found is None:
-            raise NeedsHuman("the server tells neither an ETag nor when it changed")
+            raise NeedsHuman("the server gives neither an ETag nor a time of change")
         changed = modified(info)
         if not is_marked(info) and changed == int(changed or -1) and abs(time.time() - changed) < _COARSE:
-            found += f" seen {time.time()}"  # look again: it may change once more without another time
+            found += f" seen {time.time()}"  # read again next time: another change may leave the same time
         return Item(key, found, self._uri(key), size(info), changed)
 
     def _uri(self, key: str) -> str:
@@ -167,7 +167,7 @@ class Files:
         return f"{url}{key}" if url.endswith("://") else f"{url}/{key}"
 
     def _place(self, root: str, path: str) -> str:
-        """What the file system calls a path below the address."""
+        """The file system's name for a path below the address."""
         return http_index.address(root, path) if self._protocol in _OF_INDEXES else _join(root, path)
 
     def _list(self, system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
@@ -179,7 +179,7 @@ class Files:
         ]
 
     def _below(self, under: str, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
-        """The files at or below a path that are selected, with their paths below the address."""
+        """The selected files at or below a path, with their paths below the address."""
         flat = self._protocol in _FLAT
         found = self._ask(lambda system, root: self._all(system, root, under)) if flat else None
         for path, info in self._walked(under, unknown) if found is None else found:
@@ -187,7 +187,7 @@ class Files:
                 yield path, info
 
     def _walked(self, under: str, unknown: dict[str, str]) -> Iterator[tuple[str, _Info]]:
-        """The files of every folder at, below and on the way to a path."""
+        """The files of every folder at, below and above a path."""
         pending, seen, until = [""], {""}, time.monotonic() + LISTING
         while pending:
             above = pending.pop()
@@ -212,7 +212,7 @@ class Files:
     def _all(self, system: Any, root: str, under: str) -> list[tuple[str, _Info]]:
         place = _join(root, under)
         found = listing(system, place)
-        if under and place not in found:  # an object may have the name of a folder, and is then left out
+        if under and place not in found:  # an object with the name of a folder is left out
             with suppress(FileNotFoundError):
                 system.invalidate_cache()
                 found[place] = system.info(place)
@@ -223,7 +223,7 @@ class Files:
         ]
 
     def _ask(self, question: Callable[[Any, str], T]) -> T:
-        """A connection that was kept may have ended meanwhile: then once more, with another."""
+        """Send a request. An old connection may have been closed: then retry once with a new one."""
         kept = self._opened
         try:
             return self._answer(question)
@@ -233,7 +233,7 @@ class Files:
         return self._answer(question)
 
     def _answer(self, question: Callable[[Any, str], T]) -> T:
-        """One at a time, unless the file system takes many. After an error the next one reconnects."""
+        """One request at a time, unless the file system allows more. After an error the next reconnects."""
         try:
             with self._lock:
                 system, root = self._opened = self._opened or self._open()
@@ -242,7 +242,7 @@ class Files:
             return question(system, root)
         except (NeedsHuman, Transient):
             raise
-        except Exception as error:  # every file system has errors of its own
+        except Exception as error:  # every file system has its own errors
             if not _is_missing(error):
                 self._opened = None
             raise self._trouble(error) from error
@@ -257,36 +257,36 @@ class Files:
         if isinstance(error, ImportError):
             return NeedsHuman(missing(self._protocol, error))
         if _is_missing(error):
-            return _Missing(f"{url} is not there, or can't be read: create it, or correct `url` ({said})")
+            return _Missing(f"{url} does not exist or can't be read: create it, or correct `url` ({said})")
         told = (getattr(error, name, None) for name in _STATUSES)
         status = next((found for found in told if found is not None), None)
         said_no = _REFUSED.search(type(error).__name__) or re.match("(530|401|403) ", str(error))
         if status in (401, 403) or said_no or getattr(error, "errno", None) in (errno.EACCES, errno.EPERM):
-            return NeedsHuman(f"{url} lets nobody in ({said}): check `secrets` and `options`")
+            return NeedsHuman(f"{url} refuses the login ({said}): check `secrets` and `options`")
         if isinstance(error, TypeError | ValueError) and not isinstance(error.__cause__, OSError):
             return NeedsHuman(
-                f"{url} can't be opened as the config says ({said}): check `options` and `secrets`"
+                f"{url} can't be opened with these options ({said}): check `options` and `secrets`"
             )
-        return Transient(f"{url} can't be read just now: {said}")
+        return Transient(f"{url} can't be read now, will be retried: {said}")
 
 
 class _Missing(NeedsHuman):
-    """Of an address it needs a person; of a file below it, another listing."""
+    """The path does not exist: the address itself needs a person, a file below it another listing."""
 
 
 def _is_missing(error: Exception) -> bool:
-    """Some file systems have errors of their own for it, with the same number."""
+    """Whether the error means a missing file: FileNotFoundError, or another one with its errno."""
     return isinstance(error, OSError) and (
         isinstance(error, FileNotFoundError) or error.errno in (errno.ENOENT, errno.ENOTDIR)
     )
 
 
 def _indexed(system: Any, root: str, above: str) -> list[tuple[str, _Info]]:
-    """What the page of a folder shows; of its files nothing is known yet."""
+    """The entries of a folder's index page. Facts about its files are asked for later."""
     url = f"{http_index.address(root, above)}/" if above else f"{root}/"
     page = content(system, "http", url, _PAGE)
     if len(page) > _PAGE:
-        raise NeedsHuman(f"{url} has more than {_PAGE:,} bytes: it is no page that shows a folder")
+        raise NeedsHuman(f"{url} has more than {_PAGE:,} bytes: it is not an index page of a folder")
     found = http_index.entries(page, url)
     paths = {(f"{above}/{name}" if above else name): is_folder for name, is_folder in found.items()}
     return [

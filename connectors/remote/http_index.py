@@ -1,7 +1,7 @@
-"""The pages with which an HTTP server shows its folders, read as listings. Pure.
+"""Read index pages of an HTTP server as listings of folders. Pure.
 
-An entry of a folder is what its page links to directly beneath itself; a link that ends in a slash leads to
-a folder. Links elsewhere, and those with a query (columns to sort by), are none.
+An entry of a folder is a link to a URL directly beneath the page; a link that ends in a slash leads to a
+folder. Other links, and links with a query (such as columns to sort by), are skipped.
 """
 
 import re
@@ -23,10 +23,10 @@ class _Links(HTMLParser):
 def entries(page: bytes, url: str) -> dict[str, bool]:
     """Names in the folder, and whether each is a folder; ``url``: the page's, which ends in a slash.
 
-    Raises ValueError where the page is no HTML.
+    Raises ValueError if the page is not HTML.
     """
     if not _HTML.search(page):
-        raise ValueError("it is no page of links")
+        raise ValueError("it is not a page of links")
     links = _Links()
     links.feed(page.decode("utf-8", "replace"))
     found: dict[str, bool] = {}
@@ -38,12 +38,12 @@ def entries(page: bytes, url: str) -> dict[str, bool]:
 
 
 def address(root: str, path: str) -> str:
-    """Of a path beneath a folder, percent-encoded; names may hold bytes as ``os.fsdecode`` gives them."""
+    """URL of a path beneath a folder, percent-encoded; names may hold bytes as from ``os.fsdecode``."""
     return f"{root}/{quote(path, errors='surrogateescape')}"
 
 
 def _beneath(link: str, url: str) -> str | None:
-    """The name of what is linked to, if it lies directly beneath ``url``."""
+    """The name of a link's target, if it lies directly beneath ``url``."""
     try:
         there, here = urlsplit(urljoin(url, link.strip())), urlsplit(url)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Open the file system behind an address, told what its protocol's package wants to be told.
+"""Open the file system of an address, with the arguments that its package needs.
 
-Where a package would wait for ever, for minutes, or trust anybody, it is told better; what ``options`` say
-comes first.
+Defaults of a package that wait without limit or trust unknown servers are replaced; ``options`` override
+them.
 """
 
 import sys
@@ -11,8 +11,8 @@ from typing import Any
 from fsspec.core import url_to_fs
 from fsspec.registry import known_implementations
 
-_SECONDS = 30.0  # without a word from a server until it is given up; trying again is the engine's business
-_PACKAGES = {  # by protocol: what pip is to install
+_SECONDS = 30.0  # longest silence of a server; the engine retries
+_PACKAGES = {  # by protocol: package for pip
     "s3": "s3fs",
     "s3a": "s3fs",
     "gs": "gcsfs",
@@ -30,7 +30,7 @@ _PACKAGES = {  # by protocol: what pip is to install
 
 
 def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
-    """The file system, and what the address is in it. Raises whatever the file system raises."""
+    """The file system, and the path of the address in it. Raises the errors of the file system."""
     protocol, given = url.partition("://")[0], dict(options)
     if protocol in ("sftp", "ssh"):
         from ingestor.connectors.remote.sftp import Sftp
@@ -42,9 +42,9 @@ def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
         return _made(Smb, url, given)
     if protocol in ("http", "https"):
         given = _http(given)
-    elif protocol == "webdav" and "password" in given:  # it wants a pair, which YAML has none of
+    elif protocol == "webdav" and "password" in given:  # it needs a tuple, which YAML does not have
         given["auth"] = (given.pop("username", ""), given.pop("password"))
-    elif protocol in ("s3", "s3a"):  # s3fs itself tries five times
+    elif protocol in ("s3", "s3a"):  # s3fs itself makes five attempts
         given["config_kwargs"] = {**_s3(), **given.get("config_kwargs", {})}
     elif protocol in ("gs", "gcs"):
         given = {"requests_timeout": _SECONDS, **given}
@@ -55,7 +55,7 @@ def opened(url: str, options: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def missing(protocol: str, error: ImportError) -> str:
-    """What to do about a package that is not installed."""
+    """The message for a package that is not installed."""
     wanted = known_implementations.get(protocol, {}).get("err", str(error))
     return f"{wanted}: {sys.executable} -m pip install {_PACKAGES.get(protocol, '...')}"
 
@@ -73,7 +73,7 @@ def _s3() -> dict[str, Any]:
 
 
 def _http(given: dict[str, Any]) -> dict[str, Any]:
-    """Redirects are errors: a server must not send its reader to other machines."""
+    """Redirects are errors: a server must not redirect requests to other machines."""
     import aiohttp
 
     waits = aiohttp.ClientTimeout(total=None, sock_connect=_SECONDS, sock_read=_SECONDS)

@@ -1,9 +1,8 @@
-"""Notifications of changed objects, taken from a queue: they have another source listed at once.
+"""Notifications of changed objects from a queue: they trigger a listing of another source.
 
-For a `files` source in S3 or the like whose bucket sends its events to SQS, or to what speaks its protocol.
-There are no documents here. A message is deleted when its hint was passed on; a hint that is lost then costs
-nothing but time, for the source is listed every ``scan_every`` in any case. A message that can't be
-understood has all of the source listed.
+For a `files` source in S3 or the like whose bucket sends its events to SQS or a compatible queue. This source
+has no documents. A message is deleted after its hint was passed on. A lost hint only delays a change, because
+the source is listed every ``scan_every``. A message of unknown form triggers a listing of the whole source.
 """
 
 import logging
@@ -23,10 +22,10 @@ from ingestor.ports import NeedsHuman, Stale, Stop, Transient
 from ingestor.registry import Options, Plugin
 from ingestor.units import Duration
 
-WAIT = 4  # seconds that the queue may take to answer that there is nothing
+WAIT = 4  # seconds of long polling
 RETRY = 30.0  # seconds
 MANY = 1000  # messages taken together
-HINTS = 64  # at once; more are drawn together into subtrees
+HINTS = 64  # at once; more are merged into hints for subtrees
 _REFUSED = re.compile(
     r"AccessDenied|InvalidClientTokenId|SignatureDoesNotMatch|InvalidAccessKeyId|UnrecognizedClient|Expired"
     r"|NonExistentQueue|DoesNotExist|InvalidAddress|NoCredentials|NoRegion|PartialCredentials"
@@ -43,25 +42,26 @@ def _queue(url: str) -> str:
 
 def _bucket(url: str) -> str:
     if not re.match(r"\w+://[^/\s]", url):
-        raise ValueError("must be as the `url` of the source: s3://bucket/folder")
+        raise ValueError("must be the `url` of the source, as in s3://bucket/folder")
     return url.rstrip("/")
 
 
 class QueueOptions(Options):
     queue: Annotated[str, AfterValidator(_queue)] = Field(description="URL of the queue")
-    source: str = Field(description="name of the source that is to be listed")
+    source: str = Field(description="name of the source to list")
     url: Annotated[str, AfterValidator(_bucket)] = Field(
-        description="`url` of that source: what happens elsewhere is passed over"
+        description="`url` of that source; events of other places are skipped"
     )
     region: str | None = Field(
-        default=None, description="of the queue; left out: what its URL says, or AWS tools use here"
+        default=None,
+        description="region of the queue; left out: from its URL, or from the settings of AWS tools",
     )
     key: SecretStr | None = Field(
-        default=None, description="access key; left out: what AWS tools use on this machine"
+        default=None, description="access key; left out: from the settings of AWS tools on this machine"
     )
     secret: SecretStr | None = Field(default=None, description="its secret: `${VAR}` or `file:/path`")
     settle: Duration = Field(
-        default=10.0, description="least time between two hints, for each has the source listed"
+        default=10.0, description="shortest time between two hints, because each triggers a listing"
     )
 
 
@@ -75,12 +75,12 @@ class Queue:
         self._client: Any = None
 
     def scan(self) -> Iterator[Item]:
-        """Nothing, if the queue can be asked. Raises NeedsHuman or Transient."""
+        """No items; checks that the queue can be read. Raises NeedsHuman or Transient."""
         self._ask("get_queue_attributes", AttributeNames=["ApproximateNumberOfMessages"])
         return iter(())
 
     def fetch(self, item: Item) -> Blob:
-        raise Stale(f"{item.uri} is no document")
+        raise Stale(f"{item.uri} is not a document")
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
         yield Hint()
@@ -91,11 +91,11 @@ class Queue:
                 self._delete(messages)
                 stop.wait(self._options.settle if messages else 0)
             except (NeedsHuman, Transient) as error:
-                _log.debug("%s", error)  # the next listing says it where people look
+                _log.debug("%s", error)  # the next listing reports it
                 stop.wait(RETRY)
 
     def _messages(self) -> list[_Message]:
-        """What is in the queue, or comes soon."""
+        """The messages in the queue, after a wait if it is empty."""
         taken: list[_Message] = []
         while len(taken) < MANY:
             wait = 0 if taken else WAIT
@@ -111,10 +111,10 @@ class Queue:
             yield Hint(key, SourceName(self._options.source))
 
     def _keys(self, message: str) -> Iterator[str]:
-        """Of what changed in the source."""
+        """Keys of the changed objects of the source."""
         objects = changed(message)
         if objects is None:
-            _log.info("a message that can't be understood; all of %s is listed", self._options.source)
+            _log.info("a message of unknown form: source %s is listed whole", self._options.source)
             yield ""
         for bucket, key in objects or ():
             if bucket == self._bucket and key.startswith(self._folder):
@@ -136,11 +136,11 @@ class Queue:
             self._client = self._client or self._made()
             return getattr(self._client, question)(QueueUrl=self._options.queue, **details)
         except (BotoCoreError, ClientError) as error:
-            said = f"{self._options.queue} can't be asked"
+            said = f"{self._options.queue} can't be read"
             why = f"{type(error).__name__}: {error}"
             if _REFUSED.search(why):
                 raise NeedsHuman(f"{said} ({why}): check `queue`, `region`, `key` and `secret`") from error
-            raise Transient(f"{said} just now: {why}") from error
+            raise Transient(f"{said} now, will be retried: {why}") from error
 
     def _made(self) -> Any:
         from botocore.session import get_session

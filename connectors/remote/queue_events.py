@@ -1,7 +1,7 @@
-"""What a message says of changed objects. Pure.
+"""Changed objects in a queue's messages. Pure.
 
-Known are the events of S3 and of those like it, as they come by themselves, through SNS (in an envelope) or
-through EventBridge.
+Events of S3 and compatible stores are understood: sent directly, through SNS (in an envelope) or through
+EventBridge.
 """
 
 import json
@@ -13,7 +13,7 @@ Changed = tuple[str, str]  # bucket and key of an object
 
 
 def changed(message: str) -> list[Changed] | None:
-    """The objects that it names; None where that can't be told."""
+    """The objects in a message; None if its form is unknown."""
     try:
         return list(_objects(json.loads(message)))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -23,7 +23,7 @@ def changed(message: str) -> list[Changed] | None:
 def _objects(event: Any) -> Iterator[Changed]:
     if "Message" in event:  # SNS
         yield from _objects(json.loads(event["Message"]))
-    elif "detail" in event:  # EventBridge, which leaves keys as they are
+    elif "detail" in event:  # EventBridge, which does not encode keys
         yield event["detail"]["bucket"]["name"], event["detail"]["object"]["key"]
     elif event.get("Event") != "s3:TestEvent":
         for record in event["Records"]:

@@ -1,4 +1,4 @@
-"""An HTTP session for S3 that follows no redirects: a server must not send its reader to other machines."""
+"""An HTTP session for S3 without redirects: a server must not redirect requests to other machines."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from aiobotocore.httpsession import AIOHTTPSession
 
 
 class NoRedirects(AIOHTTPSession):  # type: ignore[misc]
-    """A redirect is an answer like any other: botocore itself then judges it by its status."""
+    """Returns a redirect as it is; botocore then decides by its status."""
 
     async def _get_session(self, proxy_url: str | None) -> "_Session":
         return _Session(await super()._get_session(proxy_url))

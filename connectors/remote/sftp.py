@@ -1,6 +1,6 @@
-"""A server's files over SFTP: fsspec's file system, but that it knows whom it talks to.
+"""Files over SFTP: fsspec's file system, with a check of the server's key.
 
-The server's key must be among the known hosts, as ``ssh`` itself demands: a login is told to nobody else.
+The server's key must be among the known hosts, as for ``ssh``. The login is sent to no other server.
 """
 
 import logging
@@ -12,13 +12,15 @@ from fsspec.implementations.sftp import SFTPFileSystem
 
 from ingestor.ports import NeedsHuman
 
-logging.getLogger("paramiko").setLevel(logging.CRITICAL)  # it logs tracebacks of what it raises as well
-_SECONDS = 30.0  # without a word from the server until it is given up
+logging.getLogger("paramiko").setLevel(
+    logging.CRITICAL
+)  # it also logs tracebacks of the errors that it raises
+_SECONDS = 30.0  # longest silence of the server
 
 
 class Sftp(SFTPFileSystem):  # type: ignore[misc]
     def __init__(self, host: str, known_hosts: str = "~/.ssh/known_hosts", **login: Any) -> None:
-        """``login``: arguments of paramiko's SSHClient.connect. Raises NeedsHuman of an unknown host."""
+        """``login``: arguments of paramiko's SSHClient.connect. Raises NeedsHuman for an unknown host."""
         self._known_hosts = Path(known_hosts).expanduser()
         super().__init__(host, **login)
 
@@ -32,8 +34,8 @@ class Sftp(SFTPFileSystem):  # type: ignore[misc]
             self.client.connect(self.host, **{**waits, **self.ssh_kwargs})
         except paramiko.BadHostKeyException as error:
             raise NeedsHuman(
-                f"{self.host} has another key than {self._known_hosts} says: somebody may pose as it; "
-                "if it was set up anew, correct that file"
+                f"{self.host} has another key than in {self._known_hosts}: this may be an attack; "
+                "if the server was reinstalled, correct that file"
             ) from error
         self.ftp = self.client.open_sftp()
         self.ftp.get_channel().settimeout(self.ssh_kwargs.get("timeout", _SECONDS))
@@ -45,6 +47,6 @@ class _Unknown(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
 
     def missing_host_key(self, client: Any, hostname: str, key: Any) -> None:
         raise NeedsHuman(
-            f"the key of {hostname} ({key.fingerprint}) is not in {self._known_hosts}: if it is the right "
-            "one, add what `ssh-keyscan` prints of it, or name another file with `known_hosts` in `options`"
+            f"the key of {hostname} ({key.fingerprint}) is not in {self._known_hosts}: if it is "
+            "right, add the output of `ssh-keyscan`, or set another file as `known_hosts` in `options`"
         )

@@ -1,7 +1,7 @@
-"""A share of an SMB server (Samba, Windows) as an fsspec file system that is read.
+"""A share of an SMB server (Samba, Windows) as a read-only fsspec file system.
 
-fsspec's own asks about each file of a listing by itself, locks what it reads against everybody else, and
-keeps one pool of connections for the whole program, in which one source would read by another's login.
+Why not fsspec's own: it sends a request for each file of a listing, locks the files that it reads, and has
+one pool of connections for the whole program, in which one source would use another's login.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from fsspec import AbstractFileSystem
 from fsspec.utils import infer_storage_options
 from smbprotocol.exceptions import SMBOSError, SMBResponseException
 
-_SECONDS = 30  # until a server that does not answer a login is given up
+_SECONDS = 30  # time limit of a login
 # [MS-ERREF] 2.3.1: wrong password, account restricted, hours, workstation, password expired, disabled, logon
 # type, account expired, password must change, locked out.
 _NO_LOGIN = {
@@ -53,7 +53,7 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
         return found if detail else [info["name"] for info in found]
 
     def info(self, path: str, **_: Any) -> _Info:
-        """Of a file; equal to what a listing tells."""
+        """Facts about a file, equal to those of a listing."""
         with _understood():
             found = smbclient.stat(self._unc(path), **self._asking)
         return _info(path, "file", found.st_size, found.st_mtime_ns // 1000)
@@ -70,7 +70,7 @@ class Smb(AbstractFileSystem):  # type: ignore[misc]
 
 @contextmanager
 def _understood() -> Iterator[None]:
-    """Errors of the login, which come from whatever is asked first, by Python's names."""
+    """Turn errors of the login, which the first request raises, into Python's own."""
     try:
         yield
     except (SMBResponseException, SMBOSError) as error:
@@ -93,6 +93,6 @@ def _info(path: str, kind: str, size: int, microseconds: int) -> _Info:
 
 
 def _close(connections: dict[str, Any]) -> None:
-    """Without a word to the server, which may be gone."""
+    """Close without a message to the server, which may be unreachable."""
     for connection in connections.values():
         connection.disconnect(close=False)

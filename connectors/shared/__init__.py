@@ -1,1 +1,1 @@
-"""What connectors of several kinds share."""
+"""Code that several connectors share."""

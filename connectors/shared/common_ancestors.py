@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 
 def cover(keys: Iterable[str], limit: int) -> list[str]:
-    """At most ``limit`` (one or more) keys at or above which all of ``keys`` lie; none is above another.
+    """At most ``limit`` (one or more) keys such that each of ``keys`` is one of them or below one.
 
-    Where there are too many, the deepest give way to their parents first; "" is above everything.
+    None is above another. If there are too many, parents replace the deepest first; "" is above all keys.
     """
     kept = _outermost(set(keys))
     while len(kept) > limit:

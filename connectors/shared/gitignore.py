@@ -5,9 +5,9 @@ judged by patterns that match *it*, not its parents. Libraries that judge a whol
 ``foo/**`` with ``!foo/keep.md``, and names with a newline, wrong. Unlike git, ``?`` matches a character
 rather than a byte.
 
-Anybody who may write a file may write a pattern, so a match never backtracks: each star takes the first
-place where the characters behind it fit, and keeps it (an atomic group). They have a fixed number, so a later
-place would only leave less of the name for the rest.
+Patterns may come from untrusted people, so a match never backtracks: each star takes the first
+place where the characters behind it fit, and keeps it (an atomic group). Their number is fixed, so a later
+place would leave less of the name for the rest.
 """
 
 import re
@@ -57,7 +57,7 @@ class _Line:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Compiled when a name first needs it: for most lines of a long file none ever does."""
+        """Compiled at first use: most lines of a long file are never used."""
         return _compiled(self.expression)
 
 
@@ -77,7 +77,7 @@ class Rules:
         return any(line.negated for line in self.lines)
 
     def verdict(self, path: str, name: str, *, directory: bool) -> bool | None:
-        """Whether the entry itself is matched: True, False by a negation, None when nothing matches.
+        """Whether a pattern matches the entry itself: True, False by a negation, None without a match.
 
         ``path`` is relative to where the patterns live and ends in ``name``, without a trailing slash.
         """
@@ -114,7 +114,7 @@ def selects(include: Rules, exclude: Rules, names: Sequence[str]) -> bool:
 
 
 def rules_of_file(text: str) -> Rules:
-    """Raises ValueError, with what is wrong, for a file that would take too long to match."""
+    """The rules of an ignore file. Raises ValueError if matching them would take too long."""
     return _remembered(text) if len(text) <= _SMALL else _large(text)
 
 
@@ -133,7 +133,7 @@ _large = lru_cache(maxsize=32)(_of_file)
 
 
 def too_long(pattern: str) -> str | None:
-    """What is wrong with the length of a pattern, if anything is."""
+    """The problem with the length of a pattern; None if there is none."""
     return f"has more than {_LONGEST:,} characters" if len(pattern) > _LONGEST else None
 
 
@@ -192,7 +192,7 @@ def _parted(tokens: Sequence[str], mark: str) -> list[list[str]]:
 
 
 def _earliest(parts: Sequence[Sequence[str]]) -> str:
-    """What stands between stars, each part at the first place where it fits."""
+    """A regular expression for the parts between stars, each at the first place where it fits."""
     first, *more = ["".join(part) for part in parts]
     return first + "".join(f"(?>{_STAR}?{part})" for part in more)
 

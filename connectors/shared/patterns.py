@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from ingestor.connectors.shared.gitignore import Rules, rules, selects, too_long
 from ingestor.units import Size
 
-# Version control, and what editors, office programs, browsers and desktops leave while they work.
+# Version control, and temporary files of editors, office programs, browsers and desktops.
 NOT_DOCUMENTS = (
     *(".git", ".hg", ".svn", ".DS_Store", "Thumbs.db", "desktop.ini", "lost+found/", "$RECYCLE.BIN/"),
     *("*~", "*.tmp", ".*.sw[a-p]", "*.swp", ".#*", "\\#*#", "~$*", ".~lock.*", "*___jb_???___"),

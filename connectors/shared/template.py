@@ -1,6 +1,6 @@
 """Texts with names of columns in braces, as in ``# {title}``. Pure.
 
-A name may hold dots, ``{user.name}``: its meaning is up to the source of the value.
+A name may hold dots, ``{user.name}``: the source of the value decides what they mean.
 """
 
 import re
@@ -14,19 +14,19 @@ Lookup = Callable[[str], object]
 
 
 def columns(template: str) -> list[str]:
-    """The names in it, in order."""
+    """The names of the columns in a template, in order."""
     return _COLUMN.findall(template)
 
 
 def filled(template: str, value: Lookup) -> bytes:
-    """UTF-8. A template that is one column alone gives that column's bytes, if it holds bytes."""
+    """The filled template in UTF-8; of a template that is one column alone, its bytes, if it holds bytes."""
     alone = _COLUMN.fullmatch(template)
     content = value(alone[1]) if alone else None
     return content if isinstance(content, bytes) else written(template, value).encode()
 
 
 def written(template: str, value: Lookup) -> str:
-    """The same as text, without lone surrogates."""
+    """The filled template as text, without lone surrogates."""
     text = _COLUMN.sub(lambda column: as_text(value(column[1])), template)
     return text.encode("utf-8", "replace").decode()
 

@@ -1,10 +1,10 @@
-"""Rows of a database: each row of a query is a document, written by a template from its columns.
+"""Rows of a database: each row of a query becomes a document, by a template with its columns.
 
-Any database that SQLAlchemy speaks to. A scan reads key, version and the columns that ``uri`` and
-``metadata`` name, of every row, so that deletions are seen; text is read of changed rows only. Version: a
-digest of what the scan reads; where no column tells that a row changed, that is the whole row. With a
-column that grows whenever a row is written, those rows are found between scans, and listed alone. The query
-runs as it is, inside another; nothing is written.
+Any database that SQLAlchemy supports. A scan reads key, version and the columns named in ``uri`` and
+``metadata`` of every row, so that deletions are found; the text is read for changed rows only. Version: a
+digest of the columns that the scan reads; without a version column these are all columns. With a ``cursor``
+column (a high-water mark), new and changed rows are found between scans and listed alone. The query runs
+unchanged inside another SELECT; nothing is written.
 """
 
 import re
@@ -32,8 +32,8 @@ from ingestor.units import Duration, Size
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-_BY_NAME = {"int": int, "str": str, "UUID": UUID}  # what a key may be; a version begins with its name
-_UNLIKE = re.compile(r"[%\\\[]")  # what LIKE does not take as it is, somewhere
+_BY_NAME = {"int": int, "str": str, "UUID": UUID}  # types of keys; a version begins with the name of the type
+_UNLIKE = re.compile(r"[%\\\[]")  # special characters of LIKE in some database
 _HAS_PASSWORD = re.compile(r"://[^/:]*:[^@]+@|(?:password|passwd|pwd)(?:=|%3d)", re.IGNORECASE)
 _Row = Mapping[str, Any]
 
@@ -42,7 +42,7 @@ def _address(url: str) -> str:
     if not re.match(r"[a-z0-9_+]+://", url):
         raise ValueError("must be a SQLAlchemy URL such as postgresql+psycopg://user@host/database")
     if _HAS_PASSWORD.search(url):
-        raise ValueError("must hold no password: put it into `password`, which is kept secret")
+        raise ValueError("must not hold a password: put it into `password`, which is kept secret")
     return url
 
 
@@ -56,19 +56,19 @@ def _select(query: str) -> str:
 _MOST_ROWS = 5_000_000  # of one listing
 _LISTING = 3600.0  # seconds
 _LONGEST_KEY = 1000  # characters
-_TOGETHER = 100  # rows that are in memory at the same time; a row may hold many megabytes
+_TOGETHER = 100  # rows in memory at a time; a row may have many megabytes
 
 
 class SqlOptions(Options):
     url: Annotated[str, AfterValidator(_address)] = Field(
-        description="of the database, as SQLAlchemy has it: `postgresql+psycopg://user@host/name`, "
+        description="URL of the database for SQLAlchemy: `postgresql+psycopg://user@host/name`, "
         "`mysql+pymysql://…`, `sqlite:////path`; its driver must be installed"
     )
     password: SecretStr | None = Field(default=None, description="a secret: `${VAR}` or `file:/path`")
     query: Annotated[str, AfterValidator(_select)] = Field(
-        description="a SELECT; each of its rows is a document"
+        description="a SELECT; each of its rows becomes a document"
     )
-    key: str = Field(description="column that tells the rows apart: whole numbers, text or UUIDs")
+    key: str = Field(description="column that identifies a row: whole numbers, text or UUIDs")
     version: str | None = Field(
         default=None,
         description="column that changes whenever the row does, such as a time of change; without one every "
@@ -76,18 +76,18 @@ class SqlOptions(Options):
     )
     cursor: str | None = tuning(
         None,
-        description="column that grows whenever a row is written, such as a time of change or a number from "
-        "a sequence; with one, rows that were written are looked for between full scans",
+        description="column that grows with every write, such as a time of change or a number from "
+        "a sequence; with one, new and changed rows are found between full scans",
     )
-    poll: Duration = tuning(10.0, gt=0, description="how often to look for them")
+    poll: Duration = tuning(10.0, gt=0, description="time between two checks of `cursor`")
     text: Template = Field(description="the document: text with columns in braces, as in `# {title}`")
     file_name: str = Field(
-        default="{key}.md", description="its ending says what the text is (`{key}` is the key)"
+        default="{key}.md", description="file name; its ending sets the format (`{key}` is the key)"
     )
     uri: Template | None = Field(
-        default=None, description="where people find the row, as in `https://tickets.example.org/{id}`"
+        default=None, description="address of the row for people: `https://tickets.example.org/{id}`"
     )
-    metadata: list[str] = Field(default=[], description="columns that records carry besides")
+    metadata: list[str] = Field(default=[], description="columns to copy into the metadata")
     max_size: Size = Field(default=50 * 10**6, description="larger documents are reported and not indexed")
 
 
@@ -100,16 +100,16 @@ class Sql:
         shown = [*options.metadata, *columns(options.uri or "")]
         versioned = [options.key, *([options.version] if options.version else []), *shown]
         self._listed = list(dict.fromkeys(versioned)) if options.version else None  # None: all columns
-        self._kinds: set[str] = set()  # of the keys that were seen
-        self._nested = False  # whether one of them held a slash
-        self._shown = False  # whether a whole listing has shown all this
+        self._kinds: set[str] = set()  # types of the keys so far
+        self._nested = False  # whether a key has a slash
+        self._shown = False  # whether a whole listing set the two fields above
 
     def scan(self) -> Iterator[Item]:
-        """Raises NeedsHuman (login, query, key) or Transient; a listing that breaks off removes nothing."""
+        """Raises NeedsHuman (login, query, key) or Transient."""
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
-        """Until a whole listing has shown what keys look like, all rows are read for any part of them."""
+        """Reads all rows until a whole listing has shown the types of the keys."""
         seen: set[str] = set()
         until = time.monotonic() + _LISTING
         with self.database.connected() as connection:
@@ -148,7 +148,7 @@ class Sql:
         return Blob(data, name.rpartition("/")[2])
 
     def newest(self, cursor: str, mark: Mark) -> Rows:
-        """Of the rows that are not older than the mark, the newest; "" as key where it can't be one."""
+        """The newest rows that are not older than the mark; "" for a value that cannot be a key."""
         from sqlalchemy import column
 
         value = column(cursor)
@@ -169,16 +169,18 @@ class Sql:
             yield _plain(row._mapping)
 
     def _select(self, names: list[str] | None) -> Any:
-        """The query within another, which chooses columns."""
+        """A SELECT of some columns from the query."""
         from sqlalchemy import column, literal_column, select, text
 
-        query = self._options.query.replace(":", "\\:")  # else it would name a parameter
+        query = self._options.query.replace(":", "\\:")  # else it would start a parameter
         chosen = [literal_column("*")] if names is None else [column(name) for name in names]
         return select(*chosen).select_from(text(f"({query}\n) documents"))  # it may end with a comment
 
     def _at(self, under: str) -> Any:
-        """What rows with that key or below it meet, and perhaps others. An index finds one key; where no
-        key holds a slash nothing else is asked for."""
+        """A condition that rows with that key, or below it, meet, and perhaps others.
+
+        An index finds a single key. If no key has a slash, no other row is searched.
+        """
         from sqlalchemy import column, false, or_
 
         key = column(self._options.key)
@@ -217,14 +219,14 @@ class Sql:
 
 
 class Watched:
-    """Connector, Scoped and Watchable for a database with a column that grows whenever a row is written."""
+    """Connector, Scoped and Watchable for a database with a `cursor` column."""
 
     def __init__(self, sql: Sql, cursor: str, poll: float) -> None:
         self._sql, self._cursor, self._poll = sql, cursor, poll
         self.scan_under, self.fetch, self.database = sql.scan_under, sql.fetch, sql.database
 
     def scan(self) -> Iterator[Item]:
-        """As Sql's. What is wrong with the column is told here, where people look."""
+        """As ``Sql.scan``. Also reports problems of the `cursor` column."""
         self._sql.newest(self._cursor, Mark())
         yield from self._sql.scan()
 
@@ -238,7 +240,7 @@ def _built(options: SqlOptions) -> Sql | Watched:
 
 
 def _values(text: str, kinds: set[str]) -> Iterator[object]:
-    """The keys of those kinds that are written so."""
+    """The keys of those types with that text."""
     for kind in sorted(kinds):
         with suppress(ValueError):
             value = _BY_NAME[kind](text)
@@ -262,14 +264,14 @@ def _scalar(value: object) -> Scalar:
 
 
 def _exact(value: object) -> object:
-    """Times of one zone are equal where its clock shows the same, though that be an hour later."""
+    """Times in UTC: in a local zone two times an hour apart can look the same."""
     if isinstance(value, datetime) and value.tzinfo:
         return value.astimezone(UTC)
     return _plain({"": value})[""]
 
 
 def _seconds(value: object) -> float | None:
-    """POSIX seconds of a time; one without a zone is taken to be UTC."""
+    """POSIX seconds of a time; UTC if it has no zone."""
     if not isinstance(value, datetime):
         return None
     return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()

@@ -1,4 +1,4 @@
-"""A database that SQLAlchemy speaks to: its connections, and what their errors mean."""
+"""Connections to a database by SQLAlchemy, and the meaning of their errors."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ _HUMAN = re.compile(
     r"|syntax error",
     re.IGNORECASE,
 )
-_SECONDS = 30  # until a server that does not answer is given up
+_SECONDS = 30  # time limit of connecting
 
 
 class Database:
@@ -28,11 +28,11 @@ class Database:
 
     def __init__(self, url: str, password: SecretStr | None) -> None:
         self._url, self._password = url, password
-        self._engines: dict[str, Engine] = {}  # one at most, made when it is asked for
+        self._engines: dict[str, Engine] = {}  # one at most, made at first use
 
     @contextmanager
     def connected(self) -> Iterator["Connection"]:
-        """Raises NeedsHuman (login, query, columns) or Transient, for what is done with it, too."""
+        """A connection. Errors inside become NeedsHuman (login, query, columns) or Transient."""
         try:
             from sqlalchemy.exc import SQLAlchemyError
         except ImportError as error:
@@ -48,7 +48,7 @@ class Database:
             raise NeedsHuman(f"the query gives no column {error}: correct `query` or the options") from error
 
     def engine(self) -> "Engine":
-        """Always the same one: of two threads that make one at once, one drops its own unused."""
+        """The one engine. If two threads make one at the same time, one of the two is dropped."""
         return self._engines.get(self._url) or self._engines.setdefault(self._url, self._made())
 
     def _made(self) -> "Engine":
@@ -64,7 +64,7 @@ class Database:
         except ImportError as error:
             wanted = f"{sys.executable} -m pip install {error.name}"
             raise NeedsHuman(f"the driver of {self._url} is not installed: {wanted}") from error
-        finalize(self, engine.dispose)  # a source that left the config leaves no connections open
+        finalize(self, engine.dispose)  # closes the connections of a source that left the config
         return engine
 
     def _trouble(self, error: Exception) -> Exception:
@@ -74,12 +74,12 @@ class Database:
             "NoSuchModuleError",
             "ArgumentError",
         ):
-            return NeedsHuman(f"{self._url} can't be asked ({said}): check `url`, `password` and `query`")
-        return Transient(f"{self._url} can't be asked just now: {said}")
+            return NeedsHuman(f"{self._url} can't be read ({said}): check `url`, `password` and `query`")
+        return Transient(f"{self._url} can't be read now, will be retried: {said}")
 
 
 def _waits(driver: str, seconds: int) -> dict[str, int]:
-    """What lets a driver give up a server that is not there any more; many would wait for ever."""
+    """Arguments that set a time limit for connecting; many drivers have none."""
     if driver in ("psycopg", "psycopg2"):
         lost = {"keepalives_idle": seconds, "keepalives_interval": 10, "keepalives_count": 3}
         return {"connect_timeout": seconds, "tcp_user_timeout": seconds * 1000, **lost}

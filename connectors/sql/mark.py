@@ -1,22 +1,21 @@
-"""How far a watch has read a column that grows whenever a row is written. Pure.
+"""The high-water mark of a column that grows with every write. Pure.
 
-Rows come with the newest first, no more than ``LIMIT`` of them, as pairs of key and value. A row may be
-written with the value that was the highest when they were read last; so rows that have it are read again,
-and known by their keys.
+Rows come as pairs of key and value, the newest first, at most ``LIMIT`` of them. A later row may have the
+same value as the mark; so rows with that value are read again, and recognised by their keys.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-LIMIT = 1000  # rows read at once; where there are as many, there may be more
+LIMIT = 1000  # rows read at once; if there are so many, there may be more
 Rows = Sequence[tuple[str, object]]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """``value``: the highest there was, None if no row had one; ``keys``: of the rows that had it.
+    """``value``: the highest so far, None if no row had one; ``keys``: of the rows with that value.
 
-    ``crowded``: too many had it to be read again and again, so ``keys`` is empty and only higher ones count.
+    ``crowded``: too many rows have that value, so ``keys`` is empty and only higher values count.
     """
 
     value: object = None
@@ -34,7 +33,7 @@ def marked(rows: Rows) -> Mark:
 
 
 def changed(before: Mark, rows: Rows) -> set[str]:
-    """Keys of rows written since, and of those that had the highest value and are gone; "" is all."""
+    """Keys of rows written since, and of removed rows that had the highest value; "" means all."""
     if len(rows) >= LIMIT:
         return {""}
     written = {key for key, value in rows if value != before.value or key not in before.keys}

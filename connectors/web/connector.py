@@ -1,10 +1,10 @@
-"""Pages of a website: a list of addresses, what a sitemap names, or what links lead to.
+"""Pages of a website: a list of addresses, the pages of a sitemap, or those that links lead to.
 
-Key: the page's address in one spelling, after redirects; of pages that name one canonical address, that.
-Version: a digest of content, type and day of change. What was read is kept in the ``cache`` folder, so that
-a page that did not change is asked for and not sent; a scan reads pages, ``fetch`` asks nobody. robots.txt is
-obeyed. Only public addresses are asked, whatever a page or a name says (decision 0013). While a page can't
-be read, nothing is removed that may be linked from it. Scripts are not run.
+Key: the page's address in normal spelling, after redirects, or its canonical address if it names one.
+Version: a digest of content, type and day of change. A scan reads the pages and keeps them in the ``cache``
+folder: a conditional request gets a page only if it changed, and ``fetch`` sends no request. robots.txt is
+obeyed. Requests go to public addresses only, whatever a page or a host name says (decision 0013). While a
+page cannot be read, no page that it may link to is removed. Scripts are not run.
 """
 
 import logging
@@ -30,46 +30,46 @@ from ingestor.registry import Plugin, tuning
 _log = logging.getLogger(__name__)
 _WHOLE = "whole"
 _NAMED = 100  # pages named by one PartialScan
-# What changes nothing of a page, and secrets, of which a file's name must tell nothing.
+# Options that do not change pages, and secrets, which must not show in a file's name.
 _BESIDES = {"cache", "delay", "timeout", "contact", "allow_private", "password", "headers"}
 
 
 def _folder(url: str) -> str:
     if not url.endswith("/"):
-        raise ValueError("must end with a slash: addresses below it are meant")
+        raise ValueError("must end with a slash: it allows the addresses below it")
     return url
 
 
 class WebOptions(HttpOptions):
     """Patterns are those of the folder connector, for the path below the host."""
 
-    start: list[Url] = Field(min_length=1, description="addresses of pages, of sitemaps, or where to begin")
+    start: list[Url] = Field(min_length=1, description="addresses of pages or sitemaps to begin with")
     follow: Follow = Field(
         default="none",
-        description="`none`: the pages in `start` are the documents; `sitemap`: those that a sitemap names, "
-        "in `start` itself, named by robots.txt or at `/sitemap.xml`; `links`: those that links lead to",
+        description="`none`: the pages in `start` are the documents; `sitemap`: the pages of a sitemap, "
+        "from `start`, from robots.txt or at `/sitemap.xml`; `links`: pages that links lead to",
     )
     within: list[Annotated[Url, AfterValidator(_folder)]] = Field(
         default=[],
-        description="only addresses below these are followed; left out: those below the folders of `start`; "
-        "of a sitemap its whole host",
+        description="only addresses below these are read; left out: those below the folders of `start`; "
+        "for a sitemap its whole host",
     )
     include: list[Pattern] = Field(
         default=["**/*"], description="paths of pages that are documents, as gitignore patterns"
     )
     exclude: list[Pattern] = Field(
         default=[],
-        description="paths, with their queries, that are not asked for at all: `/search*`, `*?print=*`",
+        description="paths, with their queries, that are not requested at all: `/search*`, `*?print=*`",
     )
-    depth: int = Field(default=20, ge=0, description="links from a start, at most")
-    max_pages: int = Field(default=10_000, ge=1, description="addresses asked for in one scan, at most")
+    depth: int = Field(default=20, ge=0, description="most links between a start and a page")
+    max_pages: int = Field(default=10_000, ge=1, description="most addresses requested in one scan")
     robots: bool = Field(
         default=True,
         description="whether robots.txt, `noindex` and `nofollow` are obeyed; `false` is for your own sites",
     )
     cache: Path = tuning(
         Path("~/.cache/ingestor/web"),
-        description="folder in which what was read is kept; sources that read a site with different secrets "
+        description="folder that keeps the pages; sources that read a site with different secrets "
         "need one each",
     )
 
@@ -101,7 +101,7 @@ class Web:
         self._mirror = Mirror(options.cache.expanduser() / f"{short(meant)}.sqlite")
 
     def scan(self) -> Iterator[Item]:
-        """Raises NeedsHuman or Transient when no start can be read, PartialScan when a page can't."""
+        """Raises NeedsHuman or Transient if no start can be read, PartialScan if a page cannot."""
         with self._mirror.alone(), Client(self._terms, self._outside, self._busy) as client:
             crawl = Crawl(self._bounds, client, self._mirror)
             crawl.run()
@@ -120,10 +120,10 @@ class Web:
             raise _partial(crawl.unread, whole)
 
     def fetch(self, item: Item) -> Blob:
-        """Gives what was listed. Raises Stale or BadDocument (too large)."""
+        """The page as it was listed. Raises Stale or BadDocument (too large)."""
         found = self._mirror.body(item.key, item.version)
         if found is None:
-            raise Stale(f"{item.uri} is to be listed again first")
+            raise Stale(f"{item.uri} must be listed again first")
         page, data = found
         if page.problem:
             raise BadDocument(page.problem)
@@ -131,9 +131,9 @@ class Web:
 
 
 def _partial(unread: dict[str, Exception], whole: bool) -> PartialScan:
-    """Of what was never read whole, anything may hang on a page that can't be read."""
+    """The unread pages. If no pass was ever complete, any page may be linked from an unread one."""
     more = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
-    message = f"{next(iter(unread.values()))}{more}: what is known of it stays"
+    message = f"{next(iter(unread.values()))}{more}: their known documents stay"
     return PartialScan(message, list(unread) if whole and len(unread) <= _NAMED else [""])
 
 

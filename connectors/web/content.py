@@ -1,4 +1,4 @@
-"""An answer as a page of the mirror, and pages as documents. Pure."""
+"""Turn a response into a page of the mirror, and pages into documents. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from ingestor.model import Item
 
 _HTML = ("text/html", "application/xhtml+xml")
 _NO_DOCUMENTS = re.compile(r"(image|audio|video|font)/|text/css$|(text|application)/(x-)?javascript$")
-# What pages link to and no parser reads; not even asked for.
+# Types of files that no parser reads; they are not requested.
 NO_DOCUMENTS = frozenset(
     (
         *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif", ".svg", ".ico", ".bmp", ".tif", ".tiff", ".psd"),
@@ -51,7 +51,7 @@ _ENDINGS = {
 
 
 def page_of(answer: Answer, *, links: bool, robots: bool) -> Page:
-    """Of status 200. ``links``: whether they are wanted; ``robots``: whether the page's wishes count."""
+    """The page of a response with status 200. ``links``: collect links; ``robots``: obey the page's rules."""
     content_type, data = honest_type(answer.headers.get("content-type"), answer.data), answer.data
     is_html = essence(content_type) in _HTML
     said = said_by(data, content_type, answer.url, AGENT) if is_html else Said()
@@ -84,14 +84,14 @@ def version(data: bytes, *facts: object) -> str:
 
 
 def _canonical(answer: Answer, said: Said) -> str | None:
-    """A page may speak for others of its own origin only."""
+    """The canonical address, if it has the page's own origin."""
     sent = canonical_link(answer.headers)
     found = (normal(sent, answer.url) if sent else None) or said.canonical
     return found if found and found != answer.url and origin(found) == origin(answer.url) else None
 
 
 def documents(pages: Mapping[str, Page]) -> list[Page]:
-    """One page of each document: of pages that name the same canonical address that one, if it is there."""
+    """One page for each document: of pages with one canonical address the page at that address, if known."""
     contents = {url: page for url, page in pages.items() if page.version}
     chosen: dict[str, Page] = {}
     for url in sorted(contents):
@@ -105,7 +105,7 @@ def documents(pages: Mapping[str, Page]) -> list[Page]:
 
 
 def blob_name(page: Page) -> str:
-    """The name of the file, with an ending that its type has."""
+    """The file name, with an ending for its type."""
     name, endings = file_name(page.uri or page.url) or "index", _ENDINGS.get(essence(page.content_type), ())
     if endings and PurePosixPath(name).suffix.lower() not in endings:
         return name + endings[0]

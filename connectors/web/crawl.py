@@ -1,8 +1,8 @@
-"""One pass over a website: which addresses are asked, in what order, and what is known in the end.
+"""One pass over a website: the addresses requested, their order, and the result.
 
-Breadth first, one request after another. A redirect is an address that leads to another. What can't be read
-now is as it was when it was read last, and what it linked to then is looked at; pages that were known and to
-which nothing led this time are then asked themselves, for the unread page may link to them.
+Breadth first, one request after another. A page that cannot be read now keeps its last content and links, and
+these links are followed. Known pages that no link led to this time are then requested too, because the
+unreadable page may link to them.
 """
 
 from collections import Counter, deque
@@ -27,15 +27,15 @@ from ingestor.ports import NeedsHuman, Transient
 Follow = Literal["none", "sitemap", "links"]
 
 _QUERIES = 100  # of one path
-_IN_A_ROW = 5  # pages that can't be read before the site is given up for now
+_IN_A_ROW = 5  # unreadable pages in a row that end the pass over a site
 _SITEMAPS_DEEP = 3
-_LARGEST_SITEMAP = 50 * 10**6  # bytes, as the protocol has it
+_LARGEST_SITEMAP = 50 * 10**6  # bytes, as the protocol says
 _ALL = rules(["**/*"])
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """``within``: addresses below which pages lie, unless the config itself names them."""
+    """``within``: pages must be below these addresses, unless the config names them."""
 
     starts: tuple[str, ...]
     follow: Follow
@@ -47,17 +47,17 @@ class Bounds:
     robots: bool
 
     def enters(self, url: str) -> bool:
-        """Whether a page may be asked for that another leads to."""
+        """Whether a linked page may be requested."""
         return lies_below(url, self.within) and selects(_ALL, self.exclude, path_names(url))
 
     def takes(self, url: str) -> bool:
-        """Whether it may be a document."""
+        """Whether the page may be a document."""
         return selects(self.include, self.exclude, path_names(url))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An address to ask. ``depth``: links from a start; ``hops``: redirects one after another.
+    """An address to request. ``depth``: links from a start; ``hops``: redirects in a row.
 
     ``start``: the config names it, or it redirected to here.
     """
@@ -70,11 +70,11 @@ class Step:
 
 
 class _No(Exception):
-    """The server's definite answer that this is not for us."""
+    """The server's definite answer that this page cannot be read."""
 
 
 class Crawl:
-    """``pages``: what was read or is known; ``unread``: why it was not; ``cut``: max_pages was not enough."""
+    """``pages``: those read or known; ``unread``: reasons by address; ``cut``: ``max_pages`` was reached."""
 
     def __init__(self, bounds: Bounds, client: Client, mirror: Mirror) -> None:
         self._bounds, self._client, self._mirror = bounds, client, mirror
@@ -85,10 +85,10 @@ class Crawl:
         self._seen: set[str] = set()
         self._queries: Counter[str] = Counter()
         self._manners = RobotsCache(client)
-        self._failed: Counter[str] = Counter()  # by origin: pages one after another
+        self._failed: Counter[str] = Counter()  # by origin: unreadable pages in a row
         self._started = False
-        self._entered = False  # whether a page is asked for
-        self._elsewhere = ""  # the first address of a sitemap that is none of ours
+        self._entered = False  # whether a page was requested
+        self._elsewhere = ""  # the first address of a sitemap outside the bounds
         self._start_errors: list[Exception] = []
 
     def run(self) -> None:
@@ -106,8 +106,8 @@ class Crawl:
             raise self._start_errors[0]
         if self._elsewhere and not self._entered and not self.unread:
             raise NeedsHuman(
-                f"no address in the sitemap may be asked, as {self._elsewhere}: if that is meant, put its "
-                "folder into `within`, or correct `exclude`"
+                f"every address of the sitemap is excluded, such as {self._elsewhere}: to read it, add its "
+                "folder to `within`, or correct `exclude`"
             )
         if self.unread and self._bounds.follow != "none":
             for page in self._mirror.pages():
@@ -115,7 +115,7 @@ class Crawl:
                     self._look(Step(page.url))
 
     def _first(self, start: str) -> Iterator[Step]:
-        """Of a site whose sitemap is wanted: what its robots.txt names, or where it usually is."""
+        """The first addresses of a start. For a sitemap: those in robots.txt, or the usual one."""
         if self._bounds.follow != "sitemap":
             yield Step(start, start=True)
         elif file_name(start):
@@ -170,7 +170,7 @@ class Crawl:
                     yield Step(url, depth=step.depth + 1)
 
     def _look(self, step: Step) -> Page | None:
-        """What is at the address now, or was when it could be read last; None where nothing is for us."""
+        """The page now, or as it was read last; None if there is no page that may be read."""
         known = self._mirror.page(step.url)
         try:
             page = self._asked(step, known)
@@ -198,14 +198,10 @@ class Crawl:
         """Raises _No, Refused, Broken or Transient."""
         url, place = step.url, origin(step.url)
         if self._failed[place] >= _IN_A_ROW:
-            raise Transient(
-                f"{place} seems to be down: {_IN_A_ROW} pages one after another could not be read"
-            )
+            raise Transient(f"{place} seems to be down: {_IN_A_ROW} pages in a row could not be read")
         if step.role == "page" and self._bounds.robots and not self._manners.rules(url).allow(url):
             if step.start:
-                raise _No(
-                    f"{place}/robots.txt does not let us read {url}: if the site is yours, `robots: false`"
-                )
+                raise _No(f"{place}/robots.txt disallows {url}: if the site is yours, set `robots: false`")
             return None
         unless = Validators(known.etag, known.changed) if known else NOTHING
         answer = self._client.get(url, unless, _LARGEST_SITEMAP if step.role == "sitemap" else None)
@@ -231,9 +227,7 @@ class Crawl:
 
     def _redirect(self, step: Step, location: str) -> Page:
         if step.start and not self._may_enter(replace(step, url=location, hops=step.hops + 1)):
-            raise _No(
-                f"{step.url} redirects to {location}: if that is meant, put it into `start` or `within`"
-            )
+            raise _No(f"{step.url} redirects to {location}: to read that, add it to `start` or `within`")
         page = Page(step.url, location=location)
         self._mirror.keep(page)
         return page
@@ -243,14 +237,12 @@ class Crawl:
         said = f"{step.url} answers HTTP {answer.status}"
         if answer.status in (404, 410):
             if step.start and self._bounds.follow != "none":
-                raise _No(f"{said}, there is nothing: correct `start`")
+                raise _No(f"{said}: correct `start`")
             return
         if answer.status in (401, 403, 407):
-            raise _No(
-                f"{said}: it lets us in with the right `headers` or `user` and `password`, or not at all"
-            )
+            raise _No(f"{said}: check `headers`, or `user` and `password`")
         if answer.status >= 500 or answer.status == 408:
-            raise Transient(f"{said}: it is tried again")
+            raise Transient(f"{said}, will be retried")
         raise _No(said)
 
 
@@ -258,7 +250,7 @@ def _read_sitemap(answer: Answer) -> Sitemap:
     try:
         return sitemap(answer.data, answer.url, _LARGEST_SITEMAP)
     except TooLarge as error:
-        raise Broken("no sitemap: it unpacks to more than one may have") from error
+        raise Broken("not a sitemap: it unpacks to more than the protocol allows") from error
 
 
 def _for_start(error: Exception) -> Exception:

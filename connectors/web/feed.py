@@ -62,14 +62,14 @@ class Feed:
         yield from map(item_of, pages)
         if unread:
             more = f", and {len(unread) - 1} more" if len(unread) > 1 else ""
-            message = f"{next(iter(unread.values()))}{more}: what is known of it stays"
+            message = f"{next(iter(unread.values()))}{more}: their known documents stay"
             raise PartialScan(message, list(unread))
 
     def fetch(self, item: Item) -> Blob:
         """Gives what was listed. Raises Stale or BadDocument (too large)."""
         found = self._mirror.body(item.key, item.version)
         if found is None:
-            raise Stale(f"{item.uri} is to be listed again first")
+            raise Stale(f"{item.uri} must be listed again first")
         page, data = found
         if page.problem:
             raise BadDocument(page.problem)
@@ -84,7 +84,7 @@ class Feed:
             found = feed_process.read(answer.data, answer.headers.get("content-type"), answer.url)
         except NoFeed as error:
             kind = Transient if self._mirror.note(_FEED) else NeedsHuman  # it was one before
-            raise kind(f"{self._options.url} is no feed: {error}; correct `url`, if it is wrong") from error
+            raise kind(f"{self._options.url} is not a feed: {error}; check `url`") from error
         manners = RobotsCache(client)
         unread: dict[str, Exception] = {}
         for entry in found.entries:
@@ -107,7 +107,7 @@ class Feed:
         if answer.status in (200, 304) and not answer.problem:
             return answer
         if answer.status >= 500 or answer.status == 408:
-            raise Transient(f"{url} answers HTTP {answer.status}: it is tried again")
+            raise Transient(f"{url} answers HTTP {answer.status}, will be retried")
         if answer.status in (401, 403, 407):
             raise NeedsHuman(f"{url} answers HTTP {answer.status}: check `headers`, or `user` and `password`")
         raise NeedsHuman(answer.problem or f"{url} answers HTTP {answer.status}: correct `url`")
@@ -146,7 +146,7 @@ class Feed:
         except Refused:
             return None
         if answer.status >= 500 or answer.status == 408:
-            raise Transient(f"{entry.link} answers HTTP {answer.status}: it is tried again")
+            raise Transient(f"{entry.link} answers HTTP {answer.status}, will be retried")
         return answer if answer.status == 200 else None
 
     def _remembered(self) -> tuple[Validators, str]:

@@ -1,7 +1,7 @@
-"""What is known of pages, with their content, in an SQLite file: what did not change is not sent again.
+"""Known pages with their content, in an SQLite file, so that unchanged pages are not sent again.
 
-Each page is one transaction; cut off anywhere, the file holds what was read until then. ``whole`` says that a
-pass went to its end with every page read: then all that the source had is in here.
+Each page is one transaction, so after a crash the file holds the pages read until then. ``whole`` says that a
+pass read every page: then the file holds all pages of the source.
 """
 
 import fcntl
@@ -25,24 +25,24 @@ CREATE TABLE IF NOT EXISTS note (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 
 
 class Mirror:
-    """``file`` is made when something is written."""
+    """``file`` is made by the first write."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """One pass at a time, of all programs that share the file. Raises NeedsHuman."""
+        """A lock: one pass at a time, among all programs that share the file. Raises NeedsHuman."""
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file.touch(0o600)  # what is there keeps the rights that somebody gave it, such as a group's
+            self._file.touch(0o600)  # an existing file keeps its permissions
             lock = os.open(f"{self._file}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             reason = f"{error.strerror}: choose another folder with `cache`"
             raise NeedsHuman(f"{self._file} can't be written: {reason}") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            with self._opened():  # the last to close it writes it to disk, which is costly for each page
+            with self._opened():  # the last close writes to disk, which is costly for each page
                 yield
         finally:
             os.close(lock)
@@ -57,7 +57,7 @@ class Mirror:
             return [_page(facts) for (facts,) in database.execute("SELECT facts FROM page ORDER BY url")]
 
     def keep(self, page: Page, body: bytes | None = None) -> None:
-        """In place of what was known of that address."""
+        """Replace the page with that address."""
         packed = None if body is None else zlib.compress(body, 1)
         with self._opened() as database:
             database.execute(
@@ -65,7 +65,7 @@ class Mirror:
             )
 
     def body(self, url: str, version: str) -> tuple[Page, bytes] | None:
-        """None if it is not that version, or not there."""
+        """The page and its content; None if it is unknown or of another version."""
         with self._opened() as database:
             row = database.execute("SELECT facts, body FROM page WHERE url = ?", (url,)).fetchone()
         if row is None or _page(row[0]).version != version:
@@ -89,7 +89,7 @@ class Mirror:
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own for each use: workers read while a pass goes on. Raises Transient."""
+        """A connection for one use, because workers read during a pass. Raises Transient."""
         try:
             with closing(sqlite3.connect(self._file, timeout=60)) as database:
                 database.execute("PRAGMA journal_mode = WAL")
@@ -98,7 +98,7 @@ class Mirror:
                 with database:
                     yield database
         except sqlite3.OperationalError as error:  # a full disk, another program
-            raise Transient(f"{self._file} can't be used just now: {error}") from error
+            raise Transient(f"{self._file} can't be used now, will be retried: {error}") from error
         except sqlite3.DatabaseError as error:
             self._file.replace(f"{self._file}.damaged")
             raise Transient(f"{self._file} is damaged and will be made again: {error}") from error
@@ -111,5 +111,5 @@ def _page(facts: str) -> Page:
 
 
 def short(*parts: object) -> str:
-    """A name made of values, for a file or a version."""
+    """A digest of values, for the name of a file or a version."""
     return blake2b(repr(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Options of connectors that ask over HTTP, alike in each."""
+"""Options that all HTTP connectors share."""
 
 import base64
 import re
@@ -16,7 +16,7 @@ from ingestor.units import Duration, Size
 
 def _url(url: str) -> str:
     if "@" in url.partition("://")[2].partition("/")[0]:
-        raise ValueError("must hold no user or password: `user` and `password` are kept secret")
+        raise ValueError("must not hold a user or password: set `user` and `password`, which are kept secret")
     found = normal(url)
     if found is None:
         raise ValueError("must be an address such as https://docs.example.org/guide/")
@@ -46,28 +46,28 @@ class HttpOptions(Options):
     password: SecretStr | None = Field(default=None, description="a secret: `${VAR}` or `file:/path`")
     headers: dict[str, SecretStr] = Field(
         default={},
-        description="sent along, to the origins of the configured addresses alone: "
+        description="request headers, sent only to the origins of the configured addresses: "
         '`{Authorization: "Bearer ${TOKEN}"}`',
     )
     allow_private: list[Annotated[str, AfterValidator(_entry)]] = Field(
         default=[],
-        description="hosts, addresses or networks (`10.1.0.0/16`) that may be asked although they are not "
-        "public; a host's name does not let in link-local addresses",
+        description="hosts, addresses or networks (`10.1.0.0/16`) that may be read although they are not "
+        "public; a host's name does not allow link-local addresses",
     )
     contact: Annotated[str, AfterValidator(partial(_line, "a URL or mail address"))] = Field(
         default="",
         description="URL or mail address at which a site's owner can reach you; sent with requests",
     )
     delay: Duration = tuning(
-        0.5, description="between two requests to a host; its robots.txt may ask for more"
+        0.5, description="pause between two requests to a host; its robots.txt may ask for more"
     )
-    timeout: Duration = tuning(60.0, gt=0, description="for one request, to its last byte")
+    timeout: Duration = tuning(60.0, gt=0, description="time limit of one request, to its last byte")
     max_size: Size = Field(default=50 * 10**6, description="larger documents are reported and not read")
 
     @model_validator(mode="after")
     def _login(self) -> "HttpOptions":
         if (self.user is None) != (self.password is None):
-            raise ValueError("`user` and `password` belong together")
+            raise ValueError("set both `user` and `password`, or neither")
         for name, value in self.headers.items():
             if not re.fullmatch(r"[A-Za-z0-9-]+", name) or not _is_line(value.get_secret_value()):
                 raise ValueError(
@@ -76,7 +76,7 @@ class HttpOptions(Options):
         return self
 
     def terms(self, *urls: str) -> Terms:
-        """``urls``: those whose origins the secrets are for."""
+        """Settings of a client. ``urls``: secrets are sent to their origins only."""
         secrets = [(name, value.get_secret_value()) for name, value in self.headers.items()]
         if self.password is not None:
             pair = f"{self.user}:{self.password.get_secret_value()}".encode()

@@ -1,7 +1,6 @@
-"""What an HTML page says of itself: its links, its canonical address, whether robots may use it. Pure.
+"""An HTML page's links, canonical address and rules for robots. Pure.
 
-Tags are read one after another, in time that grows with the length of the page whatever is in it, and by
-Python alone: this runs in the daemon's own process, on pages of strangers.
+This runs in the daemon's process on untrusted pages: so tags are read in linear time, and by Python alone.
 """
 
 import re
@@ -14,7 +13,7 @@ from ingestor.connectors.http.url import normal
 _TAG = re.compile(r"<(?:(!--)|(a|area|link|meta|base|script|style|textarea)(?=[\s/>]))", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"([^\s/>=]++)(?:\s*+=\s*+(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"'][^\s>]*)))?", re.ASCII)
 _BLANK = re.compile(r"[\s/]*+", re.ASCII)
-_UNREAD = {"script", "style", "textarea"}  # what is in them is no markup
+_UNREAD = {"script", "style", "textarea"}  # their content is not markup
 _CHARSET = re.compile(rb"charset\s*=\s*+[\"']?\s*+([\w.:-]+)", re.IGNORECASE)
 _DECLARED = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _REFRESH = re.compile(r"\s*+\d*+[\s;,]*+url\s*+=\s*+[\"']?([^\"']*)", re.IGNORECASE)
@@ -34,7 +33,7 @@ class Said:
 
 
 def said_by(data: bytes, content_type: str | None, url: str, agent: str) -> Said:
-    """``url``: where the page was found; ``agent``: our name, as a page may address us in a meta element."""
+    """``url``: address of the page; ``agent``: our name, which a meta element may use."""
     links: dict[str, None] = {}
     canonical, robots, base = None, set[str](), url
     for tag, attributes in _tags(_text(data, content_type)):
@@ -60,7 +59,7 @@ def _robots(attributes: Attributes, agent: str) -> set[str]:
 
 
 def _refreshed(attributes: Attributes) -> str:
-    """Where the page sends its reader after a while."""
+    """The target of a meta refresh."""
     if attributes.get("http-equiv", "").lower() != "refresh":
         return ""
     found = _REFRESH.match(attributes.get("content", ""))
@@ -68,7 +67,7 @@ def _refreshed(attributes: Attributes) -> str:
 
 
 def _text(data: bytes, content_type: str | None) -> str:
-    """Right for addresses and names, which are ASCII nearly always."""
+    """The decoded page; good enough for addresses and names, which are nearly always ASCII."""
     sent = _DECLARED.search(content_type or "")
     named = _CHARSET.search(data, 0, _HEAD)
     charset = sent[1] if sent else named[1].decode("ascii") if named else "utf-8"
@@ -79,7 +78,7 @@ def _text(data: bytes, content_type: str | None) -> str:
 
 
 def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
-    """The start tags that matter, with their attributes; of two of one name the first."""
+    """The relevant start tags with their attributes; of two attributes with one name the first."""
     at = 0
     while found := _TAG.search(text, at):
         if found[1]:
@@ -96,7 +95,7 @@ def _tags(text: str) -> Iterator[tuple[str, Attributes]]:
 
 
 def _attributes(text: str, at: int) -> tuple[Attributes, int]:
-    """And where the tag ends."""
+    """The attributes, and the end of the tag."""
     attributes: Attributes = {}
     while (at := _blank_end(text, at)) < len(text) and text[at] != ">":
         found = _ATTRIBUTE.match(text, at)

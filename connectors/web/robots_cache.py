@@ -1,4 +1,4 @@
-"""The robots.txt of each site, read once in a pass and obeyed from then on."""
+"""The robots.txt of each site, read once in a pass."""
 
 from urllib.parse import urlsplit
 
@@ -18,9 +18,9 @@ class RobotsCache:
         self._known: dict[str, Rules | Transient] = {}  # by origin
 
     def rules(self, url: str) -> Rules:
-        """Of the site that the URL is of. Raises Refused, or Transient where its robots.txt can't be read.
+        """The rules of the URL's site. Raises Refused, or Transient if its robots.txt cannot be read.
 
-        Such a site is left alone (RFC 9309, 2.3.1.4); one that has none allows everything.
+        An unreadable robots.txt forbids everything (RFC 9309, 2.3.1.4), a missing one nothing.
         """
         place = origin(url)
         if place not in self._known:
@@ -37,7 +37,7 @@ class RobotsCache:
         answer = self._client.follow(url, limit=_LARGEST)
         if answer.status >= 500 or answer.problem:
             raise Transient(
-                f"{url} can't be read (HTTP {answer.status}): the site is left alone until it can be"
+                f"{url} can't be read (HTTP {answer.status}): no page of the site is read until it can"
             )
         found = rules(answer.data if answer.status == 200 else b"")
         self._client.delays[urlsplit(url).netloc] = found.delay

@@ -1,6 +1,6 @@
-"""Sitemaps (sitemaps.org): the addresses in them, and in feeds, which may stand for one. Pure.
+"""Addresses in sitemaps (sitemaps.org), and in feeds that serve as sitemaps. Pure.
 
-XML is read by expat as it comes; entities, which a sitemap has no use for, are refused.
+XML is read by expat as a stream; entities, which no sitemap needs, are refused.
 """
 
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ from xml.parsers import expat
 from ingestor.connectors.http.body import Broken, TooLarge, gunzipped
 from ingestor.connectors.http.url import normal
 
-_MOST = 50_000  # addresses in one file, as the protocol has it
+_MOST = 50_000  # addresses in one file, as the protocol says
 _LONGEST = 10_000  # characters of an address; expat gives a text line by line
-_ROOTS = ("urlset", "sitemapindex", "rss", "feed")  # feeds count as sitemaps, too
+_ROOTS = ("urlset", "sitemapindex", "rss", "feed")  # feeds may serve as sitemaps
 _WITH_ADDRESS = (
     ["urlset", "url", "loc"],
     ["sitemapindex", "sitemap", "loc"],
@@ -21,7 +21,7 @@ _WITH_ADDRESS = (
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """``of_sitemaps``: it is an index, and its addresses are those of sitemaps."""
+    """``of_sitemaps``: it is an index, and its addresses are of sitemaps."""
 
     urls: tuple[str, ...] = ()
     of_sitemaps: bool = False
@@ -60,7 +60,7 @@ class _Reader:
 
 
 def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
-    """``url``: where it was found; ``limit``: bytes, unpacked. Raises Broken or TooLarge."""
+    """``url``: its address; ``limit``: bytes, unpacked. Raises Broken or TooLarge."""
     data = gunzipped(data, limit)
     if len(data) > limit:
         raise TooLarge
@@ -76,7 +76,7 @@ def sitemap(data: bytes, url: str, limit: int) -> Sitemap:
     except expat.ExpatError as error:
         raise Broken(f"no sitemap: {error}") from error
     if reader.root not in _ROOTS:
-        raise Broken(f"no sitemap: its root is <{reader.root}>")
+        raise Broken(f"not a sitemap: its root is <{reader.root}>")
     return Sitemap(tuple(reader.urls), reader.root == "sitemapindex")
 
 
@@ -84,11 +84,11 @@ def _plain(data: bytes, url: str) -> Sitemap:
     """One address a line."""
     lines = data.decode("utf-8", "replace").split()
     if not lines:
-        raise Broken("no sitemap: it is empty")
+        raise Broken("not a sitemap: it is empty")
     if not all(line.startswith(("http://", "https://")) for line in lines):
-        raise Broken("no sitemap: neither XML nor one address a line")
+        raise Broken("not a sitemap: neither XML nor one address a line")
     return Sitemap(tuple(dict.fromkeys(filter(None, (normal(line, url) for line in lines[:_MOST])))))
 
 
 def _refuse(*declaration: object) -> None:
-    raise Broken("no sitemap: it declares entities")
+    raise Broken("not a sitemap: it declares entities")

@@ -1,7 +1,7 @@
-"""Members of archives, mailboxes and mails: their names made harmless, and limits for them. Pure.
+"""Members of archives, mailboxes and mails: safe names and limits. Pure.
 
-A container is opened with all that it holds, containers within it included. One budget holds for this whole
-tree, so what a small file may unpack to does not depend on how often it is packed.
+A container is opened with all containers in it. One budget holds for this whole tree, so the limit does not
+depend on how often a file is packed.
 """
 
 import re
@@ -13,11 +13,11 @@ from pathlib import PurePosixPath
 from ingestor.model import INSIDE
 from ingestor.ports import BadDocument
 
-DEEPEST = 3  # containers in each other
+DEEPEST = 3  # nested containers
 MOST_MEMBERS = 50_000
 MOST_BYTES = 10**9  # unpacked, of all members together
 LARGEST = 50 * 10**6  # bytes of a member
-_RATIO = 200  # times its own size, to which an archive may unpack beyond _FREE
+_RATIO = 200  # an archive may unpack to _FREE, or to so many times its own size
 _FREE = 100 * 10**6
 _ODD = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -26,7 +26,7 @@ _ODD = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 class Member:
     """``name``: below the outermost container, as in ``mail.eml/!/a.zip/!/b.md``.
 
-    ``version`` differs whenever content or time does; ``problem``: why it can't be read, if so.
+    ``version`` differs whenever content or time does; ``problem``: why it cannot be read, or None.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A container within another that turned out to be unsound: its members are unknown."""
+    """A damaged container within another one: its members are unknown."""
 
     name: str
     reason: str
@@ -59,12 +59,12 @@ class TooMuch(BadDocument):
 
 
 def budget() -> tuple[int, ...]:
-    """All limits of what is opened: what they refuse may be opened under others."""
+    """All limits. A container that they refuse may be opened under other limits."""
     return DEEPEST, MOST_MEMBERS, MOST_BYTES, LARGEST, _RATIO, _FREE
 
 
 class Budget:
-    """What one outermost container of ``packed`` bytes may still unpack to."""
+    """The rest of the limits for one outermost container of ``packed`` bytes."""
 
     def __init__(self, packed: int) -> None:
         self._packed = packed
@@ -77,7 +77,7 @@ class Budget:
         self._bytes += unpacked
 
     def foresee(self, members: int, unpacked: int) -> None:
-        """Raises TooMuch when so much more would be too much."""
+        """Raises TooMuch if so much more would exceed the limits."""
         total = self._bytes + unpacked
         if self._members + members > MOST_MEMBERS:
             raise TooMuch(
@@ -85,23 +85,23 @@ class Budget:
             )
         if total > MOST_BYTES or total > max(_FREE, _RATIO * self._packed):
             raise TooMuch(
-                f"it would unpack to {total:,} bytes or more, with all that is packed in it, which is too "
+                f"with all archives in it, it would unpack to {total:,} bytes or more, which is too "
                 f"much for its {self._packed:,}; unpack it into the folder, or exclude it"
             )
 
 
 def refusal(size: int) -> str | None:
-    return f"{size:,} bytes, more than the {LARGEST:,} that are read of a member" if size > LARGEST else None
+    return f"{size:,} bytes; members of archives may have {LARGEST:,}" if size > LARGEST else None
 
 
 def is_wanted(name: str) -> bool:
-    """Hidden files are no documents, nor is what macOS adds to archives."""
+    """False for hidden files, and for the files that macOS adds to archives."""
     parts = PurePosixPath(name.replace("\\", "/")).parts
     return not any(part == "__MACOSX" or (part.startswith(".") and part.strip(".")) for part in parts)
 
 
 def namer() -> Callable[[str], str]:
-    """A function that makes the names of one container harmless, and each different from those before."""
+    """A function that makes the names of one container safe and unique."""
     seen: set[str] = set()
     counts = Counter[str]()
 
@@ -118,12 +118,12 @@ def namer() -> Callable[[str], str]:
 
 
 def is_harmless(name: str) -> bool:
-    """Whether the name of a member, below its outermost container, is one that ``namer`` gives."""
+    """Whether ``namer`` could give this name, below the outermost container."""
     return all(_harmless(part) == part for part in name.split(INSIDE))
 
 
 def _harmless(name: str) -> str:
-    """Relative, without steps upwards, control characters, or parts that mean something to us."""
+    """A relative name without ``..``, control characters, or our own separators."""
     parts = [_ODD.sub("_", part) for part in name.replace("\\", "/").split("/")]
     kept = [f"{part}_" if part == "!" else part for part in parts if part not in ("", ".", "..")]
     return "/".join(kept) or "_"

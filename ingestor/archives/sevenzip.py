@@ -1,7 +1,7 @@
-"""What a 7z archive says of its members, and their bytes, one after another.
+"""The members of a 7z archive, and their bytes in order.
 
 [7-Zip, 7zFormat.txt] Methods: copy, LZMA, LZMA2, deflate, bzip2, Zstandard, with a delta or x86 filter where
-LZMA2 follows: what 7-Zip writes unless it is told otherwise. Encrypted archives and PPMd are refused.
+LZMA2 follows: the methods that 7-Zip uses by default. Encrypted archives and PPMd are refused.
 """
 
 import bz2
@@ -25,11 +25,11 @@ Unpacker = Callable[[bytes], Iterator[bytes]]
 
 
 class Damaged(ValueError):
-    """The archive contradicts itself, or is cut off."""
+    """The archive is inconsistent or cut off."""
 
 
 class Refused(Damaged):
-    """The archive is encrypted, or packed in a way that is not read."""
+    """The archive is encrypted, or uses an unsupported method."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Reader:
         return self.bytes(1)[0]
 
     def number(self) -> int:
-        """The ones at the beginning of the first byte say how many more bytes there are."""
+        """A number; the leading one bits of its first byte are the count of the bytes that follow."""
         first, value = self.byte(), 0
         for more in range(8):
             mask = 0x80 >> more
@@ -76,10 +76,10 @@ class _Reader:
         return value
 
     def count(self) -> int:
-        """Of things that take a byte at least each."""
+        """A count of things that take at least a byte each."""
         number = self.number()
         if number > len(self._data):
-            raise Damaged("its header counts more than it holds")
+            raise Damaged("its header is inconsistent")
         return number
 
     def bits(self, count: int) -> list[bool]:
@@ -108,7 +108,7 @@ def files(data: bytes, zstd: Unpacker) -> tuple[list[File], Iterator[bytes]]:
 
 
 def _header(data: bytes, zstd: Unpacker) -> _Reader | None:
-    """Behind its first property; None where the archive is empty."""
+    """The header, behind its first property; None if the archive is empty."""
     if len(data) < _HEAD.size:
         raise Damaged("it is cut off")
     *_, offset, size, crc = _HEAD.unpack_from(data)
@@ -174,7 +174,7 @@ def _packed(reader: _Reader) -> list[tuple[int, int]]:
 def _folders(
     reader: _Reader,
 ) -> tuple[list[tuple[tuple[tuple[bytes, bytes], ...], int]], list[int | None]]:
-    """Coders and size of each, and the checksums that are there."""
+    """Coders and size of each folder, and the checksums that the header has."""
     if reader.number() != 11:
         raise Damaged("its header is of no known form")
     count = reader.count()
@@ -196,7 +196,7 @@ def _folders(
 
 
 def _coders(reader: _Reader) -> tuple[list[tuple[bytes, bytes]], int]:
-    """A chain in which each coder is given what the next one unpacked, and where the header has the first."""
+    """A chain of coders, each reading the output of the next, and the index of the first in the header."""
     count = reader.count()
     found = []
     for _ in range(count):
@@ -247,7 +247,7 @@ def _parts(
 
 
 def _files(reader: _Reader, parts: Sequence[tuple[int, int | None]]) -> list[File]:
-    """Those with bytes, in the order of these. Folders and empty files hold nothing to read."""
+    """Files with content, in its order. Folders and empty files are left out."""
     count = reader.count()
     names, times, empty = [""] * count, [None] * count, [False] * count
     while kind := reader.number():
@@ -274,7 +274,7 @@ def _names(reader: _Reader, count: int) -> list[str]:
 
 
 def _times(reader: _Reader, count: int) -> list[float | None]:
-    """Noted in tenths of microseconds since 1601."""
+    """Times, stored in tenths of microseconds since 1601."""
     there = reader.defined(count)
     if reader.byte():
         return [None] * count
@@ -282,7 +282,7 @@ def _times(reader: _Reader, count: int) -> list[float | None]:
 
 
 def _unpacked(data: bytes, folder: _Folder, zstd: Unpacker) -> Iterator[bytes]:
-    """As many bytes as the header says, in chunks."""
+    """The unpacked bytes, as many as the header says, in chunks."""
     at, size = folder.packed
     if at + size > len(data):
         raise Damaged("it is cut off")
@@ -341,14 +341,14 @@ def _filter(method: bytes, properties: bytes) -> dict[str, int]:
 
 def _window(size: int) -> int:
     if size > _LARGEST_WINDOW:
-        raise Refused(f"packed so that unpacking takes {size:,} bytes of memory; pack it again with less")
+        raise Refused(f"packed with a dictionary of {size:,} bytes; pack it again with a smaller one")
     return size
 
 
 def _run(
     unpacker: "lzma.LZMADecompressor | bz2.BZ2Decompressor | zlib._Decompress", packed: bytes
 ) -> Iterator[bytes]:
-    """At most _CHUNK bytes at a time, whatever it unpacks to."""
+    """Unpack at most _CHUNK bytes at a time."""
     while not unpacker.eof:
         chunk = unpacker.decompress(packed, _CHUNK)
         packed = getattr(unpacker, "unconsumed_tail", b"")

@@ -1,7 +1,7 @@
-"""What came out of a container: members in a file without a name, from which any thread reads at any time.
+"""The unpacked members of a container, in an unnamed file that any thread can read.
 
-Nothing is ever written under a name that an archive chose. The members come from a process that has read
-hostile bytes, so all that it says of them is checked.
+No file gets a name from an archive. The members come from a process that has read hostile bytes, so its
+answers are checked.
 """
 
 import os
@@ -17,21 +17,21 @@ from ingestor.ports import BadDocument
 class Unpacked:
     """``members`` by name; ``broken``: why containers among them could not be opened.
 
-    Closed when nobody holds it any more.
+    Closed when the last reference is gone.
     """
 
     def __init__(self) -> None:
         self._spool = TemporaryFile(buffering=0)  # noqa: SIM115 - as long as this
         self._starts: dict[str, int] = {}
-        self._size = self._count = 0  # of all that came, dropped or not
+        self._size = self._count = 0  # of all members so far, also dropped ones
         self.close = finalize(self, self._spool.close)
         self.members: dict[str, Member] = {}
         self.broken: dict[str, str] = {}
 
     def add(self, members: Sequence[Member], content: bytes | memoryview) -> None:
-        """``content``: of all of them, one behind the other, less those with a problem.
+        """``content``: the bytes of all members in order, except those with a problem.
 
-        Raises BadDocument when that can't be right, OSError when there is no room.
+        Raises BadDocument if the sizes do not match, OSError if the disk is full.
         """
         sizes = [0 if member.problem else member.size for member in members]
         wrong = sum(sizes) != len(content) or min(sizes, default=0) < 0
@@ -47,9 +47,9 @@ class Unpacked:
         self._write(content)
 
     def drop(self, name: str, reason: str) -> None:
-        """The container of that name is broken: what came out of it before that was seen is left out.
+        """Remove the members of a container that turned out to be damaged.
 
-        It was added last, but for its members. Raises BadDocument when that is not so.
+        The container was added last, before its members. Raises BadDocument otherwise.
         """
         inside = name + INSIDE
         last = next(reversed(self.members), None)

@@ -1,8 +1,8 @@
-"""What is in an archive, a mailbox or a mail, and in those within it, one member after another.
+"""Unpack archives, mailboxes and mails, with those inside them, one member after another.
 
-Runs in a confined process (sandbox/work.py), since what it reads may be made to do harm. Nothing is
-written, and no more than one member of a container is in memory. Limits are checked against what an archive
-says of itself first, and then against what really comes out of it.
+Runs in a confined process (sandbox/work.py), because archives may be hostile. Nothing is written, and only
+one member of a container is in memory. Limits are checked against the sizes that an archive declares, and
+then against the real ones.
 """
 
 import bz2
@@ -65,25 +65,25 @@ _PARTS = re.compile(rb"boundary=", re.IGNORECASE)
 
 
 def may_hold(name: str, archives: bool) -> bool:
-    """Whether the name is that of something with documents in it."""
+    """Whether the name is of an archive, a mailbox or a mail."""
     return bool(_MAIL.search(name) or (archives and _ARCHIVE.search(name)))
 
 
 def is_document(name: str) -> bool:
-    """Whether what holds documents is one itself, as a mail is."""
+    """Whether a container is also a document itself, as a mail is."""
     return name.lower().endswith((".eml", ".msg"))
 
 
 def holds_members(blob: Blob) -> bool:
-    """Whether there is anything to open, whatever the name says. Quick, and safe for any bytes."""
+    """Whether the content may have members. Quick, and safe for any bytes."""
     kind = detect.content_type(blob)
     if kind == "message/rfc822":
-        return bool(_PARTS.search(blob.data))  # without parts nothing can be attached
+        return bool(_PARTS.search(blob.data))  # a mail without parts has no attachments
     return kind in _CONTAINERS
 
 
 def unpack(blob: Blob, archives: bool) -> Iterator[Found | Broken]:
-    """Members in order, those of a container within it right behind it. Raises BadDocument.
+    """Members in order; members of an inner container follow it. Raises BadDocument.
 
     ``archives``: whether archives within it are opened, not mails alone.
     """
@@ -125,7 +125,7 @@ def _members(blob: Blob, budget: Budget) -> Iterator[Found]:
     except sevenzip.Refused as error:
         raise BadDocument(f"the archive is {error}") from error
     except _DAMAGED as error:
-        raise BadDocument(f"the archive is damaged ({error}); replace it by a sound one") from error
+        raise BadDocument(f"the archive is damaged ({error}); replace it by an intact one") from error
     if kind == "message/rfc822":
         yield from _of_mail(blob.data, budget)
     elif kind == "application/mbox":
@@ -147,7 +147,7 @@ def _of_zip(data: bytes, budget: Budget) -> Iterator[Found]:
                 content = b"" if problem else _unzipped(archive, info)
             except _DAMAGED as error:
                 content = b""
-                problem = f"damaged in its archive ({error}); replace the archive by a sound one"
+                problem = f"damaged in its archive ({error}); replace the archive by an intact one"
             budget.spend(1, len(content))
             yield _found(name, content, _zip_time(info), problem=problem, mark=f"{info.CRC:08x}")
 
@@ -169,7 +169,7 @@ def _chunks(data: bytes, kind: str) -> Iterator[bytes]:
 
 
 def _of_xz(data: bytes) -> Iterator[bytes]:
-    """Its header says how much memory unpacking takes, which may be anything."""
+    """Limits memory, because the header can demand any amount."""
     decompressor = lzma.LZMADecompressor(memlimit=_XZ_MEMORY)
     while not decompressor.eof:
         chunk = decompressor.decompress(data, _CHUNK)
@@ -180,9 +180,10 @@ def _of_xz(data: bytes) -> Iterator[bytes]:
 
 
 def _of_zstd(data: bytes) -> Iterator[bytes]:
-    """Frame by frame; each says how much memory unpacking takes, which may be anything.
+    """Unpack frame by frame, in small parts, with a limit of memory.
 
-    It is read in small parts: what is left behind a frame is copied, and there may be a million frames.
+    A frame can demand any amount of memory. What lies behind a frame is copied, and there may be a million
+    frames.
     """
     if sys.version_info >= (3, 14):
         from compression import zstd
@@ -210,14 +211,14 @@ def _of_zstd(data: bytes) -> Iterator[bytes]:
 
 
 class _Stream:
-    """Chunks as a file that is read forwards, and no more of it at once than a sound header needs."""
+    """Chunks as a file that is read forwards, with a limit for the size of a header."""
 
     def __init__(self, chunks: Iterator[bytes], budget: Budget) -> None:
         self._chunks, self._budget = chunks, budget
         self._ahead, self._at = b"", 0
 
     def is_tar(self) -> bool:
-        """Looks ahead, and moves nothing."""
+        """Looks ahead without moving the position."""
         while len(self._ahead) < _TAR_HEADER and (chunk := next(self._chunks, None)) is not None:
             self._budget.spend(0, len(chunk))
             self._ahead += chunk
@@ -273,7 +274,7 @@ def _of_tar(stream: _Stream, budget: Budget) -> Iterator[Found]:
 
 
 def _is_old_tar(header: bytes) -> bool:
-    """Of before 1988: without a mark, but with a sum of its own bytes."""
+    """Whether it is a tar header from before 1988: no magic bytes, but a checksum."""
     try:
         tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -282,10 +283,10 @@ def _is_old_tar(header: bytes) -> bool:
 
 
 def _of_one(name: str, stream: _Stream, budget: Budget) -> Iterator[Found]:
-    """A file that is packed alone: it is called as its archive, without the last ending."""
+    """A single compressed file. Its name is the archive's, without the last ending."""
     content = stream.content(LARGEST + 1)
     while stream.content(_CHUNK):
-        pass  # the budget ends what goes on for ever
+        pass  # the budget ends an endless stream
     budget.spend(1, 0)
     size = stream.tell()
     yield _found(PurePosixPath(name).stem or "content", content, None, None, refusal(size), f"{size}")
@@ -301,7 +302,7 @@ def _of_seven(data: bytes, budget: Budget) -> Iterator[Found]:
             stream.seek(stream.tell() + file.size)
         content = b"" if problem is not None else stream.content(file.size)
         if problem is None and file.crc not in (None, zlib.crc32(content)):
-            problem, content = "damaged in its archive; replace the archive by a sound one", b""
+            problem, content = "damaged in its archive; replace the archive by an intact one", b""
         budget.spend(1, 0)
         if problem != "":
             yield _found(file.name, content, file.modified, None, problem, f"{file.crc}")
@@ -318,7 +319,7 @@ def _of_mail(data: bytes, budget: Budget) -> Iterator[Found]:
 
 
 def _of_message(data: bytes, budget: Budget) -> Iterator[Found]:
-    """Of a message of Outlook; one that is damaged says so when it is parsed."""
+    """Attachments of a message of Outlook. Damage is reported when the message is parsed."""
     from olefile import OleFileIO
 
     from ingestor.parsers.office97 import (
@@ -371,18 +372,18 @@ def _zip_refusal(info: zipfile.ZipInfo) -> str | None:
     if info.flag_bits & 1:
         return "encrypted in its archive; put it there without a password, or beside it"
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        return "compressed in a way that is not read; zip it in the usual way (deflate)"
+        return "compressed by an unsupported method; zip it with the usual one (deflate)"
     return refusal(info.file_size)
 
 
 def _unzipped(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """In small steps: one that is larger may inflate to anything before zipfile cuts it to size."""
+    """Read in small steps: in a large step zipfile may inflate far more than requested."""
     with archive.open(info) as stream:
         return b"".join(iter(lambda: stream.read(_STEP), b""))
 
 
 def _zip_name(info: zipfile.ZipInfo) -> str:
-    """Archives that don't say their names are UTF-8 have often written them so."""
+    """Names in archives are often UTF-8 without being marked so."""
     if info.flag_bits & 0x800:
         return info.filename
     try:

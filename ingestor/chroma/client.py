@@ -1,4 +1,4 @@
-"""One database of one Chroma, over HTTP or within this process, and what its errors mean to us.
+"""One database of one Chroma, over HTTP or within this process, and the meaning of its errors.
 
 ``chromadb`` takes about a second to import, so it is imported for Chroma in this process alone.
 """
@@ -19,10 +19,10 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 if TYPE_CHECKING:
     import httpx
 
-# Seen when files of an HNSW segment were cut, emptied, removed or half written on a full disk.
+# Messages seen after files of an HNSW segment were cut, emptied, removed or half written on a full disk.
 _TORN = ("hnsw segment", "Error finding id", "Error getting embedding")
 
-# Seen on a full disk; they heal with space.
+# Messages seen on a full disk; they stop when there is space.
 _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error purging logs")
 
 # What Chroma 1.4 says to a list in metadata; 1.5.0 takes it.
@@ -32,21 +32,21 @@ _CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accept
 
 
 class Unreachable(Transient):
-    """Nobody is there, or went away in the middle."""
+    """No server answers at the address, or the connection broke."""
 
 
 class Unanswered(Transient):
-    """Chroma took the request and said nothing in time. After a full disk it may stay so until restarted."""
+    """Chroma did not answer a request in time. After a full disk this may last until a restart."""
 
 
 class Full(Transient):
-    """Chroma could not write for want of space. Soon it will answer nobody, until it is started again."""
+    """Chroma's disk is full. Soon it answers no request until it is restarted."""
 
 
 class Client:
     """An open connection.
 
-    ``folder``: where Chroma keeps its data, if that is ours to look at.
+    ``folder``: Chroma's data folder, if this process may read it.
     """
 
     def __init__(self, api: Api, close: Callable[[], None], folder: Path | None = None) -> None:
@@ -97,10 +97,10 @@ def connect(
 def embedded(path: Path) -> Client:
     """Chroma in this process; nobody else may use ``path`` until the client is closed.
 
-    It holds up every thread while it works. On a disk that gets full all the same (see require_room) it may
-    never return, and a torn segment can crash it: a server of one's own is the better choice.
+    It blocks every thread while it works. On a full disk (see require_room) it may never return, and a torn
+    segment can crash it. A server is the better choice.
 
-    Raises NeedsHuman when someone does, Transient when Chroma can't begin, as on a full disk.
+    Raises NeedsHuman if another process uses ``path``, Transient if Chroma cannot start, as on a full disk.
     """
     from chromadb.api import ServerAPI
     from chromadb.config import System
@@ -133,7 +133,7 @@ def embedded(path: Path) -> Client:
 
 
 def _settings(**values: Any) -> Any:
-    """Only what we say: no telemetry, and no .env file that happens to lie in the working directory."""
+    """Settings from arguments alone: no telemetry, and no .env file of the working directory."""
     from chromadb.config import Settings
 
     return Settings(_env_file=None, anonymized_telemetry=False, **values)
@@ -141,7 +141,7 @@ def _settings(**values: Any) -> Any:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Chroma's errors as the errors of our ports; what is not known passes as it is."""
+    """Turn Chroma's errors into those of our ports; unknown ones pass unchanged."""
     try:
         yield
     except Exception as error:
@@ -171,7 +171,7 @@ def _meaning(error: Exception) -> Exception | None:
     if isinstance(error, Refused):
         return Gone(text) if error.kind == NOT_FOUND else _meaning_of_status(error.status, text)
     if isinstance(error, JSONDecodeError):
-        return NeedsHuman("what answers at Chroma's address is not Chroma: check host, port and ssl")
+        return NeedsHuman("the server at Chroma's address is not Chroma: check host, port and ssl")
     return None
 
 
@@ -181,7 +181,7 @@ def _meaning_of_text(text: str) -> Exception | None:
     if _NO_LISTS in text:
         return NeedsHuman("the Chroma server is older than 1.5 and takes no lists in metadata: upgrade it")
     if any(symptom in text for symptom in _FULL):
-        return Full(f"{text}; see that there is space where Chroma keeps its data")
+        return Full(f"{text}; free space on the disk of Chroma's data")
     if any(symptom in text for symptom in _TORN):
         return Torn(text)
     return None
@@ -189,7 +189,7 @@ def _meaning_of_text(text: str) -> Exception | None:
 
 def _meaning_of_status(status: int, text: str) -> Exception | None:
     if status in (401, 403):
-        return NeedsHuman(f"{text}; Chroma refuses us: check the token")
+        return NeedsHuman(f"{text}; Chroma refuses the request: check the token")
     if status >= 500 or status in (408, 429):
         return Transient(text)
     return None

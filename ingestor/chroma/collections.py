@@ -1,7 +1,7 @@
 """Which collections of Chroma are ours, and how they are made.
 
-A collection carries the mark of the state that wrote it. What has another's mark, or none but records, is
-never touched: a wrong name in a config must not cost anyone's data.
+A collection carries the mark of the state that wrote it. A collection with another mark, or with records but
+without a mark, is never changed: a wrong name in a config must not destroy anyone's data.
 """
 
 import logging
@@ -30,11 +30,11 @@ GRAPH = {"max_neighbors": 64, "ef_construction": 800, "ef_search": 400}
 def open_collection(
     client: Client, name: ChromaName, *, model: ReaderModel | None, dimensions: int, owner: str
 ) -> ChromaIndex:
-    """The collection, made if there is none, or none but an empty one without a mark.
+    """The collection. It is made if it does not exist, and adopted if it is empty and has no mark.
 
-    ``model``: what readers' ``query(query_texts=...)`` is to use.
-    ``dimensions``: 0 where nothing is to be added to it any more, and nobody knows. Raises NeedsHuman, and
-    touches nothing, when the collection is not ours or has vectors of another length.
+    ``model``: for readers' ``query(query_texts=...)``.
+    ``dimensions``: 0 if unknown, for a collection to which nothing is added. Raises NeedsHuman, and changes
+    nothing, if the collection is not ours or has vectors of another length.
     """
     found = _ours(client, name, owner)
     if found is not None and _mark(found) is None:
@@ -53,7 +53,7 @@ def open_collection(
 
 
 def _change_over(client: Client, found: Found, model: ReaderModel) -> None:
-    """Have readers use this function from now on, if they used another one. Nothing is embedded."""
+    """Store this embedding function for readers if another is stored. Embeds nothing."""
     if (found.configuration_json or {}).get("embedding_function") == _as_stored(model):
         return
     try:
@@ -64,7 +64,7 @@ def _change_over(client: Client, found: Found, model: ReaderModel) -> None:
 
 
 def find_collection(client: Client, name: ChromaName, *, owner: str) -> ChromaIndex | None:
-    """The collection as it is; None where there is none of ours. Raises NeedsHuman when it is not ours."""
+    """The collection; None if it does not exist. Raises NeedsHuman if it is not ours."""
     found = _ours(client, name, owner)
     return ChromaIndex(client, found.id) if found is not None and _mark(found) == owner else None
 
@@ -77,7 +77,7 @@ def delete_collection(client: Client, name: ChromaName, *, owner: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A collection, whoever's it is. ``records`` is None where it can't be counted: ``trouble`` says why.
+    """A collection of any owner. ``records``: None if it cannot be counted; ``trouble`` says why.
 
     ``owner``: the state that wrote it, None if no ingestor did. ``model``: that readers' queries load;
     ``strategy``: that one of its records names.
@@ -94,12 +94,12 @@ class Described:
 
 
 def describe_collections(client: Client) -> list[Described]:
-    """All there are, by name."""
+    """All collections, by name."""
     return sorted((_described(client, found) for found in _listed(client)), key=lambda found: found.name)
 
 
 def delete_any_collection(client: Client, uuid: str) -> None:
-    """Whoever's it is, under whatever name it is now; harmless if there is none."""
+    """Delete a collection of any owner and any name; harmless if it does not exist."""
     name = list_names(client).get(uuid)
     if name is not None:
         _delete(client, ChromaName(name))
@@ -120,7 +120,7 @@ def _described(client: Client, found: Found) -> Described:
 
 
 def list_names(client: Client) -> dict[str, str]:
-    """Name by UUID of every collection, whoever's it is."""
+    """Name by UUID of every collection of any owner."""
     return {str(collection.id): collection.name for collection in _listed(client)}
 
 
@@ -135,7 +135,7 @@ def _listed(client: Client) -> list[Found]:
 
 
 def rename_collection(client: Client, uuid: str, name: str) -> bool:
-    """False if another one bears that name. Handles that readers hold go on to work: they know the UUID."""
+    """False if another collection has that name. Readers' handles keep working: they hold the UUID."""
     try:
         with translated():
             client.api.rename_collection(UUID(uuid), name)
@@ -147,7 +147,7 @@ def rename_collection(client: Client, uuid: str, name: str) -> bool:
 
 
 def evict_collection(client: Client, name: str) -> str:
-    """Frees a name that something not ours took: deleted if empty, else put aside. Returns which."""
+    """Free a name that a foreign collection has: delete it if empty, else rename it. Returns which."""
     with translated():
         found = client.api.get_collection(name)
     if not ChromaIndex(client, found.id).count():
@@ -171,7 +171,7 @@ def _ours(client: Client, name: ChromaName, owner: str) -> Found | None:
         raise Foreign(
             f"collection {name!r} was written by another ingestor (state {mark}, ours is {owner}): if that "
             "one is in use, give your sources another `collection` in the config; if its state is lost, have "
-            f"the collection deleted and written anew: ingestor collections --adopt {name}"
+            f"the collection deleted and written again: ingestor collections --adopt {name}"
         )
     if mark is None and (records := ChromaIndex(client, found.id).count()):
         raise Foreign(
@@ -194,7 +194,7 @@ def _created(client: Client, name: ChromaName, model: ReaderModel | None, owner:
             return client.api.create_collection(name, configuration=configuration, metadata={OWNER: owner})
     except Refused as error:
         if error.kind == INVALID:
-            raise NeedsHuman(f"Chroma does not take the collection name {name!r}: {error}") from error
+            raise NeedsHuman(f"Chroma rejects the collection name {name!r}: {error}") from error
         raise Transient(f"collection {name!r} could not be made: {error}") from error
 
 
@@ -212,8 +212,8 @@ def _embedding_function(model: ReaderModel) -> dict[str, Any]:
 
     if model.function not in known_embedding_functions:
         raise NeedsHuman(
-            f"the embedder wants readers to use {model.function!r}, which is none of Chroma's embedding "
-            f"functions ({', '.join(sorted(known_embedding_functions))}): mend its plugin (reader_model)"
+            f"the embedder names {model.function!r} for readers, which is not one of Chroma's embedding "
+            f"functions ({', '.join(sorted(known_embedding_functions))}): correct its plugin (reader_model)"
         )
     return _as_stored(model)
 

@@ -1,10 +1,10 @@
-"""Picks a strategy by what a document is: short, code, a table, divided by headings, or prose.
+"""Picks a strategy by the type of a document: short, code, a table, divided by headings, or prose.
 
 The first of these that fits decides: ``short`` has at most ``short_tokens``; ``code`` is text in a language
 for programs or configuration; ``table`` is CSV or TSV, or tables for the most part; ``headings`` has two
 headings or more; all else is ``prose``. A chunk's ``picked`` says which strategy it was.
 
-``context``, ``neighbours`` and the limits are auto's own, and hold for whatever is picked. None of it keeps a
+``context``, ``neighbours`` and the limits are auto's own, and hold for every strategy picked. None keeps a
 statistic of the collection (``scope: document``), so a document's chunks depend on no other document.
 """
 
@@ -86,7 +86,7 @@ class AutoOptions(ChunkerOptions):
     @model_validator(mode="before")
     @classmethod
     def _hand_down(cls, data: Any) -> Any:
-        """What all strategies have is said once; a pick's own limits go before."""
+        """Pass auto's own options on to the picks; a pick's own limits override them."""
         if not isinstance(data, Mapping):
             return data
         own = ChunkerOptions.model_fields
@@ -96,7 +96,7 @@ class AutoOptions(ChunkerOptions):
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        """What the pipeline does with the chunks is the same for all of them."""
+        """Check that options of the pipeline are the same for all picks."""
         for kind in KINDS:
             options = getattr(self, kind).options
             pooled = getattr(options, "vectors", "encoded") == "pooled"

@@ -1,8 +1,8 @@
 """Chunks whose size follows the text: each ends at the best place between a minimum and a maximum.
 
-That is the last paragraph's end there is between the two, else the last sentence's, else the last
-clause's, else a place between words; never the end of a heading. So short paragraphs stay whole and long
-ones are cut where they pause. No chunk is under the minimum, for a maximum is at least twice that, unless
+The best place is the last end of a paragraph between the two, else of a sentence, else of a
+clause, else a place between words; never the end of a heading. So short paragraphs stay whole and long
+ones are cut at a pause. No chunk is under the minimum, because the maximum is at least twice that, unless
 the document is.
 """
 

@@ -1,4 +1,4 @@
-"""Sentences that end with a colon, put in front of what they announce."""
+"""Join sentences that end with a colon to the text that they introduce."""
 
 from collections.abc import Iterator, Sequence
 

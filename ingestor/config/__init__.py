@@ -1,1 +1,1 @@
-"""The config file: read, checked, and its mistakes explained."""
+"""Read and check the config file, and explain its mistakes."""

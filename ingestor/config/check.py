@@ -1,4 +1,4 @@
-"""A parsed tree -> the config, or everything that is wrong with it."""
+"""Turn a parsed tree into the config, or into the list of all its problems."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ def check(tree: Tree, folder: Path) -> Config | tuple[Problem, ...]:
     if isinstance(tree.data, dict):
         config = _config(found, tree.data)
     elif not found.problems:
-        empty = "is empty; `ingestor init` writes a commented config to begin with"
+        empty = "is empty; `ingestor init` writes a commented config"
         found.fault((), empty if tree.data is None else "must be a mapping of keys to values")
     if config is None or found.problems:
         return tuple(sorted(set(found.problems), key=lambda problem: (problem.line, str(problem))))
@@ -166,7 +166,7 @@ def _http(found: Check, data: Mapped) -> Http | None:
 
 def _check_token(found: Check, token: str, at: Where) -> None:
     if not token:
-        found.fault(at, "must not be empty: leave it out, and everybody who reaches the port is let in")
+        found.fault(at, "must not be empty: leave it out to admit everybody who reaches the port")
     elif not re.fullmatch(r"[!-~]+", token):
         found.fault(at, "must be ASCII letters, digits and punctuation: Chroma's clients take no other")
 
@@ -199,7 +199,7 @@ def _source(
 
 
 def _chunking(found: Check, own: Mapped, at: Where, chunking: Choice | None, base: Mapped) -> Choice | None:
-    """A source's chunking: the top level's, that with some options changed, or another strategy."""
+    """A source's chunking: the top level's, the same with other options, or another strategy."""
     if "strategy" in own:
         return found.choice("chunkers", own, at, "strategy")
     if own and chunking:
@@ -244,7 +244,7 @@ def _overlaps(found: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Pro
             yield found.tree.problem(
                 ("sources", j, "path"),
                 f"overlaps with sources[{i}] ({one.name}), which feeds the same collection: "
-                "what both list is in it twice",
+                "files in both are indexed twice",
             )
 
 
@@ -255,7 +255,7 @@ def _nested(one: SourceConfig, other: SourceConfig) -> bool:
 
 
 def _own_files(found: Check, at: Where, source: SourceConfig, state: Path, chroma: Chroma) -> None:
-    """A source that lists what this program and Chroma write: it would change for ever."""
+    """Report a source that lists files of ingestor or Chroma: it would never stop changing."""
     options = source.connector.options
     own: dict[str, tuple[Path, Sequence[str]]] = {"state": (state, _STATE_FILES)}
     if not isinstance(chroma, Remote):
@@ -264,12 +264,15 @@ def _own_files(found: Check, at: Where, source: SourceConfig, state: Path, chrom
         if isinstance(options, Filtered) and any(options.takes(folder / name) for name in names):
             inside = folder.relative_to(options.path).as_posix()
             exclude = "" if inside == "." else f"exclude it (exclude: ['/{inside}/']) or "
-            written = f"holds {folder} ({key}), whose files would become documents and change for ever"
+            written = f"holds {folder} ({key}), whose files would become documents and never stop changing"
             found.fault(at, f"{written}: {exclude}move it out of source {source.name!r}")
 
 
 def _ports(found: Check, sources: Mapping[int, SourceConfig], chroma: Chroma) -> dict[int, str]:
-    """Who listens on which port. No two listen on one; a source that feeds two collections is one."""
+    """Report two listeners on one port; return who listens where.
+
+    A source that feeds two collections counts once.
+    """
     taken: dict[int, tuple[str, Choice | None]] = {}
     if isinstance(chroma, Supervised) and not chroma.embedded:
         taken[chroma.port] = "chroma", None

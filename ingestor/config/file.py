@@ -1,4 +1,4 @@
-"""Reading the config file: the only I/O of the config, but for the secrets' files."""
+"""Read the config file: the only I/O of this folder, besides the files of secrets."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,12 +10,12 @@ from ingestor.config.yaml_tree import parse
 
 
 def load(path: Path, env: Mapping[str, str]) -> Config:
-    """The config in that file. Raises ConfigError with everything that is wrong with it."""
+    """The config in that file. Raises ConfigError with all its problems."""
     return checked(path, read(path), env)
 
 
 def checked(path: Path, text: str, env: Mapping[str, str]) -> Config:
-    """The config that this text would be in that file. Raises ConfigError."""
+    """The config, if the file held this text. Raises ConfigError."""
     file = path.absolute()
     result = check(parse(text, env), file.parent)
     if isinstance(result, Config):
@@ -28,7 +28,7 @@ def read(path: Path) -> str:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        message = "there is no such file; `ingestor init` writes one, --config names another"
+        message = "does not exist; `ingestor init` writes one, --config names another"
         raise _unreadable(path, message) from None
     except OSError as error:
         raise _unreadable(path, f"can't be read: {error.strerror}") from None

@@ -1,7 +1,7 @@
-"""What pydantic found wrong, in plain words. Pure.
+"""Turn pydantic's errors into messages for people. Pure.
 
-A message quotes a value as it stands in the file, never what a variable put there, and never where text was
-wanted but something else was given: that may be a secret.
+A message quotes a value as the file has it, never the content of a variable. It quotes no value of a wrong
+type where text was expected, because that may be a secret.
 """
 
 import re
@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from ingestor.config.models import Problem
 from ingestor.config.yaml_tree import Tree, Where
 
-_WANTED = {  # error type -> what was wanted; the value itself is quoted
+_WANTED = {  # error type -> expected value; the given one is quoted
     "bool_parsing": "true or false",
     "float_parsing": "a number",
     "int_parsing": "a whole number",
@@ -28,7 +28,7 @@ _WANTED = {  # error type -> what was wanted; the value itself is quoted
     "literal_error": "{expected}",
     "enum": "{expected}",
 }
-_WANTED_TYPE = {  # error type -> what was wanted; only the kind of the value is named
+_WANTED_TYPE = {  # error type -> expected type; the given type is named
     "string_type": "text",
     "path_type": "a path",
     "bool_type": "true or false",
@@ -60,7 +60,7 @@ def problems_of(
 
 
 def _place(error: ErrorDetails, tree: Tree, at: Where) -> Where:
-    """Where in the tree an error is: pydantic's own marks, of unions and validators, are left out."""
+    """The place of an error in the tree, without pydantic's own marks of unions and validators."""
     *steps, last = error["loc"] or [""]
     where = at
     for step in steps:
@@ -77,7 +77,7 @@ def unknown(what: str, name: str, known: Iterable[str], label: str) -> str:
 
 
 def is_number(annotation: Any) -> bool:
-    """Whether a field of that type wants a number, or a number among others."""
+    """Whether a field of that type accepts a number."""
     return annotation in (int, float) or any(is_number(part) for part in get_args(annotation))
 
 
@@ -105,7 +105,7 @@ def _problem(
 
 
 def _message(errors: list[ErrorDetails], raw: str | None) -> str:
-    """``raw``: the value as it stands in the file, where a variable was put into it."""
+    """``raw``: the value as the file has it, if it holds a variable."""
     value = errors[0]["input"]
     own = [
         str(error["ctx"]["error"]) for error in errors if error["type"] in ("value_error", "assertion_error")
@@ -153,7 +153,7 @@ def _advice(kinds: set[str], value: object) -> str:
 
 
 def _fields(model: type[BaseModel], steps: Where) -> set[str]:
-    """The keys of the model that stands at ``steps`` below ``model``."""
+    """The keys of the model at ``steps`` below ``model``."""
     for step in steps:
         field = model.model_fields.get(str(step)) if isinstance(step, str) else None
         inner = _models(field.annotation) if field else [model]

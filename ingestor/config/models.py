@@ -1,8 +1,7 @@
-"""What a checked config says: frozen values, their defaults and their limits. Pure.
+"""The values of a checked config, frozen, with their defaults and limits. Pure.
 
-``config_yaml`` turns the text into a tree that knows its lines, ``config_check`` checks the tree against
-these models and the plugins' options, ``config_file`` does the reading. A ``description`` here is what
-docs/config.md says of the key.
+``yaml_tree`` turns the text into a tree with line numbers, ``check`` checks the tree against these models and
+the plugins' options, ``file`` reads the file. A ``description`` here becomes the text of docs/config.md.
 """
 
 import re
@@ -30,7 +29,7 @@ def _collection_name(name: str) -> str:
             "must be 3 to 512 characters of a-z A-Z 0-9 . _ - that start and end with a letter or digit"
         )
     if re.search(r"--(\d+|aside-\w+)$", name):
-        raise ValueError("must not end as in name--2: such are the collections made while one is re-chunked")
+        raise ValueError("must not end as in name--2: these names are for collections that are being rebuilt")
     if ".." in name or re.fullmatch(r"\d{1,3}(\.\d{1,3}){3}", name):
         raise ValueError("must not hold two periods in a row, nor look like an IP address")
     return name
@@ -68,7 +67,7 @@ MaxLoss = Annotated[float, Field(ge=0, le=1)]
 
 
 class Supervised(Options):
-    """A Chroma server that ingestor starts, watches over and stops (the usual way)."""
+    """A Chroma server that ingestor starts, supervises and stops (the usual way)."""
 
     path: Path = Field(default=Path("chroma"), description="folder in which Chroma keeps its data")
     port: Port = Field(default=8000, description="port on which it listens")
@@ -78,12 +77,12 @@ class Supervised(Options):
     )
     hosts: tuple[HostName, ...] = Field(
         default=(),
-        description="names under which clients reach it, besides `host`, `localhost` and any address; "
+        description="names that clients use for it, besides `host`, `localhost` and any address; "
         "requests for other names are refused",
     )
     token: SecretStr | None = Field(
         default=None,
-        description="what clients must send, as a bearer token or as X-Chroma-Token; a secret: `${VAR}` or "
+        description="token that clients must send, as bearer token or X-Chroma-Token; a secret: `${VAR}` or "
         "`file:/path` keep it out of the file",
     )
     embedded: bool = Field(default=False, description="false: run a server")
@@ -110,7 +109,7 @@ class Embedded(Options):
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """So much is done without asking; None is no bound."""
+    """Changes up to these bounds need no approval; None is no bound."""
 
     chunks: int | None = None
     cost: float | None = None
@@ -174,10 +173,10 @@ def is_loopback(host: str) -> bool:
 
 
 class Log(Options):
-    """What the daemon says of itself, on standard error."""
+    """The log of the daemon, on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="the least that is said"
+        default="info", description="minimum severity to log"
     )
     format: Literal["text", "json"] = Field(
         default="text", description="lines for people, or a JSON object a line"
@@ -185,10 +184,10 @@ class Log(Options):
 
 
 class Cache(Options):
-    """Vectors, parses and model answers that need not be made again. Safe to delete."""
+    """A cache of vectors, parsed documents and answers of models. Safe to delete."""
 
     size: Size = Field(
-        default=2 * 10**9, ge=0, description="the oldest entries go when the file grows beyond this"
+        default=2 * 10**9, ge=0, description="size of the file beyond which the oldest entries are removed"
     )
 
 
@@ -204,7 +203,7 @@ TextTypes = dict[Annotated[str, Field(min_length=1)], Annotated[str, AfterValida
 
 
 class Parsing(Options):
-    """How formats are told, and limits of the processes that read binary ones: more is quarantined."""
+    """How formats are recognised, and limits of parsing; documents beyond the limits are quarantined."""
 
     types: TextTypes = Field(
         default={},
@@ -213,42 +212,42 @@ class Parsing(Options):
         "decides. Not for binary formats",
     )
     memory: Annotated[Size, AfterValidator(_enough_memory)] = Field(
-        default=2 * 10**9, description="most that a process may take; 256MB or more"
+        default=2 * 10**9, description="most memory of a process; 256MB or more"
     )
     seconds: Duration = Field(
         default=60.0,
         gt=0,
         le=86400,
-        description="most CPU time for a document; it may take four times as long",
+        description="most CPU time for a document; the limit of elapsed time is four times that",
     )
     processes: int = Field(
         default=2,
         ge=1,
         le=64,
-        description="how many documents are read at the same time; one more while slow ones are",
+        description="documents parsed at the same time; one more while slow ones are parsed",
     )
 
 
 class Rechunk(Options):
-    """What happens when a changed config asks for other chunks or vectors than a collection has.
+    """How a collection is updated when a changed config needs other chunks or vectors.
 
     `rechunk: in_place` alone means `rechunk: {mode: in_place}`.
     """
 
     mode: Literal["swap", "in_place"] = Field(
         default="swap",
-        description="`swap`: in a second collection, which takes the first one's name when it is complete; "
-        "`in_place`: document by document. Another embedding model always means a swap",
+        description="`swap`: build a second collection, which takes the first one's name once complete; "
+        "`in_place`: change document by document. Another embedding model always means a swap",
     )
     approve: Approval | None = Field(
         default=None,
-        description="`above 1000 chunks`, or `above 2.50` (in the currency of `price`): what is more than "
-        "that waits for `ingestor apply`, and the old recipe stays in force",
+        description="`above 1000 chunks`, or `above 2.50` (in the currency of `price`): a larger change "
+        "waits for `ingestor apply`, and the old settings stay in force",
     )
     price: float = Field(
         default=0.0,
         ge=0,
-        description="of a million embedded tokens; an embedder's own `price` goes before it",
+        description="price of a million embedded tokens; an embedder's own `price` goes before it",
     )
     grace: Duration = Field(
         default=3600.0,
@@ -268,7 +267,7 @@ class Settings(Options):
         default=Path(".ingestor"), description="folder of the journal, the cache and the lock"
     )
     chroma: dict[str, Any] = Field(
-        default={}, description="where the collections live: one of the three forms below"
+        default={}, description="Chroma server or folder, in one of the three forms below"
     )
     embedding: dict[str, Any] = Field(
         default={},
@@ -284,23 +283,23 @@ class Settings(Options):
         default=16, ge=1, le=64, description="documents prepared at the same time; changes speed, not results"
     )
     scan_every: ScanEvery = Field(
-        default=300.0, description="how often every source is listed in full, whatever its file events said"
+        default=300.0, description="time between two full listings of a source, which find what events missed"
     )
     max_loss: MaxLoss = Field(
         default=0.5,
-        description="share of a source's documents that may vanish without a question, counted since its "
+        description="share of a source's documents that may vanish without approval, counted since its "
         "last accepted whole listing. More holds the source until `ingestor accept`; fewer than 5 documents "
-        "are never asked about, unless the source had several and lost them all. `1`: never ask. Whatever "
-        "the share, another file system in place of the source is asked about if a document is missing there",
+        "need no approval, unless the source had several and lost them all. `1`: never ask. At any share, "
+        "another file system in place of the source needs approval if a document is missing there",
     )
     max_records: int = Field(
-        default=100_000, ge=1, description="most chunks of a document; one that gives more is quarantined"
+        default=100_000, ge=1, description="most chunks of a document; a document with more is quarantined"
     )
     parsing: Parsing = Field(default=Parsing(), description="see below")
     rechunk: Rechunk = Field(default=Rechunk(), description="see below")
     prune: bool = Field(
         default=False,
-        description="remove the documents of a source that is in the config no more; else they stay until "
+        description="remove the documents of sources that left the config; otherwise they stay until "
         "`ingestor apply`",
     )
     log: Log = Field(default=Log(), description="see below")
@@ -314,7 +313,7 @@ class SourceSettings(Options):
     """The keys that every source has; all others are options of its connector."""
 
     name: Annotated[str, AfterValidator(_source_name)] = Field(
-        description="unique; what status calls it. It may be changed: the documents stay"
+        description="unique name. After a change of the name the documents stay"
     )
     kind: str = Field(description="connector that reads it")
     collection: Annotated[str, AfterValidator(_collection_name)] = Field(
@@ -322,20 +321,22 @@ class SourceSettings(Options):
     )
     chunking: dict[str, Any] = Field(
         default={},
-        description="as at the top level, for this source; without a `strategy` the top level's is kept and "
+        description="as at the top level, for this source; without a `strategy` the top level's applies and "
         "only the options given here change",
     )
     parsing: dict[str, dict[str, Any]] = Field(
         default={},
-        description="parser kind to the options of that parser; and `types`, which go before the top level's",
+        description="options of parsers by their kind; and `types`, which precede the top level's",
     )
     archives: bool = Field(
         default=False,
         description="whether files in `.zip` and `.tar` archives (also `.tgz`, `.tar.gz`, `.bz2`, `.xz`) are "
-        "documents; messages in `.mbox` files and what is attached to mails always are",
+        "documents; messages in `.mbox` files and attachments of mails always are",
     )
-    scan_every: ScanEvery | None = Field(default=None, description="instead of the top level's")
-    max_loss: MaxLoss | None = Field(default=None, description="instead of the top level's")
+    scan_every: ScanEvery | None = Field(
+        default=None, description="for this source, instead of the top level's"
+    )
+    max_loss: MaxLoss | None = Field(default=None, description="for this source, instead of the top level's")
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +364,7 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at one place. ``line`` counts from 1; 0 is the file as a whole."""
+    """A mistake at one place. ``line`` counts from 1; 0 is the file as a whole."""
 
     line: int
     key: str  # as in sources[1].chunking.size; "" is the top level
@@ -418,7 +419,7 @@ def readers_ask_service(http: Http | None, chroma: Chroma) -> bool:
 
 
 class ConfigError(Exception):
-    """A config that can't be used: everything that is wrong with it, a line each."""
+    """A config that cannot be used, with all its problems, a line each."""
 
     def __init__(self, file: str, problems: Iterable[Problem]) -> None:
         self.file = file
@@ -427,5 +428,5 @@ class ConfigError(Exception):
 
 
 def describe(file: str, problems: Iterable[Problem]) -> str:
-    """``config.yaml:12: sources[0].path: ...``, a line a problem."""
+    """``config.yaml:12: sources[0].path: ...``, a line for each problem."""
     return "\n".join(f"{file}:{p.line}: {p}" if p.line else f"{file}: {p}" for p in problems)

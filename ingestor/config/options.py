@@ -1,6 +1,6 @@
-"""One part of a parsed tree -> checked options.
+"""Check one part of a parsed tree, and return it as options.
 
-Pure but for two things that a config points to: the installed plugins, and the files that hold secrets.
+Pure, except that it loads installed plugins and reads the files of secrets that a config names.
 """
 
 import re
@@ -27,7 +27,7 @@ _CALLED = {"connectors": "connector", "parsers": "parser", "chunkers": "strategy
 
 @dataclass(slots=True)
 class Check:
-    """The check of one tree: what it needs, and the problems found so far."""
+    """The check of one tree, with the problems found so far."""
 
     tree: Tree
     folder: Path  # where relative paths begin
@@ -48,7 +48,7 @@ class Check:
     ) -> Choice | None:
         """The plugin that ``selector`` names, with the rest of the data as its options.
 
-        ``own``: keys that stand beside the options and are none of them.
+        ``own``: keys beside the options that are not options.
         """
         keys = {selector, *own}
         plugin = self.plugin(group, data.get(selector, default), (*at, selector))
@@ -73,7 +73,7 @@ class Check:
         return None if options is None else Choice(plugin, options)
 
     def model(self, model: type[M], data: Mapped, at: Where, own: Iterable[str] = ()) -> M | None:
-        """The data as that model, its paths absolute and its secrets read; None where that fails."""
+        """The data as that model, with absolute paths and secrets read; None if a check fails."""
         for name in data.keys() & model.model_fields.keys():
             if isinstance(data[name], bool) and is_number(model.model_fields[name].annotation):
                 self.fault((*at, name), "must be a number, not true or false")  # pydantic takes it for 1 or 0
@@ -86,7 +86,7 @@ class Check:
         return None
 
     def located(self, model: M, at: Where) -> M:
-        """The model with every path in it made absolute, and every secret that names a file read from it."""
+        """The model with absolute paths, and secrets read from the files that they name."""
         if "secrets" in type(model).model_fields:
             self._misplaced(dict(model), at)
         values = {name: (value, self._value(value, (*at, name))) for name, value in model}
@@ -107,7 +107,7 @@ class Check:
         return value
 
     def _misplaced(self, data: Mapped, at: Where) -> None:
-        """Secrets, by their names, that stand in a mapping beside ``secrets`` instead of in it."""
+        """Report keys that look like secrets in a mapping other than ``secrets``."""
         for name, value in data.items():
             if isinstance(value, dict):
                 self._misplaced(value, (*at, name))
@@ -129,7 +129,7 @@ class Check:
             return path
 
     def _secret(self, secret: SecretStr, at: Where) -> SecretStr:
-        """``file:NAME`` stands for what is in that file, less the line end."""
+        """``file:NAME`` is replaced by the content of that file without the line end."""
         kind, _, name = secret.get_secret_value().partition(":")
         if kind != "file":
             if secret and at in self.tree.lines and not self.tree.is_filled(at):  # else written elsewhere
@@ -146,9 +146,9 @@ class Check:
         return SecretStr(text)
 
 
-_PLAIN = "must not be in plain text, for it is a secret: write ${NAME} and set that variable, or file:/path"
-_MISPLACED = "is by its name a secret: write ${NAME}, or put it into `secrets`, which also takes file:/path"
-# As packages call theirs. A bare "token" may be a word ("anon") or the name of a file.
+_PLAIN = "is a secret and must not be in plain text: write ${NAME} and set that variable, or file:/path"
+_MISPLACED = "looks like a secret: write ${NAME}, or put it into `secrets`, which also takes file:/path"
+# Names that packages use for secrets. A bare "token" may be a word ("anon") or the name of a file.
 _SECRET = re.compile(
     r"(?:^|[._-])(?:pass(?:word|wd|phrase)|client_secret|secret_?(?:access_?)?key|secret|api_?key|private_key|connection_string"
     r"|(?:access|account|api|auth|bearer|integration|personal|refresh|sas|session)_?(?:key|token))$",

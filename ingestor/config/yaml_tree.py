@@ -1,9 +1,9 @@
-"""YAML text -> a tree of plain values that knows on which line each key stands. Pure.
+"""Parse YAML into a tree of plain values with the line of each key. Pure.
 
-A key without a value counts as left out. Stricter than YAML where YAML surprises: a key given twice is an
-error, and dates, ``yes``/``no`` and numbers with a base or a colon stay text (YAML 1.2). ``${VAR}`` and
-``${VAR:-default}`` are filled in inside values, after parsing, so that no variable can change the structure;
-what they give is text, and the models turn it into numbers where they want some.
+A key without a value counts as left out. Stricter than YAML 1.1: a key given twice is an error, and dates,
+``yes``/``no`` and numbers with a base or a colon stay text, as in YAML 1.2. ``${VAR}`` and
+``${VAR:-default}`` are filled in after parsing, inside values, so that no variable can change the structure.
+The result is text; the models convert it to numbers.
 """
 
 import math
@@ -24,7 +24,7 @@ _VARIABLE = re.compile(
 )
 _STANDARD = "tag:yaml.org,2002:"
 _TAGS = {"null", "bool", "int", "float", *(_STANDARD + kind for kind in ("str", "seq", "map"))}
-_HINTS = (  # what PyYAML says -> what to do about it
+_HINTS = (  # message of PyYAML -> advice
     (r"\\t' that cannot start", "indent with spaces, not with tabs"),
     (r"cannot start any token", "put a value that starts with this character in quotes"),
     (r"scanning an (alias|anchor)", "put a value that starts with * or & in quotes"),
@@ -38,16 +38,16 @@ _HINTS = (  # what PyYAML says -> what to do about it
 
 @dataclass(slots=True)
 class Tree:
-    """A parsed config. ``raw`` holds, as they stand in the file, the values that a variable was put into."""
+    """A parsed config. ``raw``: values with variables, as the file has them."""
 
     data: Any = None
     lines: dict[Where, int] = field(default_factory=dict)
     raw: dict[Where, str] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    broken: set[Where] = field(default_factory=set)  # values that are not what the file meant
+    broken: set[Where] = field(default_factory=set)  # values that could not be read
 
     def line(self, where: Where) -> int:
-        """Of the key or item itself, else of the nearest one that holds it."""
+        """Line of the key or item, else of the nearest one that holds it."""
         while where and where not in self.lines:
             where = where[:-1]
         return self.lines.get(where, 0)
@@ -56,7 +56,7 @@ class Tree:
         return Problem(self.line(where), key_of(where), message)
 
     def is_filled(self, where: Where) -> bool:
-        """Whether a variable was put into the value there."""
+        """Whether the value there holds a variable."""
         return any(not found["escaped"] for found in _VARIABLE.finditer(self.raw.get(where, "")))
 
 
@@ -80,7 +80,7 @@ def parse(text: str, env: Mapping[str, str]) -> Tree:
 
 
 class _Loader(yaml.SafeLoader):
-    """Knows null, true, false and decimal numbers; all else that is not quoted is text."""
+    """Recognises null, true, false and decimal numbers; every other plain value is text."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own shape)
 
@@ -98,7 +98,7 @@ _Loader.add_implicit_resolver("merge", re.compile(r"^<<$"), ["<"])
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Fills a tree from the nodes. ``above`` holds the nodes around one, so that an alias can't loop."""
+    """Fills a tree from the nodes. ``above``: the enclosing nodes, to find aliases that form a loop."""
 
     tree: Tree
     env: Mapping[str, str]
@@ -106,9 +106,9 @@ class _Reader:
     def value(self, node: yaml.Node, where: Where, above: tuple[yaml.Node, ...]) -> Any:
         self.tree.lines.setdefault(where, _line(node))
         if any(node is outer for outer in above):
-            return self.fault(where, "an alias must not hold itself")
+            return self.fault(where, "an alias must not contain itself")
         if node.tag not in _TAGS:
-            return self.fault(where, "a tag has no meaning here: put a value that starts with ! in quotes")
+            return self.fault(where, "tags are not allowed: put a value that starts with ! in quotes")
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, where, (*above, node))
         if isinstance(node, yaml.SequenceNode):
@@ -132,7 +132,7 @@ class _Reader:
         return result
 
     def entries(self, node: yaml.MappingNode, where: Where, above: tuple[yaml.Node, ...]) -> Iterator[_Entry]:
-        """The entries of a mapping: its own, then those merged in with ``<<`` that it does not have."""
+        """The entries of a mapping: its own, then other ones that are merged in with ``<<``."""
         seen: dict[str, int] = {}
         bases: list[yaml.Node] = []
         for key, value in node.value:
@@ -171,7 +171,7 @@ class _Reader:
         return self.filled(text, where)
 
     def filled(self, text: str, where: Where) -> str:
-        """The text with its variables put in."""
+        """The text with its variables filled in."""
         result = _VARIABLE.sub(lambda match: self.variable(match, where), text)
         if result != text:
             self.tree.raw[where] = text
@@ -182,7 +182,7 @@ class _Reader:
             return match[0][1:]
         name, default = match["name"], match["default"]
         if not (name and match["end"]):
-            self.fault(where, "'${' does not begin ${NAME} or ${NAME:-default} here; a plain '${' is '$${'")
+            self.fault(where, "'${' must begin ${NAME} or ${NAME:-default}; write '$${' for a plain '${'")
             return ""
         value = self.env.get(name)
         if default is not None:
@@ -195,7 +195,7 @@ class _Reader:
 
 
 def _is_left_out(node: yaml.Node) -> bool:
-    """``key:`` without a value: all that it held may be commented out. A written ``null`` is a value."""
+    """``key:`` without a value, for example if its content is commented out. ``null`` is a value."""
     return node.tag == "null" and node.value == ""
 
 

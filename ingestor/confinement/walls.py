@@ -1,4 +1,4 @@
-"""What a process gives up for good before it reads hostile bytes, in layers that need no privilege.
+"""Layers of confinement that a process enters before it reads hostile bytes; none needs privilege.
 
 Namespaces take away the network; Landlock takes away every file but some that may be read; seccomp takes
 away most system calls. A layer that the system does not offer is named with the reason and changes nothing
@@ -57,7 +57,7 @@ def confine(folders: Iterable[str]) -> dict[str, str]:
 
 
 def detach() -> str:
-    """Leave the network. Returns "", or why that is impossible. Call it while there is one thread only."""
+    """Leave the network. Returns "", or why that is impossible. The process must have one thread."""
     others = _NET | _IPC | _UTS
     why = ""
     for flags in (others, _USER | others, _USER | _NET):
@@ -73,7 +73,7 @@ def detach() -> str:
 def restrict(readable: Iterable[str]) -> dict[str, str]:
     """Landlock and seccomp for this process. Returns, by layer, "" or why it is missing.
 
-    ``readable``: files and folders that may be read; names of what does not exist are fine.
+    ``readable``: files and folders that may be read; they need not exist.
     """
     missing = dict.fromkeys(("landlock", "seccomp"), "")
     try:
@@ -105,7 +105,7 @@ def _python() -> list[str]:
 
 
 def described(layers: Mapping[str, str]) -> str:
-    """In words: the layers in force, then those missing, with their reasons; "" where nothing is known."""
+    """A description: the layers in force, then the missing ones with reasons; "" if unknown."""
     held = ", ".join(name for name in layers if not layers[name])
     lost = ", ".join(f"{name} ({why})" for name, why in layers.items() if why)
     return "; ".join(filter(None, (held, lost and f"without {lost}")))
@@ -149,7 +149,7 @@ def _filter_calls() -> None:
 
 
 def _drop_capabilities() -> None:
-    """All that root has; after ``unshare`` others have all of their new namespace."""
+    """Drop all capabilities: those of root, and those that ``unshare`` gives in the new namespace."""
     number = _CAPSET.get(os.uname().machine)
     if number is None:
         return
@@ -178,7 +178,7 @@ def _system(number: int, *arguments: object) -> int:
 def _call(name: str, *arguments: object) -> int:
     """A function of libc. Raises OSError, also where there is none of that name.
 
-    Never calls anything elsewhere than on Linux: the same numbers mean other system calls there.
+    Calls nothing on other systems than Linux, where the same numbers mean other system calls.
     """
     if sys.platform != "linux":
         raise OSError(0, f"{sys.platform} does not have it")

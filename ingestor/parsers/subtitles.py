@@ -1,4 +1,4 @@
-"""Subtitles (.srt and .vtt): what is said, with the time at which it begins as ``page_label``.
+"""Subtitles (.srt and .vtt): spoken text, with its start time as ``page_label``.
 
 A pause begins a new paragraph, and a block is at most a minute long; within it each cue is a line.
 """

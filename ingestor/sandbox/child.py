@@ -1,8 +1,8 @@
 """The process in which binary formats are parsed and containers are opened; see sandbox/pool.py.
 
-Its standard input is a socket to the parent. When the parent is gone, however it went, the socket ends and
-so does this. The order of the steps matters: namespaces need a process of one thread, and numpy starts
-threads when it is imported, so all walls stand before anything but the standard library is imported.
+Its standard input is a socket to the parent. When the parent ends for any reason, the socket ends and
+so does this process. The order of the steps matters: namespaces need a process of one thread, and numpy
+starts threads when it is imported, so all walls stand before anything but the standard library is imported.
 """
 
 import os
@@ -12,7 +12,7 @@ import sys
 
 from ingestor.confinement.walls import confine
 
-_SAID = 2**16  # bytes in which it may say why it does not start
+_SAID = 2**16  # bytes of a message why it does not start
 
 
 def main(memory: int, folders: list[str]) -> None:
@@ -25,7 +25,7 @@ def main(memory: int, folders: list[str]) -> None:
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    for standard in (0, 1, 2):  # what a library reads or prints there is not for the parent
+    for standard in (0, 1, 2):  # libraries must not read or write the socket
         os.dup2(nothing, standard)
     serve(pipe, memory, layers)
 

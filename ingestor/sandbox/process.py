@@ -1,6 +1,6 @@
 """One confined process, seen from the daemon: started, asked, watched, and ended.
 
-Whatever it says is not trusted: it has read hostile bytes.
+Its answers are not trusted, because it has read hostile bytes.
 """
 
 import errno
@@ -48,11 +48,11 @@ class Died(Exception):
 
 
 class TooSlow(Died):
-    """So it would be the next time."""
+    """The document took too long. A retry would too."""
 
 
 class Killed(Died):
-    """By somebody else: the system, where memory is short."""
+    """Another program killed it, most likely the system because memory is short."""
 
 
 class Process:
@@ -112,12 +112,12 @@ class Process:
         return found
 
     def frame(self, most: int) -> bytes:
-        """Raises Died, Stopped: soon after the deadline or the stop, whatever the child does."""
+        """The next frame. Raises Died or Stopped soon after the deadline or the stop."""
         try:
             return receive(self._pipe, most, self._watch)
         except Oversized as error:
             self.end()
-            raise Died(f"the parser said too much ({error}); exclude it") from None
+            raise Died(f"the parser's answer is too large ({error}); exclude it") from None
         except (EOFError, OSError):
             raise self._ended() from None
 
@@ -130,7 +130,7 @@ class Process:
             raise self._too_slow()
 
     def kill(self) -> None:
-        """From any thread: who waits for it gets Stopped, if that is why."""
+        """Kill it, from any thread. A waiting caller gets Stopped."""
         self._child.kill()
 
     def end(self) -> None:
@@ -141,7 +141,7 @@ class Process:
         self._child.wait()
 
     def _ended(self) -> Died:
-        """Why the child is no more. Raises Stopped."""
+        """Why the child ended. Raises Stopped."""
         if self._stopped.is_set():
             self.end()
             raise Stopped
@@ -175,7 +175,7 @@ def _unstartable(error: OSError) -> str:
 
 @cache
 def _plugin_folders() -> list[str]:
-    """Where installed parsers lie, be it beside the search path: the child may read nothing else."""
+    """Folders of installed parsers, also outside the search path, for the child to read."""
     tops = {"ingestor", *(entry.module.partition(".")[0] for entry in entry_points(group="ingestor.parsers"))}
     found: list[str] = []
     for spec in filter(None, map(find_spec, sorted(tops))):
@@ -184,7 +184,7 @@ def _plugin_folders() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """What Python needs to start, and no secrets. One thread is enough to load numpy."""
+    """Variables that Python needs to start, and no secrets. One thread is enough to load numpy."""
     kept = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith("LC_")}
     return {**kept, "OPENBLAS_NUM_THREADS": "1"}
 

@@ -1,4 +1,4 @@
-"""Frames of bytes that cross the pipe between the daemon and a process that parses.
+"""Frames of bytes between the daemon and a parsing process.
 
 Never pickles: the answers come from a process that has read hostile bytes.
 """
@@ -10,8 +10,8 @@ from typing import IO
 
 OUT_OF_MEMORY = 77  # exit status of the process that parses
 PATIENCE = 4  # wall seconds for each CPU second: the machine has other work, too
-TICK = 0.5  # seconds: how soon a wait notices that all is to stop
-LARGEST = 2**30  # bytes of what is parsed
+TICK = 0.5  # seconds until a wait notices a stop
+LARGEST = 2**30  # bytes of a document
 # Of one frame of JSON, which the daemon reads: bytes.
 GREETING = 2**16
 DESCRIPTIONS = 4 * 10**6  # of members, or how opening ended

@@ -24,13 +24,13 @@ from ingestor.ports import BadDocument, Parser
 from ingestor.registry import find
 from ingestor.sandbox.wire import BATCH, CROWD, DOCUMENT, OUT_OF_MEMORY, PATIENCE, send, take
 
-_DOCUMENTS = 200  # and this process has done its part: what libraries leak ends with it
+_DOCUMENTS = 200  # until the process is replaced, because libraries leak memory
 _TEXT = 100_000_000  # characters
 _SAID = 10_000  # characters of a reason, or of a traceback
 
 
 def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
-    """Answer until it has parsed enough, or was asked for too much, or the parent is gone.
+    """Answer requests until the process has parsed enough, met too large a request, or lost its parent.
 
     ``layers``: of the confinement, for the parent to know.
     """
@@ -65,7 +65,7 @@ def _serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
 
 
 def _allow(seconds: float) -> None:
-    """So much CPU time from now on, and an end even when the parent is gone and this hangs."""
+    """Limit CPU time from now on, and elapsed time in case the parent is gone."""
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))
     signal.alarm(math.ceil(seconds * PATIENCE) + 10)
@@ -132,7 +132,7 @@ def _send(pipe: socket.socket, batch: list[bytes], content: list[bytes]) -> None
 def _held() -> int:
     """Bytes of memory that this process holds now; 0 where the system does not tell.
 
-    Not ru_maxrss: that begins with what the parent held when it started us.
+    Not ru_maxrss, which starts with the parent's memory.
     """
     try:
         with open("/proc/self/statm") as told:

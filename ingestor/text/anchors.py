@@ -1,10 +1,10 @@
-"""Places far apart at which a reader of a text in parts restarts. Pure.
+"""Places far apart at which an algorithm that reads a text in windows restarts. Pure.
 
-Whoever goes through a text in windows, each beginning where the last one ended, is thrown off for the rest of
-the text by one edit. So the text is first divided at *anchors*: parts that outrank all others within a reach
-before and after them. Where there is an anchor depends on that neighbourhood only, so an edit moves
-anchors no further away than that. Two of them are more than a reach apart, two reaches on average; where all
-parts are alike there is none. [Local maximum chunking: Bjørner, Blass & Gurevich, 2010.]
+If each window begins where the last one ended, one edit shifts all windows after it.
+So the text is first divided at *anchors*: parts that outrank all others
+within a reach before and after them. Where there is an anchor depends on that neighbourhood only, so an edit
+moves anchors no further away than that. Two of them are more than a reach apart, two reaches on average;
+where all parts are alike there is none. [Local maximum chunking: Bjørner, Blass & Gurevich, 2010.]
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,9 +1,9 @@
 """Places at which a cut would leave the text before it hanging. Pure.
 
-What belongs to the text after it: a line that ends with a colon, which announces a list, a table or an
+Text that belongs to the text after it: a line that ends with a colon, which introduces a list, a table or an
 example; in code, a comment or a decorator; the beginning of a sentence. A sentence that is too long to be
-kept whole is cut like any text. Headings and labels are joined to what follows them before anything is
-compared (chunkers/parts.py).
+kept whole is cut like any text. Headings and labels are joined to the following text earlier
+(chunkers/semantic/parts.py).
 """
 
 import re

@@ -57,7 +57,7 @@ class Unit:
 
 
 class NoGrammar(LookupError):
-    """There is none for that language."""
+    """No grammar is installed for that language."""
 
 
 def groups(text: str, language: str, fits: Fits) -> list[list[Unit]]:
@@ -185,7 +185,7 @@ def grammar(language: str) -> Any:
 
 
 def versions() -> str:
-    """Of tree-sitter and of every grammar."""
+    """The versions of tree-sitter and of every grammar."""
     names = sorted({"tree_sitter", *(module for module, _ in GRAMMARS.values())})
     return ", ".join(f"{name} {metadata.version(name)}" for name in names)
 

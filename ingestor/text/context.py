@@ -1,4 +1,4 @@
-"""What is embedded in front of a chunk's text: the document's title, and the headings above it. Pure."""
+"""Text that is embedded in front of a chunk's own: the document's title and headings. Pure."""
 
 from collections.abc import Sequence
 from typing import Literal

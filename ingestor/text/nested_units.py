@@ -75,7 +75,7 @@ def _of_json(text: str, span: Span) -> Iterator[_Line]:
 
 
 def _of_xml(text: str, span: Span) -> Iterator[_Line]:
-    """Elements that begin right behind a tag: those in the midst of words are part of what is said."""
+    """Elements that begin right behind a tag; elements between words are part of the sentence."""
     depth = 0
     for tag in _XML.finditer(text, *span):
         start, end = tag.span()

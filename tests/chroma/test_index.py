@@ -80,7 +80,9 @@ def test_readers_may_be_told_of_any_function_of_chroma_s(served):
     opened(served, "told-ollama", model=ReaderModel("ollama", told))
     kept = served.api.get_collection("told-ollama").configuration_json["embedding_function"]
     assert kept == {"type": "known", "name": "ollama", "config": told}
-    with pytest.raises(NeedsHuman, match=r"'my-own', which is none of Chroma's.*ollama.*reader_model"):
+    with pytest.raises(
+        NeedsHuman, match=r"'my-own' for readers, which is not one of Chroma's.*ollama.*reader_model"
+    ):
         opened(served, "told-nonsense", model=ReaderModel("my-own", {}))
 
 

@@ -177,7 +177,7 @@ MISTAKES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"compare": ["fixed,nope"]}, ConfigError, "--compare nope: unknown strategy 'nope'"),
     ({"compare": ["fixed:size=0"]}, ConfigError, "--compare fixed: size: must be at least 4, not 0"),
     ({"compare": ["fixed:size"]}, BadRequest, "--compare fixed: 'size' is not KEY=VALUE"),
-    ({"config": Path("none.yaml")}, ConfigError, "none.yaml: there is no such file"),
+    ({"config": Path("none.yaml")}, ConfigError, "none.yaml: does not exist"),
     ({"html": Path("docs/soil.md")}, BadRequest, "--html would overwrite the file itself"),
     ({"file": Path("docs/none.md")}, BadRequest, "there is no file 'docs/none.md'"),
     ({"file": Path("docs")}, BadDocument, "docs is not a file"),

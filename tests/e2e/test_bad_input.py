@@ -284,7 +284,7 @@ def test_what_answers_at_chroma_s_address_may_be_no_chroma(project: Project, ask
         told = ask("sync")
     assert told.code == 4, told
     assert "Traceback" not in told.err
-    assert "what answers at Chroma's address is not Chroma: check host, port and ssl" in told.err
+    assert "the server at Chroma's address is not Chroma: check host, port and ssl" in told.err
 
 
 def test_files_that_vanish_or_change_between_listing_and_reading(

@@ -41,7 +41,7 @@ def test_what_can_not_be_read_any_more_stays_and_the_rest_goes_on(project: Proje
         shut.chmod(0o000)
         (docs / "new.txt").write_text("Something new.")
         wait(lambda: records(project) == 4)
-        wait(lambda: "secret.txt can't be read: allow this user to, or exclude it" in daemon.said())
+        wait(lambda: "secret.txt can't be read: give this user read access, or exclude it" in daemon.said())
         wait(lambda: f"{shut} (Permission denied)" in daemon.said())
         status = project.json("status")
         assert f"{shut} (Permission denied)" in status["sources"]["docs"]["trouble"]

@@ -273,7 +273,7 @@ def test_an_answer_in_drops_is_ended_in_time(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_announces_too_much_is_not_waited_for(parse: Parse) -> None:
-    with pytest.raises(BadDocument, match=r"the parser said too much \(536,870,912 bytes"):
+    with pytest.raises(BadDocument, match=r"the parser's answer is too large \(536,870,912 bytes"):
         parse("boast")
 
 

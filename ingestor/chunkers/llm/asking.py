@@ -1,9 +1,9 @@
-"""What the strategies share that ask a language model: options, and how an answer is got that can be used.
+"""Common code of strategies that ask a language model: options, and asking until an answer is valid.
 
-A question holds the text it is about and nothing else of the document, and the model's answer is kept (see
-pipeline/answers.py): what is unchanged is not asked about again, and a document that was interrupted goes on
-where it was. An answer that can't be used is asked for again, with what is wrong with it; it, too, is kept,
-so that the same document is chunked the same way whatever the model said.
+A question holds only the text concerned, and answers are cached (pipeline/answers.py). So unchanged text is
+not asked about again, and an interrupted document continues where it was. After an invalid answer the model
+is asked again, with the reason. Invalid answers are cached too, so that a document is always chunked the same
+way.
 """
 
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from ingestor.llm.client import Ask, Endpoint, Messages
 
 T = TypeVar("T")
 
-_TIMES = 3  # that a model is asked for one answer
+_TIMES = 3  # attempts to get one valid answer
 
 
 class AskingOptions(ChunkerOptions, Endpoint):
-    """Of chunkers that ask a language model."""
+    """Options of chunkers that ask a language model."""
 
 
 def answered(ask: Ask, messages: Messages, read: Callable[[str], T]) -> T | None:
-    """The first answer that ``read`` does not refuse by ValueError; None where there is none."""
+    """The first answer that ``read`` accepts (no ValueError); None if there is none."""
     for _ in range(_TIMES):
         answer = ask(messages)
         if answer is None:

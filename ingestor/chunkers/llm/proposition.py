@@ -230,7 +230,7 @@ def _placing(item: Any, chunks: int) -> Placing:
 
 
 def _list(answer: str) -> list[Any]:
-    """The JSON list in an answer, whatever stands around it."""
+    """The JSON list in an answer; text around it is ignored."""
     body = answer.rpartition("</think>")[2]
     start, end = body.find("["), body.rfind("]")
     try:
@@ -243,7 +243,7 @@ def _list(answer: str) -> list[Any]:
 
 
 def _words(text: str) -> str:
-    """In one line, without what no index takes."""
+    """The text in one line, without characters that Chroma refuses."""
     return " ".join(_ODD.sub("", text).split())
 
 

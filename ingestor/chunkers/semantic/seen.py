@@ -1,7 +1,7 @@
-"""What the strategies that cut by meaning compared, so that people can look at it. Nothing is cut by it.
+"""The values that semantic strategies compared, for people to look at. No cut depends on this module.
 
-Every one of them compares *units* of the text, one after the other; what it made of each unit and the next is
-the curve: a *distance*, 1 - cosine, and for some strategies a *bound* that a distance must exceed to cut.
+Each strategy compares *units* of the text in order. The curve shows a *distance* (1 - cosine) for each unit
+and the next, and for some strategies a *bound* that a distance must exceed to cut.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What the semantic strategies share: an option, the units they compare, and vectors of longer stretches.
+"""Common code of the semantic strategies: an option, the compared units, and vectors of longer stretches.
 
 ``vectors: encoded`` has the model read every chunk, a second pass over the text. ``vectors: pooled`` makes a
 chunk's vector from those of its units, weighted by tokens, and mixes in its neighbours' (``neighbours``, 0.3
@@ -139,10 +139,11 @@ class Stretches:
         self._known = kept | dict(zip(missing, self.rows(missing) if missing else (), strict=True))
 
     def rehearsed(self, walk: Callable[[], list[Segment]]) -> list[Segment]:
-        """What ``walk`` finds, most of the stretches that it asks for being embedded many at a time.
+        """The result of ``walk``, with most of its stretches embedded in large batches.
 
-        In a rehearsal those not there yet are like nothing; they are noted, and fetched for the next one.
-        What is still missing then is fetched as it is asked for: the same result, at a few texts more.
+        In a rehearsal, missing stretches have similarity 0; they are noted, and embedded together before the
+        next one. In the last walk missing stretches are embedded one by one. The result is the same, at the
+        cost of a few more texts.
         """
         for _ in range(_REHEARSALS if self.units is None else 0):
             self._noted = set()

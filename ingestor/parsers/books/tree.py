@@ -21,7 +21,7 @@ from ingestor.registry import Options
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Local names of elements, by what they are. ``links``: attributes that hold the address of a link."""
+    """Local names of elements by their role. ``links``: attributes that hold the address of a link."""
 
     sections: frozenset[str]
     titles: frozenset[str]
@@ -43,7 +43,7 @@ def local(element: Element) -> str:
 
 
 def parsed(blob: Blob, read: Callable[[Element], Document]) -> Document:
-    """What ``read`` makes of the root; plain XML where that is not possible."""
+    """The document that ``read`` makes of the root; plain XML if ``read`` fails."""
     data = without_declarations(blob.data)
     try:
         document = read(xml(data, blob.name or "file"))
@@ -213,7 +213,7 @@ class Tree:
 
 
 def _copy(element: Element) -> Element:
-    """Only what is inside: the paragraphs of a note stand in one line."""
+    """The inner text only: the paragraphs of a note become one line."""
     inner = Element("note")
     inner.text = " ".join("".join(element.itertext()).split())
     return inner

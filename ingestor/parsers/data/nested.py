@@ -1,4 +1,4 @@
-"""Where nested data is cut into blocks: what is too large for one block is opened, and its parts are blocks.
+"""Cut nested data into blocks: a part that is too large for one block is opened, and its parts become blocks.
 
 The reader of a format says where nodes begin and end; nothing here recurses, and what lies deeper than a
 few levels is never opened, so any nesting is linear. Small neighbours share a block.

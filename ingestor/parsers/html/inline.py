@@ -1,4 +1,4 @@
-"""What formulas and pictures of an HTML page say, in words, and which links are marks of notes. Pure."""
+"""Words for formulas and pictures of an HTML page, and the links that mark notes. Pure."""
 
 import re
 from typing import Any
@@ -14,12 +14,12 @@ def formula(math: Any) -> str:
 
 
 def is_formula(picture: Any) -> bool:
-    """As MediaWiki has them: the formula is hidden from all who see, the picture from all others."""
+    """Formulas of MediaWiki: a hidden formula for screen readers beside a picture for all others."""
     return "mwe-math" in (picture.attributes.get("class") or "")
 
 
 def description(picture: Any) -> str:
-    """What stands for it where it can't be seen, set apart, unless that is but the name of a file."""
+    """A picture's alternative text, set apart, unless it is only the name of a file."""
     said = _shown(picture.attributes.get("alt") or "")
     return said if is_formula(picture) else "" if _FILE.fullmatch(said) else f" {said} "
 

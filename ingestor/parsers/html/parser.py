@@ -115,7 +115,7 @@ class HtmlParser:
 
 
 def _raw_words(tree: Any, page: Page) -> int:
-    """Words of all that the page shows; what lies outside its main content counts as left out."""
+    """Words of the whole page; those outside its main content count as left out."""
     tree.strip_tags(_UNSEEN)
     tree.unwrap_tags(_INLINE)
     tree.merge_text_nodes()

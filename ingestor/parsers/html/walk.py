@@ -53,7 +53,7 @@ _ENOUGH = 140  # visible characters that make an element the page's main content
 
 @dataclass(slots=True)
 class Page:
-    """``main``: without what surrounds the content; ``links``: with the addresses that links lead to."""
+    """``main``: only the main content; ``links``: with the addresses of links."""
 
     main: bool
     links: bool = False
@@ -197,7 +197,7 @@ class Page:
         yield root, False
 
     def _said(self, node: Node, links: bool) -> str | None:
-        """The text of what is more than the text in it: formulas, pictures, raised numbers, links."""
+        """The text of elements with more than their inner text: formulas, pictures, raised numbers, links."""
         tag = node.tag
         if tag == "math":
             return formula(node)
@@ -305,7 +305,7 @@ def _names(node: Node) -> set[str]:
 
 
 def _is_figure(node: Node) -> bool:
-    """A picture with its caption; what is a listing or a table with one, is read as such."""
+    """A picture with its caption; a listing or table with a caption is read as such."""
     return bool(node.css_first("img, svg, video, canvas")) and not node.css_first(
         "pre, table, ul, ol, dl, figure figure, h1, h2, h3, h4, h5, h6"
     )

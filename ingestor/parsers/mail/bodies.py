@@ -1,4 +1,4 @@
-"""What mails of every format share: paragraphs of a body, and how a person is written. Pure."""
+"""Common parts of mails of all formats: paragraphs of a body, and people's names. Pure."""
 
 import re
 from collections.abc import Iterator

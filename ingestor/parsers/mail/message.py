@@ -47,7 +47,7 @@ def header(message: "Message[str, str]", name: str) -> str:
 
 
 def _decoded(value: str) -> str:
-    """Encoded words as text, and bare bytes as UTF-8; what can't be decoded becomes U+FFFD."""
+    """Encoded words as text, and bare bytes as UTF-8; invalid bytes become U+FFFD."""
     value = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     try:
         words = [(_word(word, name), "utf-8" if name else None) for word, name in decode_header(value)]
@@ -84,7 +84,7 @@ def bodies(message: "Message[str, str]", subtype: str) -> list[str]:
 
 
 def attachments(message: "Message[str, str]") -> Iterator[Attachment]:
-    """What is attached, messages included; not the pictures of a signature, nor its cryptography."""
+    """Attachments, including messages, but without inline pictures and cryptographic signatures."""
     for number, part in enumerate(filter(_is_attachment, _leaves(message)), 1):
         kind = part.get_content_type()
         if kind in _SIGNATURES or _is_inline(part):

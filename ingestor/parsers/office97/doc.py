@@ -84,7 +84,7 @@ class _Reader:
         self.raw_words = 0
 
     def _part(self, at: int) -> bytes:
-        """What the file's head says lies in the table stream."""
+        """A part of the table stream, at the position in the file's header."""
         start, size = struct.unpack_from("<II", self._main, at)
         return self._table[start : start + size]
 
@@ -190,7 +190,7 @@ class _Reader:
         return run[2] if run[0] <= place < run[1] else _Paragraph()
 
     def _paragraph_runs(self) -> Iterator[tuple[int, int, _Paragraph]]:
-        """Begin and end in the file, and what the paragraph there is."""
+        """Begin and end in the file, and the kind of the paragraph."""
         bins = self._part(0x0102)
         count = (len(bins) - 4) // 8
         if count <= 0:
@@ -276,7 +276,7 @@ def _styles(sheet: bytes) -> dict[int, int]:
 
 
 def _field(found: re.Match[str]) -> str:
-    """What it shows; a link in Markdown's form."""
+    """The visible text; links in the form of Markdown."""
     instruction, shown = found[1], found[2]
     link = _LINK.search(instruction)
     return f"[{shown}]({link[1]})" if link and shown.strip() and shown.strip() not in link[1] else shown

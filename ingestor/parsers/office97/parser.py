@@ -67,7 +67,7 @@ def _document(data: bytes) -> Document:
 
 
 def _about(file: "OleFileIO") -> dict[str, str]:
-    """What the document says of itself; nothing where that part is damaged."""
+    """The document's properties; none if that part is damaged."""
     try:
         said = file.get_metadata()
     except _DAMAGE:

@@ -64,7 +64,7 @@ def _add(composer: Composer, texts: list[tuple[int, str]]) -> None:
 
 
 def _records(stream: bytes, start: int, end: int, depth: int = 0) -> Iterator[tuple[int, int, int, int]]:
-    """Kind, instance, begin and end of what is in each record, also of those in others."""
+    """Kind, instance, begin and end of the content of each record, also of nested ones."""
     at = start
     while at + _HEADER.size <= end and depth < _DEEPEST:
         version, kind, size = _HEADER.unpack_from(stream, at)

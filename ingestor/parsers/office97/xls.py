@@ -15,7 +15,7 @@ _CELLS = 20_000_000  # of a sheet, with the empty ones between others
 
 
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
-    """Raises BadDocument, and what xlrd raises for damaged files."""
+    """Raises BadDocument, and the errors of xlrd for damaged files."""
     del file
     import xlrd
     import xlrd.compdoc

@@ -1,4 +1,4 @@
-"""Where the values of a form's fields go among the words of its page: beside their labels. Pure.
+"""Place the values of form fields beside their labels in the text of a page. Pure.
 
 The label of a box to tick is on its right, that of another field on its left, else above it. A field without
 a label stands on a line of its own, after its name.

@@ -1,4 +1,4 @@
-"""The fields of a PDF's forms, and what readers wrote on its pages."""
+"""The fields of a PDF's forms, and the annotations of readers."""
 
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, byref, c_ulong, c_ushort, cast, create_string_buffer

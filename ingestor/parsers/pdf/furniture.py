@@ -46,7 +46,7 @@ def _is_most(page: Page, keys: Sequence[set[_Key]]) -> bool:
 
 
 def _keys_of(page: Page, body: float) -> list[set[_Key]]:
-    """Of each line, what is the same of it on other pages; nothing of a line of the text, or of a title."""
+    """The part of each line that repeats on other pages; none for lines of text and titles."""
     places = [round(line.baseline) for line in page.lines]
     outermost = {max(places, default=0), min(places, default=0)}
     top, bottom = (1 - _MARGIN) * page.height, _MARGIN * page.height

@@ -1,4 +1,4 @@
-"""Which lines of a PDF are headings: by its tags, its outline, or else those that are set apart. Pure."""
+"""The headings of a PDF: by its tags, its outline, else lines that are set apart by type or space. Pure."""
 
 import re
 from collections import Counter, defaultdict
@@ -50,7 +50,7 @@ def headings(pages: Sequence[Page], outline: Sequence[Bookmark], leading: float)
 
 
 def cover_title(pages: Sequence[Page]) -> str | None:
-    """What is set largest on the first page, if it is much larger than the text."""
+    """The largest text on the first page, if it is much larger than the rest."""
     lines = [line for line in (pages[0].lines if pages else ()) if may_be_title(line)]
     largest = max((line.size for line in lines), default=0.0)
     title = " ".join(line.text for line in lines if line.size == largest)
@@ -155,7 +155,7 @@ def _without_main(found: Sequence[Title]) -> Sequence[Title]:
 
 
 def _levels(found: Sequence[Title]) -> dict[Style, int]:
-    """Of each style; larger type first, then what occurs first. Numbers tell their depth."""
+    """The level of each style: larger type first, then the first to occur. Section numbers set the depth."""
     order = {title.style: at for at, title in reversed(list(enumerate(found)))}
     styles = sorted(order, key=lambda style: (-style.size, order[style]))
     of_style: dict[Style, list[Title]] = defaultdict(list)

@@ -60,7 +60,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """``comments``: what readers wrote on it."""
+    """``comments``: annotations of readers."""
 
     label: str
     height: float
@@ -99,7 +99,7 @@ def prose(lines: Sequence[Line]) -> str:
 
 
 def _joint(above: Line, line: Line, widest: float) -> str:
-    """What stands between two lines of one paragraph."""
+    """The separator between two lines of one paragraph."""
     if above.hyphen:
         return "" if line.text[:1].islower() else "-"
     same_line = abs(above.baseline - line.baseline) < 0.5 * above.size

@@ -1,4 +1,4 @@
-"""What OCR saw on a page -> lines in reading order. Pure.
+"""Put the results of OCR into lines in reading order. Pure.
 
 A line comes before what stands below it and before what stands to its right in the same row. Of two columns
 of text the left one comes first, unless a line across both separates them [Breuel, "High performance document

@@ -59,7 +59,7 @@ class _Font:
 
 @dataclass(slots=True)
 class _Buffers:
-    """What pdfium writes its answers to."""
+    """The buffer for pdfium's results."""
 
     x: c_double = field(default_factory=c_double)
     y: c_double = field(default_factory=c_double)

@@ -104,13 +104,13 @@ def opened(data: bytes) -> "PdfDocument":
 
 
 def _lost(read: Read, ocr: bool) -> tuple[str, ...]:
-    """What could not be read, and what would help."""
+    """Messages about unreadable parts, with advice."""
     reasons = _unread(read, ocr), without_unicode(read.unmapped, read.characters)
     return tuple(filter(None, reasons))
 
 
 def _unread(read: Read, ocr: bool) -> str | None:
-    """Pages that are pictures, and what would read them."""
+    """A message about pages that are pictures, with advice on OCR."""
     if not read.unread:
         return None
     share = f"{read.unread:,} of its {len(read.pages):,} pages"

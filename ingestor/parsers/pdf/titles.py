@@ -74,7 +74,7 @@ class Title:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """How most of the text is set; ``leading`` in sizes of its type."""
+    """The type of most of the text; ``leading`` in units of its size."""
 
     size: float
     bold: bool
@@ -98,7 +98,7 @@ def family(font: str) -> str:
 
 
 def titles(pages: Sequence[Page], text: Body) -> list[Title]:
-    """What may be headings, of styles that are used for such."""
+    """Possible headings: lines in styles that headings use."""
     heads = _running_heads(pages, text)
     found = [
         title for number, page in enumerate(pages) for title in _of_page(number, page, text, heads[number])
@@ -302,7 +302,7 @@ def _has_space(lines: Sequence[Line], at: int, text: Body, style: Style) -> bool
 
 
 def _stands_alone(lines: Sequence[Line], at: int, count: int, text: Body, width: float, plain: bool) -> bool:
-    """Whether what is set much like the text stands by itself as headings do: short, with text below."""
+    """Whether a line in a style like the text's stands alone as headings do: short, with text below."""
     line, last = lines[at], lines[at + count - 1]
     short = count <= 2 and last.right - last.left < _WIDE * width
     if not short or at + count >= len(lines):

@@ -1,4 +1,4 @@
-"""Characters of a PDF whose font does not say what they mean in Unicode. Pure.
+"""Characters of a PDF whose font has no mapping to Unicode. Pure.
 
 TeX sets with bitmap fonts (Type 3) where no outlines are installed. Their codes are those of the encodings
 OT1 or T1 [Mittelbach et al., "LaTeX font encodings", encguide.pdf], those of its large symbols are Knuth's in

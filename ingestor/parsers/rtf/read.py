@@ -182,7 +182,7 @@ class Reader:
     # --- destinations --------------------------------------------------------------------------------------
 
     def _collect(self, then: Finish) -> None:
-        """What this group says goes elsewhere, unless it goes nowhere."""
+        """Redirect the text of this group, unless it is discarded."""
         collected: list[str] = []
         if self._state.out is not None or self._state.place:
             self._state.out = collected

@@ -1,4 +1,4 @@
-"""What a Rich Text document says before its text: fonts, styles, title, author and dates. Pure."""
+"""The header of a Rich Text document: fonts, styles, title, author and dates. Pure."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _DATES = {"creatim": "created", "revtim": "modified"}
 
 @dataclass(slots=True)
 class State:
-    """What a group inherits. ``out``: where text goes, None is nowhere."""
+    """State that a group inherits. ``out``: destination of text; None discards it."""
 
     out: list[str] | None
     place: str = ""  # fonts, styles, info: the tables of this file
@@ -74,7 +74,7 @@ class Tables:
         return named.name, None
 
     def begin_style(self, state: State) -> Finish:
-        """A group of the table of styles; what it says is the name."""
+        """A group of the table of styles; its text is the style's name."""
         style = self._style = Style()
 
         def finish(said: str) -> None:
@@ -84,7 +84,7 @@ class Tables:
         return finish
 
     def entry(self, state: State, word: str, number: int | None) -> Finish | None:
-        """A word of a table; what to do with the text of its group, if that is something."""
+        """A control word of a table; returns the destination of its group's text, if there is one."""
         if state.place == "fonts":
             self._of_font(state, word, number)
         elif state.place == "styles" and number is not None:

@@ -1,4 +1,4 @@
-"""What Rich Text Format is made of: control words, groups, and bytes in some character set. Pure."""
+"""The tokens of Rich Text Format: control words, groups, and bytes in some character set. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def tokens(source: str) -> Iterator[re.Match[str]]:
 
 
 def said(token: re.Match[str]) -> bytes:
-    """What it adds to the text, to be read in the font's character set."""
+    """The bytes that it adds to the text, in the font's character set."""
     if token["hex"]:
         return bytes([int(token["hex"], 16)])
     return (token["text"] or "").encode("latin-1", "replace")

@@ -1,1 +1,1 @@
-"""What parsers of several formats share."""
+"""Code that parsers of several formats share."""

@@ -27,7 +27,7 @@ class Composer:
         self._left_out = Counter[str]()
 
     def add(self, kind: str, text: str, **facts: Any) -> None:
-        """Append a block, unless nothing of it is visible. ``facts``: other fields of Block."""
+        """Append a block, unless it is blank. ``facts``: other fields of Block."""
         body = clean(text)
         if not body:
             return
@@ -41,7 +41,7 @@ class Composer:
         )
 
     def leave_out(self, rule: str, count: int) -> None:
-        """So many words are left out on purpose; ``rule``: in plural, what is left out."""
+        """Count words that are left out on purpose; ``rule``: their kind, in plural."""
         self._left_out[rule] += count
 
     @property

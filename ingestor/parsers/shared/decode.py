@@ -79,7 +79,7 @@ def utf16_without_mark(data: bytes) -> str | None:
 
 
 def codec(name: str | None) -> str | None:
-    """The codec for what people mean by a name; None where it names no character set."""
+    """The codec that people mean by a name; None if it is not a character set."""
     try:
         encoding = codecs.lookup((name or "").strip()).name
     except (LookupError, ValueError):  # ValueError: a NUL in the name
@@ -155,7 +155,7 @@ def _cuts(sample: bytes) -> list[bytes]:
 
 
 def _checked(text: str, encoding: str) -> str:
-    """The text, unless too much of it can't be text."""
+    """The text. Raises BadDocument if too many characters cannot be text."""
     source = text.encode("utf-8")
     garbage = len(source) - len(source.translate(None, _CONTROLS)) + text.count("\ufffd")
     if garbage > _GARBAGE * len(text) + 2:

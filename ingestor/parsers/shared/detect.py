@@ -1,4 +1,4 @@
-"""What kind of content a blob holds, and which parser reads it.
+"""The content type of a blob, and its parser.
 
 The first bytes speak louder than the source's declaration, and that louder than the name: a PDF called
 notes.txt is a PDF. What the config says of a name (``types``) stands above all but the first bytes.
@@ -100,7 +100,7 @@ def told(blob: Blob, key: str, types: Types) -> Blob:
 
 @cache
 def rules() -> Fingerprint:
-    """What types are told by, and who reads them: where these change, documents are to be read again."""
+    """A fingerprint of the rules for types and parsers: when it changes, documents are read again."""
     tables = (RULES, PARSERS, EXTENSIONS, FILE_NAMES, SIGNATURES, WEAK_SIGNATURES, MEMBERS, PROSE, TEXTUAL)
     rows = [
         sorted(map(repr, t.items() if isinstance(t, dict) else t)) for t in (*tables, XML_KINDS, PICTURES)
@@ -194,7 +194,7 @@ def _has_member(data: bytes, name: bytes) -> bool:
 
 
 def _mimetype(data: bytes, at: int) -> str | None:
-    """What the member ``mimetype`` at that offset says."""
+    """The content of the member ``mimetype`` at that offset."""
     method, size, extra = (int.from_bytes(data[at + a : at + b], "little") for a, b in _MEMBER_FIELDS)
     start = at + _MEMBER_HEAD + extra
     packed = data[start : start + (min(size, _DECLARED) or _DECLARED)]
@@ -207,7 +207,7 @@ def _mimetype(data: bytes, at: int) -> str | None:
 
 
 def _declared(declared: str | None) -> str | None:
-    """What the source says, if it says more than the name does and the content can be that."""
+    """The source's content type, if it tells more than the name and fits the content."""
     kind = (declared or "").partition(";")[0].strip().lower()
     return kind if is_text(kind) and kind != "text/plain" else None
 

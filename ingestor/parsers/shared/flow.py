@@ -1,4 +1,4 @@
-"""A word processor's text as it flows: what its paragraphs become together. Pure.
+"""Turn a word processor's paragraphs into blocks of a document. Pure.
 
 Neighbouring items of a list become one block, and so do lines of code. A footnote or a comment follows the
 block that it belongs to, a caption makes one block with the picture above it. Where the document knows
@@ -74,7 +74,7 @@ class Flow:
         self._notes.append(("comment", f"{author}: {said}" if author and said else said))
 
     def figure(self, name: str, description: str) -> None:
-        """A picture, its name inside the document, and what the document says of it."""
+        """A picture: its name inside the document, and its description."""
         self._flush_lines()
         self._figures.append((name, described(description)))
 
@@ -129,7 +129,7 @@ class Flow:
         self._flush_notes()
 
     def flush(self) -> None:
-        """Nothing that follows belongs to what came before."""
+        """End the current block and its notes: later lines do not belong to it."""
         self._flush_lines()
         self._flush_notes()
 

@@ -33,7 +33,7 @@ def linear(element: Element) -> str:
 
 
 def _row(parts: list[str]) -> str:
-    """Names of more than a letter, and sums, stand apart from what they are applied to."""
+    """Names of more than a letter, and sums, are separated by a space from their arguments."""
     text = before = ""
     for part in parts:
         apart = (len(text) > 1 and text[-2:].isalpha()) or before[:1] in _SUMS

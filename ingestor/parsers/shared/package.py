@@ -91,7 +91,7 @@ class Package:
         return next((name for kind, name in targets if kind == "officeDocument"), usual)
 
     def relations(self, part: str) -> dict[str, tuple[str, str]]:
-        """Office: id -> (type's last word, target) of what a part refers to; targets are parts or URLs."""
+        """Relations of an Office part: id -> (type's last word, target); targets are parts or URLs."""
         folder, _, file = part.rpartition("/")
         root = self.optional(f"{folder}/_rels/{file}.rels" if folder else f"_rels/{file}.rels")
         return {

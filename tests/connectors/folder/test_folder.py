@@ -177,7 +177,7 @@ def test_a_rename_keeps_all_but_the_change_time(world: FolderWorld) -> None:
 def test_a_file_written_to_just_now_is_not_read_yet(world: FolderWorld) -> None:
     plant(world, "a.md")
     [item] = world.connector.scan()
-    with pytest.raises(Transient, match="written to only just now"):
+    with pytest.raises(Transient, match="still being written"):
         world.connector.fetch(item)
     assert fetched(world.connector, item).data == b"x"
 
@@ -320,7 +320,7 @@ def test_what_this_user_may_not_read(world: FolderWorld) -> None:
     assert said["unknown"] == ["names", "rules", "shut", "to-shut.md"]
     assert said["why"] == [
         "Transient",
-        f"{world.root}/secret.md can't be read: allow this user to, or exclude it",
+        f"{world.root}/secret.md can't be read: give this user read access, or exclude it",
     ]
 
 

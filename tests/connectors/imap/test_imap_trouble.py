@@ -46,21 +46,21 @@ def test_a_message_that_is_cut_off_anywhere_is_none() -> None:
 @pytest.mark.parametrize(
     ("answers", "kind", "message"),
     [
-        ({"AUTHENTICATE": b"TAG NO [AUTHENTICATIONFAILED] No\r\n"}, NeedsHuman, "does not let ada in"),
-        ({"AUTHENTICATE": b"TAG NO\r\n"}, Transient, "asked just now"),
+        ({"AUTHENTICATE": b"TAG NO [AUTHENTICATIONFAILED] No\r\n"}, NeedsHuman, "refuses the login of ada"),
+        ({"AUTHENTICATE": b"TAG NO\r\n"}, Transient, "read now"),
         ({"AUTHENTICATE": b"TAG NO no s3cret-word\r\n"}, NeedsHuman, r"no \*\*\*"),
         (
             {"AUTHENTICATE": b"TAG BAD what is s3cret-word?\r\n"},
             NeedsHuman,
             "check `username` and `password`",
         ),
-        ({"AUTHENTICATE": b"TAG NO [UNAVAILABLE] later\r\n"}, Transient, "nobody in just now"),
-        ({"AUTHENTICATE": b"TAG NO [LIMIT] s3cret-word\r\n"}, Transient, "nobody in just now"),
-        ({"AUTHENTICATE": b"TAG NO [ALERT] Too many connections\r\n"}, Transient, "nobody in just now"),
-        ({"AUTHENTICATE": b"* BYE s3cret-word\r\n"}, Transient, "asked just now"),
-        ({"AUTHENTICATE": b"nonsense s3cret-word\r\n"}, Transient, "asked just now"),
+        ({"AUTHENTICATE": b"TAG NO [UNAVAILABLE] later\r\n"}, Transient, "refuses logins now"),
+        ({"AUTHENTICATE": b"TAG NO [LIMIT] s3cret-word\r\n"}, Transient, "refuses logins now"),
+        ({"AUTHENTICATE": b"TAG NO [ALERT] Too many connections\r\n"}, Transient, "refuses logins now"),
+        ({"AUTHENTICATE": b"* BYE s3cret-word\r\n"}, Transient, "read now"),
+        ({"AUTHENTICATE": b"nonsense s3cret-word\r\n"}, Transient, "read now"),
         ({"": b"* BYE [UNAVAILABLE] busy\r\n"}, Transient, "busy"),
-        ({"": b"SSH-2.0-nonsense\r\n"}, Transient, "asked just now"),
+        ({"": b"SSH-2.0-nonsense\r\n"}, Transient, "read now"),
         (
             {"CAPABILITY": b"* CAPABILITY IMAP4rev1 LOGINDISABLED\r\nTAG OK done\r\n"},
             NeedsHuman,
@@ -69,17 +69,17 @@ def test_a_message_that_is_cut_off_anywhere_is_none() -> None:
         (
             {"CAPABILITY": b"* CAPABILITY IMAP4rev1\r\nTAG OK done\r\n", "LOGIN": b"TAG NO s3cret-word\r\n"},
             NeedsHuman,
-            "does not let ada in",
+            "refuses the login of ada",
         ),
-        ({"LIST": b"TAG NO [UNAVAILABLE] s3cret-word\r\n"}, Transient, "asked just now"),
-        ({"LIST": b"* LIST s3cret-word\r\nTAG OK done\r\n"}, Transient, "asked just now"),
-        ({"LIST": b"* LIST () NIL {99999999999999999999}\r\n"}, Transient, "asked just now"),
+        ({"LIST": b"TAG NO [UNAVAILABLE] s3cret-word\r\n"}, Transient, "read now"),
+        ({"LIST": b"* LIST s3cret-word\r\nTAG OK done\r\n"}, Transient, "read now"),
+        ({"LIST": b"* LIST () NIL {99999999999999999999}\r\n"}, Transient, "read now"),
         (
             {"LIST": b'* LIST () "/" b\r\n* LIST () "/" a\r\nTAG OK done\r\n'},
             NeedsHuman,
             "'INBOX'; it has: a, b",
         ),
-        ({"UID FETCH 1:*": b"* BYE s3cret-word\r\n"}, Transient, "asked just now"),
+        ({"UID FETCH 1:*": b"* BYE s3cret-word\r\n"}, Transient, "read now"),
     ],
 )
 def test_what_the_server_says_instead(
@@ -126,7 +126,7 @@ def test_an_answer_without_end_is_broken_off(name: str, monkeypatch: pytest.Monk
     monkeypatch.setattr(session, "_MOST", 2_000_000)
     with scripted(ENDLESS[name]) as server:
         connector = server.connector()
-        with pytest.raises(Transient, match=r"more than|can't be asked"):
+        with pytest.raises(Transient, match=r"more than|can't be read"):
             read_all(connector)
 
 
@@ -142,7 +142,7 @@ def test_an_answer_that_drips_is_left_at_the_deadline(command: str, monkeypatch:
     with scripted() as server:
         server.drips = command
         begun = time.monotonic()
-        with pytest.raises(Transient, match=r"can't be asked just now"):
+        with pytest.raises(Transient, match=r"can't be read now"):
             read_all(server.connector())
         assert time.monotonic() - begun < 10
 

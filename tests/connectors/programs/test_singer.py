@@ -95,7 +95,7 @@ def test_a_tap_that_knows_no_discovery(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("one")
     assert listed(made("singer", options_of(tmp_path, choose="nothing"))).keys() == {"files/a.md"}
     wrong = made("singer", options_of(tmp_path, choose="nothing", streams=["fils"]))
-    with pytest.raises(NeedsHuman, match="said nothing of fils, but of files: correct"):
+    with pytest.raises(NeedsHuman, match="sent no fils, but files: correct"):
         next(wrong.scan())
 
 
@@ -103,5 +103,5 @@ def test_a_tap_that_is_not_reached_by_its_catalog(tmp_path: Path) -> None:
     """This one reads no --properties, and so gives what it gives without."""
     settings = {"root": str(tmp_path), "ill": "silent"}
     connector = made("singer", options_of(tmp_path, settings=settings, choose="properties"))
-    with pytest.raises(NeedsHuman, match="said nothing of files, main-files, but of nothing"):
+    with pytest.raises(NeedsHuman, match="sent no files, main-files, but no other stream"):
         next(connector.scan())

@@ -35,6 +35,6 @@ def test_a_full_disk_leaves_no_half_of_a_document(monkeypatch: pytest.MonkeyPatc
 
     with monkeypatch.context() as full:
         full.setattr(Path, "write_bytes", half)
-        with pytest.raises(Transient, match=r"uri can't be kept for a while \(No space left on device\)"):
+        with pytest.raises(Transient, match=r"uri can't be kept on disk: No space left on device"):
             kept.keep(ONE)
     assert kept.fetch(kept.keep(ONE)).data == b"one\0two"

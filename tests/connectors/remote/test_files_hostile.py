@@ -161,7 +161,7 @@ def test_a_file_that_drips_is_left_at_the_deadline(monkeypatch: pytest.MonkeyPat
             asked.wfile.write(b"x")
 
     with serving(drip) as (url, _):
-        with pytest.raises(Transient, match="can't be read just now"):
+        with pytest.raises(Transient, match="can't be read now"):
             http(url).fetch(Item("a.md", "1", "a", 5))
         over.set()
 

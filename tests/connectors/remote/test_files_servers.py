@@ -41,7 +41,7 @@ def test_a_wrong_password(protocol: str, tmp_path: Path) -> None:
     with make(tmp_path) as world:
         world.put("a.md", b"x")
         wrong = {**world.source, "secrets": {"password": "wrong-one"}}
-        with pytest.raises(NeedsHuman, match="lets nobody in") as caught:
+        with pytest.raises(NeedsHuman, match="refuses the login") as caught:
             listed(Files(FilesOptions.model_validate(wrong)))
         assert "wrong-one" not in str(caught.value)
 
@@ -52,7 +52,7 @@ def test_a_login_is_told_to_known_hosts_alone(tmp_path: Path) -> None:
         world.put("a.md", b"x")
         known = Path(world.source["options"]["known_hosts"])
         right = known.read_text()
-        for text, message in (("", "ssh-keyscan"), (right[:-4] + "AAA\n", "somebody may pose as it")):
+        for text, message in (("", "ssh-keyscan"), (right[:-4] + "AAA\n", "this may be an attack")):
             known.write_text(text)
             with pytest.raises(NeedsHuman, match=message):
                 listed(Files(FilesOptions.model_validate(world.source)))
@@ -69,7 +69,7 @@ def test_a_share_is_read_by_the_login_of_its_own_source(tmp_path: Path) -> None:
         for options in ({"username": "nobody-known"}, {}):
             given = {**world.source["options"], **options}
             other = {**world.source, "options": given, "secrets": {"password": PASSWORD + "x"}}
-            with pytest.raises(NeedsHuman, match="lets nobody in"):
+            with pytest.raises(NeedsHuman, match="refuses the login"):
                 listed(Files(FilesOptions.model_validate(other)))
 
 

@@ -35,7 +35,7 @@ def test_what_a_page_shows(page: bytes, expected: dict[str, bool]) -> None:
 
 @pytest.mark.parametrize("page", [b"", b"busy", b'{"error": "no"}', b"<?xml version='1.0'?><a/>"[:22]])
 def test_what_is_no_page_shows_nothing_and_is_not_empty_either(page: bytes) -> None:
-    with pytest.raises(ValueError, match="no page of links"):
+    with pytest.raises(ValueError, match="not a page of links"):
         entries(page, "http://host/docs/")
 
 

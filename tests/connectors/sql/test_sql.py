@@ -297,7 +297,7 @@ def test_a_key_comes_back_as_it_was(key: object) -> None:
         ({"version": None, "key": "KEY"}, "gives no column 'KEY'"),
         ({"key": "at"}, "a key is a whole number, text or a UUID"),
         ({"version": None, "metadata": ["nothing"]}, "gives no column 'nothing'"),
-        ({"url": "nonsense://x"}, "can't be asked"),
+        ({"url": "nonsense://x"}, "can't be read"),
         ({"url": "postgresql+pg8000://h/x"}, "-m pip install pg8000"),
     ],
 )
@@ -340,7 +340,7 @@ def test_a_database_that_is_busy_is_asked_later(tmp_path: Path) -> None:
     blocking = sqlite3.connect(world.file, isolation_level=None)
     blocking.execute("BEGIN EXCLUSIVE")
     try:
-        with pytest.raises(Transient, match="can't be asked just now"):
+        with pytest.raises(Transient, match="can't be read now"):
             listed(world.connector)
     finally:
         blocking.close()

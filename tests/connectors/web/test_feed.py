@@ -220,8 +220,8 @@ def test_an_article_that_leads_inside_gets_nothing(tmp_path: Path) -> None:
         (Reply(status=404), NeedsHuman, "correct `url`"),
         (Reply(status=500), Transient, "HTTP 500"),
         (Reply(status=503, headers={"Retry-After": "900"}), Transient, "for 900 s"),
-        (Reply(b"<html><body>We are back soon.</body></html>"), Transient, "is no feed"),
-        (Reply(b""), Transient, "is no feed"),
+        (Reply(b"<html><body>We are back soon.</body></html>"), Transient, "is not a feed"),
+        (Reply(b""), Transient, "is not a feed"),
         (Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n<rss"), Transient, "can't be read"),
     ],
 )
@@ -241,7 +241,7 @@ def test_a_feed_that_can_not_be_read(
 @pytest.mark.parametrize("data", [b"<html><body>Hello</body></html>", b"", b'{"name": "x"}'])
 def test_what_never_was_a_feed_needs_a_human(server: Site, tmp_path: Path, data: bytes) -> None:
     server.replies["/feed"] = Reply(data)
-    with pytest.raises(NeedsHuman, match=r"is no feed: .*; correct `url`"):
+    with pytest.raises(NeedsHuman, match=r"is not a feed: .*; check `url`"):
         listed(feed(server, tmp_path))
 
 

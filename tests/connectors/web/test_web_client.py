@@ -93,9 +93,7 @@ def test_addresses_that_nobody_should_ask_for(server: Site, url: str) -> None:
     connected: list[str] = []
     with client_of(server, names=outside(metadata_test=["169.254.169.254"])) as client:
         client._backend._system.connect_tcp = lambda host, *more: connected.append(host)  # type: ignore[assignment,return-value,method-assign]
-        with pytest.raises(
-            Refused, match=r"is not a public address: if it is meant, name it in `allow_private`"
-        ):
+        with pytest.raises(Refused, match=r"is not a public address: to allow it, add it to `allow_private`"):
             client.get(url)
     assert connected == []
 
@@ -163,7 +161,7 @@ def test_a_name_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
 
     terms = Terms(frozenset(), timeout=0.2)
     try:
-        with Client(terms, Outside(resolve), {}) as client, pytest.raises(Transient, match="in time"):
+        with Client(terms, Outside(resolve), {}) as client, pytest.raises(Transient, match="took too long"):
             client.get("http://slow.test/")
     finally:
         never.set()
@@ -315,7 +313,7 @@ def test_what_is_too_large_is_said_and_not_read(server: Site, reply: Reply) -> N
 )
 def test_what_is_cut_off_or_broken_is_tried_later(server: Site, raw: bytes) -> None:
     server.replies["/"] = Reply(raw=raw)
-    with client_of(server) as client, pytest.raises(Transient, match="can't be read just now"):
+    with client_of(server) as client, pytest.raises(Transient, match="can't be read now"):
         client.get(server.url("/"))
 
 
@@ -357,7 +355,7 @@ def test_redirects_end(server: Site) -> None:
     server.say("/two", b"here")
     with client_of(server) as client:
         assert client.follow(server.url("/one")).url == server.url("/two")
-        with pytest.raises(Refused, match="redirects without end"):
+        with pytest.raises(Refused, match="redirects more than"):
             client.follow(server.url("/a"))
     assert len(server.asked) == 2 + 11
 
@@ -380,7 +378,10 @@ def test_who_is_busy_for_long_is_not_asked_until_then(server: Site, status: int)
     server.say("/", b"", status, Retry_After="3600")
     terms = Terms(frozenset([server.url("")]), allowed=HERE)
     for _ in range(3):
-        with Client(terms, outside(clock), busy) as client, pytest.raises(Transient, match="not to be asked"):
+        with (
+            Client(terms, outside(clock), busy) as client,
+            pytest.raises(Transient, match="allows no request"),
+        ):
             client.get(server.url("/"))
     assert len(server.asked) == 1
     clock.sleep(3601)

@@ -34,7 +34,7 @@ def cells(grid: Grid, words: Sequence[Word], divided: Divided) -> Rows:
 
 
 def _rows(boxes: Sequence[Box | None], words: Iterable[Word], divided: Divided) -> list[tuple[str, ...]]:
-    """Of what stands between two rules: one row, or one for each line."""
+    """The rows between two rules: one, or one for each line."""
     held: list[list[Word]] = [[] for _ in boxes]
     places = [at for at, box in enumerate(boxes) if box]
     for word in words:

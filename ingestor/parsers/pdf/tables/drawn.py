@@ -1,4 +1,4 @@
-"""What is drawn on a PDF's page: the lines of tables, and the text in their cells."""
+"""The ruled tables on a PDF's page: their lines, and the text in their cells."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from ctypes import byref, c_float

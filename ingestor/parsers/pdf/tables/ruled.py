@@ -104,7 +104,7 @@ def _places(lines: Sequence[Edge], others: Sequence[Edge]) -> list[float]:
 
 
 def distinct(places: Iterable[float]) -> list[float]:
-    """Ascending; what is near another is the same."""
+    """Positions, ascending; near ones are merged."""
     found: list[float] = []
     for place in sorted(places):
         if not found or place - found[-1] > _NEAR:
