@@ -98,7 +98,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ("chroma: {ssl: true}", "1: chroma.host: is required"),
         (
             "chroma: {token: ''}",
-            "1: chroma.token: must not be empty: leave it out, and everybody who reaches the port is let in",
+            "1: chroma.token: must not be empty: leave it out to admit everybody who reaches the port",
         ),
         (
             "chroma: {token: '${T:-two words}'}",

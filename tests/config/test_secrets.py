@@ -32,7 +32,7 @@ def test_a_secret_is_written_as_a_variable_or_a_file(tmp_path: Path, token: str)
     assert load(file, {"T": "s3cret", "F": "token"}).warnings == ()
 
 
-PLAIN = "must not be in plain text, for it is a secret: write ${NAME} and set that variable, or file:/path"
+PLAIN = "is a secret and must not be in plain text: write ${NAME} and set that variable, or file:/path"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ PLAIN = "must not be in plain text, for it is a secret: write ${NAME} and set th
         (
             "sources:\n- {name: a, kind: files, url: 's3://b', collection: abc, options: {\n"
             "   client_kwargs: {aws_secret_access_key: s3cret}, username: ada, token: anon}}",
-            "3: sources[0].options.client_kwargs.aws_secret_access_key: is by its name a secret: "
+            "3: sources[0].options.client_kwargs.aws_secret_access_key: looks like a secret: "
             "write ${NAME}, or put it into `secrets`, which also takes file:/path",
         ),
     ],

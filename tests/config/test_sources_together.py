@@ -54,7 +54,7 @@ def test_folders_that_overlap_in_a_collection_are_warned_of(first: str, second: 
     safe = "state: .state\nchroma: {host: db}\n"
     warning = (
         "sources[1].path: overlaps with sources[0] (a), which feeds the same collection: "
-        "what both list is in it twice"
+        "files in both are indexed twice"
     )
     found = [f"{problem.line}: {problem}" for problem in checked(safe + two(first, second)).warnings]
     assert found == [f"5: {warning}"] * warned
@@ -85,7 +85,8 @@ def test_one_that_feeds_two_collections_is_one(folder: str, port: int) -> None:
 
 def own(folder: str, key: str, exclude: str) -> str:
     return (
-        f"sources[0].path: holds {folder} ({key}), whose files would become documents and change for ever: "
+        f"sources[0].path: holds {folder} ({key}), whose files would become documents and never stop "
+        "changing: "
         f"{exclude}move it out of source 'a'"
     )
 

@@ -22,8 +22,8 @@ from tests.config.written import ROOT, SOURCE, said
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "0: is empty; `ingestor init` writes a commented config to begin with"),
-        ("# nothing\n\n", "0: is empty; `ingestor init` writes a commented config to begin with"),
+        ("", "0: is empty; `ingestor init` writes a commented config"),
+        ("# nothing\n\n", "0: is empty; `ingestor init` writes a commented config"),
         ("- a\n", "1: must be a mapping of keys to values"),
         ("just text\n", "1: must be a mapping of keys to values"),
         ("state: x\n", "1: sources: is required"),
@@ -70,11 +70,11 @@ from tests.config.written import ROOT, SOURCE, said
         ("[" * 5000, "0: is nested too deeply"),
         (
             "state: !!binary x\n" + SOURCE,
-            "1: state: a tag has no meaning here: put a value that starts with ! in quotes",
+            "1: state: tags are not allowed: put a value that starts with ! in quotes",
         ),
         (
             "chunking: {strategy: recursive, separators: &a [*a]}\n" + SOURCE,
-            "1: chunking.separators[0]: an alias must not hold itself",
+            "1: chunking.separators[0]: an alias must not contain itself",
         ),
         ("? [a]\n: b\n" + SOURCE, "1: a key must be plain text"),
         ("<<: 3\n" + SOURCE, "1: << must be followed by an alias of another mapping"),
@@ -84,7 +84,7 @@ from tests.config.written import ROOT, SOURCE, said
         ),
         (
             "state: ${NO-PE}\n" + SOURCE,
-            "1: state: '${' does not begin ${NAME} or ${NAME:-default} here; a plain '${' is '$${'",
+            "1: state: '${' must begin ${NAME} or ${NAME:-default}; write '$${' for a plain '${'",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def failure(file: Path) -> str:
 
 def test_files_that_are_no_config(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
-    assert failure(file) == "FILE: there is no such file; `ingestor init` writes one, --config names another"
+    assert failure(file) == "FILE: does not exist; `ingestor init` writes one, --config names another"
     assert failure(tmp_path) == "FILE: can't be read: Is a directory"
     assert failure(file / "x").startswith("FILE: ")
     file.write_bytes("state: a\nx: Grüße".encode("latin-1"))

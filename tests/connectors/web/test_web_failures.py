@@ -129,9 +129,9 @@ def test_a_site_that_fails_again_and_again_is_left_alone(server: Site, cache: Pa
 @pytest.mark.parametrize("follow", ["none", "sitemap", "links"])
 @pytest.mark.parametrize(
     ("status", "kind", "message"),
-    [(401, NeedsHuman, "right `headers` or `user`"), (403, NeedsHuman, "HTTP 403"),
+    [(401, NeedsHuman, "check `headers`, or `user`"), (403, NeedsHuman, "HTTP 403"),
      (404, NeedsHuman, "correct `start`"), (500, Transient, "HTTP 500"),
-     (429, Transient, "not to be asked for 300 s")],
+     (429, Transient, "allows no request for 300 s")],
 )  # fmt: skip
 def test_a_start_that_can_not_be_read(
     server: Site, cache: Path, follow: str, status: int, kind: type[Exception], message: str
@@ -159,7 +159,7 @@ def test_one_of_several_starts(server: Site, cache: Path) -> None:
 
 def test_a_start_that_leads_away(server: Site, cache: Path) -> None:
     server.redirect("/docs/", "/new/")
-    with pytest.raises(NeedsHuman, match="put it into `start` or `within`"):
+    with pytest.raises(NeedsHuman, match="add it to `start` or `within`"):
         listed(web(server, cache, "/docs/"))
     server.html("/new/")
     assert keys(server, web(server, cache, "/docs/", within=[server.url("/")])) == ["/new/"]
@@ -180,7 +180,7 @@ def test_while_robots_txt_can_not_be_read_the_site_is_left_alone(
 def test_a_start_that_robots_may_not_read(server: Site, cache: Path) -> None:
     server.html("/")
     server.say("/robots.txt", "User-agent: *\nDisallow: /")
-    with pytest.raises(NeedsHuman, match="if the site is yours, `robots: false`"):
+    with pytest.raises(NeedsHuman, match="if the site is yours, set `robots: false`"):
         listed(web(server, cache))
 
 
