@@ -279,13 +279,18 @@ class Engine:
         return light + self.journal.due(ready, now, len(beyond), known, largest=LARGE)
 
     def _room(self, ready: Sequence[Feed], chosen: Sequence[Entry]) -> dict[SourceName, int]:
-        """How many more documents of each source may be begun."""
+        """How many more documents of each source may be begun.
+
+        The share bounds both the documents that occupy workers and those that wait for a process that parses.
+        """
         several = len({name for name, _ in self.sources}) > 1
-        most = max(1, int(self.workers * _SOURCE_SHARE)) if several else BEGUN * self.workers
+        share = _SOURCE_SHARE if several else BEGUN
         idle = self._idle()
-        begun = [entry for row, entry in self.in_flight.items() if row not in idle]
-        occupied = Counter(entry.source for entry in (*begun, *chosen))
-        return {name: most - occupied[name] for name, _ in ready}
+        occupying = [entry for row, entry in self.in_flight.items() if row not in idle]
+        begun = Counter(entry.source for entry in (*self.in_flight.values(), *chosen))
+        occupied = Counter(entry.source for entry in (*occupying, *chosen))
+        workers, most = max(1, int(self.workers * share)), max(1, int(BEGUN * self.workers * min(1, share)))
+        return {name: min(workers - occupied[name], most - begun[name]) for name, _ in ready}
 
     def _idle(self) -> set[int]:
         """Rows of documents that wait for a process that parses."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.core.entries import Entry
+from ingestor.core.entries import Entry, Feed
 from ingestor.engine import outbox, protocol, workers
 from ingestor.engine.outcomes import BEGUN
 from ingestor.engine.workers import Pool
@@ -88,7 +88,7 @@ def test_documents_that_wait_for_a_process_leave_their_workers_to_others(tmp_pat
 def test_one_of_several_sources_occupies_three_quarters_of_the_workers(tmp_path: Path) -> None:
     world = World(tmp_path, seed=1)
     [(_, edition)] = world.engine.sources
-    hung, other = (SourceName("files"), edition), (SourceName("other"), edition)
+    hung, other = Feed(SourceName("files"), edition), Feed(SourceName("other"), edition)
     world.engine.sources[other] = world.engine.sources[hung]
     for feed in (hung, other):
         changed = tuple(Item(f"{feed[0]} {number}", "1", "", 1) for number in range(6))
@@ -99,6 +99,27 @@ def test_one_of_several_sources_occupies_three_quarters_of_the_workers(tmp_path:
     world.engine.in_flight = {entry.row: entry for entry in rows}
     assert _keys(world.engine._fair(feeds, 2)) == ["other 0", "other 1"]
     assert _keys(world.engine._fair([hung], 2)) == []
+    world.journal.close()
+
+
+def test_documents_of_one_source_that_wait_for_a_process_do_not_take_the_turns_of_another(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, seed=1)
+    [(_, edition)] = world.engine.sources
+    parsed, other = Feed(SourceName("files"), edition), Feed(SourceName("other"), edition)
+    world.engine.sources[other] = world.engine.sources[parsed]
+    changed = tuple(Item(f"a{number}", "1", "", 1) for number in range(30))
+    world.journal.observe(*parsed, _changes(changed), 0.0)
+    begun: list[Any] = []
+    world.engine.pool.submit = lambda tag, work, scan=False: begun.append(tag)  # type: ignore[method-assign]
+    world.engine.pool.idle = lambda: list(begun)  # type: ignore[method-assign]
+    for _ in range(9):
+        world.engine._dispatch()
+    assert len(begun) == 3 * BEGUN
+    world.journal.observe(*other, _changes((Item("b", "1", "", 1),)), 0.0)
+    world.engine._dispatch()
+    assert begun[-1].entry.key == "b"
     world.journal.close()
 
 
