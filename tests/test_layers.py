@@ -65,6 +65,7 @@ EXCUSED = {
 THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "asyncio"}
 MAY_THREAD = {
     "ingestor.engine.workers": "the workers and their inbox",
+    "ingestor.engine.embedding": "the queue in which the workers' texts meet, and its thread",
     "ingestor.ports": "Event, as the type of a watcher's stop flag",
     "ingestor.pipeline.containers": "a Lock: an archive is opened once, though many workers want its members",
     "ingestor.pipeline.downloads": "a Lock: workers look for mails while a listing adds some",

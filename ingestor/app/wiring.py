@@ -21,10 +21,11 @@ from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
 from ingestor.core.interruptions import Stopped
+from ingestor.engine.embedding import Embeddings
 from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.vector_check import checked
-from ingestor.engine.workers import Embeddings, Pool
+from ingestor.engine.workers import Pool
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
 from ingestor.llm.client import Answers, Asking

@@ -30,3 +30,8 @@ class Work(Protocol):
 
     def listen(self, tag: object, hints: Callable[[Stop], Iterator[Hint]]) -> Callable[[], None]: ...
     def next(self, timeout: float) -> Outcome | None: ...
+
+
+def as_exception(error: BaseException) -> Exception:
+    """A panic in a Rust library is no Exception; the document that caused it fails like any other."""
+    return error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")

@@ -10,7 +10,7 @@ from ingestor.app.queries import BadRequest
 from ingestor.app.wiring import Parts, made_by
 from ingestor.config.models import Config
 from ingestor.core.entries import EditionName
-from ingestor.engine.workers import Embedding, Embeddings
+from ingestor.engine.embedding import Embedding, Embeddings
 from ingestor.evaluate import reading
 from ingestor.evaluate.questions import csv_file
 from ingestor.evaluate.questions.csv_file import Refused

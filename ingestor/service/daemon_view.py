@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from ingestor.engine.workers import Embeddings
+from ingestor.engine.embedding import Embeddings
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state.run_status import Live
 

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.workers import Busy, Embedding
+from ingestor.engine.embedding import Busy, Embedding
 from ingestor.http_server.bodies import read_object
 from ingestor.http_server.bounded import Refused, json_response
 from ingestor.model import Vectors

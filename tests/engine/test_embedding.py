@@ -13,8 +13,8 @@ import pytest
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
+from ingestor.engine.embedding import Embedding
 from ingestor.engine.vector_check import BadVectors, checked
-from ingestor.engine.workers import Embedding
 from ingestor.model import Fingerprint, Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.state.cache.store import VectorCache

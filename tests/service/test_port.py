@@ -13,8 +13,8 @@ import pytest
 
 from ingestor.config.models import Http
 from ingestor.core.entries import CollectionRow, EditionName
-from ingestor.engine import workers
-from ingestor.engine.workers import Embeddings
+from ingestor.engine import embedding
+from ingestor.engine.embedding import Embeddings
 from ingestor.http_server.server import Server
 from ingestor.model import Fingerprint, Vectors
 from ingestor.service import gathering
@@ -158,7 +158,7 @@ def test_questions_go_before_documents(daemon: Daemon, client: httpx.Client) -> 
 def test_too_many_questions_are_told_to_come_again(
     daemon: Daemon, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "WAITING", 0)
+    monkeypatch.setattr(embedding, "WAITING", 0)
     said = client.post("/embed", json={"inputs": "q"})
     assert (said.status_code, said.headers["Retry-After"]) == (429, "1")
 
