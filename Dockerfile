@@ -45,7 +45,7 @@ ENV PATH="/opt/ingestor/bin:${PATH}" \
 USER 10001:10001
 WORKDIR /data
 VOLUME ["/data", "/documents"]
-EXPOSE 8000
+EXPOSE 8000 8001
 STOPSIGNAL SIGTERM
 # Sound means: the daemon runs, no source is held, every collection answers a query.
 HEALTHCHECK --interval=60s --timeout=30s --start-period=120s --retries=3 \
