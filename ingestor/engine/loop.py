@@ -16,6 +16,7 @@ from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.interruptions import Slow, Stopped
 from ingestor.engine.failure_log import FailureLog
+from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH
 from ingestor.engine.outcomes import BEGUN, Outcome, Work
@@ -66,6 +67,7 @@ class Engine:
             journal, collections, clock, random, self._wanted_recipe, self._hold_collection, self._failed
         )
         self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
+        self._first_pass = FirstPass(journal, clock)
         self._failures = FailureLog()
         self._inbox: deque[Outcome] = deque()  # an outcome leaves it only after it is processed whole
 
@@ -87,6 +89,8 @@ class Engine:
         sqlite3.OperationalError when the journal cannot be written.
         """
         self.leaving = leaving
+        for prepared in self._first_pass.clear():
+            self._landed(prepared.entry)
         self.sources = {source.feed: source for source in sources}
         for name in {source.name for source in sources}:
             fed = [source.collection for source in sources if source.name == name]
@@ -116,6 +120,7 @@ class Engine:
         self.scanner.start()
         self.writer.look()
         self._dispatch()
+        self._release()
         self._write(everything=not self._preparing())
         self._tidy()
 
@@ -129,7 +134,7 @@ class Engine:
 
     def wake_at(self, *, routine: bool = True) -> float:
         """When work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
-        times = [self.writer.wake_at(), self.scanner.wake_at(routine=routine)]
+        times = [self.writer.wake_at(), self._first_pass.wake_at(), self.scanner.wake_at(routine=routine)]
         if not self.in_flight:
             times.append(self.journal.next_retry(self._ready()))
         return min(times)
@@ -143,7 +148,7 @@ class Engine:
     def _take(self, outcome: Outcome) -> None:
         if isinstance(outcome.error, Stopped):  # the program stops, or the embedder was replaced
             if isinstance(outcome.tag, _Begun):
-                self.in_flight.pop(outcome.tag.entry.row, None)
+                self._landed(outcome.tag.entry)
             return
         if isinstance(outcome.tag, Scan):
             self.scanner.scanned(outcome.tag, outcome)
@@ -156,15 +161,17 @@ class Engine:
         entry = begun.entry
         if isinstance(outcome.error, Slow):
             self.slow.add(entry.row)
-            self.in_flight.pop(entry.row, None)
+            self._landed(entry)
             return
         self.slow.discard(entry.row)
         if self._handed_over(entry):
-            self.in_flight.pop(entry.row, None)
+            self._landed(entry)
         elif isinstance(outcome.value, Prepared):
             if outcome.value.empties and not self._may_withdraw(entry, EMPTIED):
                 return
-            self.writer.put(outcome.value)
+            self._first_pass.note(outcome.value)
+            if begun.final or not self._first_pass.hold(outcome.value):
+                self.writer.put(outcome.value)
         elif outcome.error is not None:
             self._failed(entry, outcome.error, outcome.trace, begun.refused)
 
@@ -173,7 +180,7 @@ class Engine:
         failure = decisions.after_failure(error, entry.attempts, self.clock(), self.random(), trace)
         source = self.sources.get(entry.feed)
         if source is None:  # it has left the config
-            self.in_flight.pop(entry.row, None)
+            self._landed(entry)
             return
         if failure.quarantined and entry.item is not None:
             if self._may_withdraw(entry, failure):
@@ -196,10 +203,15 @@ class Engine:
             log.info("%s (%s): %s; will be retried", entry.key, entry.source, failure.reason)
         self._put_off(entry, failure)
 
+    def _landed(self, entry: Entry) -> None:
+        """It is no longer in flight: settled, or due again."""
+        self.in_flight.pop(entry.row, None)
+        self._first_pass.forget(entry.row)
+
     def _put_off(self, entry: Entry, failure: Failure) -> None:
         """The document keeps its records and is retried."""
         self.journal.fail(entry.row, entry.item.version if entry.item else None, failure)
-        self.in_flight.pop(entry.row, None)
+        self._landed(entry)
 
     def _handed_over(self, entry: Entry) -> bool:
         """Whether its source was renamed meanwhile: the document is due again under the new name."""
@@ -269,7 +281,7 @@ class Engine:
         """Due documents besides the ``chosen``. Heavy ones occupy only some of the workers."""
         now, known = self.clock(), {*self.in_flight, *(entry.row for entry in chosen)}
         due = self.journal.due(ready, now, number, known)
-        heavy = sum(map(self._heavy, (*self.in_flight.values(), *chosen)))
+        heavy = sum(map(self._heavy, (*self._moving().values(), *chosen)))
         room = max(1, int(self.workers * _HEAVY_SHARE)) - heavy
         beyond = {entry.row for entry in list(filter(self._heavy, due))[max(0, room) :]}
         if not beyond:
@@ -285,9 +297,9 @@ class Engine:
         """
         several = len({name for name, _ in self.sources}) > 1
         share = _SOURCE_SHARE if several else BEGUN
-        idle = self._idle()
-        occupying = [entry for row, entry in self.in_flight.items() if row not in idle]
-        begun = Counter(entry.source for entry in (*self.in_flight.values(), *chosen))
+        idle, moving = self._idle(), self._moving()
+        occupying = [entry for row, entry in moving.items() if row not in idle]
+        begun = Counter(entry.source for entry in (*moving.values(), *chosen))
         occupied = Counter(entry.source for entry in (*occupying, *chosen))
         workers, most = max(1, int(self.workers * share)), max(1, int(BEGUN * self.workers * min(1, share)))
         return {name: min(workers - occupied[name], most - begun[name]) for name, _ in ready}
@@ -317,31 +329,61 @@ class Engine:
             for entry in self._drifted(ready, self.workers):
                 self._start(Job(entry, self._others(entry), force=True))
 
-    def _preparing(self) -> int:
-        return len(self.in_flight) - self.writer.waiting()
+    def _preparing(self, edition: EditionName | None = None) -> int:
+        """Number of documents on workers, of this edition or of all."""
+        begun = sum(edition in (None, entry.collection) for entry in self.in_flight.values())
+        return begun - self.writer.waiting(edition) - self._first_pass.waiting(edition)
+
+    def _moving(self) -> dict[int, Entry]:
+        """Documents in flight without those that are held."""
+        held = self._first_pass.rows()
+        return {row: entry for row, entry in self.in_flight.items() if row not in held}
 
     def _affordable(self, entries: Sequence[Entry]) -> list[Entry]:
         """As many as fit into IN_FLIGHT_BYTES; a larger document goes alone."""
-        room = IN_FLIGHT_BYTES - sum(_size(entry) for entry in self.in_flight.values())
+        moving = self._moving()
+        room = IN_FLIGHT_BYTES - sum(map(_size, moving.values()))
         chosen: list[Entry] = []
         for entry in entries:
-            if _size(entry) <= room or not (chosen or self.in_flight):
+            if _size(entry) <= room or not (chosen or moving):
                 chosen.append(entry)
                 room -= _size(entry)
         return chosen
 
-    def _start(self, job: Job) -> None:
+    def _start(self, job: Job, *, final: bool = False) -> None:
         tools = self.sources[job.entry.feed].tools
         self.in_flight[job.entry.row] = job.entry
-        begun = _Begun(job.entry, tools.recipe(""))
+        begun = _Begun(job.entry, tools.recipe(""), final)
         self.pool.submit(begun, lambda: prepare(job, tools, self.journal.predecessor))
 
     def _others(self, entry: Entry) -> Sums | None:
         statistic = self.sources[entry.feed].tools.statistic
-        total = None if statistic is None else self.journal.total(entry.collection, statistic)
-        if total is None or entry.sums is None or entry.statistic != statistic:
-            return total
-        return total - entry.sums
+        return None if statistic is None else self._first_pass.others(entry, statistic)
+
+    def _release(self) -> None:
+        """Write documents that were held; those whose cuts no longer fit are prepared again first."""
+        for prepared in self._first_pass.release(self._all_seen):
+            if self._fits(prepared):
+                self.writer.put(prepared)
+            else:
+                self._start(Job(prepared.entry, self._others(prepared.entry), force=True), final=True)
+
+    def _all_seen(self, edition: EditionName) -> bool:
+        feeds = [feed for feed in self._ready() if feed.edition == edition]
+        return not self._preparing(edition) and not self.journal.due(
+            feeds, self.clock(), 1, {*self.in_flight}
+        )
+
+    def _fits(self, prepared: Prepared) -> bool:
+        """Whether its cuts are those for the statistic as it is now."""
+        source, statistic = self.sources.get(prepared.entry.feed), prepared.receipt.statistic
+        interval = prepared.receipt.interval
+        if source is None or statistic is None or interval is None:
+            return True
+        chunker, total = source.tools.chunker, self._first_pass.total(prepared.entry.collection, statistic)
+        if not isinstance(chunker, Collective) or chunker.statistic != statistic or total is None:
+            return True
+        return interval[0] <= chunker.value(total) <= interval[1]
 
     def _drifted(self, ready: Sequence[Feed], limit: int) -> list[Entry]:
         """Settled documents whose cuts no longer fit their collection's statistic."""
@@ -362,7 +404,7 @@ class Engine:
 
     def _write(self, *, everything: bool) -> None:
         for entry in self.writer.flush(everything=everything):
-            self.in_flight.pop(entry.row, None)
+            self._landed(entry)
 
     def _wanted_recipe(self, prepared: Prepared) -> str:
         source = self.sources.get(prepared.entry.feed)
@@ -379,11 +421,12 @@ class _Begun:
     """The tag of a document that is being prepared.
 
     ``refused``: the recipe under which it is quarantined if its parser refuses it; noted at the start, since
-    the config may change meanwhile.
+    the config may change meanwhile. ``final``: it is written as it is, without being held.
     """
 
     entry: Entry
     refused: str
+    final: bool = False
 
 
 def _nothing(entry: Entry, recipe: str, failure: Failure, parser: str) -> Receipt:

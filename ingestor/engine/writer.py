@@ -75,9 +75,10 @@ class Writer:
         for outbox in self._outboxes.values():
             outbox.not_before = 0.0
 
-    def waiting(self) -> int:
-        """Number of documents that are prepared and not written yet."""
-        return sum(len(outbox.prepared) for outbox in self._outboxes.values())
+    def waiting(self, collection: EditionName | None = None) -> int:
+        """Number of documents that wait to be written, to this collection or to all."""
+        outboxes = self._outboxes.items()
+        return sum(len(outbox.prepared) for name, outbox in outboxes if collection in (None, name))
 
     def wake_at(self) -> float:
         times = [max(o.not_before, o.since + LINGER) for o in self._outboxes.values() if o.prepared]

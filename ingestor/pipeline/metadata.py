@@ -47,7 +47,9 @@ _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or si
 # LlamaIndex's NodeRelationship values.
 _SOURCE, _PREVIOUS, _NEXT = "1", "2", "3"
 _SURROGATES = re.compile("[\ud800-\udfff]")
-_VERSION = 2  # raised whenever the same chunk is described otherwise
+_LONGEST = 8_000  # characters of a value: every record of the document may repeat it
+_MOST = 200  # texts in a list
+_VERSION = 3  # raised whenever the same chunk is described otherwise
 
 
 @cache
@@ -183,13 +185,13 @@ def _day(modified: float | None) -> str | None:
 
 
 def _clean(metadata: Metadata) -> Metadata:
-    """The metadata without values that Chroma refuses, or returns changed."""
+    """The metadata without values that Chroma refuses, or returns changed; long ones are cut."""
     kept = {key: value for key, value in metadata.items() if key and not key.startswith(_REFUSED)}
     return {_text(key): _value(value) for key, value in kept.items()}
 
 
 def _value(value: Value) -> Value:
-    return list(map(_text, value)) if isinstance(value, list) else _scalar(value)
+    return list(map(_text, value[:_MOST])) if isinstance(value, list) else _scalar(value)
 
 
 def _scalar(value: Scalar) -> Scalar:
@@ -205,4 +207,5 @@ def _scalar(value: Scalar) -> Scalar:
 
 def _text(text: str) -> str:
     """Text without lone surrogates, by which Python represents invalid bytes of file names."""
+    text = text[:_LONGEST]
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)

@@ -385,6 +385,12 @@ class Journal:
         row = self._db.execute(query, (collection, statistic)).fetchone()
         return None if row is None else unpack(row[0])
 
+    def summed(self, collection: EditionName, statistic: str) -> int:
+        """Of how many settled documents ``total`` is the sum."""
+        query = "SELECT documents FROM statistics WHERE collection = ? AND statistic = ?"
+        row = self._db.execute(query, (collection, statistic)).fetchone()
+        return 0 if row is None else int(row[0])
+
     def statistics(self) -> list[tuple[EditionName, str]]:
         rows = self._db.execute("SELECT collection, statistic FROM statistics WHERE documents > 0")
         return [(EditionName(row[0]), row[1]) for row in rows]

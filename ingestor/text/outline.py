@@ -16,6 +16,7 @@ from ingestor.model import Block, Chunk, Document
 LEADING = frozenset(("label", "comment"))  # kinds of blocks that belong to the block after them
 _LINE_END = re.compile(r"\r\n?|\n")
 _VISIBLE = re.compile(r"\S")
+LONGEST_TITLE, LONGEST_PATH = 1_000, 4_000  # characters; each chunk of a section carries both
 # "2.1", "A.3", "4." or "12 " before a title; a lone year or quantity ("2024 in review") is no number.
 _NUMBER = re.compile(r"((?:[A-Z]|\d{1,3})(?:\.\d{1,3})+|\d{1,2})[.)]?\s+\S")
 
@@ -131,14 +132,19 @@ def sections(headings: Iterable[Block]) -> Iterator[Section]:
             children.pop()
         children[-1] += 1
         above = enclosing[-1][1] if enclosing else Section()
+        title = heading.title and heading.title[:LONGEST_TITLE]
         section = Section(
-            title=heading.title,
+            title=title,
             number=heading.number or _joined(".", above.number, str(children[-1])),
-            path=_joined(" > ", above.path, heading.title),
+            path=_within(_joined(" > ", above.path, title)),
         )
         enclosing.append((heading.level, section))
         children.append(0)
         yield section
+
+
+def _within(path: str | None) -> str | None:
+    return path and path[:LONGEST_PATH]
 
 
 def _joined(separator: str, *parts: str | None) -> str | None:

@@ -5,6 +5,7 @@ keeps its bound; SIGTERM ends the daemon in time, also while it is busy with hos
 not indexed is named by `status`.
 """
 
+import json
 import os
 import re
 import time
@@ -88,6 +89,9 @@ def survives(project: Project, cases: Sequence[Case], restarted: bool = True) ->
         for peak in (first, second):
             assert peak.samples > 5
             within_bounds(peak)
+    except AssertionError:
+        print(daemon.said()[-5000:], json.dumps(project.json("status", code=None), indent=1)[:5000])
+        raise
     finally:
         daemon.kill()
     assert "Traceback" not in daemon.said()

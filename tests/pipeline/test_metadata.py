@@ -274,3 +274,23 @@ def test_a_chunker_that_knows_the_symbol_is_believed() -> None:
         tokens=[3], content_hashes=["h"], strategy="structure", recipe="r",
     )  # fmt: skip
     assert described[0]["symbol"] == "f"
+
+
+def test_what_every_record_repeats_is_short() -> None:
+    """Titles of megabytes, in each of many records, made Chroma's files and memory grow by gigabytes."""
+    long = "x" * 5_000_000
+    text = f"# {long}\n\n## {long}\n\nWords."
+    document = Document(
+        text,
+        (
+            Block("heading", 0, len(long) + 2, level=1, title=long),
+            Block("heading", len(long) + 4, 2 * len(long) + 7, level=2, title=long),
+        ),
+        title=long,
+        extra=(("author", long),),
+    )
+    [meta] = described(document, [Chunk(len(text) - 6, len(text), "Words.")])
+    assert len(json.dumps(meta)) < 40_000
+    assert len(str(meta["author"])) == 8_000 and len(str(meta["section_title"])) == 1_000
+    [context] = contexts(document, [Chunk(len(text) - 6, len(text), "Words.")], "headings")
+    assert len(context) < 6_000
