@@ -9,6 +9,7 @@ import os
 import resource
 import socket
 import sys
+from contextlib import suppress
 
 from ingestor.confinement.walls import confine
 
@@ -19,6 +20,7 @@ def main(memory: int, folders: list[str]) -> None:
     """``folders``: of plugins that are not on the search path."""
     pipe = socket.socket(fileno=os.dup(0))
     nothing = os.open(os.devnull, os.O_RDWR)
+    _go_first()
     _limit_files()
     layers = confine(folders)
     from ingestor.sandbox.work import serve
@@ -28,6 +30,12 @@ def main(memory: int, folders: list[str]) -> None:
     for standard in (0, 1, 2):  # libraries must not read or write the socket
         os.dup2(nothing, standard)
     serve(pipe, memory, layers)
+
+
+def _go_first() -> None:
+    """Where memory runs out, the kernel ends this process rather than the daemon, Chroma or others."""
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
 
 
 def _limit_files() -> None:
