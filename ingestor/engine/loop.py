@@ -325,8 +325,10 @@ class Engine:
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
         if quiet and not gone:
-            self.guard.settle(sorted({name for name, _ in ready}))
-            for entry in self._drifted(ready, self.workers):
+            drifted = self._drifted(ready, self.workers)
+            if not drifted:  # they are due: a count that restarts between a few of them would never grow
+                self.guard.settle(sorted({name for name, _ in ready}))
+            for entry in drifted:
                 self._start(Job(entry, self._others(entry), force=True))
 
     def _preparing(self, edition: EditionName | None = None) -> int:

@@ -1,11 +1,12 @@
-"""What the engine says; what it does is held by tests/simulation."""
+"""What the engine says, and what the histories of tests/simulation seldom meet."""
 
 import logging
 from pathlib import Path
 
 import pytest
 
-from tests.simulation.world import World
+from ingestor.state.withdrawals import Withdrawals
+from tests.simulation.world import FILES, World
 
 
 def test_a_folder_of_pictures_is_told_in_one_line_for_each_kind(
@@ -24,3 +25,21 @@ def test_a_folder_of_pictures_is_told_in_one_line_for_each_kind(
     for name in (".gif", "other.bin"):
         [line] = [line for line in told if name in line]
         assert "others like it are only listed, by `ingestor status`" in line
+
+
+def test_withdrawals_add_up_while_documents_are_cut_again(tmp_path: Path) -> None:
+    """The engine cuts a few documents at a time; each few are too small a loss to ask about."""
+    world = World(tmp_path, seed=1, collective=True)
+    for number in range(20):
+        world.files.write(f"{number}.txt", "x")
+    world.files.write("long.txt", "long" * 100)
+    world.settle()
+    world.files.delete("long.txt")  # the others must be cut again
+    world.remembered.clear()
+    world.files.parser_broken = world.files.ever_broken = True
+    for _ in range(100):
+        world.now += 1
+        world.engine_step()
+    assert Withdrawals(world.journal).kept(FILES) is not None
+    assert world.journal.indexed() == 10
+    world.journal.close()
