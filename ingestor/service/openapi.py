@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Route
 from ingestor import __version__
 from ingestor.http_server.bounded import json_response
 from ingestor.search.values import Answer, Question
+from ingestor.service.documents import MOST, PAGE
 from ingestor.service.embeddings import MOST_TEXTS
 
 _TEXT = {"type": "string"}
@@ -55,10 +56,29 @@ _READY = {
 }
 
 
+_DOCUMENTS = {
+    "type": "object",
+    "properties": {
+        "collection": _TEXT,
+        "documents": {"type": "array", "items": {"type": "object", "required": ["document_id", "key"]}},
+        "next": {"type": ["string", "null"], "description": "the `after` of the next page"},
+    },
+    "required": ["collection", "documents", "next"],
+}
+_DOCUMENT = {
+    "type": "object",
+    "properties": {
+        "passages": {"type": "array", "items": {"$ref": "#/components/schemas/Passage"}},
+        "next": {"type": ["integer", "null"], "description": "the `start` of the next part"},
+    },
+    "required": ["collection", "document_id", "source", "key", "address", "title", "passages", "next"],
+}
+
+
 @cache
 def description() -> dict[str, Any]:
     vectors = {"type": "array", "items": _NUMBERS}
-    embedder = {"name": "embedder", "in": "path", "required": True, "schema": _TEXT}
+    embedder = _parameter("embedder", _TEXT, "path")
     return {
         "openapi": "3.1.0",
         "info": {"title": "ingestor", "version": __version__},
@@ -69,6 +89,11 @@ def description() -> dict[str, Any]:
             "/metrics": {"get": _call("Metrics for Prometheus", None)},
             "/openapi.json": {"get": _call("This description", {"type": "object"})},
             "/search": {"post": _call("Search a collection", _named("Answer"), _named("Question"))},
+            "/documents": {"get": {**_call("List documents", _DOCUMENTS), "parameters": _of_list()}},
+            "/documents/{document}": {
+                "get": {**_call("Read a document or a part of it", _DOCUMENT), "parameters": _of_document()}
+            },
+            "/status": {"get": _call("How far sources and collections are", {"type": "object"})},
             "/embed": {"post": _call("Vectors, as text-embeddings-inference", vectors, _TEI)},
             "/embed/{embedder}": {
                 "post": {**_call("Vectors of one embedder", vectors, _TEI), "parameters": [embedder]}
@@ -97,6 +122,24 @@ def _schemas() -> dict[str, Any]:
         found[model.__name__] = schema
     found["Question"]["additionalProperties"] = False
     return found
+
+
+def _parameter(name: str, schema: dict[str, Any], place: str = "query") -> dict[str, Any]:
+    return {"name": name, "in": place, "required": place == "path", "schema": schema}
+
+
+def _of_list() -> list[dict[str, Any]]:
+    limit = {"type": "integer", "minimum": 1, "maximum": MOST, "default": PAGE}
+    return [
+        *(_parameter(name, _TEXT) for name in ("collection", "match", "after")),
+        _parameter("limit", limit),
+    ]
+
+
+def _of_document() -> list[dict[str, Any]]:
+    place = {"type": "integer", "minimum": 0}
+    named = [_parameter("document", _TEXT, "path"), _parameter("collection", _TEXT)]
+    return [*named, _parameter("start", place), _parameter("end", place)]
 
 
 def _named(name: str) -> dict[str, Any]:

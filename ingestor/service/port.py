@@ -9,7 +9,7 @@ from ingestor.config.models import Http
 from ingestor.http_server.access import rules
 from ingestor.http_server.bounded import Refused
 from ingestor.http_server.guarded import Guarded
-from ingestor.service import embeddings, health, metrics, openapi, searching
+from ingestor.service import documents, embeddings, health, metrics, openapi, searching, status
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.gathering import Kept, gather
 
@@ -17,11 +17,14 @@ from ingestor.service.gathering import Kept, gather
 def application(daemon: DaemonView, http: Http) -> ASGIApp:
     situation = Kept(lambda: gather(daemon))
     registry = metrics.registry_of(situation)
+    turns = searching.Turns()
     groups = (
         health.routes(daemon, situation),
         metrics.routes(registry),
         embeddings.routes(daemon),
-        searching.routes(daemon, searching.Turns()),
+        searching.routes(daemon, turns),
+        documents.routes(daemon, turns),
+        status.routes(daemon, situation),
         openapi.routes(),
     )
     token = http.token.get_secret_value() if http.token else None
