@@ -105,6 +105,7 @@ CONFINED = {
     "starlette": ("ingestor.http_server", "ingestor.service", "ingestor.connectors.push"),
     "prometheus_client": ("ingestor.service",),
     "watchdog": ("ingestor.connectors",),
+    "mcp": ("ingestor.assistants",),
     "typer": ("ingestor.cli",),
     "rich": ("ingestor.cli", "ingestor.preview"),
     "random": ("ingestor.app.wiring",),

@@ -17,7 +17,7 @@ from ingestor.ports import NeedsHuman
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state import run_status, running_config
-from ingestor.state.files import lock_path
+from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.reports import Reports
 from ingestor.state.run_status import Listing, Live
 
@@ -111,6 +111,9 @@ class Loop:
             },
             chroma_answers=self.running.collections.answers,
             chroma_restarts=lambda: self.running.collections.restarts,
+            collection=self.running.collections.for_readers,
+            lexical=lexical_path(self.running.parts.config),
+            count_tokens=self.running.parts.tokens.counts,
         )
 
     def live(self) -> Live:

@@ -185,40 +185,49 @@ def _doubt(collections: Collections, kept: Reports, edition: Edition) -> str | N
 
 
 def search(config: Config, question: Question) -> Answer:
-    """The answer to a question about one collection, by the configured embedder.
+    """The answer to a question about one collection: the daemon's, if one runs and answers, else our own.
 
     Raises BadRequest for an unknown collection, empty text or bad filter, NeedsHuman and Transient.
     """
-    from ingestor.app.wiring import Parts, made_by
-    from ingestor.search.search import Searcher
+    from ingestor.service.client import Client
 
-    collection = question.collection
     if not question.query.strip():
         raise BadRequest("the text to search for is empty")
     if _LOST.search(question.query):
         raise BadRequest("the text is not valid in this terminal's encoding; is it set to UTF-8?")
     with journal_of(config) as journal:
-        if collection not in [edition.serves for edition in live_editions(journal)]:
-            raise _no_collection(journal, collection)
-        parts = Parts(config, made_by(journal))
-        embed = cache(lambda texts: parts.query_vectors(texts))  # once, though Chroma may be asked twice
+        if question.collection not in [edition.serves for edition in live_editions(journal)]:
+            raise _no_collection(journal, question.collection)
+        if config.http is not None and is_running(config):
+            answer = Client(config.http, journal.owner).search(question)
+            if answer is not None:
+                return answer
+        return _searched(config, journal, question)
 
-        def ask(collections: Collections) -> Answer:
-            index = collections.existing(ChromaName(collection))
-            if index is None:
-                raise _no_collection(journal, collection)
-            if question.where:  # first, since loading the model takes time
-                index.check_filter(dict(question.where))
-            with words_of(lexical_path(config), index.uuid) as words:
-                vectors = lambda texts: embed(tuple(texts))  # noqa: E731
-                return Searcher(index, words, vectors, parts.tokens.counts, time.monotonic).answer(
-                    checked(question)
-                )
 
-        try:
-            return _answer(config, journal, ask)
-        except ValueError as error:
-            raise BadRequest(str(error)) from error
+def _searched(config: Config, journal: Journal, question: Question) -> Answer:
+    """The answer by the configured embedder in this process."""
+    from ingestor.app.wiring import Parts, made_by
+    from ingestor.search.search import Searcher
+
+    parts = Parts(config, made_by(journal))
+    embed = cache(lambda texts: parts.query_vectors(texts))  # once, though Chroma may be asked twice
+
+    def ask(collections: Collections) -> Answer:
+        index = collections.existing(ChromaName(question.collection))
+        if index is None:
+            raise _no_collection(journal, question.collection)
+        if question.where:  # first, since loading the model takes time
+            index.check_filter(dict(question.where))
+        with words_of(lexical_path(config), index.uuid) as words:
+            vectors = lambda texts: embed(tuple(texts))  # noqa: E731
+            searcher = Searcher(index, words, vectors, parts.tokens.counts, time.monotonic)
+            return searcher.answer(checked(question))
+
+    try:
+        return _answer(config, journal, ask)
+    except ValueError as error:
+        raise BadRequest(str(error)) from error
 
 
 def _answer(config: Config, journal: Journal, ask: Callable[[Collections], T]) -> T:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
+from uuid import UUID
 
 from ingestor.chroma.client import Client, Full, Unanswered, connect, embedded
 from ingestor.chroma.collections import (
@@ -32,6 +33,7 @@ from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 log = logging.getLogger("ingestor")
 
 LOOK_EVERY = 5.0  # seconds between two checks of our server
+PROMPT = 20.0  # seconds that a reader waits for Chroma
 LAST_WORD = 15.0  # seconds to answer a small request, after another one timed out
 DEATHS = 4  # crashes over one collection, after which its files are suspected
 STARTS, START_PATIENCE = 5, 30.0  # attempts to start our server; seconds in which another one is made
@@ -69,6 +71,9 @@ class Collections:
     def __enter__(self) -> "Collections":
         try:
             self._client = self._stack.enter_context(self._connected())
+            self._readers = self._client
+            if self._serve and not isinstance(self._chroma, Embedded):
+                self._readers = self._stack.enter_context(self._another(PROMPT))
         except BaseException:
             self._stack.close()
             raise
@@ -88,6 +93,10 @@ class Collections:
         if isinstance(self._chroma, Supervised) and (self._serve or self._attach):
             return f"http://{self._chroma.host}:{self._chroma.port}"
         return ""
+
+    def for_readers(self, uuid: str) -> ChromaIndex:
+        """A collection by a connection that the engine does not use. Any thread."""
+        return ChromaIndex(self._readers, UUID(uuid))
 
     def answers(self, patience: float) -> bool:
         """Whether Chroma answers within ``patience`` seconds. Any thread."""
@@ -218,11 +227,9 @@ class Collections:
 
     def _connected(self) -> Client:
         chroma = self._chroma
-        if isinstance(chroma, Remote):
-            return connect(chroma.host, chroma.port, token=_secret(chroma), ssl=chroma.ssl)
         if isinstance(chroma, Embedded):
             return embedded(chroma.path)
-        if not self._attach:
+        if isinstance(chroma, Supervised) and not self._attach:
             host, port = (chroma.host, chroma.port) if self._serve else (LOCAL, free_port(LOCAL))
             self._server = ChromaServer(
                 chroma.path, host, port, self._log_path, token=_secret(chroma), names=chroma.hosts
@@ -230,7 +237,7 @@ class Collections:
             self._stack.callback(self._server.stop)
             self._start(self._server)
             log.log(logging.INFO if self._serve else logging.DEBUG, "Chroma's port: %s", self._server.level)
-        return self._ours()
+        return self._another()
 
     def _start(self, server: ChromaServer) -> None:
         """Start our server, with retries. Raises what the last attempt raised."""
@@ -257,7 +264,7 @@ class Collections:
 
     def _answers(self, name: ChromaName) -> bool:
         """Whether our server answers at all when asked for this collection's size."""
-        with self._ours(timeout=LAST_WORD) as client:
+        with self._another(LAST_WORD) as client:
             try:
                 index = find_collection(client, name, owner=self._owner)
                 if index is not None:
@@ -268,10 +275,14 @@ class Collections:
                 pass
         return True
 
-    def _ours(self, timeout: float = 60.0) -> Client:
-        assert isinstance(self._chroma, Supervised)
-        at = self._server or self._chroma
-        token, folder = _secret(self._chroma), self._chroma.path
+    def _another(self, timeout: float = 60.0) -> Client:
+        """A client of the server, ours or not."""
+        chroma = self._chroma
+        assert not isinstance(chroma, Embedded)
+        if isinstance(chroma, Remote):
+            return connect(chroma.host, chroma.port, token=_secret(chroma), ssl=chroma.ssl, timeout=timeout)
+        at = self._server or chroma
+        token, folder = _secret(chroma), chroma.path
         return connect(reachable(at.host), at.port, token=token, timeout=timeout, folder=folder)
 
 

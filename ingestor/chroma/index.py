@@ -104,9 +104,10 @@ class ChromaIndex:
         found: list[Record] = []
         include = ["metadatas", "documents"]
         for offset in range(0, most, _RECORDS):
-            page = self._get(where=dict(where), limit=_RECORDS, offset=offset, include=include)
+            limit = min(_RECORDS, most - offset)
+            page = self._get(where=dict(where), limit=limit, offset=offset, include=include)
             found += _records(page)
-            if len(page["ids"]) < _RECORDS:
+            if len(page["ids"]) < limit:
                 break
         return found
 

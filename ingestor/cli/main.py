@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ingestor import __version__
+from ingestor.cli.assistants import mcp
 from ingestor.cli.chunk import chunk
 from ingestor.cli.collections import collections
 from ingestor.cli.control import accept, apply, pause, resume, retry, rollback
@@ -65,7 +66,7 @@ def version(show: Annotated[bool, typer.Option("--version", help="Print the vers
 
 
 _COMMANDS: tuple[Callable[..., None], ...] = (
-    *(init, run, sync, plan, apply, rollback, status, query, verify, retry, accept, pause, resume),
+    *(init, run, sync, plan, apply, rollback, status, query, mcp, verify, retry, accept, pause, resume),
     *(list_documents, show, collections, chunk, evaluate),
 )
 for _command in _COMMANDS:

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, get_args
+from math import isfinite
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import Field
 
 from ingestor.model import Metadata, RecordId
 
@@ -13,20 +16,25 @@ EXPANSIONS: tuple[Expand, ...] = get_args(Expand)
 MOST = 1000  # hits
 MOST_TOKENS = 1_000_000  # of all passages
 LONGEST = 20_000  # characters of a question
+DEEPEST = 20  # levels of a filter
 
 
 class BadQuestion(ValueError):
-    """The question cannot be understood; the message says why."""
+    """The question cannot be understood; the message says why. ``key``: what must be changed."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """``where``: a metadata filter of Chroma. ``budget_tokens``: of all passages; it takes ``n``'s place."""
 
-    query: str
+    query: Annotated[str, Field(min_length=1, max_length=LONGEST)]
     collection: str = ""
-    n: int = 5
-    budget_tokens: int | None = None
+    n: Annotated[int, Field(ge=1, le=MOST)] = 5
+    budget_tokens: Annotated[int, Field(ge=1, le=MOST_TOKENS)] | None = None
     mode: Mode = "hybrid"
     where: Mapping[str, Any] | None = None
     expand: Expand = "none"
@@ -79,26 +87,29 @@ class Answer:
 def question_of(value: object) -> Question:
     """From parsed JSON. Raises BadQuestion."""
     if not isinstance(value, dict):
-        raise BadQuestion("the body must be a JSON object")
+        raise BadQuestion("body", "the body must be a JSON object")
     names = [field.name for field in fields(Question)]
     unknown = sorted(set(map(str, value)) - set(names))
     if unknown:
-        raise BadQuestion(f"unknown key {unknown[0]!r}; known: {', '.join(names)}")
+        raise BadQuestion(unknown[0], f"unknown key {unknown[0]!r}; known: {', '.join(names)}")
     return checked(Question(**{"query": None, **value}))
 
 
 def checked(question: Question) -> Question:
     """The question itself. Raises BadQuestion if it cannot be answered."""
-    _need(isinstance(question.query, str) and bool(question.query.strip()), "query must be a text, not empty")
-    _need(len(question.query) <= LONGEST, f"query must have at most {LONGEST:,} characters")
-    _need(question.query.isprintable() or _encodes(question.query), "query must be valid Unicode text")
-    _need(isinstance(question.collection, str), "collection must be a text")
-    _need(_within(question.n, MOST), f"n must be a whole number from 1 to {MOST:,}")
-    budget = question.budget_tokens
-    _need(budget is None or _within(budget, MOST_TOKENS), f"budget_tokens must be from 1 to {MOST_TOKENS:,}")
-    _need(question.mode in MODES, f"mode must be one of {', '.join(MODES)}")
-    _need(question.expand in EXPANSIONS, f"expand must be one of {', '.join(EXPANSIONS)}")
-    _need(question.where is None or isinstance(question.where, Mapping), "where must be an object")
+    text, budget = question.query, question.budget_tokens
+    _need("query", isinstance(text, str) and bool(text.strip()), "must be a text, not empty")
+    _need("query", len(text) <= LONGEST, f"must have at most {LONGEST:,} characters")
+    _need("query", _encodes(text), "must be valid Unicode text")
+    _need("collection", isinstance(question.collection, str), "must be a text")
+    _need("n", _within(question.n, MOST), f"must be a whole number from 1 to {MOST:,}")
+    _need(
+        "budget_tokens", budget is None or _within(budget, MOST_TOKENS), f"must be from 1 to {MOST_TOKENS:,}"
+    )
+    _need("mode", question.mode in MODES, f"must be one of {', '.join(MODES)}")
+    _need("expand", question.expand in EXPANSIONS, f"must be one of {', '.join(EXPANSIONS)}")
+    _need("where", question.where is None or isinstance(question.where, Mapping), "must be an object")
+    _need("where", _plain(question.where, DEEPEST), "must hold plain JSON: texts, numbers, lists and objects")
     return question
 
 
@@ -113,14 +124,41 @@ def as_json(answer: Answer) -> dict[str, Any]:
     }
 
 
+def answer_of(said: Mapping[str, Any]) -> Answer:
+    """The opposite of ``as_json``. Raises KeyError and TypeError for anything else."""
+    return Answer(
+        tuple(Found(**{**hit, "ranks": Ranks(**hit["ranks"])}) for hit in said["hits"]),
+        tuple(
+            Passage(**{**one, "lines": one["lines"] and tuple(one["lines"]), "ids": tuple(one["ids"])})
+            for one in said["passages"]
+        ),
+        said["mode"],
+        said["seconds"],
+        said["fallback"],
+    )
+
+
 def _within(value: object, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 
 
 def _encodes(text: str) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def _need(there: bool, message: str) -> None:
+def _plain(value: object, depth: int) -> bool:
+    """Whether Chroma's JSON can hold it."""
+    if isinstance(value, str):
+        return _encodes(value)
+    if isinstance(value, Mapping):
+        return depth > 0 and all(_plain(key, 0) and _plain(each, depth - 1) for key, each in value.items())
+    if isinstance(value, list):
+        return depth > 0 and all(_plain(each, depth - 1) for each in value)
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or (isinstance(value, int) and -(2**63) <= value < 2**63)
+
+
+def _need(key: str, there: bool, message: str) -> None:
     if not there:
-        raise BadQuestion(message)
+        raise BadQuestion(key, f"{key} {message}")

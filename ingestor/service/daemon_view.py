@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
+from ingestor.chroma.index import ChromaIndex
 from ingestor.engine.embedding import Embeddings
+from ingestor.search.passages import Count
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state.run_status import Live
 
@@ -13,7 +16,8 @@ class DaemonView:
     """``live``: the progress as last noted. ``idle``: seconds since the engine's loop last turned.
 
     ``intervals``: by source, seconds between two listings. ``chroma_answers``: whether it does within so many
-    seconds. ``chroma_restarts``: of our server, since the start.
+    seconds. ``chroma_restarts``: of our server, since the start. ``collection``: by its UUID, for reading.
+    ``lexical``: the file of the lexical index.
     """
 
     journal: JournalReader
@@ -23,3 +27,6 @@ class DaemonView:
     intervals: Callable[[], Mapping[str, float]]
     chroma_answers: Callable[[float], bool]
     chroma_restarts: Callable[[], int]
+    collection: Callable[[str], ChromaIndex]
+    lexical: Path
+    count_tokens: Count

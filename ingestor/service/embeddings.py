@@ -34,7 +34,7 @@ def routes(daemon: DaemonView) -> list[BaseRoute]:
         texts = _texts(asked.get("inputs"), "inputs")
         questions = asked.get("prompt_name") != "document"
         embedding = _chosen(daemon, request.path_params.get("embedder"))
-        vectors = await run_sync(_vectors, embedding, texts, questions)
+        vectors = await run_sync(vectors_of, embedding, texts, questions)
         return json_response(200, vectors.tolist())
 
     async def openai(request: Request) -> Response:
@@ -45,7 +45,7 @@ def routes(daemon: DaemonView) -> list[BaseRoute]:
             raise Refused(400, "`encoding_format` must be float or base64")
         model = asked.get("model")
         embedding = _chosen(daemon, model if isinstance(model, str) else None, strict=False)
-        vectors = await run_sync(_vectors, embedding, texts, asked.get("input_type") != "document")
+        vectors = await run_sync(vectors_of, embedding, texts, asked.get("input_type") != "document")
         if asked.get("dimensions") not in (None, vectors.shape[1]):
             raise Refused(400, f"`dimensions` must be {vectors.shape[1]}, or left out")
         tokens = await run_sync(embedding.count, texts)
@@ -86,7 +86,8 @@ def _chosen(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> E
     raise Refused(404 if wanted else 503, f"{what}: get the collection again, or try again in a moment")
 
 
-def _vectors(embedding: Embedding, texts: Sequence[str], questions: bool) -> Vectors:
+def vectors_of(embedding: Embedding, texts: Sequence[str], questions: bool) -> Vectors:
+    """Raises Refused."""
     try:
         return embedding.ask(texts, questions=questions)
     except Busy as error:

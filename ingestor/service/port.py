@@ -9,7 +9,7 @@ from ingestor.config.models import Http
 from ingestor.http_server.access import rules
 from ingestor.http_server.bounded import Refused
 from ingestor.http_server.guarded import Guarded
-from ingestor.service import embeddings, health, metrics
+from ingestor.service import documents, embeddings, health, metrics, openapi, searching, status
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.gathering import Kept, gather
 
@@ -17,7 +17,16 @@ from ingestor.service.gathering import Kept, gather
 def application(daemon: DaemonView, http: Http) -> ASGIApp:
     situation = Kept(lambda: gather(daemon))
     registry = metrics.registry_of(situation)
-    groups = (health.routes(daemon, situation), metrics.routes(registry), embeddings.routes(daemon))
+    turns = searching.Turns()
+    groups = (
+        health.routes(daemon, situation),
+        metrics.routes(registry),
+        embeddings.routes(daemon),
+        searching.routes(daemon, turns),
+        documents.routes(daemon, turns),
+        status.routes(daemon, situation),
+        openapi.routes(),
+    )
     token = http.token.get_secret_value() if http.token else None
     ours = rules([http.host, *http.hosts], token, "service port", "http")
     guarded = Guarded(_routed(list(chain(*groups))), ours, health.PATHS.__contains__)

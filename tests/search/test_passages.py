@@ -47,7 +47,7 @@ def test_what_follows_one_another_is_merged_into_its_span(chosen: tuple[int, ...
     assert (found[0].source, found[0].heading_path, found[0].page) == ("/d", "A > B", 0)
 
 
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 12)), min_size=1, max_size=8))
+@given(st.lists(st.tuples(st.integers(0, len(TEXT) - 12), st.integers(1, 12)), min_size=1, max_size=8))
 def test_overlapping_spans_are_merged(windows: list[tuple[int, int]]) -> None:
     records = [chunk(10 * n, start, start + size) for n, (start, size) in enumerate(windows)]
     found = passages(records, ["d"])

@@ -44,6 +44,7 @@ def records() -> Iterator[Record]:
             related |= {"3": f"{document}#{n + 1}"} if n + 1 < len(texts) else {}
             metadata = {
                 "document_id": document, "source": f"/{document}.md", "chunk_index": n, "start_index": at,
+                "chunk_count": len(texts),
                 "end_index": at + len(text), "start_line": n + 1, "end_line": n + 1,
                 "language": "de" if document == "haus" else "en",
                 "relationships": str(related).replace("'", '"'), "heading_path": f"Part {n // 2}",

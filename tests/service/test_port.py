@@ -2,8 +2,7 @@
 
 import threading
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,80 +10,11 @@ import httpx
 import numpy as np
 import pytest
 
-from ingestor.config.models import Http
 from ingestor.core.entries import CollectionRow, EditionName
 from ingestor.engine import embedding
-from ingestor.engine.embedding import Embeddings
-from ingestor.http_server.server import Server
-from ingestor.model import Fingerprint, Vectors
 from ingestor.service import gathering
-from ingestor.service.daemon_view import DaemonView
-from ingestor.service.journal_reader import JournalReader
-from ingestor.service.port import application
-from ingestor.state.cache.store import VectorCache
-from ingestor.state.journal import Journal
-from ingestor.state.run_status import Live
 from tests.e2e.project import wait
-
-RECIPE = Fingerprint("abc123")
-
-
-class Model:
-    """Questions point one way, documents the other. ``gate`` holds documents up."""
-
-    window, dimensions = 100, 2
-
-    def __init__(self) -> None:
-        self.gate = threading.Event()
-        self.gate.set()
-        self.seen: list[list[str]] = []
-
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        assert self.gate.wait(60)
-        self.seen.append(list(texts))
-        return np.tile(np.array([1, 0], np.float32), (len(texts), 1))
-
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        self.seen.append(list(texts))
-        return np.tile(np.array([0, 1], np.float32), (len(texts), 1))
-
-    def count(self, texts: Sequence[str]) -> list[int]:
-        return [len(text.split()) for text in texts]
-
-
-class Daemon:
-    """What the port sees: its figures can be set."""
-
-    def __init__(self, folder: Path) -> None:
-        self.model, self.idle, self.up = Model(), 0.0, True
-        self.journal = Journal(folder / "journal.sqlite3")
-        self.embeddings = Embeddings(VectorCache(folder / "cache", 10**6), self.model.count)
-        self.stream = self.embeddings.of(RECIPE, lambda: self.model)
-        self.reader = JournalReader(folder / "journal.sqlite3")
-
-    def view(self) -> DaemonView:
-        return DaemonView(
-            self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
-            lambda patience: self.up, lambda: 0,
-        )  # fmt: skip
-
-    def close(self) -> None:
-        self.model.gate.set()
-        self.embeddings.close()
-        self.reader.close()
-        self.journal.close()
-
-
-@contextmanager
-def served(daemon: Daemon, **settings: Any) -> Iterator[httpx.Client]:
-    http = Http.model_validate(settings)
-    server = Server(application(daemon.view(), http), "127.0.0.1", 0)
-    server.start()
-    try:
-        with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", trust_env=False, timeout=60) as client:
-            yield client
-    finally:
-        server.stop()
+from tests.service.world import RECIPE, Daemon, served
 
 
 @pytest.fixture
@@ -93,6 +23,7 @@ def daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
     found = Daemon(tmp_path)
     found.journal.note_collection(EditionName("docs"), CollectionRow("uuid", RECIPE))
     yield found
+    found.model.gate.set()
     found.close()
 
 

@@ -1,0 +1,1 @@
+"""Search for assistants that speak the Model Context Protocol (MCP)."""

@@ -1,0 +1,61 @@
+"""Asks the service port of a running daemon. By the standard library alone, which imports fast."""
+
+import json
+from dataclasses import asdict, dataclass
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+
+from ingestor.config.models import Http
+from ingestor.search.values import Answer, Question, answer_of
+
+_OWNER = "X-Ingestor-Owner"  # see searching.OWNER
+_MOST = 200_000_000  # bytes of an answer
+_PATIENCE = 60.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """``body``: as JSON; None if it is none."""
+
+    status: int
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """``owner``: the mark of the state whose daemon is meant. Any thread."""
+
+    http: Http
+    owner: str
+
+    def ask(self, method: str, path: str, body: object = None) -> Said:
+        """Raises OSError if nothing answers."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.http.host, self.http.host)  # noqa: S104
+        token = self.http.token
+        headers = {_OWNER: self.owner}
+        headers |= {"Authorization": f"Bearer {token.get_secret_value()}"} if token else {}
+        connection = HTTPConnection(host, self.http.port, timeout=_PATIENCE)
+        try:
+            content = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, content, headers)
+            answer = connection.getresponse()
+            return Said(answer.status, _parsed(answer.read(_MOST)))
+        except HTTPException as error:
+            raise ConnectionError(f"no HTTP from {host}:{self.http.port}: {error}") from error
+        finally:
+            connection.close()
+
+    def search(self, question: Question) -> Answer | None:
+        """The daemon's answer; None unless it has one: then others find out why."""
+        try:
+            said = self.ask("POST", "/search", asdict(question))
+            return answer_of(said.body) if said.status == 200 else None
+        except (OSError, TypeError, KeyError):
+            return None
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None

@@ -1,0 +1,119 @@
+"""``GET /documents``: what a collection holds. ``GET /documents/ID``: a document's text, by its records.
+
+The text is that of the records in Chroma: exactly what search finds, and no file is opened.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from ingestor.chroma.index import ChromaIndex
+from ingestor.http_server.bounded import json_response
+from ingestor.http_server.problems import Problem
+from ingestor.model import Record
+from ingestor.ports import Gone
+from ingestor.search.passages import passages
+from ingestor.service.daemon_view import DaemonView
+from ingestor.service.searching import Turns, collection_of, problems, require_owner
+
+PAGE, MOST = 100, 1000  # documents of an answer
+STRETCH, MOST_CHARACTERS = 20_000, 50_000  # of an answer
+MOST_RECORDS = 2000  # of an answer
+_LIST = """SELECT document_id, source, key, uri, size, (SELECT COUNT(*) FROM records WHERE document = id)
+           FROM documents WHERE collection = (SELECT name FROM collections WHERE uuid = :uuid)
+               AND document_id > :after AND instr(lower(key), lower(:match))
+               AND EXISTS (SELECT 1 FROM records WHERE document = id)
+           ORDER BY document_id LIMIT :limit"""
+_ONE = """SELECT source, key, uri FROM documents
+          WHERE collection = (SELECT name FROM collections WHERE uuid = :uuid) AND document_id = :id"""
+
+
+def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
+    async def documents(request: Request) -> Response:
+        with problems():
+            require_owner(daemon, request)
+            limit = _whole(request, "limit", PAGE, 1, MOST)
+        given = request.query_params
+        wanted = (given.get("collection", ""), given.get("after", ""), given.get("match", ""), limit)
+        return json_response(200, await turns.run(partial(_listed, daemon, *wanted)))
+
+    async def document(request: Request) -> Response:
+        with problems():
+            require_owner(daemon, request)
+            start = _whole(request, "start", 0, 0, 2**53)
+            end = _whole(request, "end", start + STRETCH, start + 1, start + MOST_CHARACTERS)
+        wanted = request.query_params.get("collection", ""), request.path_params["document"], start, end
+        return json_response(200, await turns.run(partial(_read, daemon, *wanted)))
+
+    return [Route("/documents", documents), Route("/documents/{document}", document)]
+
+
+def _listed(daemon: DaemonView, collection: str, after: str, match: str, limit: int) -> dict[str, Any]:
+    found = collection_of(daemon, collection)
+    values = {"uuid": found.uuid, "after": after, "match": match, "limit": limit + 1}
+    names = ("document_id", "source", "key", "address", "bytes", "records")
+    rows = [dict(zip(names, row, strict=True)) for row in daemon.journal.select(_LIST, values)]
+    following = rows[limit - 1]["document_id"] if len(rows) > limit else None
+    return {"collection": found.name, "documents": rows[:limit], "next": following}
+
+
+def _read(daemon: DaemonView, collection: str, document: str, start: int, end: int) -> dict[str, Any]:
+    try:
+        return _read_once(daemon, collection, document, start, end)
+    except Gone:  # a swap came between
+        return _read_once(daemon, collection, document, start, end)
+
+
+def _read_once(daemon: DaemonView, collection: str, document: str, start: int, end: int) -> dict[str, Any]:
+    found = collection_of(daemon, collection)
+    rows = daemon.journal.select(_ONE, {"uuid": found.uuid, "id": document})
+    if not rows:
+        raise Problem.at(
+            "document", 404, f"there is no document {document[:100]!r}: GET /documents lists them"
+        )
+    store = daemon.collection(found.uuid)
+    records = _within(store, document, {"start_index": {"$lt": end}}, {"end_index": {"$gt": start}})
+    if len(records) == MOST_RECORDS:
+        raise Problem.at("end", 422, f"this part has over {MOST_RECORDS:,} chunks: ask for a shorter one")
+    shown = passages(records, [document])
+    source, key, address = rows[0]
+    return {
+        "collection": found.name,
+        "document_id": document,
+        "source": source,
+        "key": key,
+        "address": address,
+        "title": records[0].metadata.get("title") if records else None,
+        "passages": [asdict(passage) for passage in shown],
+        "next": _next(store, document, records, end),
+    }
+
+
+def _within(
+    store: ChromaIndex, document: str, *conditions: dict[str, Any], most: int = MOST_RECORDS
+) -> list[Record]:
+    return store.select({"$and": [{"document_id": document}, *conditions]}, most)
+
+
+def _next(store: ChromaIndex, document: str, records: Sequence[Record], end: int) -> int | None:
+    """Where the text goes on; None at its end. White space between chunks belongs to none."""
+    places = [(int(str(one.metadata.get("chunk_index"))), one.metadata) for one in records]
+    if places and max(at for at, _ in places) + 1 >= int(str(places[0][1].get("chunk_count"))):
+        return None
+    if not places and not _within(store, document, {"start_index": {"$gte": end}}, most=1):
+        return None
+    return max([end, *(int(str(metadata.get("end_index"))) for _, metadata in places)])
+
+
+def _whole(request: Request, name: str, default: int, least: int, most: int) -> int:
+    """A number of the address. Raises Problem."""
+    given = request.query_params.get(name, str(default))
+    number = int(given) if given.isascii() and given.isdecimal() and len(given) < 17 else -1
+    if not least <= number <= most:
+        raise Problem.at(name, 422, f"{name} must be a whole number from {least:,} to {most:,}")
+    return number

@@ -1,0 +1,144 @@
+"""``POST /search``: hits and passages of one collection, as ``ingestor query --json`` tells them.
+
+The collection is found by its UUID, so that a swap leaves no moment without an answer. Questions are embedded
+by the embedder that made the collection, before documents.
+"""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from ingestor.core.error_text import describe
+from ingestor.http_server.bodies import read_object
+from ingestor.http_server.bounded import Refused, json_response
+from ingestor.http_server.problems import Problem
+from ingestor.lexical.check import words_of
+from ingestor.lexical.file import Unusable
+from ingestor.model import Vectors
+from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.search.search import Searcher
+from ingestor.search.values import Answer, BadQuestion, Question, as_json, question_of
+from ingestor.service.daemon_view import DaemonView
+from ingestor.service.embeddings import vectors_of
+
+T = TypeVar("T")
+
+AT_ONCE = 4  # searches; more wait
+WAITING = 64  # searches that may wait; more are refused
+MOST_BYTES = 200_000  # of a request
+OWNER = "x-ingestor-owner"  # header: the mark of the state that the asker means
+_LIVE = """SELECT coalesce(serves, name), uuid, embedder FROM collections
+           WHERE role = 'live' AND uuid IS NOT NULL ORDER BY 1"""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection that readers see now. ``embedder``: its recipe."""
+
+    name: str
+    uuid: str
+    embedder: str
+
+
+class Turns:
+    """A bounded number of requests is worked on at once. Used by the server's event loop alone."""
+
+    def __init__(self) -> None:
+        self._limiter = CapacityLimiter(AT_ONCE)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Raises Problem, and what else ``work`` raises."""
+        if self._limiter.statistics().tasks_waiting >= WAITING:
+            raise Problem.at(None, 429, "too many searches wait: try again")
+        with problems():
+            return await run_sync(work, limiter=self._limiter)
+
+
+def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
+    async def search(request: Request) -> Response:
+        with problems():
+            require_owner(daemon, request)
+            question = question_of(await read_object(request, MOST_BYTES))
+        answer = await turns.run(partial(answered, daemon, question))
+        return json_response(200, as_json(answer))
+
+    return [Route("/search", search, methods=["POST"])]
+
+
+def require_owner(daemon: DaemonView, request: Request) -> None:
+    """Raises Problem if the asker means another state: two projects may be configured for one port."""
+    wanted = request.headers.get(OWNER)
+    if wanted is None:
+        return
+    rows = daemon.journal.select("SELECT value FROM state WHERE key = 'owner'")
+    if [(wanted,)] != rows:
+        raise Problem.at(OWNER, 421, "another ingestor than the one that is meant listens on this port")
+
+
+def answered(daemon: DaemonView, question: Question) -> Answer:
+    """Raises Problem, and what Chroma, the embedder and the journal raise."""
+    try:
+        return _answered(daemon, question)
+    except Gone:  # a swap came between
+        return _answered(daemon, question)
+
+
+def _answered(daemon: DaemonView, question: Question) -> Answer:
+    found = collection_of(daemon, question.collection)
+    store = daemon.collection(found.uuid)
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        embedding = daemon.embeddings.asking(found.embedder)
+        if embedding is None:
+            raise Problem.at("mode", 503, f"the embedder of {found.name} is not there: ask with mode lexical")
+        return vectors_of(embedding, texts, questions=True)
+
+    if question.where:
+        store.check_filter(dict(question.where))
+    with words_of(daemon.lexical, found.uuid) as words:
+        searcher = Searcher(store, words, embed, daemon.count_tokens, time.monotonic)
+        return searcher.answer(replace(question, collection=found.name))
+
+
+def collection_of(daemon: DaemonView, wanted: str) -> Collection:
+    """``wanted``: its name; empty: the only one. Raises Problem."""
+    known = {
+        name: Collection(name, uuid, recipe or "") for name, uuid, recipe in daemon.journal.select(_LIVE)
+    }
+    if wanted in known:
+        return known[wanted]
+    if not wanted and len(known) == 1:
+        return next(iter(known.values()))
+    names = ", ".join(known) or "none yet"
+    if wanted:
+        raise Problem.at("collection", 404, f"there is no collection {wanted[:100]!r}; known: {names}")
+    raise Problem.at("collection", 422 if known else 503, f"name a collection; known: {names}")
+
+
+@contextmanager
+def problems() -> Iterator[None]:
+    """Turn what a search raises into a Problem; defects pass."""
+    try:
+        yield
+    except Refused as refused:
+        raise Problem.of(refused) from refused
+    except BadQuestion as error:
+        raise Problem.at(error.key, 422, str(error)) from error
+    except ValueError as error:  # of the filter
+        raise Problem.at("where", 422, str(error)) from error
+    except Gone as error:
+        raise Problem.at(
+            "collection", 503, f"the collection is being replaced: try again ({error})"
+        ) from error
+    except (Transient, NeedsHuman, Torn, sqlite3.Error, Unusable) as error:
+        raise Problem.at(None, 503, f"{describe(error)}: try again in a moment") from error

@@ -1,0 +1,110 @@
+"""Search at the service port of a real daemon: while it ingests, across a swap, and by ``ingestor query``."""
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from ingestor.service.client import Client
+from tests.e2e.project import Project, free_port, wait
+from tests.e2e.test_service import running
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def project(folder: Path, **http: Any) -> Project:
+    found = Project(folder / "project", {"http": {"port": free_port(), **http}})
+    for name in ("harbour", "bridge", "library"):
+        (found.docs / f"{name}.md").write_text(f"# The {name}\n\nAll that is known about the {name}.\n")
+    return found
+
+
+def search(of: Project, query: str, **more: Any) -> httpx.Response:
+    address = f"http://127.0.0.1:{of.settings['http']['port']}/search"
+    return httpx.post(address, json={"query": query, **more}, timeout=60, trust_env=False)
+
+
+def test_questions_are_answered_while_it_ingests_and_swaps(tmp_path: Path) -> None:
+    here = project(tmp_path)
+    with running(here) as daemon:
+        wait(lambda: here.settled(3) and search(here, "bridge").json()["mode"] == "hybrid")
+        first = search(here, "bridge", n=1, expand="document").json()
+        assert first["passages"][0]["text"].endswith("All that is known about the bridge.")
+        own = here.poll("query", "bridge", "-n", "1", "--expand", "document")
+        assert {**own, "seconds": 0} == {**first, "seconds": 0}
+        ended, seen = threading.Event(), Counter[Any]()
+
+        def ask() -> None:
+            while not ended.is_set():
+                said = search(here, "bridge", n=1)
+                hits = said.json().get("hits") or [{"metadata": {"recipe": said.text}}]
+                seen[said.status_code, hits[0]["metadata"]["recipe"]] += 1
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            for n in range(20):
+                (here.docs / f"new{n}.md").write_text(f"Number {n} is new.\n")
+            wait(lambda: here.settled(23))
+            here.settings["chunking"] = {"strategy": "recursive", "size": 30}
+            here.settings["embedding"] = {"kind": "hashing", "dimensions": 96}
+            here.configure()
+            wait(lambda: len({recipe for _, recipe in seen}) > 1)
+            wait(lambda: here.settled(23))
+        finally:
+            ended.set()
+            asking.join()
+        assert {status for status, _ in seen} == {200}, seen
+        assert len(seen) == 2, seen
+        assert daemon.stop() == 0, daemon.said()
+    assert "Traceback" not in daemon.said()
+
+
+def test_the_command_asks_the_daemon_and_does_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = project(tmp_path, token="file:" + str(tmp_path / "token"))
+    (tmp_path / "token").write_text("t0ken-of-the-port")
+    asked: list[Any] = []
+    of_client = Client.search
+    monkeypatch.setattr(Client, "search", lambda self, q: asked.append(of_client(self, q)) or asked[-1])
+    with running(here) as daemon:
+        wait(lambda: here.settled(3))
+        assert here.poll("query", "harbour", "-n", "1")["hits"][0]["document"].strip()
+        assert asked[-1] is not None, "the daemon answered"
+        other = project(tmp_path / "other", token="file:" + str(tmp_path / "token"))
+        other.settings["http"]["port"] = here.settings["http"]["port"]
+        other.configure()
+        with running(other):
+            wait(lambda: other.settled(3))
+            found = other.poll("query", "harbour", "-n", "1")["hits"]
+        assert asked[-1] is None, "a daemon of another project does not answer"
+        assert str(other.docs) in found[0]["metadata"]["source"]
+        bad = here.call("query", "harbour", "--where", '{"a": {"$like": "b"}}')
+        assert (bad.returncode, "$like" in bad.stderr) == (2, True), bad.stderr
+        assert daemon.stop() == 0
+    asked.clear()
+    assert here.poll("query", "harbour", "-n", "1")["hits"]
+    assert asked == []
+
+
+def test_a_query_beside_a_daemon_loads_no_model(tmp_path: Path) -> None:
+    here = project(tmp_path)
+    with running(here):
+        wait(lambda: here.settled(3))
+        code = (
+            "import sys, atexit; from ingestor.cli.main import main; "
+            "modules = lambda: sorted({m.split('.')[0] for m in sys.modules}); "
+            "atexit.register(lambda: print(modules(), file=sys.stderr)); "
+            f"sys.argv = ['ingestor', 'query', 'bridge', '--config', {str(here.config)!r}]; main()"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not {"'openvino'", "'httpx'", "'tiktoken'", "'chromadb'"} & set(
+        done.stderr.strip("[]\n").split(", ")
+    )

@@ -1,0 +1,87 @@
+"""``GET /documents``, ``GET /documents/ID`` and ``GET /status`` over HTTP, with a real Chroma."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.search.test_search import TEXTS
+from tests.service.test_openapi import described, schema
+from tests.service.test_searching import chroma as chroma
+from tests.service.test_searching import daemon as daemon
+from tests.service.world import Daemon, served
+
+
+@pytest.fixture(scope="module")
+def client(daemon: Daemon) -> Iterator[httpx.Client]:
+    with daemon.journal.transaction() as db:
+        for number, name in enumerate(TEXTS, 1):
+            row = (number, name, "docs", "docs", f"{name}.md", f"/{name}.md", 10)
+            names = "id, document_id, source, collection, key, uri, size"
+            db.execute(f"INSERT INTO documents ({names}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            db.execute("INSERT INTO records VALUES (?, 0, '', '', '', 0, x'')", (number,))
+    with served(daemon) as client:
+        yield client
+
+
+def read(client: httpx.Client, path: str) -> Any:
+    said = client.get(path)
+    assert said.status_code == 200, said.text
+    template = "/".join(path.partition("?")[0].split("/")[:2]) + (
+        "/{document}" if path.count("/") > 1 else ""
+    )
+    schema(template, "get", "200").validate(said.json())
+    return said.json()
+
+
+def test_documents_are_listed_in_pages(client: httpx.Client) -> None:
+    whole = read(client, "/documents?collection=docs")
+    assert [one["key"] for one in whole["documents"]] == ["code.md", "faq.md", "haus.md"]
+    assert (whole["next"], whole["documents"][0]["records"]) == (None, 1)
+    first = read(client, "/documents?limit=2")
+    rest = read(client, f"/documents?limit=2&after={first['next']}")
+    assert first["documents"] + rest["documents"] == whole["documents"]
+    assert [one["key"] for one in read(client, "/documents?match=FAQ")["documents"]] == ["faq.md"]
+
+
+@pytest.mark.parametrize("stretch", [1, 10, 30, 1000])
+def test_a_document_is_read_whole_in_parts_of_any_length(client: httpx.Client, stretch: int) -> None:
+    at: int | None = 0
+    texts: dict[str, None] = {}
+    for _ in range(200):
+        if at is None:
+            break
+        found = read(client, f"/documents/faq?start={at}&end={at + stretch}")
+        texts |= dict.fromkeys(passage["text"] for passage in found["passages"])
+        assert found["next"] is None or found["next"] > at
+        at = found["next"]
+    assert at is None
+    assert "\n".join(texts) == "\n".join(TEXTS["faq"])
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "where"),
+    [
+        ("/documents/nothing", 404, "document"),
+        ("/documents/%2e%2e%2fetc%2fpasswd", 404, None),
+        ("/documents?collection=other", 404, "collection"),
+        ("/documents?limit=0", 422, "limit"),
+        ("/documents?limit=9999999999999999999", 422, "limit"),
+        ("/documents/faq?start=-1", 422, "start"),
+        ("/documents/faq?start=5&end=5", 422, "end"),
+        ("/documents/faq?end=60000", 422, "end"),
+        ("/documents/faq?start=%C2%B2", 422, "start"),
+    ],
+)
+def test_mistakes_are_told(client: httpx.Client, path: str, status: int, where: str | None) -> None:
+    said = client.get(path)
+    assert (said.status_code, said.json().get("where")) == (status, where), said.text
+
+
+def test_the_status_is_short(client: httpx.Client) -> None:
+    said = client.get("/status").json()
+    assert said["ready"] is False
+    assert sum(said["collections"]["docs"].values()) == 3
+    assert Draft202012Validator({"type": "object", **described()}).is_valid(said)

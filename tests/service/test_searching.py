@@ -1,0 +1,229 @@
+"""``POST /search`` over HTTP, with a real Chroma and a real lexical file."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from ingestor.chroma.client import Client
+from ingestor.chroma.collections import open_collection
+from ingestor.core.entries import ChromaName, CollectionRow, EditionName
+from ingestor.embedders.hashing import PLUGIN
+from ingestor.lexical.composed import ComposedIndex
+from ingestor.lexical.file import LexicalFile
+from ingestor.lexical.index import LexicalIndex
+from ingestor.model import Vectors
+from ingestor.ports import Gone, Transient
+from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_json
+from ingestor.service import searching
+from tests.e2e.project import wait
+from tests.search.test_search import records
+from tests.service.world import RECIPE, Daemon, served
+from tests.serving import client_of, server
+
+MODEL = PLUGIN.build(PLUGIN.options(dimensions=64))
+Say = Callable[..., httpx.Response]
+
+
+@pytest.fixture(scope="module")
+def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    with server(tmp_path_factory.mktemp("chroma")) as running, client_of(running) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory, chroma: Client) -> Iterator[Daemon]:
+    found = Daemon(tmp_path_factory.mktemp("daemon"), MODEL)
+    index = open_collection(chroma, ChromaName("docs"), model=None, dimensions=64, owner="ours")
+    file = LexicalFile(found.folder / "lexical.sqlite3")
+    words = LexicalIndex(file, index.uuid)
+    ComposedIndex(index, words, lambda: None).upsert(list(records()))
+    words.set_complete(True)
+    found.collections[index.uuid] = index
+    found.journal.note_collection(EditionName("docs"), CollectionRow(index.uuid, RECIPE))
+    yield found
+    file.close()
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def client(daemon: Daemon) -> Iterator[httpx.Client]:
+    with served(daemon) as client:
+        yield client
+
+
+@pytest.fixture
+def say(client: httpx.Client) -> Say:
+    return lambda query="ERR_4711", **more: client.post("/search", json={"query": query, **more})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_answer_has_hits_and_passages(say: Say, mode: str) -> None:
+    said = say(mode=mode, n=2, collection="docs", expand="document")
+    assert said.status_code == 200, said.text
+    body = said.json()
+    assert (body["mode"], body["fallback"]) == (mode, None)
+    assert "ERR_4711" in body["hits"][0]["document"]
+    assert body["hits"][0]["ranks"][mode if mode != "hybrid" else "lexical"] == 1
+    assert body["passages"][0]["source"] == "/faq.md"
+    assert "With a card" in body["passages"][0]["text"]
+    assert json.loads(json.dumps(as_json(answer_of(body)))) == body
+
+
+def test_filters_and_budgets_hold(say: Say) -> None:
+    hits = say("collection", where={"document_id": "code"}).json()["hits"]
+    assert {hit["metadata"]["document_id"] for hit in hits} == {"code"}
+    assert say(budget_tokens=1).json()["passages"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "where", "words"),
+    [
+        ({"collection": "other"}, 404, "collection", "known: docs"),
+        ({"query": ""}, 422, "query", "not empty"),
+        ({"query": 7}, 422, "query", "a text"),
+        ({"n": 0}, 422, "n", "from 1 to 1,000"),
+        ({"mode": "fast"}, 422, "mode", "hybrid, dense, lexical"),
+        ({"size": 3}, 422, "size", "known: query, collection"),
+        ({"where": {"a": {"$like": "b"}}}, 422, "where", "$like"),
+        ({"where": {"a": {"b": [{}]}}}, 422, "where", "filter"),
+        ({"where": []}, 422, "where", "an object"),
+        ({"where": {"a": 2**70}}, 422, "where", "plain JSON"),
+        ({"query": "x" * 300_000}, 413, None, "200,000 bytes"),
+    ],
+)
+def test_a_mistake_is_told_with_its_place(
+    say: Say, body: dict[str, Any], status: int, where: str | None, words: str
+) -> None:
+    said = say(**body)
+    problem = said.json()
+    assert (said.status_code, problem["status"], problem.get("where")) == (status, status, where)
+    assert said.headers["Content-Type"] == "application/problem+json"
+    assert words in problem["detail"], problem
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'"query"', b"[" * 100_000, b"\xff\xfe"])
+def test_what_is_no_object_is_refused(client: httpx.Client, body: bytes) -> None:
+    assert client.post("/search", content=body).status_code == 400
+
+
+def test_another_projects_daemon_does_not_answer(daemon: Daemon, client: httpx.Client) -> None:
+    owners = {"right": daemon.journal.owner, "wrong": "somebody else"}
+    said = {
+        name: client.post("/search", json={"query": "card"}, headers={"X-Ingestor-Owner": owner}).status_code
+        for name, owner in owners.items()
+    }
+    assert said == {"right": 200, "wrong": 421}
+
+
+def test_a_swap_while_it_searches_is_not_noticed(
+    daemon: Daemon, say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def collection(uuid: str) -> Any:
+        calls.append(uuid)
+        if len(calls) == 1:
+            raise Gone("it was deleted")
+        return daemon.collections[uuid]
+
+    monkeypatch.setattr(daemon, "collection", collection)
+    with served(daemon) as client:
+        assert client.post("/search", json={"query": "card"}).status_code == 200
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("error", [Gone("gone"), Transient("Chroma can't be reached")])
+def test_a_chroma_that_is_away_is_told(
+    daemon: Daemon, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(uuid: str) -> Any:
+        raise error
+
+    monkeypatch.setattr(daemon, "collection", away)
+    with served(daemon) as client:
+        said = client.post("/search", json={"query": "card"})
+    assert (said.status_code, said.headers["Retry-After"]) == (503, "1")
+    assert str(error) in said.json()["detail"]
+
+
+def test_an_embedder_that_is_not_there_leaves_the_words(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon.embeddings, "asking", lambda recipe: None)
+    with served(daemon) as client:
+        assert client.post("/search", json={"query": "card"}).json()["where"] == "mode"
+        assert client.post("/search", json={"query": "card", "mode": "lexical"}).json()["hits"]
+
+
+def test_a_bounded_number_waits(daemon: Daemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, inside = threading.Event(), threading.Semaphore(0)
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        inside.release()
+        assert gate.wait(60)
+        return MODEL.embed(texts)
+
+    monkeypatch.setattr(searching, "AT_ONCE", 1)
+    monkeypatch.setattr(searching, "WAITING", 1)
+    statuses: list[int] = []
+    with served(daemon) as client:
+        monkeypatch.setattr(searching, "vectors_of", lambda embedding, texts, questions: embed(texts))
+        ask = lambda: statuses.append(client.post("/search", json={"query": "card"}).status_code)  # noqa: E731
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        assert inside.acquire(timeout=60)
+        wait(lambda: len(statuses) == 2, every=0.01)
+        gate.set()
+        for thread in threads:
+            thread.join()
+    assert sorted(statuses) == [200, 200, 429, 429]
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+OPERATORS = st.sampled_from(
+    ["$and", "$or", "$eq", "$ne", "$in", "$nin", "$gt", "$contains", "a", "chunk_index"]
+)
+FILTERS = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(OPERATORS, inner, max_size=2),
+    max_leaves=8,
+)
+BODIES = st.fixed_dictionaries(
+    {"query": st.text(min_size=1, max_size=30) | JSON},
+    optional={
+        "n": st.integers(-1, 1001) | JSON,
+        "mode": st.sampled_from(MODES) | JSON,
+        "expand": st.sampled_from(EXPANSIONS) | JSON,
+        "collection": st.sampled_from(["docs", "", "\ud800"]) | JSON,
+        "budget_tokens": st.integers(0, 100) | JSON,
+        "where": st.dictionaries(OPERATORS, FILTERS, max_size=2) | JSON,
+    },
+)
+
+
+@given(BODIES)
+@example({"query": "a", "where": {"chunk_index": float("nan")}})
+@example({"query": "\ud800"})
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+def test_no_body_is_a_defect(client: httpx.Client, body: dict[str, Any]) -> None:
+    said = client.post("/search", content=json.dumps(body).encode())
+    assert said.status_code in (200, 404, 422), (body, said.text)
+    if said.status_code != 200:
+        assert said.json()["detail"]
+
+
+def test_the_form_of_a_question_is_the_commands(say: Say) -> None:
+    names = {"query", "collection", "n", "budget_tokens", "mode", "where", "expand"}
+    assert set(Question.__dataclass_fields__) == names
+    assert set(say().json()) == {"hits", "passages", "mode", "fallback", "seconds"}

@@ -1,0 +1,88 @@
+"""A daemon as the service port sees it, with a journal and an embedding stream of its own."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from ingestor.config.models import Http
+from ingestor.engine.embedding import Embeddings
+from ingestor.http_server.server import Server
+from ingestor.model import Fingerprint, Vectors
+from ingestor.ports import Gone
+from ingestor.service.daemon_view import DaemonView
+from ingestor.service.journal_reader import JournalReader
+from ingestor.service.port import application
+from ingestor.state.cache.store import VectorCache
+from ingestor.state.journal import Journal
+from ingestor.state.run_status import Live
+
+RECIPE = Fingerprint("abc123")
+
+
+class Model:
+    """Questions point one way, documents the other. ``gate`` holds documents up."""
+
+    window, dimensions = 100, 2
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.seen: list[list[str]] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        assert self.gate.wait(60)
+        self.seen.append(list(texts))
+        return np.tile(np.array([1, 0], np.float32), (len(texts), 1))
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        self.seen.append(list(texts))
+        return np.tile(np.array([0, 1], np.float32), (len(texts), 1))
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
+
+class Daemon:
+    """What the port sees: its figures can be set."""
+
+    def __init__(self, folder: Path, model: Any = None) -> None:
+        self.folder, self.model, self.idle, self.up = folder, model or Model(), 0.0, True
+        self.collections: dict[str, Any] = {}  # by UUID
+        self.journal = Journal(folder / "journal.sqlite3")
+        self.embeddings = Embeddings(VectorCache(folder / "cache", 10**6), self.model.count)
+        self.stream = self.embeddings.of(RECIPE, lambda: self.model)
+        self.reader = JournalReader(folder / "journal.sqlite3")
+
+    def view(self) -> DaemonView:
+        return DaemonView(
+            self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
+            lambda patience: self.up, lambda: 0, self.collection, self.folder / "lexical.sqlite3",
+            lambda texts: [len(text.split()) for text in texts],
+        )  # fmt: skip
+
+    def collection(self, uuid: str) -> Any:
+        if uuid not in self.collections:
+            raise Gone(f"no collection {uuid}")
+        return self.collections[uuid]
+
+    def close(self) -> None:
+        self.embeddings.close()
+        self.reader.close()
+        self.journal.close()
+
+
+@contextmanager
+def served(daemon: Daemon, **settings: Any) -> Iterator[httpx.Client]:
+    http = Http.model_validate(settings)
+    server = Server(application(daemon.view(), http), "127.0.0.1", 0)
+    server.start()
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", trust_env=False, timeout=60) as client:
+            yield client
+    finally:
+        server.stop()
