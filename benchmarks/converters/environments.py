@@ -53,7 +53,7 @@ CONVERTERS = (
     Converter("pymupdf4llm", ("pymupdf4llm==0.3.4",), ("pdf",)),
     Converter("docx2python", ("docx2python==3.7.1",), ("docx",)),
     Converter("mammoth", ("mammoth==1.13.0",), ("docx",)),
-    Converter("trafilatura", ("trafilatura==2.3.1",), ("html",)),
+    Converter("trafilatura", ("trafilatura==2.3.1", "lxml_html_clean==0.4.3"), ("html",)),
     Converter("html2text", ("html2text==2025.4.15",), ("html",)),
     Converter("pdftotext", ("pdftotext",), ("pdf",), program=True),
     Converter("catdoc", ("catdoc",), ("doc", "xls", "ppt"), program=True),

@@ -102,7 +102,7 @@ def _rows(text: str, true: Sequence[Sequence[str]]) -> int:
             given.setdefault(cell, []).append(cells)
     right = 0
     for row in true:
-        keys = [key for cell in row if (key := "".join(words(_without_marks(cell.replace("&", "&amp;")))))]
+        keys = [key for cell in row if (key := "".join(words(_without_marks(html.escape(cell, quote=False)))))]
         at = next(
             (n for n, cells in enumerate(given.get(keys[0], ()) if keys else ()) if _holds(cells, keys)), None
         )
