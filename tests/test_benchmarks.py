@@ -25,7 +25,7 @@ MINIATURES = {
     "embed": (1,), "formats": (1,), "gap": (1,), "guard": (1,), "headings": (), "language": (2,), "ocr": (2,),
     "reach": (20, 0, 2), "rechunk": (2,), "scale": (20,), "speed": (1,), "start": (1,), "tables": (1,),
 }  # fmt: skip
-SECONDS = 850  # on a busy machine; most take less than thirty
+SECONDS = 1700  # on a machine that many share; most take less than thirty
 OWN_DATA = {"drift", "evaluate", "manual", "retrieval"}
 
 
@@ -56,7 +56,7 @@ def test_benchmarks_can_be_imported_and_say_how_they_are_called(name: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", sorted(MINIATURES))
 def test_benchmarks_run_in_miniature(name: str) -> None:
     done = benchmark(name, *MINIATURES[name])
@@ -91,7 +91,7 @@ def corpora(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("name", "numbers"), [("retrieval", ()), ("drift", (100,))])
 def test_benchmarks_of_the_evaluation_run_on_corpora_of_its_form(
     name: str, numbers: tuple[int, ...], corpora: Path
