@@ -29,11 +29,13 @@ def run(
         out, err = Path(place, "out"), Path(place, "err")
         process = _SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), out, err))
         process.start()
-        process.join(_SECONDS)
-        if process.exitcode is None:
+        try:
+            process.join(_SECONDS)
+            if process.exitcode is None:
+                raise TimeoutExpired(command, _SECONDS, out.read_text("utf-8"), err.read_text("utf-8"))
+        finally:  # also where the test's own time is over
             process.kill()
             process.join()
-            raise TimeoutExpired(command, _SECONDS, out.read_text(), err.read_text())
         return CompletedProcess(command, process.exitcode, out.read_text("utf-8"), err.read_text("utf-8"))
 
 
