@@ -9,6 +9,9 @@ CONFIG ?= config.yaml
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
+# Without this, pytest would compile every test file anew in every run and process.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup run test test-all lint bench dist shell clean
 
 setup: $(READY)

@@ -26,7 +26,7 @@ MINIATURES = {
     "reach": (20, 0, 2), "rechunk": (2,), "scale": (20,), "speed": (1,), "start": (1,), "tables": (1,),
     "words": (400,),
 }  # fmt: skip
-SECONDS = 850  # on a busy machine; most take less than thirty
+SECONDS = 1700  # on a machine that many share; most take less than thirty
 OWN_DATA = {"drift", "evaluate", "hybrid", "manual", "retrieval"}
 
 
@@ -57,7 +57,7 @@ def test_benchmarks_can_be_imported_and_say_how_they_are_called(name: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", sorted(MINIATURES))
 def test_benchmarks_run_in_miniature(name: str) -> None:
     done = benchmark(name, *MINIATURES[name])
@@ -92,7 +92,7 @@ def corpora(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("name", "numbers"), [("retrieval", ()), ("drift", (100,)), ("hybrid", (1,))])
 def test_benchmarks_of_the_evaluation_run_on_corpora_of_its_form(
     name: str, numbers: tuple[int, ...], corpora: Path

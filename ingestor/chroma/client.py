@@ -88,6 +88,7 @@ def connect(
     session = httpx.Client(
         timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT)),
         headers={"Content-Type": "application/json", "User-Agent": "ingestor", **headers},
+        verify=ssl,  # without TLS, the machine's certificates are not read
         trust_env=host not in ("127.0.0.1", "localhost", "::1"),
     )
     base = f"http{'s' if ssl else ''}://{place}:{port}"

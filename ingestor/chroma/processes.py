@@ -70,13 +70,14 @@ def _targets(pid: int) -> Iterator[str]:
 
 
 def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
+    folder = f"{_PROC}/{pid}/fd"
     try:
-        links = list((_PROC / str(pid) / "fd").iterdir())
+        names = os.listdir(folder)  # noqa: PTH208 - every command that opens Chroma reads thousands of these
     except OSError:
         return
-    for link in links:
+    for name in names:
         try:
-            yield link.name, str(link.readlink())
+            yield name, os.readlink(f"{folder}/{name}")  # noqa: PTH115
         except OSError:
             continue  # closed meanwhile
 

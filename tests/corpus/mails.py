@@ -36,7 +36,10 @@ def _encoded(how: bytes, body: bytes, kind: bytes = b"text/plain; charset=utf-8"
     return _mail(b"Content-Type: " + kind + b"\nContent-Transfer-Encoding: " + how, body)
 
 
-_BOMB = base64.encodebytes(zipped({f"{n}.txt": "0" * 20_000_000 for n in range(6)}))
+def _bomb() -> bytes:
+    return base64.encodebytes(zipped({f"{n}.txt": "0" * 20_000_000 for n in range(6)}))
+
+
 _MADE: dict[str, Make] = {
     "semicolons.eml": lambda: SLOW_MAIL,
     "file-name.eml": lambda: _mail(b'Content-Disposition: attachment; filename="' + b";" * 1_000_000),
@@ -79,7 +82,7 @@ _MADE: dict[str, Make] = {
     "bomb.eml": lambda: _parts(
         1,
         b"Content-Type: application/zip\nContent-Disposition: attachment; filename=a.zip\n"
-        b"Content-Transfer-Encoding: base64\n\n" + _BOMB,
+        b"Content-Transfer-Encoding: base64\n\n" + _bomb(),
     ),
     "names.eml": lambda: mailed({"../../up.txt": "a", "/etc/passwd": "b", "a\u202eb.txt": "c", "!": "d"}),
     "controls.eml": lambda: _mail(b"Subject: \x1b[31mred\x07\x00\xe2\x80\xae\nX-\x00: \x01"),

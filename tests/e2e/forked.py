@@ -3,15 +3,18 @@
 A new Python needs a second of processor time to import the program, Chroma and the models of languages and
 tokens, and the tests run commands by the hundred. So each process of pytest has a server that has imported
 all that once and does nothing else; it is forked for every command. Each command still has a process of its
-own, with its own environment, folder, output and end. Daemons, and tests of how the program starts, start
-Python as people do.
+own, with its own environment, folder, output and end. Tests of how the program starts, and of what it needs,
+start Python as people do.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from io import TextIOWrapper
 from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from subprocess import CompletedProcess, TimeoutExpired
 from tempfile import TemporaryDirectory
@@ -29,12 +32,52 @@ def run(
         out, err = Path(place, "out"), Path(place, "err")
         process = _SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), out, err))
         process.start()
-        process.join(_SECONDS)
-        if process.exitcode is None:
+        try:
+            process.join(_SECONDS)
+            if process.exitcode is None:
+                raise TimeoutExpired(command, _SECONDS, out.read_text("utf-8"), err.read_text("utf-8"))
+        finally:  # also where the test's own time is over
             process.kill()
             process.join()
-            raise TimeoutExpired(command, _SECONDS, out.read_text(), err.read_text())
         return CompletedProcess(command, process.exitcode, out.read_text("utf-8"), err.read_text("utf-8"))
+
+
+@dataclass(frozen=True)
+class Running:
+    """A process that goes on, with what tests use of ``subprocess.Popen``."""
+
+    process: BaseProcess
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid
+        return self.process.pid
+
+    def poll(self) -> int | None:
+        return self.process.exitcode
+
+    def wait(self, seconds: float | None = None) -> int:
+        self.process.join(seconds)
+        if self.process.exitcode is None:
+            raise TimeoutExpired(str(self.pid), seconds or 0)
+        return self.process.exitcode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def start(
+    main: Callable[[], None], command: list[str], folder: Path, environment: Mapping[str, str], log: Path
+) -> Running:
+    """``main`` as in ``run``, which goes on; ``log`` has all that it says."""
+    log.touch()
+    process = _SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), log, log))
+    process.start()
+    return Running(process)
 
 
 def _begin(
@@ -49,7 +92,7 @@ def _begin(
     os.environ.update(environment)
     os.chdir(folder)
     for path, number in ((out, 1), (err, 2)):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), number)
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     sys.stdout, sys.stderr = _stream(1), _stream(2)
     sys.argv = command
     main()

@@ -20,7 +20,7 @@ def test_many_files_in_one_folder_are_listed_within_bounds(tmp_path: Path) -> No
     project = Project(tmp_path / "project")
     for number in range(FILES):
         (project.docs / f"{number:06}.txt").touch()
-    daemon = project.start()
+    daemon = project.start(as_people_do=True)
     try:
         with watched(daemon.process.pid) as peak:
             begun = time.monotonic()
@@ -45,7 +45,7 @@ def test_under_a_limit_of_memory_the_daemon_goes_on(tmp_path: Path) -> None:
     )
     (project.docs / "a.txt").write_text("an ordinary document")
     (project.docs / "large.json").write_text("9" * 20_000_000)
-    daemon = project.start()
+    daemon = project.start(as_people_do=True)
     try:
         wait(lambda: "Chroma listens" in daemon.said())
         resource.prlimit(

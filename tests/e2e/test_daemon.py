@@ -84,7 +84,7 @@ def test_commands_that_look_are_in_nobodys_way(project: Project) -> None:
         for number in range(3):
             looking = [pool.submit(project.json, "status") for _ in range(3)]
             (project.docs / "a.txt").write_text(f"other words {number}")
-            daemon = project.start()
+            daemon = project.start(as_people_do=True)
             assert all(look.result()["collections"]["docs"]["records"] for look in looking)
             assert daemon.process.poll() is None, daemon.said()
             wait(lambda: project.settled(1))
@@ -94,7 +94,7 @@ def test_commands_that_look_are_in_nobodys_way(project: Project) -> None:
 def kills(project: Project, times: int, seed: int) -> None:
     """Documents change while the daemon or its Chroma is killed again and again, at any moment."""
     chance = random.Random(seed)
-    daemon = project.start()
+    daemon = project.start(as_people_do=True)
     for _n in range(times):
         for _ in range(4):
             change(project.docs, chance)
@@ -102,7 +102,7 @@ def kills(project: Project, times: int, seed: int) -> None:
         if chance.random() < 0.5 or (server := chroma_pid(daemon)) is None:
             time.sleep(wait_a_little)
             daemon.kill()
-            daemon = project.start()
+            daemon = project.start(as_people_do=True)
         else:
             signal_later(server, wait_a_little)
     daemon.kill()
@@ -217,7 +217,7 @@ def test_folders_that_go_one_by_one_are_asked_about_together(project: Project) -
         (project.docs / folder).mkdir()
         for number in range(documents):
             (project.docs / folder / f"{number}.txt").write_text(f"words of {folder} {number}\n")
-    daemon = project.start()
+    daemon = project.start(as_people_do=True)
     try:
         wait(lambda: project.settled(32))
         shutil.rmtree(project.docs / "a")

@@ -47,7 +47,7 @@ def test_no_other_user_can_read_what_a_daemon_writes(
         folder.chmod(0o755)
     (folders[0] / "lock").touch(0o644)
     (project.docs / "a.txt").write_text("words that only their author may read")
-    daemon = project.start()
+    daemon = project.start(as_people_do=True)
     try:
         wait(lambda: project.settled(1))
         (server,) = processes.writers_of(project.folder / "chroma" / "chroma.sqlite3")

@@ -84,10 +84,13 @@ def test_few_records_out_of_reach_are_for_repair_alone(project: Project, ask: As
     assert clean(ask)
 
 
-def test_nothing_is_out_of_reach_after_config_changes(project: Project, ask: Ask) -> None:
+@pytest.mark.parametrize("sizes", [(60, 30), pytest.param((60, 40, 70, 30), marks=pytest.mark.slow)])
+def test_nothing_is_out_of_reach_after_config_changes(
+    project: Project, ask: Ask, sizes: tuple[int, ...]
+) -> None:
     for n in range(3):
         (project.docs / f"{n}.txt").write_text(long_document(150, n))
-    for size in (60, 40, 70, 30):
+    for size in sizes:
         reconfigure(project, {"strategy": "recursive", "size": size})
         assert ask("sync").code == 0
         assert clean(ask)

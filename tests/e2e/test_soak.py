@@ -45,7 +45,7 @@ class Life:
     deeds: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.daemon = self.project.start()
+        self.daemon = self.project.start(as_people_do=True)
 
     def go_on(self) -> None:
         """One deed or one death."""
@@ -111,7 +111,7 @@ class Life:
 
     def kill_daemon(self) -> None:
         self.daemon.kill()
-        self.daemon = self.project.start()
+        self.daemon = self.project.start(as_people_do=True)
 
     def kill_chroma(self) -> None:
         if (server := chroma_pid(self.daemon)) is not None:
@@ -121,7 +121,7 @@ class Life:
         with contextlib.suppress(Exception):
             self.daemon.stop(signal.SIGTERM)
         self.daemon.kill()
-        self.daemon = self.project.start()
+        self.daemon = self.project.start(as_people_do=True)
 
     def configure(self) -> None:
         self.project.settings["chunking"] = self.chance.choice(STRATEGIES)
@@ -129,7 +129,7 @@ class Life:
 
     def second_daemon(self) -> None:
         """It must not touch what the first one has."""
-        second = self.project.start()
+        second = self.project.start(as_people_do=True)
         with contextlib.suppress(Exception):
             assert second.process.wait(30) != 0
         second.kill()

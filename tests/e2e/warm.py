@@ -1,5 +1,6 @@
 """What most commands import and load: a server that tests fork has it once (tests/e2e/forked.py)."""
 
+import gc
 from importlib import import_module
 from pkgutil import walk_packages
 
@@ -20,3 +21,5 @@ for group, kind in (("connectors", "folder"), ("chunkers", "recursive"), ("embed
     find(group, kind)  # type: ignore[arg-type]
 Tokens().count("a word")
 language_of("A sentence that is long enough for its language to be told.")
+gc.collect()
+gc.freeze()  # a forked process that looks for garbage would copy all this memory

@@ -78,7 +78,7 @@ def embedder(precision):
 
 @pytest.fixture(scope="module")
 def texts():
-    return [*EDGES, *passages(60)]
+    return [*EDGES, *passages(12)]
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +104,12 @@ def test_a_thousand_vectors_of_the_packaged_model_are_those_of_the_library(preci
     assert cosines(embedder.embed(texts), library(PACKAGED, texts)).min() >= CLOSE[precision]
 
 
+@pytest.mark.parametrize("number", [100, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta", "mpnet"])
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_a_thousand_vectors_of_each_family_are_those_of_the_library(tmp_path, family, pooling):
+def test_vectors_of_each_family_are_those_of_the_library(tmp_path, family, pooling, number):
     folder = models.save_family(tmp_path, family, pooling)
-    texts = [*words(1000), "", "w1 <pad> w2", "unknown"]
+    texts = [*words(number), "", "w1 <pad> w2", "unknown"]
     found = build(model=str(folder), precision="float32").embed(texts)
     assert cosines(found, library(folder, texts)).min() >= CLOSE["float32"]
 

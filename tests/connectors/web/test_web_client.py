@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -275,12 +275,12 @@ def test_what_is_packed_is_unpacked(server: Site, encoding: str, packed: bytes) 
 
 
 @pytest.mark.parametrize(
-    "reply",
+    "make",
     [
-        Reply(b"x" * 2_000_000),
-        Reply(gzip.compress(b"x" * 300_000_000, 1), headers={"Content-Encoding": "gzip"}),
-        Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"),
-        Reply(
+        lambda: Reply(b"x" * 2_000_000),
+        lambda: Reply(gzip.compress(b"x" * 300_000_000, 1), headers={"Content-Encoding": "gzip"}),
+        lambda: Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n"),
+        lambda: Reply(
             raw=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
             + b"fffff\r\n"
             + b"x" * 0xFFFFF
@@ -289,8 +289,8 @@ def test_what_is_packed_is_unpacked(server: Site, encoding: str, packed: bytes) 
     ],
     ids=["large", "bomb", "said to be large", "chunked"],
 )
-def test_what_is_too_large_is_said_and_not_read(server: Site, reply: Reply) -> None:
-    server.replies["/"] = reply
+def test_what_is_too_large_is_said_and_not_read(server: Site, make: Callable[[], Reply]) -> None:
+    server.replies["/"] = make()
     with client_of(server, max_size=1_000_000) as client:
         answer = client.get(server.url("/"))
     assert answer.data == b""
