@@ -102,7 +102,8 @@ def _rows(text: str, true: Sequence[Sequence[str]]) -> int:
             given.setdefault(cell, []).append(cells)
     right = 0
     for row in true:
-        keys = [key for cell in row if (key := "".join(words(_without_marks(html.escape(cell, quote=False)))))]
+        said_in = (_without_marks(html.escape(cell, quote=False)) for cell in row)
+        keys = [key for cell in said_in if (key := "".join(words(cell)))]
         at = next(
             (n for n, cells in enumerate(given.get(keys[0], ()) if keys else ()) if _holds(cells, keys)), None
         )

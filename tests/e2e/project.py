@@ -20,8 +20,12 @@ from unittest.mock import patch
 import yaml
 
 from ingestor.cli.main import main
+from ingestor.model import CollectionName
+from ingestor.state.editions import Editions
+from ingestor.state.journal import opened
 from tests.e2e import forked
 from tests.e2e.in_chroma import EVERYTHING, in_chroma
+from tests.simulation.lexical import records_of
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
 NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
@@ -197,6 +201,12 @@ class Project:
             )
             for _, text, meta, vector in self.records()
         )
+
+    def words(self) -> Counter[Any]:
+        """Every record of the lexical index: the digest of its text, its language and its terms."""
+        with opened(self.folder / "state/journal.sqlite3") as journal:
+            uuid = Editions(journal).live(CollectionName("docs")).uuid
+        return Counter(records_of(self.folder / "state/lexical.sqlite3", uuid or "").values())
 
     def essence_from_nothing(self) -> Counter[Any]:
         """Index what the config names, and tell what came of it."""

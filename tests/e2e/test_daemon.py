@@ -5,7 +5,9 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ import pytest
 from tests.e2e.in_chroma import UNFOUND, in_chroma
 from tests.e2e.project import Daemon, Project, wait
 from tests.e2e.test_sync import long_document
+
+WRITTEN, SWAPPED = " records written", "takes the old one's place"
 
 
 def remote(project: Project):  # type: ignore[no-untyped-def]
@@ -91,14 +95,30 @@ def test_commands_that_look_are_in_nobodys_way(project: Project) -> None:
             daemon.kill()
 
 
-def kills(project: Project, times: int, seed: int) -> None:
-    """Documents change while the daemon or its Chroma is killed again and again, at any moment."""
+Cuts = tuple[dict[str, Any], dict[str, Any]]
+
+
+def kills(project: Project, times: int, seed: int, cuts: Cuts) -> None:
+    """Documents and the config change while the daemon or its Chroma is killed, again and again.
+
+    Before half of the kills documents are written, however slow the machine is. ``cuts``: settings of the
+    chunking, which take turns; each turn builds a collection that takes the other one's place.
+    """
     chance = random.Random(seed)
-    daemon = project.start(as_people_do=True)
-    for _n in range(times):
+    daemon, turn = project.start(as_people_do=True), 0
+    for n in range(times):
+        before = daemon.said().count(WRITTEN)
         for _ in range(4):
             change(project.docs, chance)
+        (project.docs / "each.txt").write_text(long_document(30, n))
+        if n % 5 == 1 and not building(project):
+            turn += 1
+            project.settings |= {"rechunk": "swap", "chunking": cuts[turn % 2]}
+            project.configure()
         wait_a_little = chance.uniform(0.5, 5.0)  # the program and its Chroma are up after two or three
+        if chance.random() < 0.5:
+            wait(lambda daemon=daemon, n=before: daemon.said().count(WRITTEN) > n)
+            wait_a_little /= 10
         if chance.random() < 0.5 or (server := chroma_pid(daemon)) is None:
             time.sleep(wait_a_little)
             daemon.kill()
@@ -106,6 +126,17 @@ def kills(project: Project, times: int, seed: int) -> None:
         else:
             signal_later(server, wait_a_little)
     daemon.kill()
+
+
+def building(project: Project) -> bool:
+    """Whether a collection is being built, or nobody can know."""
+    journal = project.folder / "state/journal.sqlite3"
+    with (
+        contextlib.suppress(sqlite3.OperationalError),
+        contextlib.closing(sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)) as db,
+    ):
+        return bool(db.execute("SELECT 1 FROM collections WHERE role = 'staging'").fetchall())
+    return True
 
 
 def signal_later(pid: int, seconds: float) -> None:
@@ -143,32 +174,45 @@ def change(docs: Path, chance: random.Random) -> None:
         path.unlink()
 
 
-def hold_the_laws(project: Project, times: int) -> None:
-    kills(project, times, seed=times)
+def hold_the_laws(project: Project, times: int, cuts: Cuts) -> Counter[str]:
+    """How many daemons wrote documents, and how many collections took the place of others."""
+    kills(project, times, times, cuts)
+    logs = [path.read_text(errors="replace") for path in project.folder.glob("daemon-*.log")]
     last = project.json("sync", code=None)
     assert last["documents"]["failed"] == 0, last
-    assert project.json("verify")["checked"] > 0
+    found = project.json("verify")
+    assert found["checked"] > 0 == found["words"]
+    assert project.json("status")["collections"]["docs"]["lexical"] is None
     assert in_chroma(project.folder / "chroma", "docs", UNFOUND) == []
-    assert project.essence() == project.fresh().essence()
+    fresh = project.fresh()
+    assert project.essence() == fresh.essence()
+    assert project.words() == fresh.words()
+    assert project.words().total() == found["checked"]
+    swaps = sum(log.count(SWAPPED) for log in logs)
+    return Counter(daemons=len(logs), wrote=sum(WRITTEN in log for log in logs), swaps=swaps)
 
 
 @pytest.mark.timeout(290)
 def test_kill_nine(project: Project) -> None:
-    hold_the_laws(project, 3)
+    cuts = [{"strategy": "recursive", "size": size} for size in (60, 45)]
+    hold_the_laws(project, 3, (cuts[0], cuts[1]))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(5400)
 @pytest.mark.parametrize("embedded", [False, True], ids=["supervised", "embedded"])
-def test_kill_nine_two_hundred_times(tmp_path: Path, embedded: bool) -> None:
+def test_kill_nine_two_hundred_times(
+    tmp_path: Path, embedded: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With the real model, and a strategy whose cuts depend on the whole collection."""
-    settings: dict[str, Any] = {
-        "embedding": {"kind": "sentence-transformers"},
-        "chunking": {"strategy": "changepoint"},
-    }
+    cuts: Cuts = ({"strategy": "changepoint"}, {"strategy": "changepoint", "target": 100})
+    settings: dict[str, Any] = {"embedding": {"kind": "sentence-transformers"}, "chunking": cuts[0]}
     if embedded:
         settings["chroma"] = {"path": "./chroma", "embedded": True}
-    hold_the_laws(Project(tmp_path / "project", settings), 200)
+    found = hold_the_laws(Project(tmp_path / "project", settings), 200, cuts)
+    assert found["swaps"] > 0
+    with capsys.disabled():
+        print(f"\n{dict(found)}")
 
 
 @pytest.mark.slow
