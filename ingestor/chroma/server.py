@@ -26,6 +26,7 @@ from ingestor.state.lock import Lock
 
 _CHILD = Path(__file__).with_name("child.py")
 _START_PATIENCE = 60.0  # seconds; a start takes 0.3 on an idle machine, and longer after a crash
+_PORT_PATIENCE = 3.0  # seconds for a taken port on which nobody listens
 _MOMENT = 0.02  # seconds
 _ANSWER_TIMEOUT = 5.0  # seconds for a heartbeat
 _LAST_BREATH = 2.0  # seconds for an unresponsive process to end
@@ -133,15 +134,21 @@ class ChromaServer:
         self.stop()
 
     def _bound(self) -> socket.socket:
-        """The bound socket for the child."""
-        listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((self.host, self.port))
-        except OSError as error:
-            listener.close()
-            raise NeedsHuman(self._no_port(error)) from error
-        return listener
+        """The bound socket for the child. Waits a moment for the port of a server that is just ending."""
+        until = time.monotonic() + _PORT_PATIENCE
+        while True:
+            listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
+            try:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind((self.host, self.port))
+            except OSError as error:
+                listener.close()
+                nobodys = error.errno == errno.EADDRINUSE and processes.listener(self.port) is None
+                if not nobodys or time.monotonic() > until:
+                    raise NeedsHuman(self._no_port(error)) from error
+                time.sleep(0.1)
+            else:
+                return listener
 
     def _no_port(self, error: OSError) -> str:
         if error.errno != errno.EADDRINUSE:

@@ -135,6 +135,8 @@ def suffer(ill: str, record: dict[str, Any], settings: dict[str, Any], speak: Si
         case "leaving a child":
             if os.fork() == 0:
                 hang(settings)
+            while not Path(settings["pid"]).exists():  # or it is ended before it could say so
+                time.sleep(0.01)
         case "hang":
             hang(settings)
         case "endless":

@@ -166,7 +166,7 @@ def test_what_is_no_key(here: Watch, path: str) -> None:
 )
 def test_errors_say_what_to_do(here: Watch, method: str, path: str, status: int, error: str) -> None:
     connection = raw(here.caller.port)
-    connection.sendall(f"{method} {path} HTTP/1.1\r\n{OURS}\r\n\r\n".encode())
+    connection.sendall(f"{method} {path} HTTP/1.1\r\n{OURS}\r\nConnection: close\r\n\r\n".encode())
     head, body = answer(connection)
     assert head.startswith(f"HTTP/1.1 {status} ")
     assert error in body

@@ -56,7 +56,7 @@ def as_it_is(project: Project) -> None:
 
 
 MISTAKES = {
-    "no config": (lambda p: p.config.unlink(), "sync", 2, ("config.yaml", "no such file", "ingestor init")),
+    "no config": (lambda p: p.config.unlink(), "sync", 2, ("config.yaml", "does not exist", "ingestor init")),
     "a folder as config": (
         lambda p: (p.config.unlink(), p.config.mkdir()), "sync", 2, ("config.yaml", "irectory"),
     ),

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ingestor.rechunk.recipes import unpacked
 from tests.e2e.in_chroma import UNFOUND, in_chroma
 from tests.e2e.project import Daemon, Project, wait
 from tests.e2e.test_sync import long_document
@@ -98,25 +99,31 @@ def test_commands_that_look_are_in_nobodys_way(project: Project) -> None:
 Cuts = tuple[dict[str, Any], dict[str, Any]]
 
 
-def kills(project: Project, times: int, seed: int, cuts: Cuts) -> None:
+def kills(project: Project, times: int, seed: int, cuts: Cuts, swap_every: int) -> None:
     """Documents and the config change while the daemon or its Chroma is killed, again and again.
 
     Before half of the kills documents are written, however slow the machine is. ``cuts``: settings of the
-    chunking, which take turns; each turn builds a collection that takes the other one's place.
+    chunking, which take turns. Each turn builds a collection in ``swap_every`` kills; the last of them comes
+    when it takes the other one's place.
     """
     chance = random.Random(seed)
+    (project.docs / "first.txt").write_text(long_document(30))
     daemon, turn = project.start(as_people_do=True), 0
+    wait(lambda: WRITTEN in daemon.said())  # an empty collection would follow the config in place
     for n in range(times):
         before = daemon.said().count(WRITTEN)
         for _ in range(4):
             change(project.docs, chance)
         (project.docs / "each.txt").write_text(long_document(30, n))
-        if n % 5 == 1 and not building(project):
+        if n % swap_every == 1:
             turn += 1
             project.settings |= {"rechunk": "swap", "chunking": cuts[turn % 2]}
             project.configure()
         wait_a_little = chance.uniform(0.5, 5.0)  # the program and its Chroma are up after two or three
-        if chance.random() < 0.5:
+        if turn and n % swap_every == swap_every - 1:
+            wait(lambda turn=turn: readers_have(project, cuts[turn % 2]), every=0.02)
+            wait_a_little = chance.uniform(0, 0.1)
+        elif chance.random() < 0.5:
             wait(lambda daemon=daemon, n=before: daemon.said().count(WRITTEN) > n)
             wait_a_little /= 10
         if chance.random() < 0.5 or (server := chroma_pid(daemon)) is None:
@@ -128,15 +135,14 @@ def kills(project: Project, times: int, seed: int, cuts: Cuts) -> None:
     daemon.kill()
 
 
-def building(project: Project) -> bool:
-    """Whether a collection is being built, or nobody can know."""
+def readers_have(project: Project, cut: dict[str, Any]) -> bool:
+    """Whether the journal says that readers have the collection that is cut so."""
     journal = project.folder / "state/journal.sqlite3"
-    with (
-        contextlib.suppress(sqlite3.OperationalError),
-        contextlib.closing(sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)) as db,
-    ):
-        return bool(db.execute("SELECT 1 FROM collections WHERE role = 'staging'").fetchall())
-    return True
+    with contextlib.closing(sqlite3.connect(f"{journal.as_uri()}?mode=ro", uri=True)) as db:
+        choices = db.execute("SELECT choices FROM collections WHERE role = 'live'").fetchone()[0]
+    chunking = unpacked(choices)["sources"]["docs"]["chunking"]
+    made_by = {"strategy": chunking["kind"], **chunking["options"]}
+    return cut.items() <= made_by.items()
 
 
 def signal_later(pid: int, seconds: float) -> None:
@@ -174,9 +180,9 @@ def change(docs: Path, chance: random.Random) -> None:
         path.unlink()
 
 
-def hold_the_laws(project: Project, times: int, cuts: Cuts) -> Counter[str]:
+def hold_the_laws(project: Project, times: int, cuts: Cuts, swap_every: int) -> Counter[str]:
     """How many daemons wrote documents, and how many collections took the place of others."""
-    kills(project, times, times, cuts)
+    kills(project, times, times, cuts, swap_every)
     logs = [path.read_text(errors="replace") for path in project.folder.glob("daemon-*.log")]
     last = project.json("sync", code=None)
     assert last["documents"]["failed"] == 0, last
@@ -195,7 +201,8 @@ def hold_the_laws(project: Project, times: int, cuts: Cuts) -> Counter[str]:
 @pytest.mark.timeout(290)
 def test_kill_nine(project: Project) -> None:
     cuts = [{"strategy": "recursive", "size": size} for size in (60, 45)]
-    hold_the_laws(project, 3, (cuts[0], cuts[1]))
+    found = hold_the_laws(project, 3, (cuts[0], cuts[1]), swap_every=3)
+    assert found["swaps"] == 1
 
 
 @pytest.mark.slow
@@ -205,12 +212,12 @@ def test_kill_nine_two_hundred_times(
     tmp_path: Path, embedded: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the real model, and a strategy whose cuts depend on the whole collection."""
-    cuts: Cuts = ({"strategy": "changepoint"}, {"strategy": "changepoint", "target": 100})
+    cuts: Cuts = ({"strategy": "changepoint", "target": 125}, {"strategy": "changepoint", "target": 100})
     settings: dict[str, Any] = {"embedding": {"kind": "sentence-transformers"}, "chunking": cuts[0]}
     if embedded:
         settings["chroma"] = {"path": "./chroma", "embedded": True}
-    found = hold_the_laws(Project(tmp_path / "project", settings), 200, cuts)
-    assert found["swaps"] > 0
+    found = hold_the_laws(Project(tmp_path / "project", settings), 200, cuts, swap_every=20)
+    assert found["swaps"] >= 10
     with capsys.disabled():
         print(f"\n{dict(found)}")
 

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterator
 from importlib import invalidate_caches
+from importlib.util import cache_from_source
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,11 +35,16 @@ def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def load_again() -> None:
-    """Plugins are found and loaded when they are needed next."""
-    sys.modules.pop("plain_plugin", None)
+    """Plugins are found and loaded when they are needed next.
+
+    Compiled code would be taken for that of a source of the same size, written in the same second.
+    """
+    known = sys.modules.pop("plain_plugin", None)
+    if known is not None and known.__file__ is not None:
+        Path(cache_from_source(known.__file__)).unlink(missing_ok=True)
     invalidate_caches()
-    for known in (registry.find, registry.kinds, registry.entries):
-        known.cache_clear()
+    for function in (registry.find, registry.kinds, registry.entries):
+        function.cache_clear()
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def in_step(project: Project, size: int) -> bool:
     )
 
 
-@pytest.mark.parametrize("mode", ["swap", "in_place"])
+@pytest.mark.parametrize("mode", ["swap", pytest.param("in_place", marks=pytest.mark.slow)])
 def test_a_changed_config_is_taken_over_while_it_runs(project: Project, mode: str, tmp_path: Path) -> None:
     write_documents(project, Random(1), range(DOCUMENTS))
     reconfigure(project, rechunk=mode)

@@ -56,10 +56,9 @@ def test_a_torn_collection_is_written_anew(project: Project, daemon: Daemon, dam
     assert project.json("verify")["checked"] == before["collections"]["docs"]["records"]
 
 
+@pytest.mark.slow  # tests/chroma/test_backend.py has such a segment in the default tests
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize(
-    "mended_by", [("sync",), pytest.param(("verify", "--repair"), marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("mended_by", [("sync",), ("verify", "--repair")])
 def test_one_command_survives_a_segment_that_crashes_chroma(
     project: Project, mended_by: tuple[str, ...]
 ) -> None:

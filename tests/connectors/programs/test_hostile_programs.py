@@ -158,6 +158,7 @@ def test_children_are_ended_with_it(kind: str, tmp_path: Path) -> None:
             signal.signal(15, signal.SIG_IGN)
             open({str(pid)!r}, "w").write(str(os.getpid()))
             time.sleep(600)
+    while not os.path.exists({str(pid)!r}): time.sleep(0.01)
     record("1")"""
     assert listed(program(kind, tmp_path, read=read)).keys() == {"a/1"}
     assert is_gone(pid)
