@@ -133,10 +133,7 @@ def suffer(ill: str, record: dict[str, Any], settings: dict[str, Any], speak: Si
         case "twice":
             speak.record({**record, "content": base64.b64encode(b"the later one").decode()})
         case "leaving a child":
-            if os.fork() == 0:
-                hang(settings)
-            while not Path(settings["pid"]).exists():  # or it is ended before it could say so
-                time.sleep(0.01)
+            leave_a_child(settings)
         case "hang":
             hang(settings)
         case "endless":
@@ -148,6 +145,13 @@ def suffer(ill: str, record: dict[str, Any], settings: dict[str, Any], speak: Si
         case _:
             end(ill, settings)
             say_nonsense(ill, settings)
+
+
+def leave_a_child(settings: dict[str, Any]) -> None:
+    if os.fork() == 0:
+        hang(settings)
+    while not Path(settings["pid"]).exists():  # or it is ended before it could say so
+        time.sleep(0.01)
 
 
 def hang(settings: dict[str, Any]) -> None:
