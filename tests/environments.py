@@ -1,8 +1,10 @@
-"""Environments with packages that are no dependencies; what they do not have comes from our own."""
+"""Environments with packages that are no dependencies, made once and kept in .cache."""
 
+import hashlib
 import subprocess
 import sys
 import sysconfig
+import venv
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,7 +13,7 @@ SCRIPT = "#!{}\nfrom ingestor.cli.main import main\nmain()\n"
 
 
 def environment(name: str, packages: Iterable[str]) -> Path:
-    """Its interpreter. Made once for a list of packages."""
+    """Its interpreter. What it lacks comes from our own environment. Made once for a list of packages."""
     folder = CACHE / name
     interpreter, made_for = folder / "bin/python", folder / "made-for"
     wanted = "\n".join((*packages, sys.prefix))
@@ -25,3 +27,15 @@ def environment(name: str, packages: Iterable[str]) -> Path:
         script.chmod(0o755)
         made_for.write_text(wanted)
     return interpreter
+
+
+def readers(*packages: str) -> Path:
+    """The interpreter of an environment with these packages alone, and nothing of ours. Made once."""
+    key = hashlib.sha256(repr((packages, sys.version_info[:2])).encode()).hexdigest()[:8]
+    home = CACHE / "readers-venv" / key
+    python, ready = home / "bin" / "python", home / "ready"
+    if not ready.exists():
+        venv.create(home, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+        ready.touch()
+    return python

@@ -3,11 +3,8 @@
 With the real packages, in a virtual environment of their own that is made once and kept in .cache.
 """
 
-import hashlib
 import json
 import subprocess
-import sys
-import venv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ import pytest
 from ingestor.chroma.client import Client, connect
 from ingestor.chroma.server import ChromaServer
 from ingestor.model import Metadata
+from tests.environments import readers
 from tests.pipeline.test_metadata import CHUNKS, DOCUMENT, described
 from tests.serving import HOST, free_port
 
@@ -33,14 +31,7 @@ Found = dict[str, list[dict[str, Any]]]
 @pytest.fixture(scope="module")
 def readers_python() -> Path:
     """The interpreter of an environment that has the readers' packages, and not ours."""
-    key = hashlib.sha256(repr((PACKAGES, sys.version_info[:2])).encode()).hexdigest()[:8]
-    home = ROOT / ".cache" / "readers-venv" / key
-    python, ready = home / "bin" / "python", home / "ready"
-    if not ready.exists():
-        venv.create(home, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
-        ready.touch()
-    return python
+    return readers(*PACKAGES)
 
 
 @pytest.fixture(scope="module")

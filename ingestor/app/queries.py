@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from ingestor.config.hosts import local_address
 from ingestor.config.models import Config, Embedded, Supervised
 from ingestor.core.entries import ChromaName, Edition, Entry
 from ingestor.lexical.check import words_of
@@ -109,10 +110,8 @@ def _as_served(config: Config) -> Config:
 
 
 def _listens(host: str, port: int) -> bool:
-    from ingestor.chroma.backend import reachable
-
     try:
-        socket.create_connection((reachable(host), port), 5).close()
+        socket.create_connection((local_address(host), port), 5).close()
     except OSError:
         return False
     return True

@@ -25,6 +25,7 @@ from ingestor.chroma.heartbeat import heartbeat
 from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.chroma.torn_check import LOCAL, crashes_chroma
+from ingestor.config.hosts import local_address
 from ingestor.config.models import Chroma, Embedded, Remote, Supervised
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
@@ -105,7 +106,7 @@ class Collections:
             return True
         at = self._server or chroma
         ssl = isinstance(chroma, Remote) and chroma.ssl
-        return heartbeat(reachable(at.host), at.port, _secret(chroma), patience, ssl=ssl)
+        return heartbeat(local_address(at.host), at.port, _secret(chroma), patience, ssl=ssl)
 
     @property
     def guard(self) -> str:
@@ -283,13 +284,8 @@ class Collections:
             return connect(chroma.host, chroma.port, token=_secret(chroma), ssl=chroma.ssl, timeout=timeout)
         at = self._server or chroma
         token, folder = _secret(chroma), chroma.path
-        return connect(reachable(at.host), at.port, token=token, timeout=timeout, folder=folder)
+        return connect(local_address(at.host), at.port, token=token, timeout=timeout, folder=folder)
 
 
 def _secret(chroma: Supervised | Remote) -> str | None:
     return chroma.token.get_secret_value() if chroma.token else None
-
-
-def reachable(host: str) -> str:
-    """The address for a client here: loopback, if the server listens on every address."""
-    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104

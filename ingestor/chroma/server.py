@@ -20,6 +20,7 @@ from types import TracebackType
 from ingestor.chroma import processes
 from ingestor.chroma.folder import REMEDY, claim, damaged
 from ingestor.chroma.heartbeat import heartbeat
+from ingestor.config.hosts import local_address
 from ingestor.confinement.walls import described
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.state.lock import Lock
@@ -209,8 +210,7 @@ class ChromaServer:
         return f"{said}; see {self.log_path}"
 
     def _answers(self) -> bool:
-        address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - not bound
-        return heartbeat(address, self.port, self.token, _ANSWER_TIMEOUT)
+        return heartbeat(local_address(self.host), self.port, self.token, _ANSWER_TIMEOUT)
 
     def _end(self) -> None:
         process, self._process = self._process, None

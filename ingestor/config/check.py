@@ -7,6 +7,7 @@ from os.path import normpath
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from ingestor.config.hosts import is_loopback
 from ingestor.config.models import (
     DEFAULT_EMBEDDER,
     DEFAULT_STRATEGY,
@@ -23,7 +24,6 @@ from ingestor.config.models import (
     SourceSettings,
     Supervised,
     TextTypes,
-    is_loopback,
 )
 from ingestor.config.options import Check, Mapped
 from ingestor.config.yaml_tree import Tree, Where

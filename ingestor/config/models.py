@@ -7,12 +7,12 @@ the plugins' options, ``file`` reads the file. A ``description`` here becomes th
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, SecretStr, model_validator
 
+from ingestor.config.hosts import is_loopback, local_address
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, Plugin
@@ -159,17 +159,9 @@ class Http(Options):
     @property
     def url(self) -> str:
         """The address for readers, without a slash at its end."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104 - not bound
+        host = local_address(self.host)
         own = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         return (self.public_url or own).rstrip("/")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs on this machine reach what listens there."""
-    try:
-        return host.lower() == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class Log(Options):

@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import Any
 
+from ingestor.config.hosts import local_address
 from ingestor.config.models import Http
 from ingestor.search.values import Answer, Question, answer_of
 
-_OWNER = "X-Ingestor-Owner"  # see searching.OWNER
+OWNER = "X-Ingestor-Owner"  # header: the mark of the state whose daemon is meant
 _MOST = 200_000_000  # bytes of an answer
 _PATIENCE = 60.0  # seconds
 
@@ -30,9 +31,9 @@ class Client:
 
     def ask(self, method: str, path: str, body: object = None) -> Said:
         """Raises OSError if nothing answers."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.http.host, self.http.host)  # noqa: S104
+        host = local_address(self.http.host)
         token = self.http.token
-        headers = {_OWNER: self.owner}
+        headers = {OWNER: self.owner}
         headers |= {"Authorization": f"Bearer {token.get_secret_value()}"} if token else {}
         connection = HTTPConnection(host, self.http.port, timeout=_PATIENCE)
         try:

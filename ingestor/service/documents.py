@@ -16,7 +16,6 @@ from ingestor.chroma.index import ChromaIndex
 from ingestor.http_server.bounded import json_response
 from ingestor.http_server.problems import Problem
 from ingestor.model import Record
-from ingestor.ports import Gone
 from ingestor.search.passages import passages
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import Turns, collection_of, problems, require_owner
@@ -63,13 +62,6 @@ def _listed(daemon: DaemonView, collection: str, after: str, match: str, limit: 
 
 
 def _read(daemon: DaemonView, collection: str, document: str, start: int, end: int) -> dict[str, Any]:
-    try:
-        return _read_once(daemon, collection, document, start, end)
-    except Gone:  # a swap came between
-        return _read_once(daemon, collection, document, start, end)
-
-
-def _read_once(daemon: DaemonView, collection: str, document: str, start: int, end: int) -> dict[str, Any]:
     found = collection_of(daemon, collection)
     rows = daemon.journal.select(_ONE, {"uuid": found.uuid, "id": document})
     if not rows:

@@ -28,6 +28,7 @@ from ingestor.model import Vectors
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.search.search import Searcher
 from ingestor.search.values import Answer, BadQuestion, Question, as_json, question_of
+from ingestor.service.client import OWNER
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.embeddings import vectors_of
 
@@ -36,7 +37,6 @@ T = TypeVar("T")
 AT_ONCE = 4  # searches; more wait
 WAITING = 64  # searches that may wait; more are refused
 MOST_BYTES = 200_000  # of a request
-OWNER = "x-ingestor-owner"  # header: the mark of the state that the asker means
 _LIVE = """SELECT coalesce(serves, name), uuid, embedder FROM collections
            WHERE role = 'live' AND uuid IS NOT NULL ORDER BY 1"""
 
@@ -55,13 +55,26 @@ class Turns:
 
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(AT_ONCE)
+        self._taken = 0  # requests at work and waiting: the limiter counts a request only after it yields
 
     async def run(self, work: Callable[[], T]) -> T:
         """Raises Problem, and what else ``work`` raises."""
-        if self._limiter.statistics().tasks_waiting >= WAITING:
+        if self._taken >= AT_ONCE + WAITING:
             raise Problem.at(None, 429, "too many searches wait: try again")
-        with problems():
-            return await run_sync(work, limiter=self._limiter)
+        self._taken += 1
+        try:
+            with problems():
+                return await run_sync(lambda: _in_spite_of_a_swap(work), limiter=self._limiter)
+        finally:
+            self._taken -= 1
+
+
+def _in_spite_of_a_swap(work: Callable[[], T]) -> T:
+    """Once more where a swap came between finding a collection and reading it."""
+    try:
+        return work()
+    except Gone:
+        return work()
 
 
 def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
@@ -87,13 +100,6 @@ def require_owner(daemon: DaemonView, request: Request) -> None:
 
 def answered(daemon: DaemonView, question: Question) -> Answer:
     """Raises Problem, and what Chroma, the embedder and the journal raise."""
-    try:
-        return _answered(daemon, question)
-    except Gone:  # a swap came between
-        return _answered(daemon, question)
-
-
-def _answered(daemon: DaemonView, question: Question) -> Answer:
     found = collection_of(daemon, question.collection)
     store = daemon.collection(found.uuid)
 

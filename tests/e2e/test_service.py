@@ -1,6 +1,5 @@
 """The service port of a real daemon: what operators and readers see of it, also while something stalls."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -9,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ import pytest
 from ingestor.chroma import processes
 from tests.e2e.project import Daemon, Project, free_port
 from tests.e2e.project import wait as wait_for
+from tests.environments import readers
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.timeout(900)
@@ -196,23 +195,11 @@ print(json.dumps([others, found]))
 """
 
 
-def python_with(*packages: str) -> Path:
-    """The interpreter of an environment with these packages alone, made once."""
-    key = hashlib.sha256(repr((packages, sys.version_info[:2])).encode()).hexdigest()[:8]
-    home = ROOT / ".cache" / "readers-venv" / key
-    python, ready = home / "bin" / "python", home / "ready"
-    if not ready.exists():
-        venv.create(home, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
-        ready.touch()
-    return python
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_reader_with_chroma_alone_asks_in_words(tmp_path: Path) -> None:
     """With the real model, which this process has and the reader's has not. Makes an environment: slow."""
-    python = python_with("chromadb==1.5.9")
+    python = readers("chromadb==1.5.9")
     here = project(tmp_path)
     here.settings["embedding"] = {"model": "all-MiniLM-L6-v2"}
     here.configure()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ingestor.connectors.web.connector import Web, WebOptions
 from ingestor.model import Item
-from ingestor.ports import PartialScan
+from ingestor.ports import Connector, PartialScan
 from tests.connectors.laws import listed
 from tests.connectors.sites import Clock, Site, outside
 
@@ -19,7 +19,7 @@ def keys(server: Site, connector: Web) -> list[str]:
     return [key.removeprefix(server.url("")) for key in listed(connector)]
 
 
-def broken_off(connector: Web) -> tuple[dict[str, Item], PartialScan]:
+def broken_off(connector: Connector) -> tuple[dict[str, Item], PartialScan]:
     items: dict[str, Item] = {}
     try:
         for item in connector.scan():

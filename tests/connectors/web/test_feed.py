@@ -14,10 +14,10 @@ from pydantic import ValidationError
 from ingestor.connectors.http.headers import time_of
 from ingestor.connectors.web.feed import Feed, FeedOptions
 from ingestor.connectors.web.feed_entries import Entry, NoFeed, entries
-from ingestor.model import Item
-from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Transient
+from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, listed
 from tests.connectors.sites import FeedWorld, Reply, Site, atom_of, outside, site
+from tests.connectors.web.crawling import broken_off
 
 
 class TestLaws(ConnectorLaws):
@@ -45,16 +45,6 @@ def tell(server: Site, *names: str, text: str = "A harbour.") -> None:
         for name in names
     )
     server.say("/feed", atom_of(found), Content_Type="application/atom+xml")
-
-
-def broken_off(connector: Feed) -> tuple[dict[str, Item], PartialScan]:
-    items: dict[str, Item] = {}
-    try:
-        for item in connector.scan():
-            items[item.key] = item
-    except PartialScan as error:
-        return items, error
-    raise AssertionError("it was read whole")
 
 
 # -- what stays and what goes
