@@ -151,7 +151,9 @@ def test_what_is_more_than_allowed_waits_for_approval(project: Project) -> None:
     plan = project.json("plan")
     done = project.json_lines("apply")[0]
     assert done["documents"]["changed"] == plan["documents"]["changed"] == DOCUMENTS + 1
-    assert {kind: done["records"][kind] for kind in plan["records"]} == plan["records"]
+    # Chroma may lose the way to a few near twins; all records then go into a new collection, too.
+    again = len(project.records()) if done["documents"]["rebuilt"] else 0
+    assert done["records"] == {**plan["records"], "added": plan["records"]["added"] + again}
     assert done["embedded"]["texts"] == plan["embed"]["texts"]
     assert project.essence() == project.fresh().essence()
 
