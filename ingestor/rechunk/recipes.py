@@ -6,7 +6,7 @@ in it: they come from today's config.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,6 +79,20 @@ def merged(old: Choices, new: Choices) -> Choices:
         parsing = {**new["sources"][name]["parsing"], **old["sources"][name]["parsing"]}
         sources[name] = {**old["sources"][name], "parsing": parsing}
     return {**old, "sources": sources}
+
+
+def without_unused(choices: Choices, read_by: Mapping[SourceName, Collection[str]]) -> Choices:
+    """The choices without parsers that read no document of a source, so that their changes change nothing.
+
+    ``read_by``: by source, the parsers that read its documents.
+    """
+
+    def of(name: str, source: Mapping[str, Any]) -> dict[str, Any]:
+        used = read_by.get(SourceName(name), ())
+        parsing = source["parsing"].items()
+        return {**source, "parsing": {kind: choice for kind, choice in parsing if kind in used}}
+
+    return {**choices, "sources": {name: of(name, source) for name, source in choices["sources"].items()}}
 
 
 def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Config:

@@ -6,7 +6,7 @@ point the next start continues. Belongs to the engine's thread.
 
 import logging
 import sqlite3
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -20,7 +20,7 @@ from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import Decision, Situation
-from ingestor.rechunk.recipes import Choices, changes, packed, unpacked
+from ingestor.rechunk.recipes import Choices, changes, packed, unpacked, without_unused
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.reports import Reports
@@ -299,12 +299,13 @@ def situation(
     """
     editions, requests = Editions(journal), Requests(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "staging")), None)
-    old = _choices(live)
+    read_by = editions.read_by(live.name)
+    old, new = (_used(each, read_by) for each in (live, building))
     found = [] if old is None else changes(old, wanted)
     touched = sorted({change.source for change in found} - {""} or wanted["sources"].keys())
     return Situation(
         old,
-        None if building is None else _choices(building),
+        new,
         live.embedder,
         wanted,
         Reports(journal).records(live.name) == 0,
@@ -318,6 +319,11 @@ def situation(
         requests.get("rebuild", serves),
         live.embedder in other_recipes,
     )
+
+
+def _used(edition: Edition | None, read_by: Mapping[SourceName, Collection[str]]) -> Choices | None:
+    choices = None if edition is None else _choices(edition)
+    return None if choices is None else without_unused(choices, read_by)
 
 
 def _choices(edition: Edition) -> Choices | None:

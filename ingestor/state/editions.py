@@ -137,6 +137,15 @@ class Editions:
                     WHERE collection = ? AND source IN ({marks})"""
         return int(self._journal.select(query, (name, *sources))[0][0])
 
+    def read_by(self, name: EditionName) -> dict[SourceName, set[str]]:
+        """By source, the parsers that read its documents."""
+        query = """SELECT DISTINCT source, parser FROM documents
+                   WHERE collection = ? AND parser IS NOT NULL"""
+        found: dict[SourceName, set[str]] = {}
+        for source, parser in self._journal.select(query, (name,)):
+            found.setdefault(SourceName(source), set()).add(parser)
+        return found
+
     def bytes_of(self, name: EditionName, sources: Sequence[str]) -> int:
         """Bytes of the documents of these sources."""
         marks = ", ".join("?" * len(sources))

@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.config.file import load
 from ingestor.config.models import Config, Rechunk
-from ingestor.model import CollectionName, Fingerprint
+from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.rechunk.policy import Situation, decide, named
 from ingestor.rechunk.recipes import (
     NotReproducible,
@@ -19,6 +19,7 @@ from ingestor.rechunk.recipes import (
     merged,
     packed,
     unpacked,
+    without_unused,
 )
 
 C, RULES = CollectionName("docs"), Fingerprint("rules")
@@ -178,3 +179,11 @@ def test_types_are_kept_and_their_change_is_one(tmp_path: Path) -> None:
     assert as_chosen(plain, after, RULES).sources[0].types == typed.sources[0].types
     assert as_chosen(typed, before, RULES).sources[0].types == ()
     assert "types" not in merged(before, after)["sources"]["a"]
+
+
+def test_parsers_that_read_nothing_are_left_out(tmp_path: Path) -> None:
+    choices = choose(config(tmp_path))
+    left = without_unused(choices, {SourceName("a"): {"html"}})
+    assert set(left["sources"]["a"]["parsing"]) == {"html"}
+    assert without_unused(choices, {})["sources"]["a"]["parsing"] == {}
+    assert {**left, "sources": 0} == {**choices, "sources": 0}

@@ -7,10 +7,10 @@ import pytest
 
 from ingestor.config.models import Rechunk
 from ingestor.core.decisions import SMALL_LOSS, Changes, Failure
-from ingestor.core.entries import Receipt
-from ingestor.model import CollectionName, Item, Known, SourceName
+from ingestor.core.entries import CollectionRow, Receipt
+from ingestor.model import CollectionName, Fingerprint, Item, Known, SourceName
 from ingestor.rechunk.policy import named
-from ingestor.rechunk.recipes import packed
+from ingestor.rechunk.recipes import Choices, packed
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
@@ -20,7 +20,7 @@ from tests.memory_index import MemoryIndex
 S, C = SourceName("s"), CollectionName("docs")
 EMBEDDING = {"kind": "hashing", "version": 1, "options": {}, "recipe": "e"}
 OLD = {"embedding": {**EMBEDDING, "version": 0, "recipe": "old"}, "sources": {}}
-NEW = {"embedding": EMBEDDING, "sources": {"s": {}}}
+NEW = {"embedding": EMBEDDING, "sources": {"s": {"parsing": {}}}}
 
 
 class OpenCollections:
@@ -144,3 +144,30 @@ def test_a_name_that_someone_has_in_chroma_is_not_taken(journal: Journal) -> Non
     journal.settle([Receipt(entry.row, "1", "r", "f", "d", "text", known)], ["r"])
     standings = swaps.arrange(C, NEW, Rechunk(mode="swap"))
     assert [standing.edition for standing in standings] == [C, "docs--3"]
+
+
+def parsed_by(**versions: int) -> Choices:
+    chunking = {"kind": "recursive", "version": 1, "options": {}}
+    parsing = {kind: {"kind": kind, "version": each, "options": {}} for kind, each in versions.items()}
+    return {"embedding": EMBEDDING, "sources": {"s": {"chunking": chunking, "parsing": parsing}}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "built"),
+    [
+        (parsed_by(text=1, pdf=2), False),  # no document is a PDF
+        (parsed_by(text=2, pdf=1), True),
+        (parsed_by(text=2, pdf=2), True),
+    ],
+)
+def test_another_version_of_a_parser_matters_where_it_reads_documents(
+    journal: Journal, wanted: Choices, built: bool
+) -> None:
+    editions = Editions(journal)
+    fill(journal, C, 3, 0)
+    editions.choose(C, C, packed(parsed_by(text=1, pdf=1)))
+    journal.note_collection(C, CollectionRow("", Fingerprint("e")))
+    swaps = Swaps(journal, OpenCollections(), lambda: 0.0)
+    swaps.arrange(C, wanted, Rechunk())
+    assert (len(editions.of(C, "staging")) == 1) is built
+    assert (editions.live(C).choices == packed(wanted)) is not built
