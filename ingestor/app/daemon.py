@@ -40,6 +40,8 @@ class Loop:
     shown: Live = field(default_factory=Live)  # the progress as last noted
     turned: float = field(default_factory=time.monotonic)  # monotonic seconds, of the last step
     _now: float = 0.0  # POSIX seconds, at the last step
+    _counted: int = 0  # documents that are not settled, and from when on they are counted again
+    _count_after: float = 0.0  # monotonic seconds
     _complained: str = ""
     _outdated: bool = False  # the engine must be configured again
 
@@ -125,7 +127,7 @@ class Loop:
             at=time.time(),
             pid=os.getpid(),
             in_flight={str(source): sources.count(source) for source in set(sources)},
-            waiting=Reports(engine.journal).due(),
+            waiting=self._waiting(),
             tally=asdict(engine.writer.tally),
             texts=embedding.texts,
             tokens=embedding.tokens,
@@ -139,6 +141,15 @@ class Loop:
             guard=self.running.collections.guard,
             isolation=self.running.parts.isolation.level,
         )
+
+    def _waiting(self) -> int:
+        """Documents that are not settled. While documents are in flight it may be some seconds old: a long
+        backlog is counted for a twentieth of the time at most."""
+        begun = time.monotonic()
+        if begun >= self._count_after or not self.running.engine.in_flight:
+            self._counted = Reports(self.running.engine.journal).due()
+            self._count_after = begun + 20 * (time.monotonic() - begun)
+        return self._counted
 
     def _remember_rate(self) -> None:
         """Note the embedding rate for plans, if enough was embedded to measure it."""

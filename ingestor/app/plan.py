@@ -155,7 +155,7 @@ def _plan_source(
     progress: Callable[[str], None],
     until: float,
 ) -> Counter[str]:
-    known = journal.wanted_versions(source.name, source.collection)
+    known = journal.wanted_versions(source.feed)
     found = listing.take(source, Scope(), [known])
     if found.trouble is not None:
         plan.unseen[source.name] = found.trouble
@@ -235,7 +235,7 @@ def _add_removals(plan: Plan, gone: Iterable[Entry]) -> None:
 
 def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
     """How many documents differ between source and journal, and why the listing is incomplete, if so."""
-    known = journal.wanted_versions(source.name, source.collection)
+    known = journal.wanted_versions(source.feed)
     try:
         found = listing.take(source, Scope(), [known])
     except (NeedsHuman, Transient, OSError) as error:

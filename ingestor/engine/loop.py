@@ -26,6 +26,7 @@ from ingestor.model import SourceName, Sums
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
 from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
+from ingestor.state.backlog import Backlog
 from ingestor.state.journal import Journal
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import WithdrawalGuard
@@ -57,7 +58,7 @@ class Engine:
         forget: Callable[[SourceName, str], None] = lambda source, key: None,
     ) -> None:
         self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
-        self.forget, self.source_rows = forget, SourceRows(journal)
+        self.forget, self.source_rows, self.backlog = forget, SourceRows(journal), Backlog(journal)
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.in_flight: dict[int, Entry] = {}
@@ -136,7 +137,7 @@ class Engine:
         """When work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
         times = [self.writer.wake_at(), self._first_pass.wake_at(), self.scanner.wake_at(routine=routine)]
         if not self.in_flight:
-            times.append(self.journal.next_retry(self._ready()))
+            times.append(self.backlog.next_retry(self._ready()))
         return min(times)
 
     def busy(self) -> set[EditionName]:
@@ -243,12 +244,12 @@ class Engine:
         ]
 
     def _gone(self, ready: Sequence[Feed], now: float, limit: int) -> list[Entry]:
-        return self.journal.gone([*{name for name, _ in ready}, *self.leaving], now, limit)
+        return self.backlog.gone([*{name for name, _ in ready}, *self.leaving], now, limit)
 
     def _due_now(self) -> bool:
         ready = self._ready()
         now = self.clock()
-        return bool(self.journal.due(ready, now, 1) or self._gone(ready, NEVER, 1) or self._drifted(ready, 1))
+        return bool(self.backlog.due(ready, now, 1) or self._gone(ready, NEVER, 1) or self._drifted(ready, 1))
 
     def _dispatch(self) -> None:
         """Keep the workers busy.
@@ -280,7 +281,7 @@ class Engine:
     def _due(self, ready: Sequence[Feed], number: int, chosen: Sequence[Entry]) -> list[Entry]:
         """Due documents besides the ``chosen``. Heavy ones occupy only some of the workers."""
         now, known = self.clock(), {*self.in_flight, *(entry.row for entry in chosen)}
-        due = self.journal.due(ready, now, number, known)
+        due = self.backlog.due(ready, now, number, known)
         heavy = sum(map(self._heavy, (*self._moving().values(), *chosen)))
         room = max(1, int(self.workers * _HEAVY_SHARE)) - heavy
         beyond = {entry.row for entry in list(filter(self._heavy, due))[max(0, room) :]}
@@ -288,7 +289,7 @@ class Engine:
             return due
         light = [entry for entry in due if entry.row not in beyond]
         known |= self.slow | {entry.row for entry in due}
-        return light + self.journal.due(ready, now, len(beyond), known, largest=LARGE)
+        return light + self.backlog.due(ready, now, len(beyond), known, largest=LARGE)
 
     def _room(self, ready: Sequence[Feed], chosen: Sequence[Entry]) -> dict[SourceName, int]:
         """How many more documents of each source may be begun.
@@ -318,7 +319,7 @@ class Engine:
         if not (ready or self.leaving):
             return
         idle = self.scanner.quiet() and not self.in_flight
-        quiet = idle and not self.journal.due(ready, self.clock(), 1)  # one that is due may be found renamed
+        quiet = idle and not self.backlog.due(ready, self.clock(), 1)  # one that is due may be found renamed
         gone = self._gone(ready, NEVER if quiet else self.clock(), BATCH)
         gone = [entry for entry in gone if entry.row not in self.in_flight]
         for entry in gone:  # first: after a crash nothing would trigger it
@@ -372,7 +373,7 @@ class Engine:
 
     def _all_seen(self, edition: EditionName) -> bool:
         feeds = [feed for feed in self._ready() if feed.edition == edition]
-        return not self._preparing(edition) and not self.journal.due(
+        return not self._preparing(edition) and not self.backlog.due(
             feeds, self.clock(), 1, {*self.in_flight}
         )
 
@@ -399,7 +400,7 @@ class Engine:
             total = self.journal.total(collection, statistic)
             if total is not None:
                 sources = [name for name, fed in ready if fed == collection]
-                found += self.journal.drifted(sources, collection, statistic, chunker.value(total), limit)
+                found += self.backlog.drifted(sources, collection, statistic, chunker.value(total), limit)
         return found[:limit]
 
     # --- writing -------------------------------------------------------------------------------------

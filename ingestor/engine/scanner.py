@@ -154,8 +154,14 @@ class Scanner:
         return self.source_rows.of(name).paused is not None
 
     def _listing(self, editions: Sequence[Source], scope: Scope, progress: Progress) -> Callable[[], Listing]:
-        known = self.journal.wanted_versions
-        return lambda: listing.take(editions[0], scope, [known(*one.feed) for one in editions], progress.note)
+        journal, first = self.journal, editions[0]
+
+        def work() -> Listing:
+            known = [journal.wanted_versions(one.feed, scope.under) for one in editions]
+            count = None if scope.whole else lambda: journal.listed(first.feed)
+            return listing.take(first, scope, known, progress.note, count)
+
+        return work
 
     # --- what comes in -------------------------------------------------------------------------------
 

@@ -43,7 +43,8 @@ class Source:
 class Listing:
     """The result of a listing.
 
-    ``changes``: one for each edition. ``known``: number of documents of the first edition before.
+    ``changes``: one for each edition. ``known``: number of documents of the first edition before, in the
+    whole source; of a part in which none vanished, those in the part.
     ``identity``: of the source's root. ``trouble``: why the listing of its scope is incomplete; None if it is
     complete.
     """
@@ -79,10 +80,12 @@ def take(
     scope: Scope,
     known: Sequence[Mapping[str, str]],
     note: Callable[[Item], None] = lambda item: None,
+    count: Callable[[], int] | None = None,
 ) -> Listing:
-    """List a source and compare it with ``known``: of each edition, version by key.
+    """List a source and compare it with ``known``: of each edition, version by key, in this scope at least.
 
-    ``note``: called with each item. Raises what the connector raises, except PartialScan, which becomes
+    ``note``: called with each item. ``count``: the number of documents of the first edition, where ``known``
+    may hold those in the scope alone. Raises what the connector raises, except PartialScan, which becomes
     ``trouble``.
     """
     identity = source.connector.identity() if isinstance(source.connector, Identified) else ""
@@ -95,7 +98,8 @@ def take(
     trouble = "; ".join(map(str, broken_off)) or None
     more = any(error.more for error in broken_off)
     changes = tuple(compare(one, _told(items, one), scope) for one in known)
-    return Listing(changes, scope, len(known[0]), identity, trouble, more)
+    before = count() if count is not None and changes[0].vanished else len(known[0])
+    return Listing(changes, scope, before, identity, trouble, more)
 
 
 def known_to_all(known: Sequence[Mapping[str, str]]) -> Mapping[str, str]:

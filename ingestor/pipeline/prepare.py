@@ -281,7 +281,7 @@ def _vector_keys(texts: Sequence[str], chunking: Chunking, tools: Tools) -> Sequ
     own = [combine(tools.embedder_recipe, text_digest(text)) for text in texts]
     if not tools.neighbours:
         return own
-    return [combine(tools.neighbours, i, *own[max(0, i - 2) : i + 3]) for i in range(len(own))]
+    return [combine(tools.neighbours, min(i, 2), *own[max(0, i - 2) : i + 3]) for i in range(len(own))]
 
 
 def vectors_at(positions: Sequence[int], texts: Sequence[str], chunking: Chunking, tools: Tools) -> Vectors:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ingestor.config.models import Rechunk
 from ingestor.core.decisions import too_many
-from ingestor.core.entries import Edition, EditionName
+from ingestor.core.entries import Edition, EditionName, Feed
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
@@ -57,6 +57,7 @@ class Swaps:
         self.other_recipes: frozenset[Fingerprint] = frozenset()  # see wiring.Parts
         self.max_loss: Mapping[SourceName, float] = {}  # by source, as configured
         self._changed = False  # returned by the next ``advance`` that succeeds
+        self._judged: dict[EditionName, object] = {}  # the journal's mark when it was found not to be ready
         self._logged: dict[EditionName, str] = {}  # problems of replaced editions: each is logged once
 
     def arrange(
@@ -68,6 +69,7 @@ class Swaps:
         recipes.asking_prices. Returns the editions to keep in step, the live one first. Raises sqlite3.Error.
         """
         live, building = self._editions.live(serves), self._building(serves)
+        self._judged.clear()
         self._forget_leave(wanted)
         decision = policy.decide(
             situation(self._journal, serves, wanted, prices, self.other_recipes), settings
@@ -127,7 +129,7 @@ class Swaps:
 
     def _moved_on(self, edition: Edition, settings: Rechunk, listed: Callable[[EditionName], bool]) -> bool:
         if edition.role == "staging":
-            return listed(edition.name) and self._promote(edition)
+            return listed(edition.name) and self._judged_again(edition)
         if edition.role == "deleted":
             self._collections.discard(edition.name, torn=True)
             self._editions.forget(edition.name)
@@ -135,6 +137,14 @@ class Swaps:
             log.info("%s: the previous collection is deleted", edition.serves)
             self._editions.become(self._clock(), (edition.name, "deleted"))
         return False
+
+    def _judged_again(self, building: Edition) -> bool:
+        """As ``_promote``, unless nothing was written since that found an obstacle: it reads whole tables."""
+        if self._judged.get(building.name) == self._journal.mark():
+            return False
+        promoted = self._promote(building)
+        self._judged[building.name] = self._journal.mark()
+        return promoted
 
     def rebuild(self, serves: CollectionName, why: str) -> None:
         """Request that all records are written into another collection, which takes its place.
@@ -299,7 +309,7 @@ def situation(
     """
     editions, requests = Editions(journal), Requests(journal)
     live, building = editions.live(serves), next(iter(editions.of(serves, "staging")), None)
-    read_by = editions.read_by(live.name)
+    read_by = {name: journal.parsers(Feed(SourceName(name), live.name)) for name in wanted["sources"]}
     old, new = (_used(each, read_by) for each in (live, building))
     found = [] if old is None else changes(old, wanted)
     touched = sorted({change.source for change in found} - {""} or wanted["sources"].keys())

@@ -94,6 +94,9 @@ class Editions:
         None: nothing is in the way; "": it is unfinished. A document that failed five times is in the way
         only if readers have records of it.
         """
+        untried = f"""
+            SELECT 1 FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ? AND attempts = 0
+            LIMIT 1"""
         due = f"""
             SELECT new.key, new.attempts, new.reason
             FROM (SELECT * FROM documents WHERE {PENDING} AND NOT quarantined AND +collection = ?) AS new
@@ -107,8 +110,10 @@ class Editions:
                     SELECT 1 FROM documents AS new WHERE new.source = old.source AND new.key = old.key
                         AND new.collection = ? AND new.wanted_version IS NOT NULL) LIMIT 1"""
         select = self._journal.select
-        for key, attempts, reason in select(due, (building, live)):
-            return f"{key}: {reason}; it is tried again" if attempts else ""
+        if select(untried, (building,)):
+            return ""
+        for key, _, reason in select(due, (building, live)):
+            return f"{key}: {reason}; it is tried again"
         for (source,) in select(missing, (live, building)):
             return f"it lacks documents of {source}; if that source left the config, run: ingestor apply"
         return None
@@ -136,15 +141,6 @@ class Editions:
         query = f"""SELECT COUNT(*) FROM records JOIN documents ON id = document
                     WHERE collection = ? AND source IN ({marks})"""
         return int(self._journal.select(query, (name, *sources))[0][0])
-
-    def read_by(self, name: EditionName) -> dict[SourceName, set[str]]:
-        """By source, the parsers that read its documents."""
-        query = """SELECT DISTINCT source, parser FROM documents
-                   WHERE collection = ? AND parser IS NOT NULL"""
-        found: dict[SourceName, set[str]] = {}
-        for source, parser in self._journal.select(query, (name,)):
-            found.setdefault(SourceName(source), set()).add(parser)
-        return found
 
     def bytes_of(self, name: EditionName, sources: Sequence[str]) -> int:
         """Bytes of the documents of these sources."""

@@ -10,9 +10,8 @@ one thread; queries of other threads use ``reader``.
 import json
 import sqlite3
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -28,8 +27,6 @@ from ingestor.state.columns import (
     IN_FORCE,
     LIVE,
     NOW,
-    PENDING,
-    SETTLED,
     UNSUPPORTED,
     item_columns,
     to_entry,
@@ -109,6 +106,10 @@ class Journal:
         """The rows of a query, for modules that own other tables (state/editions.py)."""
         return self._db.execute(query, values).fetchall()
 
+    def mark(self) -> tuple[int, int]:
+        """Differs from an earlier one if anything was written since, by any process."""
+        return self._db.total_changes, int(self._db.execute("PRAGMA data_version").fetchone()[0])
+
     # --- small facts ---------------------------------------------------------------------------------
 
     def get(self, key: str) -> str | None:
@@ -129,11 +130,23 @@ class Journal:
 
     # --- what is wanted ------------------------------------------------------------------------------
 
-    def wanted_versions(self, source: SourceName, collection: EditionName) -> dict[str, str]:
-        """Version by key of every document in the last listing of the source. Any thread."""
+    def wanted_versions(self, feed: Feed, under: Sequence[str] = ("",)) -> dict[str, str]:
+        """Version by key of the documents in the last listing of the source, at and below ``under``.
+
+        "" is all. Any thread.
+        """
         query = """SELECT key, wanted_version FROM documents
                    WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"""
-        return dict(self._reader.execute(query, (source, collection)))
+        if "" in under:
+            return dict(self._reader.execute(query, feed))
+        below = f"{query} AND (key = ?3 OR key > ?3 || '/' AND key < ?3 || '0')"  # 0 follows / in UTF-8
+        return {key: version for top in under for key, version in self._reader.execute(below, (*feed, top))}
+
+    def listed(self, feed: Feed) -> int:
+        """Number of documents in the last listing of the source. Any thread."""
+        query = """SELECT COUNT(*) FROM documents
+                   WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"""
+        return int(self._reader.execute(query, feed).fetchone()[0])
 
     def observe(
         self, source: SourceName, collection: EditionName, changes: Changes, remove_at: float
@@ -192,86 +205,29 @@ class Journal:
                 (recipe, *feed, parser, recipe),
             )
 
-    # --- what is due ---------------------------------------------------------------------------------
-
-    def due(
-        self,
-        feeds: Sequence[Feed],
-        now: float,
-        limit: int,
-        but: Collection[int] = (),
-        largest: int | None = None,
-    ) -> list[Entry]:
-        """Documents to ingest, the longest waiting first, without the rows ``but``.
-
-        ``largest``: most bytes of a document; documents of unknown size are included.
-        """
-        small = "" if largest is None else "AND coalesce(size, 0) <= ?"
-        query = f"""SELECT id FROM documents WHERE {PENDING}
-                    AND retry_at <= ? AND {_fed_by(feeds)} {small} ORDER BY retry_at, id LIMIT ?"""
-        values = (now, *chain(*feeds), *([] if largest is None else [largest]), limit + len(but))
-        rows = self._db.execute(query, values)
-        chosen = [row[0] for row in rows if row[0] not in but][:limit]
-        return [entry for row in chosen if (entry := self.entry(row)) is not None]
-
-    def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
-        """Documents to remove: their source no longer has them."""
-        return self._entries(
-            f"""{GONE} AND retry_at <= ? AND +source IN ({_marks(sources)}) AND {IN_FORCE}
-                ORDER BY retry_at, id LIMIT ?""",
-            (now, *sources, limit),
-        )
-
-    def drifted(
-        self,
-        sources: Sequence[SourceName],
-        collection: EditionName,
-        statistic: str,
-        value: int,
-        limit: int,
-    ) -> list[Entry]:
-        """Settled documents whose cuts are not optimal at this value of their statistic.
-
-        Two indexed range queries; documents whose interval contains the value are not visited.
-        """
-        same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
-                   AND {SETTLED} AND source IN ({_marks(sources)})"""
-        known = (collection, statistic, *sources, value, limit)
-        low = self._entries(f"{same} AND lo > ? LIMIT ?", known)
-        high = self._entries(f"{same} AND hi < ? LIMIT ?", known)
-        return (low + high)[:limit]
-
-    def next_retry(self, feeds: Sequence[Feed]) -> float:
-        """When the next waiting document is due, in POSIX seconds; NEVER if none waits."""
-        first = f"SELECT MIN(retry_at) FROM documents WHERE quarantined = 0 AND {_fed_by(feeds)} AND"
-        queries = (
-            f"{first} {PENDING}",
-            f"{first} {GONE}",
-        )
-        values = [self._db.execute(query, tuple(chain(*feeds))).fetchone()[0] for query in queries]
-        return min((float(value) for value in values if value is not None), default=NEVER)
+    # --- documents -----------------------------------------------------------------------------------
 
     def predecessor(self, collection: EditionName, digest: str) -> Entry | None:
         """A vanished document with this content, or None. Any thread."""
         query = f"collection = ? AND digest = ? AND {GONE} ORDER BY id LIMIT 1"
-        found = self._entries(query, (collection, digest), self._reader)
+        found = self.entries(query, (collection, digest), self._reader)
         return found[0] if found else None
 
     def entry(self, row: int) -> Entry | None:
-        found = self._entries("id = ?", (row,))
+        found = self.entries("id = ?", (row,))
         return found[0] if found else None
 
     def of_source(self, source: SourceName) -> list[Entry]:
         """Every document of a source in live editions, vanished ones included."""
-        return self._entries(f"source = ? AND {LIVE} ORDER BY key", (source,))
+        return self.entries(f"source = ? AND {LIVE} ORDER BY key", (source,))
 
     def of_feed(self, feed: Feed) -> list[Entry]:
         """Every document of a source in one edition, live or building."""
-        return self._entries("source = ? AND collection = ? ORDER BY key", feed)
+        return self.entries("source = ? AND collection = ? ORDER BY key", feed)
 
     def named(self, wanted: str) -> list[Entry]:
         """Documents in live editions, by key, URI or id."""
-        return self._entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))
+        return self.entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))
 
     def sources(self) -> list[SourceName]:
         """Every source that ever had documents here."""
@@ -279,16 +235,17 @@ class Journal:
         return [SourceName(row[0]) for row in rows]
 
     def of_collection(self, collection: EditionName) -> list[Entry]:
-        return self._entries("collection = ? ORDER BY id", (collection,))
+        return self.entries("collection = ? ORDER BY id", (collection,))
 
     def collections(self) -> list[EditionName]:
         """Every collection that documents are or were in."""
         query = "SELECT DISTINCT collection FROM documents UNION SELECT name FROM collections ORDER BY 1"
         return [EditionName(row[0]) for row in self._db.execute(query)]
 
-    def _entries(
+    def entries(
         self, where: str, values: tuple[object, ...], db: sqlite3.Connection | None = None
     ) -> list[Entry]:
+        """The documents that a condition in SQL chooses, also for modules that ask other questions."""
         db = db or self._db
         rows = db.execute(f"SELECT {COLUMNS} FROM documents WHERE {where}", values).fetchall()
         return [to_entry(row, known_of(db, row[0])) for row in rows]
@@ -441,11 +398,6 @@ def _use_wal(db: sqlite3.Connection) -> None:
             return
         time.sleep(wait)
     db.execute("PRAGMA journal_mode=WAL")
-
-
-# The plus keeps SQLite from using the index of all documents of a source: few of them are due.
-def _fed_by(feeds: Sequence[Feed]) -> str:
-    return f"(+source, +collection) IN (VALUES {', '.join(['(?, ?)'] * len(feeds))})" if feeds else "FALSE"
 
 
 def _marks(values: Sequence[object]) -> str:

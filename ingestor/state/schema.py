@@ -123,6 +123,12 @@ _MIGRATIONS = (
         WHERE done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe
             OR wanted_version IS NULL;
     """,
+    """
+    DROP INDEX unsettled;
+    CREATE INDEX unsettled ON documents (source, collection, retry_at, id) WHERE
+        (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)
+        AND wanted_version IS NOT NULL;
+    """,
 )
 
 

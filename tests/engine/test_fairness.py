@@ -30,7 +30,7 @@ def test_heavy_documents_occupy_half_of_the_workers(tmp_path: Path) -> None:
     )
     world.journal.observe(*feed, _changes(changed), 0.0)
     assert _keys(world.engine._fair([feed], 4)) == ["a0", "a1", "b0", "b1"]
-    rows = {entry.key: entry for entry in world.journal.due([feed], world.now, 9)}
+    rows = {entry.key: entry for entry in world.engine.backlog.due([feed], world.now, 9)}
     world.engine.in_flight = {rows["a0"].row: rows["a0"], rows["a1"].row: rows["a1"]}
     assert _keys(world.engine._fair([feed], 2)) == ["b0", "b1"]
     world.engine.slow = {rows["b0"].row}
@@ -53,8 +53,8 @@ def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
     while not settled or len(settled[-1]) < 3:
         world.now += 1
         world.engine_step()
-        due = {entry.key for entry in world.journal.due(list(world.engine.sources), world.now, 9)}
-        listed = world.journal.wanted_versions(*next(iter(world.engine.sources)))
+        due = {entry.key for entry in world.engine.backlog.due(list(world.engine.sources), world.now, 9)}
+        listed = world.journal.wanted_versions(next(iter(world.engine.sources)))
         settled.append(set(listed) - due)
         if len(settled[-1]) == 1 and "late" not in listed:
             world.files.write("late", "y")
@@ -95,7 +95,7 @@ def test_one_of_several_sources_occupies_three_quarters_of_the_workers(tmp_path:
         world.journal.observe(*feed, _changes(changed), 0.0)
     feeds = [hung, other]
     assert _keys(world.engine._fair(feeds, 4)) == ["files 0", "files 1", "files 2", "other 0"]
-    rows = world.journal.due([hung], world.now, 3)
+    rows = world.engine.backlog.due([hung], world.now, 3)
     world.engine.in_flight = {entry.row: entry for entry in rows}
     assert _keys(world.engine._fair(feeds, 2)) == ["other 0", "other 1"]
     assert _keys(world.engine._fair([hung], 2)) == []

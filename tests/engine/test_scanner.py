@@ -161,7 +161,7 @@ class Listed:
         return self.rows.of(TREE[0]).held
 
     def left(self) -> int:
-        return len(self.journal.wanted_versions(*TREE))
+        return len(self.journal.wanted_versions(TREE))
 
 
 @pytest.fixture
@@ -267,14 +267,14 @@ def test_a_second_edition_that_is_being_listed_lost_nothing(listed: Listed) -> N
     new = building(listed, "e")
     listed.tree.lose("e/1")
     assert listed.look() is None
-    assert len(listed.journal.wanted_versions(*new)) == 39
+    assert len(listed.journal.wanted_versions(new)) == 39
 
 
 def test_a_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
     before, new = listed.tree.listings, building(listed)
     assert listed.look() is None
     assert listed.tree.listings == before + 1
-    assert listed.journal.wanted_versions(*new) == listed.journal.wanted_versions(*TREE)
+    assert listed.journal.wanted_versions(new) == listed.journal.wanted_versions(TREE)
     assert all(listed.scanner.listed(feed.edition) for feed in (TREE, new))
     ids = {entry.key: entry.document_id for entry in listed.journal.of_feed(TREE)}
     assert {entry.key: entry.document_id for entry in listed.journal.of_feed(new)} == ids
@@ -286,7 +286,7 @@ def test_a_hold_keeps_the_documents_of_all_editions(listed: Listed) -> None:
     for folder in "ab":
         listed.tree.lose(f"{folder}/")
     assert (listed.look("") or "").startswith("30 of 40")
-    assert len(listed.journal.wanted_versions(*new)) == 40
+    assert len(listed.journal.wanted_versions(new)) == 40
     listed.rows.accept(TREE.source)
     listed.look()
-    assert len(listed.journal.wanted_versions(*new)) == 10
+    assert len(listed.journal.wanted_versions(new)) == 10

@@ -31,7 +31,12 @@ TOKENS = Tokens()
 
 
 def prepared(
-    text: str, size: int | None, strategy: str = "sentence", most: int = 100_000, done: Prepared | None = None
+    text: str,
+    size: int | None,
+    strategy: str = "sentence",
+    most: int = 100_000,
+    done: Prepared | None = None,
+    neighbours: float = 0.0,
 ) -> Prepared:
     """One chunk for each sentence. ``done``: what was written before; then nothing may be embedded."""
     parser, chunker, embedder = (
@@ -47,7 +52,7 @@ def prepared(
     tools = Tools(
         reader, CollectionName("docs"), chunker.build(chunker.options(**options), TOKENS), Fingerprint("s"),
         strategy, embedder.build(embedder.options(dimensions=8)).embed, Fingerprint("h"), TOKENS.counts,
-        max_records=most,
+        neighbours=neighbours, max_records=most,
     )  # fmt: skip
     item = Item("a.txt", "1", "/a.txt", size)
     if done is not None:
@@ -110,6 +115,15 @@ def test_vectors_stay_with_their_chunks_when_others_are_left_out() -> None:
 def test_nothing_is_embedded_of_far_too_many_pieces() -> None:
     with pytest.raises(BadDocument, match="gives 11 chunks or more, and max_records is 10"):
         prepared(sentences(110), None, "similarity", most=10)
+
+
+def test_an_inserted_chunk_touches_two_neighbours_on_either_side() -> None:
+    before, after = (
+        [known.vector_key for known in prepared(text, None, neighbours=0.3).receipt.records]
+        for text in (sentences(20), f"This one is new. {sentences(20)}")
+    )
+    assert set(before) - set(after) == {*before[:2]}
+    assert len(set(after)) == 21
 
 
 def test_what_chunks_are_described_by_is_updated_in_place_and_embeds_nothing(

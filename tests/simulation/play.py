@@ -7,7 +7,7 @@ from ingestor.rechunk.recipes import unpacked
 from ingestor.state.editions import Editions
 from tests.simulation.lexical import harm
 from tests.simulation.ports import UNREADABLE, Crash
-from tests.simulation.world import EMBEDDERS, World
+from tests.simulation.world import EMBEDDERS, FILES, World
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
 LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", "zeta", "omega"]
@@ -18,12 +18,13 @@ RARE += ["lock", "unlock", "spoil", "clock", "parser", "unlink", "damage"]
 
 def play(folder: Path, seed: int, acts: int = 12, **settings: object) -> World:
     """Act, let the program run and die, act again; at the end everything must be as from nothing."""
-    random = Random(seed)
+    random, hints = Random(seed), Random(f"hints {seed}")
     settings = {"collective": seed % 3 == 0, "mode": ("in_place", "swap")[seed // 3 % 2], **settings}
     world = World(folder, seed, crash_rate=0.06, error_rate=0.03, **settings)
     for _ in range(acts):
         for _ in range(random.randrange(1, 4)):
             act(world, random)
+            hint(world, hints)
         world.step(random.randrange(1, 12))
     world.settle()
     world.check()
@@ -42,6 +43,13 @@ def act(world: World, random: Random) -> None:
         files.write(random.choice(NAMES), text(random))
     else:
         common(world, random, deed, random.choice(existing))
+
+
+def hint(world: World, random: Random) -> None:
+    """A watcher saw something in a document or a folder, or nothing: the next listing is regular then."""
+    if random.random() < 0.5:
+        name = random.choice(NAMES)
+        world.engine.scanner.look_again(FILES, random.choice([name, name[0]]))
 
 
 def common(world: World, random: Random, deed: str, key: str) -> None:

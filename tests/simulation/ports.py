@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import count
+from itertools import count, filterfalse
 from random import Random
 
 import numpy as np
@@ -18,9 +18,10 @@ import numpy as np
 from ingestor.core.backend import Model
 from ingestor.core.document_json import Parsed
 from ingestor.core.document_state import NEXT, Event, State, state_of
+from ingestor.core.entries import Feed
 from ingestor.core.fingerprint import text_digest
 from ingestor.engine.outcomes import Outcome
-from ingestor.model import Blob, Chunk, Chunking, Document, Hit, Item, Record, Sums, Vectors
+from ingestor.model import Blob, Chunk, Chunking, Document, Hit, Item, Record, SourceName, Sums, Vectors
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import BadDocument, Embed, Index, PartialScan, Stale, Torn, Transient
 from ingestor.state import reports
@@ -150,7 +151,7 @@ class CrashingJournal(Journal):
         for forgotten in self.files.wanted.keys() - existing:  # another edition may get its name
             del self.files.wanted[forgotten]
         for collection, wanted in self.files.wanted.items():
-            known = self.wanted_versions("files", collection)  # type: ignore[arg-type]
+            known = self.wanted_versions(Feed(SourceName("files"), collection))
             hold(LISTED, known and (collection, wanted.items() ^ known.items()) if wanted != known else ())
 
     @contextmanager
@@ -329,6 +330,19 @@ class Files:
                 yield self.item(key)
         if self.hidden:
             raise PartialScan("hidden", [self.hidden])
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        def below(key: str) -> bool:
+            return f"{key}/".startswith(f"{under}/")
+
+        self.there_at_scan = {*filter(below, self.contents), *filterfalse(below, self.there_at_scan)}
+        if self.disk != "own":
+            return
+        self.chaos.fault("scan")
+        hidden = f"{self.hidden}/" if self.hidden else None
+        if hidden and f"{under}/".startswith(hidden):
+            raise PartialScan("hidden", [under])
+        yield from (self.item(key) for key in sorted(filter(below, self.contents)))
 
     def item(self, key: str) -> Item:
         return Item(key, str(self.versions[key]), f"/root/{key}", len(self.contents[key]))

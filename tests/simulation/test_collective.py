@@ -13,7 +13,7 @@ import pytest
 from ingestor.model import Chunking, CollectionName, Document, Sums
 from ingestor.ports import Collective, Embed
 from ingestor.registry import find
-from ingestor.state.journal import Journal
+from ingestor.state.backlog import Backlog
 from ingestor.text.tokens import Tokens
 from tests.simulation import play as playing
 from tests.simulation import world as worlds
@@ -82,7 +82,7 @@ def test_so_do_many_more(tmp_path: Path, kind: str) -> None:
 def test_an_engine_that_visits_nobody_is_found_out(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Journal, "drifted", lambda self, *args: [])
+    monkeypatch.setattr(Backlog, "drifted", lambda self, *args: [])
     with pytest.raises(LawBroken) as found:
         histories(tmp_path, range(100))
     assert found.value.law == EXACT

@@ -15,6 +15,7 @@ import numpy as np
 from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.backoff import LONGEST
+from ingestor.core.entries import Feed
 from ingestor.core.fingerprint import embedder_fingerprint
 from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import OpenCollections
@@ -105,7 +106,7 @@ class World:
         journal.chaos, journal.files = self.chaos, self.files
         self.journal, self.before, self.outdated = journal, self.now, False
         for edition in Editions(journal).all():  # a crash leaves open whether the last listing was noted
-            self.files.wanted[edition.name] = journal.wanted_versions(FILES, edition.name)
+            self.files.wanted[edition.name] = journal.wanted_versions(Feed(FILES, edition.name))
         self.engine = self._engine(journal, self.shelves)
         self.configure()
 

@@ -4,15 +4,16 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ingestor.core.decisions import NEVER, Changes, Failure
-from ingestor.core.entries import CollectionRow, Entry, Intent, Receipt, SourceRow
+from ingestor.core.entries import CollectionRow, Entry, Feed, Intent, Receipt, SourceRow
 from ingestor.model import CollectionName, Item, Known, SourceName
+from ingestor.state.backlog import Backlog
 from ingestor.state.columns import pack, unpack
 from ingestor.state.journal import Journal, opened
 from ingestor.state.reports import Reports
@@ -58,7 +59,7 @@ def settle(
 
 
 def due(journal: Journal, now: float = 10.0) -> list[str]:
-    return [entry.key for entry in journal.due([(S, C)], now, 100)]
+    return [entry.key for entry in Backlog(journal).due([Feed(S, C)], now, 100)]
 
 
 def test_a_document_is_due_until_it_is_settled_and_again_when_it_changes(journal: Journal) -> None:
@@ -94,8 +95,8 @@ def test_a_vanished_document_waits_to_be_found_under_another_name(journal: Journ
     settle(journal, "a", digest="same")
     before = one(journal, "a")
     observe(journal, "b", gone=("a",))
-    assert journal.gone([S], now=99.0, limit=5) == []
-    assert [entry.key for entry in journal.gone([S], now=100.0, limit=5)] == ["a"]
+    assert Backlog(journal).gone([S], now=99.0, limit=5) == []
+    assert [entry.key for entry in Backlog(journal).gone([S], now=100.0, limit=5)] == ["a"]
     found = journal.predecessor(C, "same")
     assert found is not None
     assert found.row == before.row
@@ -126,10 +127,10 @@ def test_nothing_waits_for_a_time_that_a_wrong_clock_made_up(journal: Journal) -
         failure = Failure("later", 1, retry_at, quarantined=quarantined)
         journal.fail(one(journal, key).row, "1", failure)
     journal.wait_until(60.0)
-    assert journal.next_retry([(S, C)]) == 5.0
+    assert Backlog(journal).next_retry([Feed(S, C)]) == 5.0
     journal.retry([one(journal, "b").row])
     assert due(journal) == ["b"]
-    assert [entry.key for entry in journal.due([(S, C)], 60.0, 5)] == ["b", "a"]
+    assert [entry.key for entry in Backlog(journal).due([Feed(S, C)], 60.0, 5)] == ["b", "a"]
 
 
 def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Journal) -> None:
@@ -138,7 +139,7 @@ def test_failures_wait_quarantine_and_are_forgotten_with_the_version(journal: Jo
     journal.fail(one(journal, "b").row, "1", Failure("never", 1, NEVER, quarantined=True, detail="trace"))
     assert due(journal, 49.0) == []
     assert due(journal, 50.0) == ["a"]
-    assert journal.next_retry([(S, C)]) == 50.0
+    assert Backlog(journal).next_retry([Feed(S, C)]) == 50.0
     assert [(f[1], f[5]) for f in Reports(journal).failures()] == [("a", False), ("b", True)]
     observe(journal, "b", version="2")
     assert due(journal, 49.0) == ["b"]
@@ -183,7 +184,7 @@ def test_only_documents_whose_interval_was_left_are_drifted(journal: Journal) ->
     for key, interval in (("a", (0, 5)), ("b", (5, 9)), ("c", (6, 6))):
         observe(journal, key)
         settle(journal, key, sums=[1], interval=interval)
-    found = {value: journal.drifted([S], C, "mean", value, 9) for value in (0, 5, 6, 9, 10)}
+    found = {value: Backlog(journal).drifted([S], C, "mean", value, 9) for value in (0, 5, 6, 9, 10)}
     drifted = {value: sorted(entry.key for entry in entries) for value, entries in found.items()}
     assert drifted == {0: ["b", "c"], 5: ["c"], 6: ["a"], 9: ["a", "c"], 10: ["a", "b", "c"]}
 
@@ -192,10 +193,10 @@ def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
     """A collection of millions must not be read through to find the few that are due."""
     statements: list[str] = []
     journal._db.set_trace_callback(statements.append)
-    journal.due([(S, C)], 1.0, 5)
-    journal.gone([S], 1.0, 5)
-    journal.drifted([S], C, "mean", 3, 5)
-    journal.next_retry([(S, C)])
+    Backlog(journal).due([Feed(S, C)], 1.0, 5)
+    Backlog(journal).gone([S], 1.0, 5)
+    Backlog(journal).drifted([S], C, "mean", 3, 5)
+    Backlog(journal).next_retry([Feed(S, C)])
     journal._db.set_trace_callback(None)
     selects = [s for s in statements if "FROM documents" in s]
     expected = ("unsettled", "gone", "low", "high", "unsettled", "gone")
@@ -203,6 +204,59 @@ def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
         plan = " ".join(row[3] for row in journal._db.execute(f"EXPLAIN QUERY PLAN {statement}"))
         assert f"USING INDEX {index}" in plan, f"{statement}: {plan}"
         assert "SCAN documents" not in plan.replace("SCAN documents USING", "")
+
+
+def steps(journal: Journal, what: Callable[[], object]) -> int:
+    """Instructions of SQLite's machine that it takes."""
+    taken: list[None] = []
+    journal._db.set_progress_handler(lambda: taken.append(None), 1)
+    what()
+    journal._db.set_progress_handler(None, 1)
+    return len(taken)
+
+
+def test_the_backlog_of_a_paused_source_costs_others_nothing(journal: Journal) -> None:
+    observe(journal, "a", "b")
+    backlog, ours = Backlog(journal), [Feed(S, C)]
+
+    def look() -> None:
+        assert len(backlog.due(ours, 1.0, 5)) == 2
+        assert backlog.next_retry(ours) == 0.0
+
+    before = steps(journal, look)
+    items = tuple(Item(f"{n:04}", "1", f"/{n}") for n in range(2000))
+    journal.observe(SourceName("paused"), C, Changes(items, ()), remove_at=100.0)
+    assert steps(journal, look) < 1.2 * before
+
+
+def test_versions_at_and_below_some_keys(journal: Journal) -> None:
+    """Of the form of keys next to ``a`` in the order of the index."""
+    near = ("a", "a/b", "a/b/c", "a/!/m", "a.", "a0", "ab", "a-", "A", "b/a", "aé/x", "a/é")
+    observe(journal, *near, gone=())
+    observe(journal, gone=("a/b/c",))
+    feed = Feed(S, C)
+    assert set(journal.wanted_versions(feed)) == {*near} - {"a/b/c"}
+    assert journal.listed(feed) == len(near) - 1
+    expected = {
+        ("a",): {"a", "a/b", "a/!/m", "a/é"},
+        ("a", "b"): {"a", "a/b", "a/!/m", "a/é", "b/a"},
+        ("aé", "a/b"): {"aé/x", "a/b"},
+        ("x",): set(),
+        ("x", ""): {*near} - {"a/b/c"},
+    }
+    assert {under: set(journal.wanted_versions(feed, under)) for under in expected} == expected
+
+
+def test_the_mark_moves_with_whatever_is_written_by_any_process(journal: Journal, tmp_path: Path) -> None:
+    before = journal.mark()
+    due(journal)
+    assert journal.mark() == before
+    observe(journal, "a")
+    own = journal.mark()
+    assert own != before
+    with opened(tmp_path / "journal.sqlite3") as other:
+        observe(other, "b")
+    assert journal.mark() != own
 
 
 def test_doubt_makes_everything_due_again(journal: Journal) -> None:
