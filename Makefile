@@ -41,7 +41,7 @@ test: $(READY)
 	$(if $(MEMORY),PYTEST_DEBUG_TEMPROOT=$(MEMORY)) $(PYTEST) -m "not slow"
 
 test-all: $(READY)
-	$(PYTEST) -m "slow or not slow"
+	$(PYTEST) -m "slow or not slow" --hypothesis-profile=thorough
 
 lint: $(READY)
 	$(BIN)/ruff check .

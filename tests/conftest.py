@@ -13,8 +13,11 @@ from hypothesis import HealthCheck, settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes depends on what else the machine does.
-settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy machine")
+# `make test-all` asks for the profile ``thorough``.
+_BUSY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", _BUSY, max_examples=25)
+settings.register_profile("thorough", _BUSY, max_examples=150)
+settings.load_profile("quick")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -55,6 +55,7 @@ def nowhere(project: Project, *said: str) -> None:
     assert not any(KEY in words for words in said)
 
 
+@pytest.mark.slow
 def test_what_was_asked_once_is_not_asked_again(project: Project) -> None:
     with serving(answer) as endpoint:
         asking(project, endpoint.base_url)

@@ -47,6 +47,7 @@ def test_a_sync_and_a_query_need_no_torch(small: Project, tmp_path: Path) -> Non
     assert "yeast" in done.stdout.splitlines()[0][:600], done.stderr
 
 
+@pytest.mark.slow
 def test_an_upgrade_keeps_the_engine_of_a_collection(small: Project, ask: Ask) -> None:
     small.settings["embedding"] = {"engine": "torch", "precision": "float32", "threads": 1}
     small.configure()
@@ -72,6 +73,7 @@ def test_a_chosen_engine_is_announced_and_goes_by_swap(small: Project, ask: Ask)
     assert recipes(small) != made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["bfloat16", "openvino"])
 def test_another_machine_embeds_nothing_again_unasked(
     small: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, missing: str

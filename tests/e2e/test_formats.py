@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.bad_parser import installed
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.project import Project
@@ -34,6 +36,7 @@ FILTERS = {
 }
 
 
+@pytest.mark.slow
 def test_harmful_documents_cost_themselves_and_nothing_else(project: Project, tmp_path: Path) -> None:
     project.settings["parsing"] = {"memory": "500MB", "seconds": 4, "processes": 2}
     project.settings["chunking"] = {"strategy": "structure"}

@@ -38,6 +38,7 @@ WAITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(280)
 def test_a_full_disk_is_waited_out(project: Project, cramped: tuple[str, Path]) -> None:
     which, disk = cramped

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.project import Project
 
@@ -21,6 +23,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_documents_made_before_detection_are_patched_and_nothing_is_embedded(project: Project) -> None:
     project.settings["chunking"] = {"strategy": "changepoint", "max_tokens": 40}
     project.configure()

@@ -28,6 +28,7 @@ def records(project: Project) -> int:
     return found
 
 
+@pytest.mark.slow
 def test_what_can_not_be_read_any_more_stays_and_the_rest_goes_on(project: Project) -> None:
     as_others(project)
     docs, shut = project.docs, project.docs / "shut"

@@ -152,6 +152,7 @@ def test_a_state_folder_that_goes_ends_the_daemon(project: Project, daemon: Daem
     assert "Traceback" not in daemon.said()
 
 
+@pytest.mark.slow
 def test_a_plan_knows_of_a_swap_under_way(project: Project, ask: Ask) -> None:
     for name in "abc":
         (project.docs / f"{name}.txt").write_text(f"some words of {name}, and more of them")

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.project import Project, wait
 
 
@@ -42,6 +44,7 @@ def test_a_source_that_is_not_in_the_config(tmp_path: Path) -> None:
     assert "no source 'notes' in the config; known: docs" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_change_of_the_config_waits_while_paused_and_a_daemon_hears_of_both(tmp_path: Path) -> None:
     project = Project(tmp_path)
     write(project, *"abcdefgh")

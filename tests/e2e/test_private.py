@@ -36,6 +36,7 @@ def with_a_push(project: Project) -> None:
     project.configure()
 
 
+@pytest.mark.slow
 def test_no_other_user_can_read_what_a_daemon_writes(
     project: Project, usual_umask: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

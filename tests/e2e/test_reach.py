@@ -50,6 +50,7 @@ def reconfigure(project: Project, chunking: dict[str, Any]) -> None:
     project.configure()
 
 
+@pytest.mark.slow
 def test_a_collection_that_search_misses_records_of_is_rebuilt_once_a_day(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_collection_that_search_misses_records_of_is_rebuilt_once_a_day(
     assert status(ask)["healthy"] is False
 
 
+@pytest.mark.slow
 def test_few_records_out_of_reach_are_for_repair_alone(project: Project, ask: Ask) -> None:
     write(project)
     ask("sync")

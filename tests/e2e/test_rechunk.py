@@ -91,6 +91,7 @@ def test_a_changed_config_is_taken_over_while_it_runs(project: Project, mode: st
     assert project.essence() == project.fresh().essence()
 
 
+@pytest.mark.slow
 def test_another_embedder_never_mixes_and_changing_back_embeds_nothing(
     project: Project, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def test_a_renamed_source_keeps_its_documents(synced: Project, ask: Ask) -> None
     assert answered(ask("plan", "--json"))["renamed"] == {}
 
 
+@pytest.mark.slow
 def test_a_renamed_source_with_another_strategy_is_a_changed_strategy(synced: Project, ask: Ask) -> None:
     synced.source = {"name": "handbook"}
     synced.settings = {

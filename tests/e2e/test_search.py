@@ -3,6 +3,8 @@
 import os
 import signal
 
+import pytest
+
 from tests.e2e.in_process import Ask
 from tests.e2e.project import Daemon, Project, wait
 
@@ -45,6 +47,7 @@ def test_words_are_found_beside_a_daemon(project: Project, daemon: Daemon, ask: 
     assert "pumps.md:1-" in shown and "§ 12" in shown
 
 
+@pytest.mark.slow
 def test_the_lexical_index_is_made_again_while_vectors_serve(project: Project, daemon: Daemon) -> None:
     (project.docs / "pumps.md").write_text(PAGE)
     wait(lambda: project.settled(1) and project.poll("query", "ERR_4711")["mode"] == "hybrid")

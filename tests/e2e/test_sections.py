@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.project import Project
 
@@ -30,6 +32,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_sections_are_listed_in_records_that_are_there_and_nothing_is_embedded(project: Project) -> None:
     project.settings["chunking"] = {"strategy": "changepoint"}
     project.configure()
@@ -53,6 +56,7 @@ def test_sections_are_listed_in_records_that_are_there_and_nothing_is_embedded(p
     assert not any("headings" in meta for _, _, meta, _ in project.records())
 
 
+@pytest.mark.slow
 def test_another_type_reads_what_is_called_so_again(project: Project) -> None:
     project.settings |= {"chunking": {"strategy": "structure"}, "rechunk": "in_place"}
     project.configure()

@@ -97,6 +97,7 @@ def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
     assert "the service port listens at http://127.0.0.1:" in daemon.said()
 
 
+@pytest.mark.slow
 def test_collections_that_were_made_before_change_over_without_embedding(tmp_path: Path) -> None:
     here = project(tmp_path)
     port, here.settings["http"] = here.settings["http"], False

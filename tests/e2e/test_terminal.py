@@ -80,6 +80,7 @@ def test_a_daemon_ends_with_its_terminal(project: Project, terminal: Terminal) -
     assert project.json("verify")["checked"] == 1
 
 
+@pytest.mark.slow
 def test_a_hang_up_while_the_terminal_is_there_reloads(terminal: Terminal) -> None:
     wait(lambda: terminal.shows("Watching for changes"))
     terminal.process.send_signal(signal.SIGHUP)
@@ -98,6 +99,7 @@ def test_a_hang_up_that_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.slow
 def test_what_the_screen_says_can_be_pasted_and_no_log_crosses_the_bar(
     project: Project, terminal: Terminal
 ) -> None:

@@ -28,10 +28,9 @@ DAMAGES: dict[str, tuple[str, Callable[[Path], None]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(280)
-@pytest.mark.parametrize(
-    "damage", ["which counting shows", *(pytest.param(d, marks=pytest.mark.slow) for d in list(DAMAGES)[1:])]
-)
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_torn_collection_is_written_anew(project: Project, daemon: Daemon, damage: str) -> None:
     """Nobody writes meanwhile: that Chroma died is all that the daemon has to go by."""
     name, harm = DAMAGES[damage]

@@ -36,6 +36,7 @@ def test_an_error_of_no_known_kind_withdraws_nothing(
     assert project.essence() == project.fresh().essence()
 
 
+@pytest.mark.slow
 def test_a_document_that_chroma_can_not_take_leaves_nothing_in_doubt(
     project: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def test_what_a_deeper_search_finds_is_not_out_of_reach(project: Project) -> Non
     assert set(found.unreachable) == hidden, "so many are not missed by a whole graph"
 
 
+@pytest.mark.slow
 def test_vectors_that_chroma_reads_wrong_are_found_and_mended_without_embedding(project: Project) -> None:
     for n in range(4):
         (project.docs / f"{n}.txt").write_text(long_document(900, n))
@@ -89,6 +90,7 @@ def test_vectors_that_chroma_reads_wrong_are_found_and_mended_without_embedding(
     assert project.json("sync")["embedded"]["texts"] == 0
 
 
+@pytest.mark.slow
 def test_words_that_differ_are_found_and_mended(project: Project) -> None:
     for n in range(3):
         (project.docs / f"{n}.txt").write_text(f"The pump number {n} is running.")

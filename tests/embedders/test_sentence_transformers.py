@@ -89,6 +89,7 @@ def test_the_texts_cover_the_edges_of_padded_lengths_and_of_the_window(embedder)
     assert {2, 10, 15, 16, 17, 32, 33, 64, 256, 302} <= set(embedder.count(TEXTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [1, 50, 10_000])
 def test_the_size_of_batches_changes_no_bit(embedder, vectors, tokens):
     assert np.array_equal(budget(embedder, tokens).embed(TEXTS), vectors)
@@ -104,11 +105,13 @@ def test_order_and_mates_change_no_bit(embedder, vectors):
         assert np.array_equal(found[-1], found[0])
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_no_bit(embedder, vectors):
     with threads(2):
         assert np.array_equal(embedder.embed(TEXTS), vectors)
 
 
+@pytest.mark.slow
 def test_callers_in_several_threads_change_no_bit(embedder, vectors):
     with ThreadPoolExecutor(3) as pool:
         parts = list(
@@ -117,6 +120,7 @@ def test_callers_in_several_threads_change_no_bit(embedder, vectors):
     assert np.array_equal(np.vstack(parts), vectors)
 
 
+@pytest.mark.slow
 def test_batches_filled_up_to_one_size_change_no_bit(embedder, vectors, monkeypatch):
     monkeypatch.setattr(embedder._model, "_fill", True)
     assert np.array_equal(budget(embedder, 128).embed(TEXTS), vectors)

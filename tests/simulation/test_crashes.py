@@ -73,6 +73,7 @@ def test_a_history_that_once_broke_a_law(tmp_path: Path) -> None:
     assert crashes(tmp_path, [960]).total() > 5
 
 
+@pytest.mark.slow
 def test_documents_that_are_written_in_slices_end_as_a_run_from_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,7 +91,7 @@ def test_twenty_thousand_crashes(tmp_path: Path, capsys: pytest.CaptureFixture[s
         total += crashes(tmp_path, range(start, start + 100))
         start += 100
     with capsys.disabled():
-        print(f"\n{total.total()} crashes in {start - 40} histories: {dict(total)}")
+        print(f"\n{total.total()} crashes in {start - 60} histories: {dict(total)}")
 
 
 def _settle_before_writing(journal, index, batch, extra_keys, wanted):

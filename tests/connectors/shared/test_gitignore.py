@@ -149,6 +149,7 @@ _WORST = ["*a" * 10 + "*b", "**/*a*a*a*b/" * 10 + "**/b", "*aaaaaaab" * 100, "["
 _WORST += ["/" + "*a*/" * 200 + "b", "[[:a:" * 190, "\\" * 999, "[!b]*" * 190 + "b", "?*" * 400 + "b"]
 
 
+@pytest.mark.slow
 def test_no_pattern_takes_long() -> None:
     program = """
         import sys
