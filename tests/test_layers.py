@@ -96,13 +96,18 @@ MAY_THREAD = {
 # Costly or far-reaching packages, and the only places that may import them.
 CONFINED = {
     "chromadb": ("ingestor.chroma",),
-    "httpx": ("ingestor.chroma", "ingestor.llm"),
+    "httpx": ("ingestor.assistants", "ingestor.chroma", "ingestor.llm"),
     "openvino": ("ingestor.embedders",),
     "torch": ("ingestor.embedders",),
     "sentence_transformers": ("ingestor.embedders",),
     "transformers": ("ingestor.embedders",),
     "uvicorn": ("ingestor.http_server",),
-    "starlette": ("ingestor.http_server", "ingestor.service", "ingestor.connectors.push"),
+    "starlette": (
+        "ingestor.http_server",
+        "ingestor.service",
+        "ingestor.assistants",
+        "ingestor.connectors.push",
+    ),
     "prometheus_client": ("ingestor.service",),
     "watchdog": ("ingestor.connectors",),
     "mcp": ("ingestor.assistants",),

@@ -98,6 +98,7 @@ def description() -> dict[str, Any]:
             "/embed/{embedder}": {
                 "post": {**_call("Vectors of one embedder", vectors, _TEI), "parameters": [embedder]}
             },
+            "/mcp": {"post": _of_assistants()},
             "/v1/embeddings": {"post": _call("Vectors, in OpenAI's form", _LIST, _OPENAI)},
         },
         "components": {
@@ -140,6 +141,15 @@ def _of_document() -> list[dict[str, Any]]:
     place = {"type": "integer", "minimum": 0}
     named = [_parameter("document", _TEXT, "path"), _parameter("collection", _TEXT)]
     return [*named, _parameter("start", place), _parameter("end", place)]
+
+
+def _of_assistants() -> dict[str, Any]:
+    """Messages are those of the Model Context Protocol, refusals of them too."""
+    message = {"type": "object"}
+    call = _call("Tools for assistants: a message of MCP, over streamable HTTP", message, message)
+    answer = {"description": "an error", "content": {"application/json": {"schema": message}}}
+    taken = {"description": "taken; there is no answer"}
+    return {**call, "responses": {**call["responses"], "202": taken, "400": answer}}
 
 
 def _named(name: str) -> dict[str, Any]:

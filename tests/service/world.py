@@ -1,7 +1,7 @@
 """A daemon as the service port sees it, with a journal and an embedding stream of its own."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,16 @@ class Daemon:
         self.embeddings.close()
         self.reader.close()
         self.journal.close()
+
+
+def note_documents(daemon: Daemon, names: Iterable[str]) -> None:
+    """As rows of the journal."""
+    with daemon.journal.transaction() as db:
+        for number, name in enumerate(names, 1):
+            row = (number, name, "docs", "docs", f"{name}.md", f"/{name}.md", 10)
+            keys = "id, document_id, source, collection, key, uri, size"
+            db.execute(f"INSERT INTO documents ({keys}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            db.execute("INSERT INTO records VALUES (?, 0, '', '', '', 0, x'')", (number,))
 
 
 @contextmanager
