@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import getdoc
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
@@ -32,7 +33,11 @@ def server(ask: Ask) -> MCPServer:
     )
     answers = _answers(ask)
     for tool in (_search(answers), _read(answers), _list_documents(answers), _status(answers)):
-        made.add_tool(tool, annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
+        made.add_tool(
+            tool,
+            description=getdoc(tool),
+            annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False),
+        )
     made.resource(
         "ingestor://{collection}/{document_id}",
         name="document",

@@ -37,9 +37,9 @@ def assisted(client: httpx.Client, work: Any, mode: str) -> Any:
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_the_tools_and_resources_of_stdio(client: httpx.Client, mode: str) -> None:
     async def work(assistant: Any) -> None:
-        assert {tool.name for tool in (await assistant.list_tools()).tools} == {
-            "search", "read", "list_documents", "status",
-        }  # fmt: skip
+        tools = {tool.name: tool.description for tool in (await assistant.list_tools()).tools}
+        assert set(tools) == {"search", "read", "list_documents", "status"}
+        assert "\n    " not in "".join(tools.values()), "the indentation of the source"
         found = await assistant.call_tool("search", {"query": "ERR_4711", "expand": "document"})
         assert found.structured_content["passages"][0]["document_id"] == "faq"
         document = await assistant.call_tool("read", {"document_id": "faq"})
