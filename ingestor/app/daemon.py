@@ -114,6 +114,7 @@ class Loop:
             collection=self.running.collections.for_readers,
             lexical=lexical_path(self.running.parts.config),
             count_tokens=self.running.parts.tokens.counts,
+            reranker=lambda: self.running.parts.reranker,
         )
 
     def live(self) -> Live:

@@ -12,6 +12,7 @@ from ingestor.search import fusion
 from ingestor.search.around import Around
 from ingestor.search.fusion import Ranked
 from ingestor.search.passages import Count, document_of, passages, within
+from ingestor.search.reranking import Reranker, reranked
 from ingestor.search.values import Answer, Found, Mode, Question
 
 DEPTH = 50  # candidates of each list
@@ -35,13 +36,17 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Searcher:
-    """``embed``: a question's vectors. ``count``: tokens of texts. ``clock``: seconds."""
+    """``embed``: a question's vectors. ``count``: tokens of texts. ``clock``: seconds.
+
+    ``reranker``: orders the first hits anew.
+    """
 
     store: Store
     words: Words
     embed: Callable[[Sequence[str]], Vectors]
     count: Count
     clock: Callable[[], float]
+    reranker: Reranker | None = None
 
     def answer(self, question: Question) -> Answer:
         """Raises ValueError if Chroma refuses the filter, and what Chroma and the embedder raise."""
@@ -49,11 +54,22 @@ class Searcher:
         unready = self.words.unready() if question.mode != "dense" else None
         mode: Mode = "dense" if unready is not None else question.mode
         n = question.n if question.budget_tokens is None else _BUDGET_HITS
-        best, records = _Search(self, question, n).run(mode)
+        best, records = _Search(self, question, max(n, self.reranker.hits if self.reranker else 0)).run(mode)
+        best, unranked = self._reranked(question, best, records)
+        best = best[:n]
         used, shown = self._shown(question, best, records)
         hits = tuple(_found(one, records[one.id]) for one in used)
         order = [document_of(records[one.id]) for one in used]
-        return Answer(hits, tuple(passages(shown, order)), mode, self.clock() - start, unready)
+        reasons = "; ".join(filter(None, (unready, unranked)))
+        return Answer(hits, tuple(passages(shown, order)), mode, self.clock() - start, reasons or None)
+
+    def _reranked(
+        self, question: Question, best: list[Ranked], records: Mapping[RecordId, Record]
+    ) -> tuple[list[Ranked], str | None]:
+        """See reranking.reranked."""
+        if self.reranker is None:
+            return best, None
+        return reranked(self.reranker, question.query, best, [records[one.id].text for one in best])
 
     def _shown(
         self, question: Question, best: Sequence[Ranked], records: Mapping[RecordId, Record]
@@ -149,4 +165,4 @@ def _pages(page: Callable[[int, int], Order]) -> Iterator[Order]:
 
 
 def _found(one: Ranked, record: Record) -> Found:
-    return Found(one.id, one.score, record.text, record.metadata, one.ranks)
+    return Found(one.id, one.score, record.text, record.metadata, one.ranks, one.reranked)

@@ -50,13 +50,17 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A hit. ``score``: of the mode: a cosine, a BM25 score, or the fused score."""
+    """A hit. ``score``: of the mode: a cosine, a BM25 score, or the fused score.
+
+    ``reranked``: the reranker's score, of the hits that it saw.
+    """
 
     id: RecordId
     score: float
     document: str
     metadata: Metadata
     ranks: Ranks
+    reranked: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,9 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``mode``: the mode that was used; ``fallback``: why it is another than was asked for."""
+    """``mode``: the mode that was used. ``fallback``: why it is another than was asked for, or why hits were
+    not reranked.
+    """
 
     hits: tuple[Found, ...]
     passages: tuple[Passage, ...]

@@ -7,6 +7,7 @@ from pathlib import Path
 from ingestor.chroma.index import ChromaIndex
 from ingestor.engine.embedding import Embeddings
 from ingestor.search.passages import Count
+from ingestor.search.reranking import Reranker
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state.run_status import Live
 
@@ -30,3 +31,4 @@ class DaemonView:
     collection: Callable[[str], ChromaIndex]
     lexical: Path
     count_tokens: Count
+    reranker: Callable[[], Reranker | None]

@@ -14,6 +14,7 @@ from ingestor.engine.embedding import Embeddings
 from ingestor.http_server.server import Server
 from ingestor.model import Fingerprint, Vectors
 from ingestor.ports import Gone
+from ingestor.search.reranking import Reranker
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.service.port import application
@@ -53,6 +54,7 @@ class Daemon:
     def __init__(self, folder: Path, model: Any = None) -> None:
         self.folder, self.model, self.idle, self.up = folder, model or Model(), 0.0, True
         self.collections: dict[str, Any] = {}  # by UUID
+        self.reranker: Reranker | None = None
         self.journal = Journal(folder / "journal.sqlite3")
         self.embeddings = Embeddings(VectorCache(folder / "cache", 10**6), self.model.count)
         self.stream = self.embeddings.of(RECIPE, lambda: self.model)
@@ -62,7 +64,7 @@ class Daemon:
         return DaemonView(
             self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
             lambda patience: self.up, lambda: 0, self.collection, self.folder / "lexical.sqlite3",
-            lambda texts: [len(text.split()) for text in texts],
+            lambda texts: [len(text.split()) for text in texts], lambda: self.reranker,
         )  # fmt: skip
 
     def collection(self, uuid: str) -> Any:
