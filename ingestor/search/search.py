@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from ingestor.lexical.check import Words
 from ingestor.lexical.ranking import asked, ranked
-from ingestor.model import Hit, Record, RecordId, Vectors
+from ingestor.model import Hit, Record, RecordId, Vector, Vectors
 from ingestor.search import fusion
 from ingestor.search.around import Around
 from ingestor.search.fusion import Ranked
@@ -27,7 +27,13 @@ class Store(Protocol):
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]: ...
 
-    def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]: ...
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[tuple[RecordId, float]]: ...
+
+    def vectors(self, ids: Sequence[RecordId]) -> Mapping[RecordId, Vector]: ...
+
+    def read(self, ids: Sequence[RecordId]) -> list[Record]: ...
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]: ...
 
@@ -103,32 +109,31 @@ class _Search:
         return [one for one in best if one.id in self.known], self.known
 
     def _dense_alone(self) -> list[Ranked]:
-        return fusion.alone(self._dense(self._vectors(), self.n), self.n, "dense")
+        vectors = self._vectors()
+        hits = self.by.store.query(vectors, self.n, self._where)[0]
+        self.known |= {hit.id: Record(hit.id, hit.text, hit.metadata, vectors[0][:0]) for hit in hits}
+        return fusion.alone([(hit.id, hit.score) for hit in hits], self.n, "dense")
 
     def _lexical_alone(self) -> list[Ranked]:
         order, _ = self._lexical(self.n)
         return fusion.alone(order, self.n, "lexical")
 
     def _hybrid(self) -> list[Ranked]:
+        """Texts and metadata are read of the best alone: to read those of all candidates takes most time."""
         vectors, depth = self._vectors(), max(DEPTH, self.n)
-        dense = self._dense(vectors, depth)
+        dense = self.by.store.nearest(vectors, depth, self._where)
         lexical, most = self._lexical(depth)
-        self._read([id_ for id_, _ in lexical], vectors=True)
-        cosines = {
-            id_: float(vectors[0] @ self.known[id_].vector)
-            for id_, _ in lexical
-            if id_ in self.known and self.known[id_].vector.size
-        }
+        near = {id_ for id_, _ in dense}
+        others = self.by.store.vectors([id_ for id_, _ in lexical if id_ not in near])
+        cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}
         return fusion.fused(dense, lexical, cosines, most, self.n)
 
     def _vectors(self) -> Vectors:
         return self.by.embed([self.question.query])
 
-    def _dense(self, vectors: Vectors, n: int) -> Order:
-        where = dict(self.question.where) if self.question.where else None
-        hits = self.by.store.query(vectors, n, where)[0]
-        self.known |= {hit.id: Record(hit.id, hit.text, hit.metadata, vectors[0][:0]) for hit in hits}
-        return [(hit.id, hit.score) for hit in hits]
+    @property
+    def _where(self) -> dict[str, object] | None:
+        return dict(self.question.where) if self.question.where else None
 
     def _lexical(self, n: int) -> tuple[Order, float]:
         db, number = self.by.words.db, self.by.words.number
@@ -149,10 +154,10 @@ class _Search:
                 break
         return passed[:n]
 
-    def _read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> None:
+    def _read(self, ids: Sequence[RecordId]) -> None:
         absent = [id_ for id_ in ids if id_ not in self.known]
         if absent:
-            self.known |= {record.id: record for record in self.by.store.read(absent, vectors=vectors)}
+            self.known |= {record.id: record for record in self.by.store.read(absent)}
 
 
 def _pages(page: Callable[[int, int], Order]) -> Iterator[Order]:

@@ -12,7 +12,7 @@ from ingestor.embedders.hashing import PLUGIN
 from ingestor.lexical.check import Words, words_of
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.index import LexicalIndex
-from ingestor.model import Record, RecordId
+from ingestor.model import Record, RecordId, Vector, Vectors
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.search.reranking import Reranker
 from ingestor.search.search import Searcher
@@ -30,6 +30,14 @@ TEXTS = {
 
 @dataclass
 class Store(MemoryIndex):
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[tuple[RecordId, float]]:
+        return [(hit.id, hit.score) for hit in self.query(vectors, n, where)[0]]
+
+    def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
+        return {record.id: record.vector for record in self.read(ids, vectors=True)}
+
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, object]) -> set[RecordId]:
         return {record.id for record in self.read(ids) if matches(where, record.metadata)}
 
