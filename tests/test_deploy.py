@@ -91,6 +91,7 @@ STALLED = {
     "IngestorLag": Situation(at=2000.0, sources={"docs": replace(LISTED, last_listing=9e9, oldest=0.0)}),
     "IngestorListingStalled": Situation(sources={"docs": LISTED}),
     "IngestorNeverListed": Situation(sources={"docs": SourceFigures(interval=300.0)}),
+    "IngestorDiskFull": Situation(disk_free={"state": 10**8}),
     "IngestorSourceHeld": Situation(sources={"docs": SourceFigures(held=True)}),
     "IngestorQuarantined": Situation(reasons=[("docs", "password needed", 3)]),
     "": Situation(sources={"docs": replace(LISTED, paused=True), "wiki": SourceFigures(last_listing=0.0)}),

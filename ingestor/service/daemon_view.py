@@ -18,7 +18,7 @@ class DaemonView:
 
     ``intervals``: by source, seconds between two listings. ``chroma_answers``: whether it does within so many
     seconds. ``chroma_restarts``: of our server, since the start. ``collection``: by its UUID, for reading.
-    ``lexical``: the file of the lexical index.
+    ``lexical``: the file of the lexical index. ``folders``: what we keep, by its name.
     """
 
     journal: JournalReader
@@ -31,4 +31,5 @@ class DaemonView:
     collection: Callable[[str], ChromaIndex]
     lexical: Path
     count_tokens: Count
+    folders: Mapping[str, Path]
     reranker: Callable[[], Reranker | None]

@@ -27,6 +27,7 @@ FOUND = Situation(
     queued_texts=6,
     batch_seconds=0.5,
     chroma_restarts=1,
+    disk_free={"state": 7},
 )
 
 
@@ -64,6 +65,7 @@ def exposed(found: Situation = FOUND) -> str:
         'ingestor_records_written_total{kind="added"} 40.0',
         "ingestor_chroma_up 1.0",
         "ingestor_chroma_restarts_total 1.0",
+        'ingestor_disk_free_bytes{folder="state"} 7.0',
     ],
 )
 def test_a_figure(line: str) -> None:
