@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks._words import Words
 from ingestor.chroma.client import embedded
 from ingestor.chroma.collections import open_collection
 from ingestor.lexical.file import LexicalFile, reading
@@ -21,17 +22,12 @@ from ingestor.lexical.index import LexicalIndex
 from ingestor.lexical.ranking import asked, ranked
 from ingestor.model import CollectionName, Record, RecordId
 
-WORDS, LENGTH, DIMENSIONS, BATCH, QUESTIONS, COMPARED = 50_000, 100, 384, 400, 200, 4_000
+LENGTH, DIMENSIONS, BATCH, QUESTIONS, COMPARED = 100, 384, 400, 200, 4_000
 
 
 def main(count: int = 100_000) -> None:
     chance, draw = random.Random(0), np.random.default_rng(0)
-    bounds = np.cumsum(1 / np.arange(1, WORDS + 1))
-    vocabulary = [f"{a}{b}" for a in _syllables(250) for b in _syllables(200)]
-
-    def drawn(words: int) -> str:
-        places = np.searchsorted(bounds, draw.random(words) * bounds[-1])
-        return " ".join(vocabulary[at] for at in places)
+    drawn = Words().drawn
 
     def records(start: int, size: int) -> list[Record]:
         vectors = draw.standard_normal((size, DIMENSIONS)).astype(np.float32)
@@ -52,10 +48,6 @@ def main(count: int = 100_000) -> None:
         print(f"writing words takes {share:.2f} of the time that chroma takes")
         asks = [drawn(6) if n % 2 else f"what is ERR_{chance.randrange(count)}?" for n in range(QUESTIONS)]
         print("milliseconds a question: p50 {:.1f}, p95 {:.1f}, most {:.1f}".format(*_asked(path, asks)))
-
-
-def _syllables(count: int) -> Sequence[str]:
-    return [f"{c}{v}{e}" for c in "bdfgklmnprstvz" for v in "aeiou" for e in "lmnrst"][:count]
 
 
 def _written(path: Path, records: Callable[[int, int], list[Record]], count: int) -> tuple[float, int]:

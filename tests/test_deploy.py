@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,24 @@ import yaml
 from ingestor.config.check import check
 from ingestor.config.models import Config
 from ingestor.config.yaml_tree import parse
+from ingestor.service.situation import Situation, SourceFigures
+from tests.service.test_figures import exposed
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
 SERVICE = DEPLOY / "ingestor.service"
 METRIC = re.compile(r"\bingestor_[a-z_]+\b")
 TOKENS = {"CHROMA_TOKEN": "c" * 64, "INGESTOR_TOKEN": "i" * 64}
-RATED_BY_SYSTEMD = 45  # exposure of ten points, in tenths: "OK"
+RATED_BY_SYSTEMD = 35  # exposure of ten points, in tenths: "OK"
 
 
 def kubernetes() -> dict[str, dict[str, Any]]:
     return {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
+
+
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="Debian's package prometheus is not installed"
+)
 
 
 @pytest.mark.parametrize("where", ["compose", "kubernetes"])
@@ -66,6 +74,73 @@ def names(row: str) -> list[str]:
 def stems(name: str) -> list[str]:
     parts = name.split("_")
     return ["_".join(parts[:end]) for end in range(1, len(parts))]
+
+
+@needs_promtool
+def test_prometheus_reads_its_files() -> None:
+    for asked in (["rules", "alerts.yml"], ["config", "--syntax-only", "prometheus.yml"]):
+        done = promtool("check", *asked, folder=DEPLOY / "prometheus")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+LISTED = SourceFigures(last_listing=0.0, interval=300.0)
+STALLED = {
+    "IngestorEngineStalled": Situation(idle=400.0),
+    "IngestorEmbeddingStalled": Situation(batch_seconds=400.0),
+    "IngestorChromaDown": Situation(chroma_up=False),
+    "IngestorLag": Situation(at=2000.0, sources={"docs": replace(LISTED, last_listing=9e9, oldest=0.0)}),
+    "IngestorListingStalled": Situation(sources={"docs": LISTED}),
+    "IngestorNeverListed": Situation(sources={"docs": SourceFigures(interval=300.0)}),
+    "IngestorDiskFull": Situation(disk_free={"state": 10**8}),
+    "IngestorSourceHeld": Situation(sources={"docs": SourceFigures(held=True)}),
+    "IngestorQuarantined": Situation(reasons=[("docs", "password needed", 3)]),
+    "": Situation(sources={"docs": replace(LISTED, paused=True), "wiki": SourceFigures(last_listing=0.0)}),
+}
+
+
+@needs_promtool
+@pytest.mark.parametrize("alert", STALLED)
+def test_one_alert_tells_what_stalls(alert: str, tmp_path: Path) -> None:
+    """After two hours with the daemon's own figures."""
+    series = [
+        {"series": line.rpartition(" ")[0], "values": f"{line.rpartition(' ')[2]}+0x120"}
+        for line in exposed(STALLED[alert]).splitlines()
+        if not line.startswith("#")
+    ]
+    test = {
+        "rule_files": [str(DEPLOY / "prometheus" / "alerts.yml")],
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": [{
+            "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+            "eval_time": "2h",
+            "exp_samples": [{"labels": f'{{alertname="{alert}"}}', "value": 1}] if alert else [],
+        }]}],
+    }  # fmt: skip
+    (tmp_path / "test.yml").write_text(yaml.safe_dump(test))
+    done = promtool("test", "rules", "test.yml", folder=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_there_is_an_alert_for_every_stall() -> None:
+    (group,) = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text())["groups"]
+    assert {rule["alert"] for rule in group["rules"]} == {*STALLED, "IngestorDown"} - {""}
+
+
+def promtool(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["promtool", *words], cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+VALIDATORS = {"kubeconform": ["-strict"], "kubernetes-validate": ["--strict", "--no-warn"]}
+
+
+@pytest.mark.skipif(
+    not any(map(shutil.which, VALIDATORS)), reason="neither kubeconform nor kubernetes-validate is installed"
+)
+def test_kubernetes_reads_its_file() -> None:
+    command = next([name, *options] for name, options in VALIDATORS.items() if shutil.which(name))
+    done = subprocess.run(
+        [*command, str(DEPLOY / "kubernetes.yaml")], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_there_is_one_writer_with_a_volume_and_probes() -> None:

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from ingestor.app.signals import Signals
 from ingestor.app.wiring import Running
@@ -27,6 +28,12 @@ TICK = 1.0  # seconds: how soon a signal or a changed config is noticed, at the 
 ENOUGH = 5000  # tokens that are enough to measure the embedding rate
 PUT_BACK = 5.0  # seconds by which the clock may be put back without consequence
 PATIENCE = 30.0  # seconds for which a sync retries failures without progress
+
+
+def _folders(config: Config) -> dict[str, Path]:
+    """What is kept on disk, by its name."""
+    chroma = getattr(config.chroma, "path", None)
+    return {"state": config.state} | ({"chroma": chroma} if chroma else {})
 
 
 @dataclass
@@ -116,6 +123,8 @@ class Loop:
             collection=self.running.collections.for_readers,
             lexical=lexical_path(self.running.parts.config),
             count_tokens=self.running.parts.tokens.counts,
+            folders=_folders(self.running.parts.config),
+            reranker=lambda: self.running.parts.reranker,
         )
 
     def live(self) -> Live:

@@ -207,8 +207,12 @@ def search(config: Config, question: Question) -> Answer:
 def _searched(config: Config, journal: Journal, question: Question) -> Answer:
     """The answer by the configured embedder in this process."""
     from ingestor.app.wiring import Parts, made_by
+    from ingestor.rerankers.configured import scores_of
+    from ingestor.search.reranking import Reranker
     from ingestor.search.search import Searcher
 
+    options = config.search.rerank
+    reranker = None if options is None else Reranker(scores_of(options, patient=True), options.hits)
     parts = Parts(config, made_by(journal))
     embed = cache(lambda texts: parts.query_vectors(texts))  # once, though Chroma may be asked twice
 
@@ -220,7 +224,7 @@ def _searched(config: Config, journal: Journal, question: Question) -> Answer:
             index.check_filter(dict(question.where))
         with words_of(lexical_path(config), index.uuid) as words:
             vectors = lambda texts: embed(tuple(texts))  # noqa: E731
-            searcher = Searcher(index, words, vectors, parts.tokens.counts, time.monotonic)
+            searcher = Searcher(index, words, vectors, parts.tokens.counts, time.monotonic, reranker)
             return searcher.answer(checked(question))
 
     try:

@@ -55,8 +55,10 @@ from ingestor.ports import (
 from ingestor.rechunk import policy
 from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, asking_prices, chosen, parsing
 from ingestor.rechunk.swap import KeptEdition, Swaps
+from ingestor.rerankers.configured import scores_of
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
+from ingestor.search.reranking import Reranker
 from ingestor.state import file_permissions, running_config
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
@@ -117,6 +119,12 @@ class Parts:
     @cached_property
     def text_budget(self) -> TextBudget:
         return TextBudget()
+
+    @cached_property
+    def reranker(self) -> Reranker | None:
+        """For the service port."""
+        options = self.config.search.rerank
+        return None if options is None else Reranker(scores_of(options, patient=False), options.hits)
 
     @cached_property
     def isolation(self) -> Isolation:
@@ -182,6 +190,7 @@ class Parts:
         kept = ["tokens", "isolation", "text_budget"]
         if config.embedding == self.config.embedding and (not made or self.embedder_recipe in made):
             kept += ["embedder", "embedder_recipe", "other_recipes"]
+        kept += ["reranker"] if config.search == self.config.search else []
         fresh.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
         return fresh
 

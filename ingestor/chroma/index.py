@@ -17,7 +17,7 @@ from ingestor.chroma.api.values import INVALID, Refused
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.limits import check_patches, check_records
 from ingestor.chroma.reach import missed
-from ingestor.model import Hit, Metadata, Record, RecordId, Vectors
+from ingestor.model import Hit, Metadata, Record, RecordId, Vector, Vectors
 from ingestor.ports import BadDocument
 
 _RECORDS = 500  # a request; Chroma takes 5,461
@@ -93,6 +93,24 @@ class ChromaIndex:
         """The ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter."""
         return [hits for batch in _chunks(vectors, _RECORDS) for hits in self._query(batch, n, where)]
 
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[tuple[RecordId, float]]:
+        """Ids and scores as ``query`` has them, for one vector: cheaper, for no record is read."""
+        found = self._queried(list(vectors[:1]), n, where)
+        (ids,), (distances,) = found["ids"], found["distances"]
+        return [(RecordId(id_), 1.0 - distance) for id_, distance in zip(ids, distances, strict=True)]
+
+    def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
+        """Of those records that exist."""
+        wanted = _chunks(dict.fromkeys(ids), _RECORDS)
+        pages = [self._get(ids=page, include=["embeddings"]) for page in wanted]
+        return {
+            RecordId(id_): np.asarray(vector, dtype=np.float32)
+            for page in pages
+            for id_, vector in zip(page["ids"], page["embeddings"], strict=True)
+        }
+
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
         """Those of ``ids`` that a filter lets pass. Raises ValueError if Chroma rejects the filter."""
         with _understood(dict(where)):
@@ -122,19 +140,17 @@ class ChromaIndex:
             self._get(limit=size, offset=offset, include=["metadatas", "documents", "embeddings"])
         )
 
+    def _queried(self, vectors: list[Any], n: int, where: dict[str, object] | None, *include: str) -> Any:
+        with _understood(where), translated():
+            wanted = ["distances", *include]
+            return self._api.query(self._uuid, vectors=vectors, n=n, where=where or None, include=wanted)
+
     def _get(self, **wanted: Any) -> Any:
         with translated():
             return self._api.get(self._uuid, **wanted)
 
     def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:
-        with _understood(where), translated():
-            found = self._api.query(
-                self._uuid,
-                vectors=vectors,
-                n=n,
-                where=where or None,
-                include=["metadatas", "documents", "distances"],
-            )
+        found = self._queried(vectors, n, where, "metadatas", "documents")
         columns = (found[key] for key in ("ids", "distances", "documents", "metadatas"))
         return (_hits(*rows) for rows in zip(*columns, strict=True))
 

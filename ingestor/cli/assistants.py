@@ -1,10 +1,14 @@
 """``ingestor mcp``: a server for assistants, on standard input and output."""
 
+from collections.abc import Awaitable, Callable
 from functools import cache
-from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
 from ingestor.cli.invocation import command
 from ingestor.cli.usage import CONFIG, FAILED, USAGE, ConfigOption, fail, looked_up
+from ingestor.config.models import Http
+from ingestor.ports import NeedsHuman
 
 
 def mcp(config: ConfigOption = CONFIG) -> None:
@@ -12,20 +16,44 @@ def mcp(config: ConfigOption = CONFIG) -> None:
 
     It speaks on standard input and output, and asks the daemon; it starts nothing and loads no model.
     """
-    from ingestor.app.queries import journal_of
-    from ingestor.service.client import Client
+    from ingestor.assistants.port import MISSING, installed
 
-    if find_spec("mcp") is None:
-        fail("ingestor mcp needs the extra `mcp`: pip install 'ingestor[mcp]'", FAILED)
+    if not installed():
+        fail(MISSING, FAILED)
     http = looked_up(config).http
     if http is None:
         fail(f"{config}: ingestor mcp asks the daemon at its service port: remove `http: false`", USAGE)
+    from ingestor.assistants.server import server
+
+    server(_ask(config, http)).run("stdio")
+
+
+def _ask(config: Path, http: Http) -> Callable[[str, str, object], Awaitable[tuple[int, Any]]]:
+    """How the tools ask the daemon: see assistants.asking."""
+    from anyio.to_thread import run_sync
+
+    from ingestor.app.queries import journal_of
+    from ingestor.assistants.asking import Unanswered
+    from ingestor.service.client import Client
 
     @cache
     def client() -> Client:
         with journal_of(looked_up(config)) as journal:
             return Client(http, journal.owner)
 
-    from ingestor.assistants.server import server
+    def asked(method: str, path: str, body: object) -> tuple[int, Any]:
+        start = command("run", config)
+        try:
+            said = client().ask(method, path, body)
+        except NeedsHuman as error:  # nothing was ingested yet
+            raise Unanswered(f"{error}; or start the daemon with `{start}`") from error
+        except OSError as error:
+            raise Unanswered(
+                f"the daemon of ingestor does not answer ({error}): start it with `{start}`"
+            ) from error
+        return said.status, said.body
 
-    server(client, command("run", config)).run("stdio")
+    async def ask(method: str, path: str, body: object = None) -> tuple[int, Any]:
+        return await run_sync(asked, method, path, body)
+
+    return ask

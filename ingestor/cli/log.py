@@ -14,7 +14,16 @@ from typing import Any
 
 from ingestor.core.escape import spelt
 
-_OTHERS = ("chromadb", "httpcore", "httpx", "watchdog", "sentence_transformers", "transformers", "urllib3")
+_OTHERS = (
+    "chromadb",
+    "httpcore",
+    "httpx",
+    "mcp",
+    "watchdog",
+    "sentence_transformers",
+    "transformers",
+    "urllib3",
+)
 _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
 
 

@@ -116,6 +116,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
         rechunk=_priced(settings.rechunk, embedding),
         prune=settings.prune,
         http=http,
+        search=settings.search,
         warnings=tuple(warnings),
     )
 

@@ -164,6 +164,45 @@ class Http(Options):
         return (self.public_url or own).rstrip("/")
 
 
+class Rerank(Options):
+    """A cross-encoder that orders the first hits of every search anew."""
+
+    model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="a cross-encoder of sentence-transformers: a folder, or a name on the Hugging Face hub; "
+        "it needs the extra `torch`. With `url`: the model's name there",
+    )
+    url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^\s?#@]+$",
+        description="address of a server with `/rerank`: in the form of text-embeddings-inference, or, with "
+        "`model`, of Cohere, Jina and vLLM",
+    )
+    api_key: SecretStr | None = Field(
+        default=None, description="of that server; a secret: `${VAR}` or `file:/path` keep it out of the file"
+    )
+    hits: int = Field(default=20, ge=2, le=100, description="how many hits it sees")
+    timeout: Duration = Field(
+        default=2.0,
+        gt=0,
+        le=60,
+        description="for one search; after that the answer is in the order of the search, and says so",
+    )
+
+    @model_validator(mode="after")
+    def _needs_one(self) -> "Rerank":
+        if self.model is None and self.url is None:
+            raise ValueError("needs `model`, a cross-encoder, or `url`, a server")
+        return self
+
+
+class Search(Options):
+    """How questions are answered, by the service port and by `ingestor query`."""
+
+    rerank: Rerank | None = Field(default=None, description="a reranker, see below; without it, none")
+
+
 class Log(Options):
     """The log of the daemon, on standard error."""
 
@@ -295,6 +334,7 @@ class Settings(Options):
         "`ingestor apply`",
     )
     log: Log = Field(default=Log(), description="see below")
+    search: Search = Field(default=Search(), description="see below")
     http: dict[str, Any] | bool = Field(
         default=True, description="the service port, see below; `false`: none"
     )
@@ -391,6 +431,7 @@ class Config:
     rechunk: Rechunk
     prune: bool
     http: Http | None = None  # the service port
+    search: Search = field(default_factory=Search)
     warnings: tuple[Problem, ...] = ()
     origin: Origin = field(default=Origin(), compare=False)
 

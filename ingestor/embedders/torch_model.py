@@ -134,7 +134,7 @@ def fix_arithmetic() -> None:
 def _loaded(weights: Weights, device: str) -> SentenceTransformer:
     on_hub = weights.revision is not None
     try:
-        with _quiet():
+        with quiet():
             model = SentenceTransformer(
                 weights.name if on_hub else str(weights.folder),
                 device=device,
@@ -148,7 +148,7 @@ def _loaded(weights: Weights, device: str) -> SentenceTransformer:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the library's progress bar on the terminal."""
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()

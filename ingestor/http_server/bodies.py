@@ -1,4 +1,4 @@
-"""The JSON body of a request, read with a limit."""
+"""The body of a request, read with a limit."""
 
 import json
 from typing import Any
@@ -8,13 +8,19 @@ from starlette.requests import Request
 from ingestor.http_server.bounded import Refused
 
 
-async def read_object(request: Request, most: int) -> dict[str, Any]:
-    """``most``: bytes. Raises Refused unless the body is a JSON object of that size at most."""
+async def read_body(request: Request, most: int) -> bytes:
+    """Raises Refused if it has more than ``most`` bytes."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > most:
             raise Refused(413, f"the body of a request may have {most:,} bytes")
+    return bytes(body)
+
+
+async def read_object(request: Request, most: int) -> dict[str, Any]:
+    """``most``: bytes. Raises Refused unless the body is a JSON object of that size at most."""
+    body = await read_body(request, most)
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

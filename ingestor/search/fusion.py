@@ -20,6 +20,7 @@ class Ranked:
     id: RecordId
     score: float
     ranks: Ranks
+    reranked: float | None = None  # the reranker's score
 
 
 def alone(order: Sequence[tuple[RecordId, float]], n: int, mode: str) -> list[Ranked]:

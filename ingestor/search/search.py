@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 from ingestor.lexical.check import Words
 from ingestor.lexical.ranking import asked, ranked
-from ingestor.model import Hit, Record, RecordId, Vectors
+from ingestor.model import Hit, Record, RecordId, Vector, Vectors
 from ingestor.search import fusion
 from ingestor.search.around import Around
 from ingestor.search.fusion import Ranked
 from ingestor.search.passages import Count, document_of, passages, within
+from ingestor.search.reranking import Reranker, reranked
 from ingestor.search.values import Answer, Found, Mode, Question
 
 DEPTH = 50  # candidates of each list
@@ -26,7 +27,13 @@ class Store(Protocol):
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]: ...
 
-    def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]: ...
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[tuple[RecordId, float]]: ...
+
+    def vectors(self, ids: Sequence[RecordId]) -> Mapping[RecordId, Vector]: ...
+
+    def read(self, ids: Sequence[RecordId]) -> list[Record]: ...
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]: ...
 
@@ -35,13 +42,17 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Searcher:
-    """``embed``: a question's vectors. ``count``: tokens of texts. ``clock``: seconds."""
+    """``embed``: a question's vectors. ``count``: tokens of texts. ``clock``: seconds.
+
+    ``reranker``: orders the first hits anew.
+    """
 
     store: Store
     words: Words
     embed: Callable[[Sequence[str]], Vectors]
     count: Count
     clock: Callable[[], float]
+    reranker: Reranker | None = None
 
     def answer(self, question: Question) -> Answer:
         """Raises ValueError if Chroma refuses the filter, and what Chroma and the embedder raise."""
@@ -49,11 +60,22 @@ class Searcher:
         unready = self.words.unready() if question.mode != "dense" else None
         mode: Mode = "dense" if unready is not None else question.mode
         n = question.n if question.budget_tokens is None else _BUDGET_HITS
-        best, records = _Search(self, question, n).run(mode)
+        best, records = _Search(self, question, max(n, self.reranker.hits if self.reranker else 0)).run(mode)
+        best, unranked = self._reranked(question, best, records)
+        best = best[:n]
         used, shown = self._shown(question, best, records)
         hits = tuple(_found(one, records[one.id]) for one in used)
         order = [document_of(records[one.id]) for one in used]
-        return Answer(hits, tuple(passages(shown, order)), mode, self.clock() - start, unready)
+        reasons = "; ".join(filter(None, (unready, unranked)))
+        return Answer(hits, tuple(passages(shown, order)), mode, self.clock() - start, reasons or None)
+
+    def _reranked(
+        self, question: Question, best: list[Ranked], records: Mapping[RecordId, Record]
+    ) -> tuple[list[Ranked], str | None]:
+        """See reranking.reranked."""
+        if self.reranker is None:
+            return best, None
+        return reranked(self.reranker, question.query, best, [records[one.id].text for one in best])
 
     def _shown(
         self, question: Question, best: Sequence[Ranked], records: Mapping[RecordId, Record]
@@ -87,32 +109,31 @@ class _Search:
         return [one for one in best if one.id in self.known], self.known
 
     def _dense_alone(self) -> list[Ranked]:
-        return fusion.alone(self._dense(self._vectors(), self.n), self.n, "dense")
+        vectors = self._vectors()
+        hits = self.by.store.query(vectors, self.n, self._where)[0]
+        self.known |= {hit.id: Record(hit.id, hit.text, hit.metadata, vectors[0][:0]) for hit in hits}
+        return fusion.alone([(hit.id, hit.score) for hit in hits], self.n, "dense")
 
     def _lexical_alone(self) -> list[Ranked]:
         order, _ = self._lexical(self.n)
         return fusion.alone(order, self.n, "lexical")
 
     def _hybrid(self) -> list[Ranked]:
+        """Texts and metadata are read of the best alone: to read those of all candidates takes most time."""
         vectors, depth = self._vectors(), max(DEPTH, self.n)
-        dense = self._dense(vectors, depth)
+        dense = self.by.store.nearest(vectors, depth, self._where)
         lexical, most = self._lexical(depth)
-        self._read([id_ for id_, _ in lexical], vectors=True)
-        cosines = {
-            id_: float(vectors[0] @ self.known[id_].vector)
-            for id_, _ in lexical
-            if id_ in self.known and self.known[id_].vector.size
-        }
+        near = {id_ for id_, _ in dense}
+        others = self.by.store.vectors([id_ for id_, _ in lexical if id_ not in near])
+        cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}
         return fusion.fused(dense, lexical, cosines, most, self.n)
 
     def _vectors(self) -> Vectors:
         return self.by.embed([self.question.query])
 
-    def _dense(self, vectors: Vectors, n: int) -> Order:
-        where = dict(self.question.where) if self.question.where else None
-        hits = self.by.store.query(vectors, n, where)[0]
-        self.known |= {hit.id: Record(hit.id, hit.text, hit.metadata, vectors[0][:0]) for hit in hits}
-        return [(hit.id, hit.score) for hit in hits]
+    @property
+    def _where(self) -> dict[str, object] | None:
+        return dict(self.question.where) if self.question.where else None
 
     def _lexical(self, n: int) -> tuple[Order, float]:
         db, number = self.by.words.db, self.by.words.number
@@ -133,10 +154,10 @@ class _Search:
                 break
         return passed[:n]
 
-    def _read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> None:
+    def _read(self, ids: Sequence[RecordId]) -> None:
         absent = [id_ for id_ in ids if id_ not in self.known]
         if absent:
-            self.known |= {record.id: record for record in self.by.store.read(absent, vectors=vectors)}
+            self.known |= {record.id: record for record in self.by.store.read(absent)}
 
 
 def _pages(page: Callable[[int, int], Order]) -> Iterator[Order]:
@@ -149,4 +170,4 @@ def _pages(page: Callable[[int, int], Order]) -> Iterator[Order]:
 
 
 def _found(one: Ranked, record: Record) -> Found:
-    return Found(one.id, one.score, record.text, record.metadata, one.ranks)
+    return Found(one.id, one.score, record.text, record.metadata, one.ranks, one.reranked)

@@ -7,6 +7,7 @@ from pathlib import Path
 from ingestor.chroma.index import ChromaIndex
 from ingestor.engine.embedding import Embeddings
 from ingestor.search.passages import Count
+from ingestor.search.reranking import Reranker
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state.run_status import Live
 
@@ -17,7 +18,7 @@ class DaemonView:
 
     ``intervals``: by source, seconds between two listings. ``chroma_answers``: whether it does within so many
     seconds. ``chroma_restarts``: of our server, since the start. ``collection``: by its UUID, for reading.
-    ``lexical``: the file of the lexical index.
+    ``lexical``: the file of the lexical index. ``folders``: what we keep, by its name.
     """
 
     journal: JournalReader
@@ -30,3 +31,5 @@ class DaemonView:
     collection: Callable[[str], ChromaIndex]
     lexical: Path
     count_tokens: Count
+    folders: Mapping[str, Path]
+    reranker: Callable[[], Reranker | None]

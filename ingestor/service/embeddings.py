@@ -4,7 +4,7 @@ A text is embedded as a question unless the request says otherwise. Questions go
 """
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ def routes(daemon: DaemonView) -> list[BaseRoute]:
         """The form of text-embeddings-inference."""
         asked = await read_object(request, MOST_BYTES)
         texts = _texts(asked.get("inputs"), "inputs")
-        questions = asked.get("prompt_name") != "document"
+        questions = _text(asked, "prompt_name") != "document"
         embedding = _chosen(daemon, request.path_params.get("embedder"))
         vectors = await run_sync(vectors_of, embedding, texts, questions)
         return json_response(200, vectors.tolist())
@@ -43,13 +43,13 @@ def routes(daemon: DaemonView) -> list[BaseRoute]:
         form = asked.get("encoding_format", "float")
         if form not in ("float", "base64"):
             raise Refused(400, "`encoding_format` must be float or base64")
-        model = asked.get("model")
-        embedding = _chosen(daemon, model if isinstance(model, str) else None, strict=False)
-        vectors = await run_sync(vectors_of, embedding, texts, asked.get("input_type") != "document")
+        model, questions = _text(asked, "model"), _text(asked, "input_type") != "document"
+        embedding = _chosen(daemon, model, strict=False)
+        vectors = await run_sync(vectors_of, embedding, texts, questions)
         if asked.get("dimensions") not in (None, vectors.shape[1]):
             raise Refused(400, f"`dimensions` must be {vectors.shape[1]}, or left out")
         tokens = await run_sync(embedding.count, texts)
-        return json_response(200, _as_openai(vectors, form, str(model or "default"), tokens))
+        return json_response(200, _as_openai(vectors, form, model or "default", tokens))
 
     return [
         Route("/embed", embed, methods=["POST"]),
@@ -65,6 +65,14 @@ def _texts(given: object, key: str) -> list[str]:
     if len(texts) > MOST_TEXTS:
         raise Refused(413, f"`{key}` may have {MOST_TEXTS} texts")
     return texts
+
+
+def _text(asked: Mapping[str, Any], key: str) -> str | None:
+    """Raises Refused if it is something else than a text."""
+    found = asked.get(key)
+    if found is None or isinstance(found, str):
+        return found
+    raise Refused(422, f"`{key}` must be a text")
 
 
 def _chosen(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> Embedding:

@@ -20,6 +20,8 @@ def metrics(found: Situation) -> Iterator[Metric]:
     yield from _embedding(found)
     yield from _writes(found)
     yield from _chroma(found)
+    free = [((name,), size) for name, size in found.disk_free.items()]
+    yield _gauges("disk_free_bytes", "Room that is left in the file system.", ("folder",), free)
     yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", found.idle)
 
 

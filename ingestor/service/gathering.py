@@ -1,6 +1,7 @@
 """Gathers the figures of a running daemon, once a second at most."""
 
 from collections.abc import Callable, Sequence
+from shutil import disk_usage
 from threading import Lock
 from time import monotonic, time
 from typing import Generic, TypeVar
@@ -38,6 +39,7 @@ def gather(daemon: DaemonView) -> Situation:
         swaps={serves: _progress(counts, name) for serves, name in building.items()},
         chroma_up=daemon.chroma_answers(CHROMA_PATIENCE),
         chroma_restarts=daemon.chroma_restarts(),
+        disk_free={name: disk_usage(path).free for name, path in daemon.folders.items() if path.is_dir()},
         texts=embeddings.texts,
         tokens=embeddings.tokens,
         cached=embeddings.cached,

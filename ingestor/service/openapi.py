@@ -15,6 +15,7 @@ from ingestor.service.documents import MOST, PAGE
 from ingestor.service.embeddings import MOST_TEXTS
 
 _TEXT = {"type": "string"}
+_PERHAPS = {"type": ["string", "null"]}
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 _TEXTS = {"oneOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1, "maxItems": MOST_TEXTS}]}
 _REFUSAL = {
@@ -31,15 +32,17 @@ _REFUSAL = {
 }
 _TEI = {
     "type": "object",
-    "properties": {"inputs": _TEXTS, "prompt_name": {"type": "string", "description": "`document`, or none"}},
+    "properties": {"inputs": _TEXTS, "prompt_name": {**_PERHAPS, "description": "`document`, or none"}},
     "required": ["inputs"],
 }
 _OPENAI = {
     "type": "object",
     "properties": {
         "input": _TEXTS,
-        "model": {"type": "string", "description": "a collection"},
+        "model": {**_PERHAPS, "description": "a collection"},
+        "input_type": {**_PERHAPS, "description": "`document`, or none"},
         "encoding_format": {"enum": ["float", "base64"]},
+        "dimensions": {"type": ["integer", "null"], "description": "those of the model"},
     },
     "required": ["input"],
 }
@@ -47,6 +50,17 @@ _LIST = {
     "type": "object",
     "properties": {"data": {"type": "array"}, "model": _TEXT, "usage": {"type": "object"}},
     "required": ["object", "data", "model", "usage"],
+}
+_MESSAGE = {
+    "type": "object",
+    "description": "JSON-RPC",
+    "properties": {
+        "jsonrpc": {"const": "2.0"},
+        "id": {"type": ["integer", "string"]},
+        "method": _TEXT,
+        "params": {"type": ["object", "null"]},
+    },
+    "required": ["jsonrpc", "id", "method"],
 }
 _HEALTHY = {"type": "object", "properties": {"healthy": {"type": "boolean"}}, "required": ["healthy"]}
 _READY = {
@@ -98,6 +112,7 @@ def description() -> dict[str, Any]:
             "/embed/{embedder}": {
                 "post": {**_call("Vectors of one embedder", vectors, _TEI), "parameters": [embedder]}
             },
+            "/mcp": {"post": _of_assistants()},
             "/v1/embeddings": {"post": _call("Vectors, in OpenAI's form", _LIST, _OPENAI)},
         },
         "components": {
@@ -137,9 +152,19 @@ def _of_list() -> list[dict[str, Any]]:
 
 
 def _of_document() -> list[dict[str, Any]]:
-    place = {"type": "integer", "minimum": 0}
+    first, last = ({"type": "integer", "minimum": least} for least in (0, 1))
     named = [_parameter("document", _TEXT, "path"), _parameter("collection", _TEXT)]
-    return [*named, _parameter("start", place), _parameter("end", place)]
+    return [*named, _parameter("start", first), _parameter("end", last)]
+
+
+def _of_assistants() -> dict[str, Any]:
+    """Answers and refusals are messages of the Model Context Protocol, too."""
+    call = _call("Tools for assistants: MCP over streamable HTTP", {"type": "object"}, _MESSAGE)
+    default = call["responses"]["default"]
+    anything = {"application/json": {"schema": {"type": "object"}}, "text/plain": {"schema": _TEXT}}
+    told = {**default, "content": {**default["content"], **anything}}
+    taken = {"description": "taken; there is no answer"}
+    return {**call, "responses": {**call["responses"], "202": taken, "default": told}}
 
 
 def _named(name: str) -> dict[str, Any]:

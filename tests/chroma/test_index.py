@@ -58,6 +58,24 @@ class TestEmbedded(IndexLaws):
         return lambda: opened(inside)
 
 
+@pytest.mark.parametrize("engine", ["served", "inside"])
+def test_the_nearest_are_those_of_a_query_and_vectors_those_that_were_written(engine, request):
+    index = opened(request.getfixturevalue(engine))
+    records = many(60)
+    index.upsert(records)
+    asked, where = vector(3)[np.newaxis], {"n": {"$lt": 30}}
+    for chosen in (None, where):
+        (hits,) = index.query(asked, 9, chosen)
+        assert index.nearest(asked, 9, chosen) == [(hit.id, hit.score) for hit in hits]
+    found = index.vectors([*(one.id for one in records[:5]), "nothing#0", records[0].id])
+    assert list(found) == [one.id for one in records[:5]]
+    for one in records[:5]:
+        np.testing.assert_allclose(found[one.id], one.vector, atol=1e-6)
+    assert index.vectors([]) == {}
+    with pytest.raises(ValueError, match="refuses"):
+        index.nearest(asked, 1, {"n": {"$like": 1}})
+
+
 # --- collections --------------------------------------------------------------------------------------------
 
 

@@ -1,17 +1,23 @@
-"""``ingestor mcp`` as an assistant uses it: by the official SDK's own client, over stdio."""
+"""What an assistant does, by the official SDK's own client: ``ingestor mcp`` over stdio, and ``/mcp``."""
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from ingestor.assistants import port
+from ingestor.cli.main import app
 from tests.e2e.project import INGESTOR, Project, free_port, wait
 from tests.e2e.test_service import running
 
 mcp = pytest.importorskip("mcp")
+from mcp.client.streamable_http import streamable_http_client  # noqa: E402
+from mcp.shared._httpx_utils import create_mcp_http_client  # noqa: E402
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -26,10 +32,26 @@ def project(folder: Path) -> Project:
     return found
 
 
-def assisted(of: Project, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
+@asynccontextmanager
+async def by_stdio(of: Project) -> AsyncIterator[Any]:
+    command = mcp.StdioServerParameters(command=str(INGESTOR), args=["mcp", "--config", str(of.config)])
+    async with mcp.Client(command, read_timeout_seconds=240) as client:
+        yield client
+
+
+@asynccontextmanager
+async def by_http(of: Project) -> AsyncIterator[Any]:
+    token = {"Authorization": "Bearer t0ken-of-the-port"}
+    address = f"http://127.0.0.1:{of.settings['http']['port']}/mcp"
+    async with create_mcp_http_client(headers=token) as http:
+        transport = streamable_http_client(address, http_client=http)
+        async with mcp.Client(transport, read_timeout_seconds=240) as client:
+            yield client
+
+
+def assisted(of: Project, work: Callable[[Any], Coroutine[Any, Any, None]], by: Any = by_stdio) -> None:
     async def session() -> None:
-        command = mcp.StdioServerParameters(command=str(INGESTOR), args=["mcp", "--config", str(of.config)])
-        async with mcp.Client(command, read_timeout_seconds=240) as client:
+        async with by(of) as client:
             await work(client)
 
     asyncio.run(session())
@@ -69,7 +91,8 @@ def test_an_assistant_searches_lists_and_reads(tmp_path: Path) -> None:
 
     with running(here) as daemon:
         wait(lambda: here.settled(3) and here.poll("query", "bridge")["mode"] == "hybrid")
-        assisted(here, work)
+        assisted(here, work, by_stdio)
+        assisted(here, work, by_http)
         assert daemon.stop() == 0, daemon.said()
     assert "Traceback" not in daemon.said()
 
@@ -94,3 +117,11 @@ def test_without_a_service_port_there_is_no_server(tmp_path: Path) -> None:
     here.configure()
     done = here.call("mcp")
     assert (done.returncode, "http: false" in done.stderr) == (2, True), done.stderr
+
+
+def test_without_the_package_the_command_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port, "find_spec", lambda name: None)
+    done = CliRunner().invoke(app, ["mcp", "--config", str(project(tmp_path).config)])
+    assert (done.exit_code, "pip install 'ingestor[mcp]'" in done.stderr) == (4, True), done.output

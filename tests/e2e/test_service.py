@@ -19,6 +19,7 @@ import pytest
 from ingestor.chroma import processes
 from tests.e2e.project import Daemon, Project, free_port
 from tests.e2e.project import wait as wait_for
+from tests.endpoint import Reply, embedding, serving
 from tests.environments import readers
 
 ROOT = Path(__file__).parent.parent.parent
@@ -165,6 +166,42 @@ def test_a_listing_that_hangs_is_seen(tmp_path: Path) -> None:
         assert said is not None
         assert said.json() == {"ready": False, "reasons": ["a source was never listed whole"]}
         assert status(here, "/healthz") == 200, "a restart would not help"
+
+
+def test_an_embedding_server_that_hangs_is_seen(tmp_path: Path) -> None:
+    def script(body: Any) -> Reply:
+        return Reply(hang=True) if "bridge" in str(body) else embedding(body)
+
+    here = project(tmp_path)
+    lag = 'ingestor_lag_seconds{source="docs"}'
+    with serving(script) as server:
+        here.settings["embedding"] = {
+            "kind": "openai",
+            "base_url": server.base_url,
+            "model": "m",
+            "retries": 0,
+        }
+        here.configure()
+        with running(here):
+            first = wait(lambda: figure(here, "ingestor_embedding_batch_seconds"))
+            wait(lambda: (figure(here, "ingestor_embedding_batch_seconds") or 0) > first)
+            assert (figure(here, "ingestor_embedding_queue_texts") or 0) > 0
+            first = wait(lambda: figure(here, lag))
+            wait(lambda: (figure(here, lag) or 0) > first)
+
+
+def test_a_source_that_waits_for_a_person_is_seen(tmp_path: Path) -> None:
+    here = project(tmp_path)
+    held = 'ingestor_source_held{source="docs"}'
+    for n in range(6):
+        (here.docs / f"more{n}.txt").write_text(f"Number {n}.\n")
+    with running(here):
+        wait(lambda: here.settled(9))
+        assert figure(here, held) == 0
+        for path in here.docs.glob("*.txt"):
+            path.unlink()
+        wait(lambda: figure(here, held) == 1)
+        assert here.settled(9), "nothing left the index"
 
 
 def test_a_token_opens_it_and_readers_send_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

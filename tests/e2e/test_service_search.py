@@ -1,5 +1,6 @@
 """Search at the service port of a real daemon: while it ingests, across a swap, and by ``ingestor query``."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import pytest
 from ingestor.service.client import Client
 from tests.e2e.project import Project, free_port, wait
 from tests.e2e.test_service import running
+from tests.endpoint import Reply, serving
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -63,6 +65,30 @@ def test_questions_are_answered_while_it_ingests_and_swaps(tmp_path: Path) -> No
         assert len(seen) == 2, seen
         assert daemon.stop() == 0, daemon.said()
     assert "Traceback" not in daemon.said()
+
+
+def test_a_reranker_is_turned_on_while_the_daemon_runs_and_the_command_uses_it(tmp_path: Path) -> None:
+    """It puts the library first, whatever the question is."""
+
+    def scores(body: dict[str, Any]) -> Reply:
+        found = [{"index": at, "score": float("library" in text)} for at, text in enumerate(body["texts"])]
+        return Reply(body=json.dumps(found).encode())
+
+    def first() -> Any:
+        return search(here, "bridge", n=1).json()["hits"][0]["metadata"]["file_name"]
+
+    here = project(tmp_path)
+    with serving(scores) as server, running(here) as daemon:
+        wait(lambda: here.settled(3) and search(here, "bridge").json()["mode"] == "hybrid")
+        assert first() == "bridge.md"
+        here.settings["search"] = {"rerank": {"url": server.base_url}}
+        here.configure()
+        wait(lambda: first() == "library.md")
+        assert daemon.stop() == 0, daemon.said()
+        assert here.json("query", "bridge")["hits"][0]["metadata"]["file_name"] == "library.md"
+    alone = here.json("query", "bridge")
+    assert alone["hits"][0]["metadata"]["file_name"] == "bridge.md"
+    assert "can't be reached" in alone["fallback"]
 
 
 def test_the_command_asks_the_daemon_and_does_without(

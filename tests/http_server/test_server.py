@@ -120,6 +120,20 @@ def test_a_connection_serves_several_requests(port: int) -> None:
         assert connection.sock is first
 
 
+def test_answers_are_sent_at_once() -> None:
+    """Nagle's algorithm would hold back the second part of each for 40 ms."""
+    server = Server(APP, "127.0.0.1", 0)
+    server.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60):
+            wait(lambda: server._server.server_state.connections)
+            (connection,) = server._server.server_state.connections
+            ours = connection.transport.get_extra_info("socket")
+            assert ours.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    finally:
+        server.stop()
+
+
 def test_a_client_that_does_not_read_is_cut_off() -> None:
     with serving(Limits(prompt=0.3, slowest=10**8)) as port:
         connection = socket.create_connection(("127.0.0.1", port), timeout=60)

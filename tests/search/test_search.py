@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,9 @@ from ingestor.embedders.hashing import PLUGIN
 from ingestor.lexical.check import Words, words_of
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.index import LexicalIndex
-from ingestor.model import Record, RecordId
+from ingestor.model import Record, RecordId, Vector, Vectors
+from ingestor.ports import NeedsHuman, Transient
+from ingestor.search.reranking import Reranker
 from ingestor.search.search import Searcher
 from ingestor.search.values import Question
 from tests.lexical.worlds import opened
@@ -28,6 +30,14 @@ TEXTS = {
 
 @dataclass
 class Store(MemoryIndex):
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[tuple[RecordId, float]]:
+        return [(hit.id, hit.score) for hit in self.query(vectors, n, where)[0]]
+
+    def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
+        return {record.id: record.vector for record in self.read(ids, vectors=True)}
+
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, object]) -> set[RecordId]:
         return {record.id for record in self.read(ids) if matches(where, record.metadata)}
 
@@ -150,3 +160,37 @@ def test_words_that_no_record_has_find_nothing(tmp_path: Path) -> None:
         assert search.answer(Question('"', mode="lexical")).hits == ()
         assert len(search.answer(Question("xylophone", n=2)).hits) == 2
         assert np.isfinite([hit.score for hit in search.answer(Question("xylophone")).hits]).all()
+
+
+def worse(question: str, texts: Sequence[str]) -> list[float]:
+    return [-float(at == 0) for at, _ in enumerate(texts)]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+def test_a_reranker_orders_the_first_hits(tmp_path: Path, mode: str) -> None:
+    question = Question("the card, the collection", n=3, mode=mode)  # type: ignore[arg-type]
+    with searcher(tmp_path) as search:
+        before = [hit.id for hit in search.answer(question).hits]
+        answer = replace(search, reranker=Reranker(worse, 2)).answer(question)
+        one = replace(search, reranker=Reranker(worse, 2)).answer(replace(question, n=1))
+    assert [hit.id for hit in answer.hits] == [before[1], before[0], *before[2:]]
+    assert [hit.reranked for hit in answer.hits] == [0.0, -1.0, None][: len(before)]
+    assert [hit.id for hit in one.hits] == [before[1]], "it sees more hits than are asked for"
+    assert answer.fallback is None
+
+
+@pytest.mark.parametrize(
+    "scores", [[1.0], [float("nan")] * 2, Transient("it is away"), NeedsHuman("no torch")]
+)
+def test_without_the_reranker_hits_are_as_they_were_and_that_is_said(tmp_path: Path, scores: object) -> None:
+    def failing(question: str, texts: Sequence[str]) -> list[float]:
+        if isinstance(scores, Exception):
+            raise scores
+        return list(scores)  # type: ignore[call-overload]
+
+    with searcher(tmp_path, complete=False) as search:
+        before = search.answer(Question("the card", n=2))
+        answer = replace(search, reranker=Reranker(failing, 2)).answer(Question("the card", n=2))
+    assert answer.hits == before.hits
+    assert "being made" in str(answer.fallback)
+    assert "; not reranked: " in str(answer.fallback)

@@ -50,7 +50,7 @@ def test_an_answer_is_json_of_a_stable_form() -> None:
     assert found == {
         "hits": [{
             "id": "d#0", "score": 0.5, "document": "text", "metadata": {"page": 1, "headings": ["A"]},
-            "ranks": {"dense": 1, "lexical": None},
+            "ranks": {"dense": 1, "lexical": None}, "reranked": None,
         }],
         "passages": [{
             "text": "text", "source": "/d", "heading_path": "A > B", "start": 0, "end": 4, "lines": [1, 1],

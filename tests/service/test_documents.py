@@ -11,17 +11,12 @@ from tests.search.test_search import TEXTS
 from tests.service.test_openapi import described, schema
 from tests.service.test_searching import chroma as chroma
 from tests.service.test_searching import daemon as daemon
-from tests.service.world import Daemon, served
+from tests.service.world import Daemon, note_documents, served
 
 
 @pytest.fixture(scope="module")
 def client(daemon: Daemon) -> Iterator[httpx.Client]:
-    with daemon.journal.transaction() as db:
-        for number, name in enumerate(TEXTS, 1):
-            row = (number, name, "docs", "docs", f"{name}.md", f"/{name}.md", 10)
-            names = "id, document_id, source, collection, key, uri, size"
-            db.execute(f"INSERT INTO documents ({names}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            db.execute("INSERT INTO records VALUES (?, 0, '', '', '', 0, x'')", (number,))
+    note_documents(daemon, TEXTS)
     with served(daemon) as client:
         yield client
 

@@ -1,5 +1,7 @@
 """The service port's addresses, over HTTP, with a journal and an embedding stream of their own."""
 
+import shutil
+import subprocess
 import threading
 from base64 import b64decode
 from collections.abc import Iterator
@@ -119,6 +121,16 @@ def test_metrics_show_what_stalls(daemon: Daemon, client: httpx.Client) -> None:
     daemon.up = False
     assert figure(client, "ingestor_chroma_up") == "0.0"
     assert 'path="/metrics",status="200"' in client.get("/metrics").text
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus is not installed")
+def test_promtool_finds_nothing_wrong_with_names_and_units(client: httpx.Client) -> None:
+    client.get("/healthz")
+    text = client.get("/metrics").text
+    assert "ingestor_http_requests_total{" in text
+    asked = ["promtool", "check", "metrics"]
+    done = subprocess.run(asked, input=text, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def figure(client: httpx.Client, name: str) -> str:

@@ -19,6 +19,7 @@ from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Vectors
 from ingestor.ports import Gone, Transient
+from ingestor.search.reranking import Reranker
 from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_json
 from ingestor.service import searching
 from tests.e2e.project import wait
@@ -73,6 +74,20 @@ def test_an_answer_has_hits_and_passages(say: Say, mode: str) -> None:
     assert body["passages"][0]["source"] == "/faq.md"
     assert "With a card" in body["passages"][0]["text"]
     assert json.loads(json.dumps(as_json(answer_of(body)))) == body
+
+
+def test_a_reranker_orders_hits_and_its_failure_is_said(
+    say: Say, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = [hit["id"] for hit in say(n=2).json()["hits"]]
+    monkeypatch.setattr(daemon, "reranker", Reranker(lambda question, texts: range(len(texts)), 2))
+    said = say(n=2).json()
+    assert [hit["id"] for hit in said["hits"]] == before[::-1]
+    assert [hit["reranked"] for hit in said["hits"]] == [1, 0]
+    monkeypatch.setattr(daemon, "reranker", Reranker(lambda question, texts: [], 2))
+    said = say(n=2).json()
+    assert [hit["id"] for hit in said["hits"]] == before
+    assert said["fallback"].startswith("not reranked: ")
 
 
 def test_filters_and_budgets_hold(say: Say) -> None:

@@ -1,7 +1,7 @@
 """A daemon as the service port sees it, with a journal and an embedding stream of its own."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ingestor.engine.embedding import Embeddings
 from ingestor.http_server.server import Server
 from ingestor.model import Fingerprint, Vectors
 from ingestor.ports import Gone
+from ingestor.search.reranking import Reranker
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.service.port import application
@@ -53,6 +54,7 @@ class Daemon:
     def __init__(self, folder: Path, model: Any = None) -> None:
         self.folder, self.model, self.idle, self.up = folder, model or Model(), 0.0, True
         self.collections: dict[str, Any] = {}  # by UUID
+        self.reranker: Reranker | None = None
         self.journal = Journal(folder / "journal.sqlite3")
         self.embeddings = Embeddings(VectorCache(folder / "cache", 10**6), self.model.count)
         self.stream = self.embeddings.of(RECIPE, lambda: self.model)
@@ -62,7 +64,8 @@ class Daemon:
         return DaemonView(
             self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
             lambda patience: self.up, lambda: 0, self.collection, self.folder / "lexical.sqlite3",
-            lambda texts: [len(text.split()) for text in texts],
+            lambda texts: [len(text.split()) for text in texts], {"state": self.folder},
+            lambda: self.reranker,
         )  # fmt: skip
 
     def collection(self, uuid: str) -> Any:
@@ -74,6 +77,16 @@ class Daemon:
         self.embeddings.close()
         self.reader.close()
         self.journal.close()
+
+
+def note_documents(daemon: Daemon, names: Iterable[str]) -> None:
+    """As rows of the journal."""
+    with daemon.journal.transaction() as db:
+        for number, name in enumerate(names, 1):
+            row = (number, name, "docs", "docs", f"{name}.md", f"/{name}.md", 10)
+            keys = "id, document_id, source, collection, key, uri, size"
+            db.execute(f"INSERT INTO documents ({keys}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            db.execute("INSERT INTO records VALUES (?, 0, '', '', '', 0, x'')", (number,))
 
 
 @contextmanager

@@ -1,0 +1,62 @@
+"""``/mcp`` at the service port: the tools of ``server`` over streamable HTTP.
+
+Every request is served by itself. There is no session, and no stream that stays open: the tools answer at
+once and announce nothing. ``mcp`` is an optional package, imported by the first request.
+"""
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+from anyio.to_thread import run_sync
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ingestor.assistants.asking import inside
+from ingestor.http_server.bodies import read_body
+from ingestor.http_server.problems import Problem
+
+MISSING = "assistants need the extra `mcp`: pip install 'ingestor[mcp]'"
+MOST_BYTES = 200_000  # of a request
+
+
+def installed() -> bool:
+    return find_spec("mcp") is not None
+
+
+def routes(app: ASGIApp) -> list[BaseRoute]:
+    """``app``: what the tools ask."""
+    return [Route("/mcp", _Endpoint(app), methods=["POST"])]
+
+
+class _Endpoint:
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._server: Any = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises Refused."""
+        if not installed():
+            raise Problem.at(None, 501, MISSING)
+        body = await read_body(Request(scope, receive), MOST_BYTES)
+        served = await run_sync(self._served)
+        async with served.router.lifespan_context(served):
+            await served(dict(scope), _again(body, receive), send)
+
+    def _served(self) -> Starlette:
+        from ingestor.assistants.server import over_http, server
+
+        self._server = self._server or server(inside(self._app))
+        return over_http(self._server, MOST_BYTES)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A body that was read already, then what ``receive`` has."""
+    messages: Iterator[Message] = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def received() -> Message:
+        return next(messages, None) or await receive()
+
+    return received

@@ -1,0 +1,1 @@
+"""Cross-encoders that order the first hits of a search anew."""

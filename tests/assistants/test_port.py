@@ -1,0 +1,121 @@
+"""``/mcp`` at the service port: by the official SDK's own client, and by requests that it would not send."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from ingestor.assistants import port
+from tests.search.test_search import TEXTS
+from tests.service.test_searching import chroma as chroma
+from tests.service.test_searching import daemon as daemon
+from tests.service.world import Daemon, note_documents, served
+
+mcp = pytest.importorskip("mcp")
+
+HEADERS = {"Accept": "application/json, text/event-stream"}
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+
+
+@pytest.fixture(scope="module")
+def client(daemon: Daemon) -> Iterator[httpx.Client]:
+    note_documents(daemon, TEXTS)
+    with served(daemon) as client:
+        yield client
+
+
+def assisted(client: httpx.Client, work: Any, mode: str) -> Any:
+    async def session() -> Any:
+        async with mcp.Client(str(client.base_url.join("/mcp")), mode=mode) as assistant:
+            return await work(assistant)
+
+    return asyncio.run(session())
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+def test_the_tools_and_resources_of_stdio(client: httpx.Client, mode: str) -> None:
+    async def work(assistant: Any) -> None:
+        tools = {tool.name: tool.description for tool in (await assistant.list_tools()).tools}
+        assert set(tools) == {"search", "read", "list_documents", "status"}
+        assert "\n    " not in "".join(tools.values()), "the indentation of the source"
+        found = await assistant.call_tool("search", {"query": "ERR_4711", "expand": "document"})
+        assert found.structured_content["passages"][0]["document_id"] == "faq"
+        document = await assistant.call_tool("read", {"document_id": "faq"})
+        assert "With a card" in str(document.structured_content["passages"])
+        listed = await assistant.call_tool("list_documents", {"match": "haus"})
+        assert [one["key"] for one in listed.structured_content["documents"]] == ["haus.md"]
+        assert not (await assistant.call_tool("status", {})).is_error
+        resource = await assistant.read_resource("ingestor://docs/faq")
+        assert "With a card" in resource.contents[0].text
+        wrong = await assistant.call_tool("search", {"query": "bridge", "collection": "other"})
+        assert (wrong.is_error, "known: docs" in wrong.content[0].text) == (True, True)
+
+    assisted(client, work, mode)
+
+
+def test_many_assistants_at_once_each_get_their_own_answer(client: httpx.Client) -> None:
+    async def one(name: str) -> str:
+        async with mcp.Client(str(client.base_url.join("/mcp"))) as assistant:
+            found = await assistant.call_tool("read", {"document_id": name})
+            return str(found.structured_content["document_id"])
+
+    async def all_of_them() -> list[str]:
+        work: list[Coroutine[Any, Any, str]] = [one(name) for name in [*TEXTS] * 4]
+        return list(await asyncio.gather(*work))
+
+    assert asyncio.run(all_of_them()) == [*TEXTS] * 4
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+def test_there_are_no_sessions_and_no_streams(client: httpx.Client, method: str) -> None:
+    """A stream would hold a connection open, and tell nothing."""
+    said = client.request(method, "/mcp", headers=HEADERS)
+    assert (said.status_code, said.headers["Allow"]) == (405, "POST")
+    assert "Mcp-Session-Id" not in client.post("/mcp", json=LIST, headers=HEADERS).headers
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        (b"{", {}, 400),
+        (b"[]", {}, 400),
+        (b'"text"', {}, 400),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', {}, 400),
+        (b"[" * 100_000, {}, 400),
+        (b" " * 200_001, {}, 413),
+        (b"{}", {"Content-Type": "text/plain"}, 400),
+        (b"{}", {"Accept": "text/html"}, 406),
+        (b"{}", {"Origin": "http://elsewhere.example"}, 403),
+        (b"{}", {"Sec-Fetch-Site": "cross-site"}, 403),
+        (b"{}", {"Host": "elsewhere.example"}, 421),
+        (b"{}", {"Mcp-Protocol-Version": "1999-01-01"}, 400),
+    ],
+)
+def test_what_is_refused(client: httpx.Client, content: bytes, headers: dict[str, str], status: int) -> None:
+    whole = {"Content-Type": "application/json", **HEADERS, **headers}
+    assert client.post("/mcp", content=content, headers=whole).status_code == status
+
+
+def test_it_asks_for_the_token(daemon: Daemon) -> None:
+    with served(daemon, token="t0ken") as client:
+        assert client.post("/mcp", json=LIST, headers=HEADERS).status_code == 401
+        bearer = {"Authorization": "Bearer t0ken"}
+        said = client.post("/mcp", json=LIST, headers={**HEADERS, **bearer})
+        assert len(said.json()["result"]["tools"]) == 4
+
+
+def test_a_listener_gets_an_error_at_once(client: httpx.Client) -> None:
+    listen = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {}}
+    said = client.post("/mcp", json=listen, headers={**HEADERS, "Mcp-Protocol-Version": "2026-07-28"})
+    assert "error" in said.json()
+
+
+def test_without_the_package_it_says_what_to_install(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(port, "find_spec", lambda name: None)
+    said = client.post("/mcp", json=LIST, headers=HEADERS)
+    assert said.status_code == 501
+    assert "pip install 'ingestor[mcp]'" in said.json()["detail"]
