@@ -17,7 +17,9 @@ from functools import cache
 from pathlib import PurePosixPath
 
 from ingestor.core.fingerprint import fingerprint
+from ingestor.core.metadata_keys import KEYS
 from ingestor.model import (
+    INSIDE,
     Block,
     Chunk,
     Document,
@@ -27,35 +29,27 @@ from ingestor.model import (
     Metadata,
     RecordId,
     Scalar,
+    SourceName,
     Value,
 )
 from ingestor.text.outline import Outline, outline
 
-KEYS = frozenset(
-    (
-        *("source", "document_id", "title", "content_type", "language"),
-        *("start_index", "end_index", "start_line", "end_line", "page", "page_label"),
-        *("heading_path", "headings"),
-        *("section_title", "section_number", "section_chunk_index", "section_chunk_count"),
-        *("chunk_index", "chunk_count", "token_count", "block_kinds", "symbol", "figure"),
-        *("content_hash", "strategy", "recipe"),
-        *("doc_id", "ref_doc_id", "file_path", "file_name", "file_type", "file_size", "last_modified_date"),
-        *("relationships", "node_info"),
-    )
-)
 _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or silently drops
 # LlamaIndex's NodeRelationship values.
 _SOURCE, _PREVIOUS, _NEXT = "1", "2", "3"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LONGEST = 8_000  # characters of a value: every record of the document may repeat it
 _MOST = 200  # texts in a list
-_VERSION = 3  # raised whenever the same chunk is described otherwise
+_VERSION = 4  # raised whenever the same chunk is described otherwise
 
 
 @cache
-def rules() -> Fingerprint:
-    """How chunks are described: where that changes, the metadata of existing records is updated in place."""
-    return fingerprint(["metadata", _VERSION, sorted(KEYS)])
+def rules(source: SourceName) -> Fingerprint:
+    """How chunks are described: where that changes, the metadata of existing records is updated in place.
+
+    ``source``: its name, which records carry.
+    """
+    return fingerprint(["metadata", _VERSION, sorted(KEYS), source])
 
 
 def build(
@@ -65,6 +59,7 @@ def build(
     chunks: Sequence[Chunk],
     ids: Sequence[RecordId],
     *,
+    source: SourceName,
     tokens: Sequence[int],
     content_hashes: Sequence[str],
     strategy: str,
@@ -77,6 +72,7 @@ def build(
     """
     whole = {
         **_of_document(document, item, document_id),
+        "source_name": source,
         "chunk_count": len(chunks),
         "strategy": strategy,
         "recipe": recipe,
@@ -100,6 +96,7 @@ def _of_document(document: Document, item: Item, document_id: DocumentId) -> dic
     file = PurePosixPath(item.key)
     return {
         "source": item.uri,
+        "path": item.key.replace(INSIDE, "!/"),
         "document_id": document_id,
         "title": document.title or file.stem,
         "content_type": document.content_type,

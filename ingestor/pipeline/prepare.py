@@ -70,7 +70,8 @@ class Tools:
     def recipe(self, parser: str) -> str:
         """The recipe of documents read by that parser; "" for a document that none could read."""
         reading = self.reader.recipe(parser)
-        rules = detect.rules(), language.rules(), metadata.rules(), repeats.rules()
+        described = metadata.rules(self.reader.source)
+        rules = detect.rules(), language.rules(), described, repeats.rules()
         return combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
 
     @property
@@ -222,7 +223,7 @@ def _compose(
     ids = [record_id(owner.document_id, slot) for slot in slots]
     metas = metadata.build(
         language.identified(document), entry.item, owner.document_id, chunks, ids,
-        tokens=tools.count_tokens([chunk.text for chunk in chunks]),
+        source=tools.reader.source, tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
     )  # fmt: skip
     wanted = tuple(

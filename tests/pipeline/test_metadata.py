@@ -8,9 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.model import Blob, Block, Chunk, Document, DocumentId, Item, Metadata, RecordId, Scalar
+from ingestor.core.metadata_keys import KEYS
+from ingestor.model import (
+    Blob,
+    Block,
+    Chunk,
+    Document,
+    DocumentId,
+    Item,
+    Metadata,
+    RecordId,
+    Scalar,
+    SourceName,
+)
 from ingestor.parsers.markup.markdown import PLUGIN
-from ingestor.pipeline.metadata import KEYS, build
+from ingestor.pipeline.metadata import build
 from ingestor.registry import Options
 from ingestor.text.context import contexts
 
@@ -44,7 +56,8 @@ def described(document: Document, chunks: list[Chunk], item: Item = ITEM) -> lis
     counts, digests = [10 + i for i in range(len(chunks))], [f"digest{i}" for i in range(len(chunks))]
     return build(
         document, item, DOC, chunks, ids,
-        tokens=counts, content_hashes=digests, strategy="recursive", recipe="r1",
+        source=SourceName("handbook"), tokens=counts, content_hashes=digests, strategy="recursive",
+        recipe="r1",
     )  # fmt: skip
 
 
@@ -60,6 +73,8 @@ CHUNKS = chunks_at(SOURCE, "---", "# 2 Setup", "- a list", "\n## Details", "More
 def test_every_key_of_one_record() -> None:
     assert described(DOCUMENT, CHUNKS)[1] == {
         "source": "/srv/docs/guides/setup.md",
+        "source_name": "handbook",
+        "path": "guides/setup.md",
         "document_id": "d1",
         "title": "Handbook",
         "content_type": "text/markdown",
@@ -174,6 +189,12 @@ def test_what_the_item_says(item: Item, expected: tuple[Scalar, ...]) -> None:
     assert column(rows, "title", "file_name", "file_size", "last_modified_date") == [expected]
 
 
+def test_a_member_of_an_archive_has_the_path_that_people_see() -> None:
+    item = Item("old/a.zip/!/docs/b.md", "", "/srv/old/a.zip!/docs/b.md")
+    rows = described(Document("text"), [Chunk(0, 4, "text")], item)
+    assert column(rows, "path", "file_name") == [("old/a.zip!/docs/b.md", "b.md")]
+
+
 def test_extras_add_keys_and_displace_none() -> None:
     item = Item("k", "", "u", extra=(("a", 1), ("b", 1), ("c", 1), ("source", "no")))
     document = Document("text", extra=(("b", 2), ("c", 2), ("title", "no")))
@@ -271,7 +292,7 @@ def test_a_chunker_that_knows_the_symbol_is_believed() -> None:
     item = Item("a.py", "1", "/a.py")
     described = build(
         document, item, DocumentId("x"), [chunk], [RecordId("x#0")],
-        tokens=[3], content_hashes=["h"], strategy="structure", recipe="r",
+        source=SourceName("s"), tokens=[3], content_hashes=["h"], strategy="structure", recipe="r",
     )  # fmt: skip
     assert described[0]["symbol"] == "f"
 

@@ -116,7 +116,7 @@ def test_what_chunks_are_described_by_is_updated_in_place_and_embeds_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr(metadata, "rules", lambda: "an older version")
+        before.setattr(metadata, "rules", lambda *_: "an older version")
         before.setattr(metadata, "_of_document", lambda *_: {"source": "as it was"})
         done = prepared(sentences(3), None)
     assert [record.metadata["source"] for record in done.records] == ["as it was"] * 3
