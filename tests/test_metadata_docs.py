@@ -8,24 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.core.metadata_keys import EXTRAS, KEYS
+from ingestor.core.metadata_keys import EXTRAS, KEYS, carries
 from ingestor.model import Value
 from tests.pipeline.test_metadata import CHUNKS, DOCUMENT, described
 
 ROOT = Path(__file__).parents[1]
-ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\|([^|]*)\|([^|]+)\|([^|]+)\|$")
+ROW = re.compile(r"^\| `(\w+)` \|([^|]*)\|([^|]*)\|([^|]*)\|([^|]+)\|([^|]+)\|$")
 COUNTED = re.compile(r"index|line|^page$|_number|parent_(start|end)|^parents$")
 WRITERS = ("connectors", "ingestor/parsers", "ingestor/chunkers", "ingestor/pipeline")
 TYPES: dict[str, type] = {"text": str, "whole number": int, "list of text": list, "true": bool}
 
 
-def rows(text: str) -> Iterator[tuple[str, str, str, str]]:
-    """Key, type, base and example of each row."""
+def rows(text: str) -> Iterator[tuple[str, str, str, str, str]]:
+    """Key, type, base, profile and example of each row."""
     for line in text.splitlines():
         if line.startswith("| `"):
             row = ROW.match(line)
-            assert row, f"a row has a key, type, base, meaning and example: {line}"
-            yield row[1], row[2].strip(), row[3].strip(), row[5].strip()
+            assert row, f"a row has a key, type, base, profile, meaning and example: {line}"
+            yield row[1], row[2].strip(), row[3].strip(), row[4].strip(), row[6].strip()
 
 
 def page() -> str:
@@ -53,8 +53,11 @@ def test_a_record_has_all_standard_keys_and_no_other() -> None:
     assert row.keys() - {"author", "owner"} == KEYS
 
 
-@pytest.mark.parametrize(("key", "kind", "base", "example"), list(rows(page())))
-def test_type_base_and_example_agree(key: str, kind: str, base: str, example: str) -> None:
+@pytest.mark.parametrize(("key", "kind", "base", "profile", "example"), list(rows(page())))
+def test_type_base_profile_and_example_agree(
+    key: str, kind: str, base: str, profile: str, example: str
+) -> None:
+    assert profile == ("always" if carries((), key) else "lean" if carries("lean", key) else "")
     shown = example.split("`")[1]
     value: Value = shown if kind == "text" else json.loads(shown)
     assert type(value) is TYPES[kind]

@@ -266,6 +266,7 @@ class Parts:
             neighbours=shared.neighbours,
             exceeds_window=partial(exceeds_window, self.embedder),
             max_records=self.config.max_records,
+            profile=source.metadata,
             chunking_turn=self.text_budget.taken,
         )
 

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, Sec
 
 from ingestor.config.hosts import is_loopback, local_address
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
+from ingestor.core.metadata_keys import Profile
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, Plugin
 from ingestor.units import Duration, Size
@@ -252,6 +253,9 @@ class Rechunk(Options):
         return {"mode": data} if isinstance(data, str) else data
 
 
+MetadataSetting = Literal["full", "lean"] | list[Annotated[str, Field(min_length=1)]]
+
+
 class Settings(Options):
     """The top level of the file."""
 
@@ -269,6 +273,12 @@ class Settings(Options):
     chunking: dict[str, Any] = Field(
         default={},
         description=f"`strategy` (`{DEFAULT_STRATEGY}` where left out) and the options of that strategy",
+    )
+    metadata: MetadataSetting | dict[str, MetadataSetting] = Field(
+        default="full",
+        description="which [metadata keys](metadata.md#profiles) records carry: `full`, `lean`, or a list of "
+        "keys besides those that ingestor needs; or a mapping of collections to these. A change writes "
+        "metadata alone",
     )
     cache: Cache = Field(default=Cache(), description="see below")
     workers: int = Field(
@@ -351,6 +361,7 @@ class SourceConfig:
     scan_every: float  # seconds
     max_loss: float  # share of the source's documents, 0 to 1
     archives: bool = False
+    metadata: Profile = "full"  # of its collection
     types: tuple[tuple[str, str], ...] = ()  # file name patterns and content types, the top level's last
 
 

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import PurePosixPath
 
 from ingestor.core.fingerprint import fingerprint
-from ingestor.core.metadata_keys import KEYS
+from ingestor.core.metadata_keys import KEYS, Profile, carries
 from ingestor.model import (
     INSIDE,
     Block,
@@ -44,12 +44,13 @@ _VERSION = 4  # raised whenever the same chunk is described otherwise
 
 
 @cache
-def rules(source: SourceName) -> Fingerprint:
+def rules(source: SourceName, profile: Profile) -> Fingerprint:
     """How chunks are described: where that changes, the metadata of existing records is updated in place.
 
-    ``source``: its name, which records carry.
+    ``source``: its name, which records may carry.
     """
-    return fingerprint(["metadata", _VERSION, sorted(KEYS), source])
+    name = source if carries(profile, "source_name") else ""
+    return fingerprint(["metadata", _VERSION, sorted(KEYS), name, profile])
 
 
 def build(
@@ -64,9 +65,11 @@ def build(
     content_hashes: Sequence[str],
     strategy: str,
     recipe: str,
+    profile: Profile = "full",
 ) -> list[Metadata]:
     """One record's metadata a chunk, in order; ``ids``, ``tokens`` and ``content_hashes`` are the chunks'.
 
+    ``profile``: which keys they carry; a standard key that is left out is None, so that a patch removes it.
     Keys of ``item.extra``, ``document.extra`` and ``chunk.extra`` are added, later ones winning, but
     none takes the place of a key in KEYS.
     """
@@ -88,8 +91,15 @@ def build(
             "node_info": json.dumps({"start": chunk.start, "end": chunk.end}),
         }
         extra = {**dict(item.extra), **dict(document.extra), **dict(chunk.extra)}
-        described.append(_clean({**extra, **whole, **place, **own}))
+        described.append(_carried(_clean({**extra, **whole, **place, **own}), profile))
     return described
+
+
+def _carried(metadata: Metadata, profile: Profile) -> Metadata:
+    if profile == "full":
+        return metadata
+    kept = {key: value for key, value in metadata.items() if carries(profile, key)}
+    return {**dict.fromkeys(KEYS), **kept}
 
 
 def _of_document(document: Document, item: Item, document_id: DocumentId) -> dict[str, Scalar]:

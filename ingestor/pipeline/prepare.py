@@ -16,6 +16,7 @@ from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
+from ingestor.core.metadata_keys import Profile
 from ingestor.model import (
     Chunk,
     Chunking,
@@ -49,8 +50,8 @@ _PIECES = 10  # distinct texts that a strategy may compare, for each chunk that 
 class Tools:
     """The tools that turn items of one source into records.
 
-    ``context``, ``neighbours``: see chunkers/options. ``chunking_turn``: waits until a document of so many
-    characters may be chunked.
+    ``context``, ``neighbours``: see chunkers/options. ``profile``: which metadata keys records carry.
+    ``chunking_turn``: waits until a document of so many characters may be chunked.
     """
 
     reader: Reader
@@ -65,12 +66,13 @@ class Tools:
     neighbours: float = 0.0
     exceeds_window: Beyond = endless
     max_records: int = 100_000  # of a document
+    profile: Profile = "full"
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
 
     def recipe(self, parser: str) -> str:
         """The recipe of documents read by that parser; "" for a document that none could read."""
         reading = self.reader.recipe(parser)
-        described = metadata.rules(self.reader.source)
+        described = metadata.rules(self.reader.source, self.profile)
         rules = detect.rules(), language.rules(), described, repeats.rules()
         return combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
 
@@ -99,7 +101,7 @@ class Prepared:
     intent: Intent
     receipt: Receipt
     basis: tuple[Known, ...] = ()
-    records: tuple[Record, ...] = ()  # to upsert
+    records: tuple[Record, ...] = ()  # to upsert, the new ones first
     patches: tuple[tuple[RecordId, Metadata], ...] = ()
     drops: tuple[RecordId, ...] = ()
     added: int = 0  # how many of ``records`` are new
@@ -225,6 +227,7 @@ def _compose(
         language.identified(document), entry.item, owner.document_id, chunks, ids,
         source=tools.reader.source, tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
+        profile=tools.profile,
     )  # fmt: skip
     wanted = tuple(
         Known(slot, key.text, key.vector, metadata_digest(meta))

@@ -24,6 +24,22 @@ def test_only_sources_are_required() -> None:
     assert (only.scan_every, only.max_loss) == (300.0, 0.5)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ("full", "full"),
+        ("lean", "lean"),
+        ("[b, a, b]", ("a", "b")),
+        ("{abc: lean}", "lean"),
+        ("{abc: [a]}", ("a",)),
+        ("{other: lean}", "full"),
+    ],
+)
+def test_the_profile_of_metadata_is_that_of_the_collection(metadata: str, expected: object) -> None:
+    other = "  - {name: b, kind: folder, path: more, collection: other}\n"
+    assert checked(f"metadata: {metadata}\n{SOURCE}{other}").sources[0].metadata == expected
+
+
 def test_every_key() -> None:
     config = checked(
         """

@@ -23,7 +23,16 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         (
             "wokers: 3",
             "1: unknown key 'wokers'; did you mean 'workers'? allowed: cache, chroma, chunking, embedding, "
-            "http, log, max_loss, max_records, parsing, prune, rechunk, scan_every, sources, state, workers",
+            "http, log, max_loss, max_records, metadata, parsing, prune, rechunk, scan_every, sources, "
+            "state, workers",
+        ),
+        (
+            "metadata: leen",
+            "1: metadata: must be 'full' or 'lean' or a list or a mapping of keys to values, not 'leen'",
+        ),
+        (
+            "metadata: {nobody: lean}",
+            "1: metadata.nobody: no source feeds this collection; there are: abc",
         ),
         ("workers: many", "1: workers: must be a whole number, not 'many'"),
         ("workers: 1.5", "1: workers: must be a whole number, not 1.5"),

@@ -8,6 +8,7 @@ import pytest
 
 from ingestor.core.completeness import Shortfall
 from ingestor.core.entries import Entry
+from ingestor.core.metadata_keys import Profile
 from ingestor.model import (
     Blob,
     Chunk,
@@ -31,8 +32,9 @@ TOKENS = Tokens()
 
 
 def prepared(
-    text: str, size: int | None, strategy: str = "sentence", most: int = 100_000, done: Prepared | None = None
-) -> Prepared:
+    text: str, size: int | None, strategy: str = "sentence", most: int = 100_000,
+    done: Prepared | None = None, profile: Profile = "full",
+) -> Prepared:  # fmt: skip
     """One chunk for each sentence. ``done``: what was written before; then nothing may be embedded."""
     parser, chunker, embedder = (
         find("parsers", "text"),
@@ -47,7 +49,7 @@ def prepared(
     tools = Tools(
         reader, CollectionName("docs"), chunker.build(chunker.options(**options), TOKENS), Fingerprint("s"),
         strategy, embedder.build(embedder.options(dimensions=8)).embed, Fingerprint("h"), TOKENS.counts,
-        max_records=most,
+        max_records=most, profile=profile,
     )  # fmt: skip
     item = Item("a.txt", "1", "/a.txt", size)
     if done is not None:
@@ -128,3 +130,11 @@ def test_what_chunks_are_described_by_is_updated_in_place_and_embeds_nothing(
     assert [(meta["headings"]) for _, meta in again.patches] == [None] * 3
     settled = prepared(sentences(3), None, done=again)
     assert (settled.records, settled.patches, settled.drops) == ((), (), ())
+
+
+def test_another_profile_patches_and_removes_the_keys_that_it_lacks() -> None:
+    done = prepared(sentences(3), None)
+    again = prepared(sentences(3), None, done=done, profile="lean")
+    assert (again.records, again.drops, len(again.patches)) == ((), (), 3)
+    assert all(meta["file_size"] is None and meta["recipe"] is None for _, meta in again.patches)
+    assert prepared(sentences(3), None, done=again, profile="lean").patches == ()
