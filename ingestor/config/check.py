@@ -31,6 +31,7 @@ from ingestor.core.metadata_keys import Profile
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options
 
+_ELSEWHERE = {"host", "ssl", "tenant", "database", "headers", "quotas"}  # of a server that runs already
 _STATE_FILES = ("journal.sqlite3", "cache.sqlite3", "lock", "live.json", "chroma.log")
 _CHROMA_FILES = ("chroma.sqlite3", "ingestor.lock", "00000000-0000-4000-8000-000000000000/data_level0.bin")
 
@@ -142,7 +143,7 @@ def _source_data(data: Mapped) -> Iterator[tuple[int, Mapped]]:
 
 def _chroma(found: Check, data: Mapped) -> Chroma | None:
     at = ("chroma",)
-    if not data.keys() & {"path", "hosts"} and data.keys() & {"host", "ssl"}:
+    if not data.keys() & {"path", "hosts"} and data.keys() & _ELSEWHERE:
         return found.model(Remote, data, at)
     supervised = found.model(Supervised, data, at)
     if supervised and supervised.token is not None:

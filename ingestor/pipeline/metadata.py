@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import PurePosixPath
 
+from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.fingerprint import fingerprint
 from ingestor.core.metadata_keys import KEYS, Profile, carries
 from ingestor.model import (
@@ -32,6 +33,7 @@ from ingestor.model import (
     SourceName,
     Value,
 )
+from ingestor.pipeline.metadata_quotas import within
 from ingestor.text.outline import Outline, outline
 
 _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or silently drops
@@ -44,13 +46,14 @@ _VERSION = 4  # raised whenever the same chunk is described otherwise
 
 
 @cache
-def rules(source: SourceName, profile: Profile) -> Fingerprint:
+def rules(source: SourceName, profile: Profile, quotas: Quotas = UNBOUNDED) -> Fingerprint:
     """How chunks are described: where that changes, the metadata of existing records is updated in place.
 
     ``source``: its name, which records may carry.
     """
     name = source if carries(profile, "source_name") else ""
-    return fingerprint(["metadata", _VERSION, sorted(KEYS), name, profile])
+    bounds = quotas.metadata_keys, quotas.key_bytes, quotas.value_bytes, quotas.document_bytes
+    return fingerprint(["metadata", _VERSION, sorted(KEYS), name, profile, bounds])
 
 
 def build(
@@ -66,10 +69,12 @@ def build(
     strategy: str,
     recipe: str,
     profile: Profile = "full",
+    quotas: Quotas = UNBOUNDED,
 ) -> list[Metadata]:
     """One record's metadata a chunk, in order; ``ids``, ``tokens`` and ``content_hashes`` are the chunks'.
 
     ``profile``: which keys they carry; a standard key that is left out is None, so that a patch removes it.
+    ``quotas``: of the server, see metadata_quotas.py.
     Keys of ``item.extra``, ``document.extra`` and ``chunk.extra`` are added, later ones winning, but
     none takes the place of a key in KEYS.
     """
@@ -91,7 +96,8 @@ def build(
             "node_info": json.dumps({"start": chunk.start, "end": chunk.end}),
         }
         extra = {**dict(item.extra), **dict(document.extra), **dict(chunk.extra)}
-        described.append(_carried(_clean({**extra, **whole, **place, **own}), profile))
+        carried = _carried(_clean({**extra, **whole, **place, **own}), profile)
+        described.append(within(carried, quotas))
     return described
 
 

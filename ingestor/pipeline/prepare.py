@@ -12,6 +12,7 @@ from itertools import compress
 
 import numpy as np
 
+from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
@@ -33,6 +34,7 @@ from ingestor.model import (
 )
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import language, metadata, repeats
+from ingestor.pipeline.metadata_quotas import require_short
 from ingestor.pipeline.reading import Reader
 from ingestor.pipeline.truncation import Beyond, endless, holding
 from ingestor.ports import BadDocument, Chunker, Collective, Embed
@@ -51,7 +53,8 @@ class Tools:
     """The tools that turn items of one source into records.
 
     ``context``, ``neighbours``: see chunkers/options. ``profile``: which metadata keys records carry.
-    ``chunking_turn``: waits until a document of so many characters may be chunked.
+    ``quotas``: of the server that takes them. ``chunking_turn``: waits until a document of so many characters
+    may be chunked.
     """
 
     reader: Reader
@@ -67,12 +70,13 @@ class Tools:
     exceeds_window: Beyond = endless
     max_records: int = 100_000  # of a document
     profile: Profile = "full"
+    quotas: Quotas = UNBOUNDED
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
 
     def recipe(self, parser: str) -> str:
         """The recipe of documents read by that parser; "" for a document that none could read."""
         reading = self.reader.recipe(parser)
-        described = metadata.rules(self.reader.source, self.profile)
+        described = metadata.rules(self.reader.source, self.profile, self.quotas)
         rules = detect.rules(), language.rules(), described, repeats.rules()
         return combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
 
@@ -156,6 +160,7 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
     chunking = tools.chunker.chunk(document, embed, others)
     chunks = chunking.chunks
     _within(len(chunks), entry, tools)
+    require_short(chunks, tools.quotas)
     if chunking.vectors is None:
         cut = tools.exceeds_window(embedded_texts(document, chunks, tools.context))
     else:
@@ -227,7 +232,7 @@ def _compose(
         language.identified(document), entry.item, owner.document_id, chunks, ids,
         source=tools.reader.source, tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
-        profile=tools.profile,
+        profile=tools.profile, quotas=tools.quotas,
     )  # fmt: skip
     wanted = tuple(
         Known(slot, key.text, key.vector, metadata_digest(meta))

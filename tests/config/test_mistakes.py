@@ -123,6 +123,15 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ),
         ("chroma: {host: db, token: 12}", "1: chroma.token: must be text, not a number (put it in quotes)"),
         ("chroma: {host: db, token: [s3cret]}", "1: chroma.token: must be text, not a list"),
+        (
+            "chroma: {host: db, headers: {X-Key: s3cret}}",
+            "1: chroma.headers.X-Key: is a secret and must not be in plain text: write ${NAME} and set that "
+            "variable, or file:/path",
+        ),
+        (
+            "chroma: {host: db, quotas: many}",
+            "1: chroma.quotas: must be 'auto', 'cloud' or 'none' or a mapping of keys to values, not 'many'",
+        ),
         ("chroma: {host: db, ssl: maybe}", "1: chroma.ssl: must be true or false, not 'maybe'"),
         ("chroma: {embedded: true, port: 8000}", "1: chroma: unknown key 'port'; allowed: embedded, path"),
         ("chroma: {port: 0}", "1: chroma.port: must be at least 1, not 0"),
