@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._needs import need
-from ingestor.model import Blob, Chunk, Document, DocumentId, Item, RecordId
+from ingestor.model import Blob, Chunk, Document, DocumentId, Item, RecordId, SourceName
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import metadata
 from ingestor.ports import Embed
@@ -118,7 +118,8 @@ def named(document: Document, chunks: Sequence[Chunk]) -> list[str]:
     """The section that each chunk's metadata name."""
     rows = metadata.build(
         document, Item("a.txt", "1", "a.txt"), DocumentId("a"), chunks, [RecordId("a")] * len(chunks),
-        tokens=[0] * len(chunks), content_hashes=[""] * len(chunks), strategy="", recipe="",
+        source=SourceName(""), tokens=[0] * len(chunks), content_hashes=[""] * len(chunks), strategy="",
+        recipe="",
     )  # fmt: skip
     return [str(row["section_title"] or "") for row in rows]
 

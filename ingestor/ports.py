@@ -32,6 +32,14 @@ class Transient(Exception):
     """Try again later, with backoff."""
 
 
+class Later(Transient):
+    """Try again after ``wait`` seconds: a server said so."""
+
+    def __init__(self, message: str, wait: float) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
 class Stale(Transient):
     """The item changed or vanished since it was listed: list it again, then try."""
 

@@ -1,4 +1,4 @@
-"""The pages for people: their links lead somewhere, and they name every metadata key and command."""
+"""The pages for people: their links lead somewhere, and they name every command."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,6 @@ import pytest
 from typer.main import get_command
 
 from ingestor.cli.main import app
-from ingestor.pipeline.metadata import KEYS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -35,11 +34,6 @@ def test_every_page_is_in_the_index() -> None:
     index = (ROOT / "docs/README.md").read_text("utf-8")
     pages = {page.name for page in ROOT.glob("docs/*.md")} - {"README.md"}
     assert {name for name in pages if f"({name}" not in index} == set()
-
-
-def test_every_metadata_key_is_explained() -> None:
-    text = (ROOT / "docs/metadata.md").read_text("utf-8")
-    assert {key for key in KEYS if f"`{key}`" not in text} == set()
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/commands.md"])

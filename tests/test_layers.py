@@ -59,6 +59,7 @@ EXCUSED = {
     ("ingestor.ports", "threading"): "Event, as the type of the flag that stops a watcher",
     ("ingestor.connectors.shared.names", "os"): "fsencode and fsdecode: text in, text out",
     ("ingestor.connectors.imap.text", "email.utils"): "dates as mail has them: text in, numbers out",
+    ("ingestor.core.backoff", "email.utils"): "dates as HTTP has them: text in, numbers out",
     ("ingestor.connectors.http.headers", "email.utils"): "dates as HTTP has them: text in, numbers out",
 }
 

@@ -25,7 +25,7 @@ PACKAGES = ("chromadb==1.5.9", "langchain-chroma==1.1.0", "llama-index-vector-st
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
-Found = dict[str, list[dict[str, Any]]]
+Found = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def fill(client: Client) -> None:
 def found(readers_python: Path, port: int) -> Found:
     script = ROOT / "tests" / "readers" / "read_back.py"
     done = subprocess.run(
-        [readers_python, "-W", "ignore", script, str(port), "docs", TOKEN],
+        [readers_python, "-W", "ignore", script, str(port), "docs", TOKEN, ROOT / "docs/reading.md"],
         capture_output=True,
         text=True,
         check=False,
@@ -105,3 +105,23 @@ def test_both_filter_by_section(found: Found) -> None:
     assert len(expected) == 2
     assert {document["id"] for document in found["langchain_filtered"]} == expected
     assert {node["id"] for node in found["llama_filtered"]} == expected
+
+
+def test_a_filter_by_the_path_in_the_source_finds_the_document(found: Found) -> None:
+    assert set(found["by_path"]) == {identity for identity, _, _ in records()}
+
+
+def test_score_thresholds_are_cosine_similarities_in_langchain(found: Found) -> None:
+    scores = dict(found["scores"])
+    assert scores == pytest.approx({id_: 1 - distance for id_, distance in found["distances"].items()})
+    assert set(found["above_threshold"]) == scores.keys() - {min(scores, key=scores.__getitem__)}
+
+
+def test_the_postprocessors_of_the_docs_cut_off_and_leave_metadata_out(found: Found) -> None:
+    worst = max(found["distances"], key=found["distances"].__getitem__)
+    texts = {identity: (text, row) for identity, text, row in records() if identity != worst}
+    shown = dict(found["shown"])
+    assert shown.keys() == texts.keys()
+    for identity, (text, row) in texts.items():
+        assert text.strip() in shown[identity] and "file_size" not in shown[identity]
+        assert f"path: {row['path']}" in shown[identity]

@@ -82,7 +82,7 @@ def make_plan(config: Config) -> Estimate:
         plan,
         speed,
         plan.tokens / speed if speed else None if plan.tokens else 0.0,
-        tuple(each for each in expected if each.decision.changes or each.another),
+        tuple(each for each in expected if each.decision.changes or each.another or each.described),
         policy.cost(plan.tokens, config.rechunk),
         disk(plan.records["added"], plan.added_text, plan.texts, width),
         staying,

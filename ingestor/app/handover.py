@@ -1,7 +1,7 @@
 """A renamed source keeps its documents: they are handed over to the new name in the journal.
 
-Nothing is listed, read, embedded or written for that, since no record names its source. All rows of the
-journal under the old name go along: the state of the source, and what its documents are made by.
+Nothing is embedded for that: the next pass writes the new name into the metadata (``source_name``). All rows
+of the journal under the old name go along: the state of the source, and what its documents are made by.
 """
 
 import logging

@@ -8,7 +8,7 @@ from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import Decision
-from ingestor.rechunk.recipes import asking_prices
+from ingestor.rechunk.recipes import Change, asking_prices, described_otherwise
 from ingestor.rechunk.swap import situation
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
@@ -25,6 +25,7 @@ class Outlook:
     decision: Decision  # as if it were approved
     chunks: int  # records of the sources that change
     waits: str
+    described: Change | None = None  # which metadata keys records carry
 
     @property
     def another(self) -> bool:
@@ -48,7 +49,8 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     elif decision.act == "go_on":
         edition = editions.of(serves, "staging")[0].name
     waits = policy.decide(now, settings).why
-    return Outlook(serves, edition, decision, now.chunks, waits)
+    described = described_otherwise(now.live, wanted) if now.live is not None and not now.empty else None
+    return Outlook(serves, edition, decision, now.chunks, waits, described)
 
 
 def disk(records: int, text: int, embedded: int, dimensions: int) -> int:

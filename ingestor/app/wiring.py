@@ -16,7 +16,8 @@ from ingestor.app import handover
 from ingestor.app.renames import origin
 from ingestor.chroma.backend import Collections
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
+from ingestor.config.models import Choice, Config, Remote, SourceConfig, readers_ask_service
+from ingestor.config.quotas import UNBOUNDED
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
@@ -275,6 +276,8 @@ class Parts:
             neighbours=shared.neighbours,
             exceeds_window=partial(exceeds_window, self.embedder),
             max_records=self.config.max_records,
+            profile=source.metadata,
+            quotas=chroma.bounds if isinstance(chroma := self.config.chroma, Remote) else UNBOUNDED,
             chunking_turn=self.text_budget.taken,
         )
 

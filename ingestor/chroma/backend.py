@@ -9,7 +9,7 @@ from time import monotonic
 from types import TracebackType
 from uuid import UUID
 
-from ingestor.chroma.client import Client, Full, Unanswered, connect, embedded
+from ingestor.chroma.client import Client, Full, Place, Unanswered, connect, embedded
 from ingestor.chroma.collections import (
     Described,
     delete_any_collection,
@@ -34,6 +34,8 @@ from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 log = logging.getLogger("ingestor")
 
 LOOK_EVERY = 5.0  # seconds between two checks of our server
+BRIEF = 3.0  # seconds that a request of the daemon waits in all for another's server; the writer then pauses
+PATIENCE = 60.0  # the same for a command
 PROMPT = 20.0  # seconds that a reader waits for Chroma
 LAST_WORD = 15.0  # seconds to answer a small request, after another one timed out
 DEATHS = 4  # crashes over one collection, after which its files are suspected
@@ -105,8 +107,15 @@ class Collections:
         if isinstance(chroma, Embedded):
             return True
         at = self._server or chroma
-        ssl = isinstance(chroma, Remote) and chroma.ssl
-        return heartbeat(local_address(at.host), at.port, _secret(chroma), patience, ssl=ssl)
+        theirs = chroma if isinstance(chroma, Remote) else None
+        return heartbeat(
+            local_address(at.host),
+            at.port,
+            _secret(chroma),
+            patience,
+            ssl=theirs is not None and theirs.ssl,
+            headers=_headers(theirs) if theirs else {},
+        )
 
     @property
     def guard(self) -> str:
@@ -281,10 +290,20 @@ class Collections:
         chroma = self._chroma
         assert not isinstance(chroma, Embedded)
         if isinstance(chroma, Remote):
-            return connect(chroma.host, chroma.port, token=_secret(chroma), ssl=chroma.ssl, timeout=timeout)
+            ours = chroma.host, chroma.port
+            place = _place(chroma, BRIEF if self._serve else PATIENCE)
+            return connect(*ours, token=_secret(chroma), ssl=chroma.ssl, timeout=timeout, place=place)
         at = self._server or chroma
         token, folder = _secret(chroma), chroma.path
         return connect(local_address(at.host), at.port, token=token, timeout=timeout, folder=folder)
+
+
+def _place(chroma: Remote, patience: float) -> Place:
+    return Place(chroma.tenant, chroma.database, _headers(chroma), chroma.bounds, patience)
+
+
+def _headers(chroma: Remote) -> dict[str, str]:
+    return {name: value.get_secret_value() for name, value in chroma.headers.items()}
 
 
 def _secret(chroma: Supervised | Remote) -> str | None:

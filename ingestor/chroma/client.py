@@ -3,8 +3,10 @@
 ``chromadb`` takes about a second to import, so it is imported for Chroma in this process alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
 from json import JSONDecodeError
 from pathlib import Path
 from types import TracebackType
@@ -14,7 +16,8 @@ from ingestor.chroma.api.in_process import InProcess
 from ingestor.chroma.api.rest import Rest
 from ingestor.chroma.api.values import NOT_FOUND, Api, Refused
 from ingestor.chroma.folder import REMEDY, claim, damaged, require_room
-from ingestor.ports import Gone, NeedsHuman, Torn, Transient
+from ingestor.config.quotas import UNBOUNDED, Quotas
+from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
 
 if TYPE_CHECKING:
     import httpx
@@ -43,14 +46,46 @@ class Full(Transient):
     """Chroma's disk is full. Soon it answers no request until it is restarted."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a server that somebody else runs the collections are, and what it allows.
+
+    ``patience``: seconds that a request waits in all while the server throttles or is away.
+    """
+
+    tenant: str = "default_tenant"
+    database: str = "default_database"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    quotas: Quotas = UNBOUNDED
+    patience: float = 0.0
+
+
 class Client:
     """An open connection.
 
-    ``folder``: Chroma's data folder, if this process may read it.
+    ``folder``: Chroma's data folder, if this process may read it. ``quotas``: of the server. ``foreign``:
+    somebody else runs it, so it is asked how much it takes.
     """
 
-    def __init__(self, api: Api, close: Callable[[], None], folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        api: Api,
+        close: Callable[[], None],
+        folder: Path | None = None,
+        quotas: Quotas = UNBOUNDED,
+        *,
+        foreign: bool = False,
+    ) -> None:
         self.api, self.close, self._folder = api, close, folder
+        self.quotas, self._foreign = quotas, foreign
+
+    @cached_property
+    def most_written(self) -> int | None:
+        """The most records of a request that writes; None if it has no bound that matters."""
+        with translated():
+            known = [self.api.most_records()] if self._foreign else []
+        quota = self.quotas.write_records
+        return min([*known, quota] if quota else known, default=None)
 
     def require_room(self) -> None:
         """Raises Transient while the disk of the data is nearly full."""
@@ -74,25 +109,29 @@ def connect(
     ssl: bool = False,
     timeout: float = 60.0,
     folder: Path | None = None,
+    place: Place | None = None,
 ) -> Client:
     """A client of a server, which need not be up yet: nothing is sent.
 
     ``timeout``: the seconds that Chroma may take to answer. ``folder``: see Client.
+    ``place``: where in another's server the collections are.
     The token goes along as a bearer token and as X-Chroma-Token; which one is read depends on what guards
     the server. Proxies named in the environment are not asked for addresses of this machine.
     """
     import httpx
 
-    place = f"[{host}]" if ":" in host else host
+    at = f"[{host}]" if ":" in host else host
+    there = place or Place()
     headers = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
     session = httpx.Client(
         timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT)),
-        headers={"Content-Type": "application/json", "User-Agent": "ingestor", **headers},
+        headers={"Content-Type": "application/json", "User-Agent": "ingestor", **headers, **there.headers},
         verify=ssl,  # without TLS, the machine's certificates are not read
         trust_env=host not in ("127.0.0.1", "localhost", "::1"),
     )
-    base = f"http{'s' if ssl else ''}://{place}:{port}"
-    return Client(Rest(session, base), session.close, folder)
+    base = f"http{'s' if ssl else ''}://{at}:{port}"
+    api = Rest(session, base, there.tenant, there.database, there.patience)
+    return Client(api, session.close, folder, there.quotas, foreign=place is not None)
 
 
 def embedded(path: Path) -> Client:
@@ -170,7 +209,7 @@ def _meaning(error: Exception) -> Exception | None:
     if (told := _meaning_of_text(text)) is not None:
         return told
     if isinstance(error, Refused):
-        return Gone(text) if error.kind == NOT_FOUND else _meaning_of_status(error.status, text)
+        return Gone(text) if error.kind == NOT_FOUND else _meaning_of_status(error, text)
     if isinstance(error, JSONDecodeError):
         return NeedsHuman("the server at Chroma's address is not Chroma: check host, port and ssl")
     return None
@@ -188,9 +227,10 @@ def _meaning_of_text(text: str) -> Exception | None:
     return None
 
 
-def _meaning_of_status(status: int, text: str) -> Exception | None:
+def _meaning_of_status(error: Refused, text: str) -> Exception | None:
+    status = error.status
     if status in (401, 403):
         return NeedsHuman(f"{text}; Chroma refuses the request: check the token")
     if status >= 500 or status in (408, 429):
-        return Transient(text)
+        return Transient(text) if error.wait is None else Later(text, error.wait)
     return None

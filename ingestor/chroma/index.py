@@ -13,6 +13,7 @@ from uuid import UUID
 
 import numpy as np
 
+from ingestor.chroma.api.requests import rounds, sent, within_quotas
 from ingestor.chroma.api.values import INVALID, Refused
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.limits import check_patches, check_records
@@ -44,31 +45,53 @@ class ChromaIndex:
 
     def upsert(self, records: Sequence[Record]) -> None:
         check_records(records)
-        for batch in _batches(records, _record_size, _RECORDS):
+        first, *others = rounds([(r.id, r.metadata) for r in records], self._client.quotas.metadata_keys)
+        within = dict(first)
+        for batch in _batches(records, _record_size, self._written(_RECORDS)):
             self._client.require_room()
-            with translated():
-                self._api.upsert(
-                    self._uuid,
-                    ids=[record.id for record in batch],
-                    vectors=[record.vector for record in batch],
-                    metadatas=[dict(record.metadata) for record in batch],
-                    documents=[record.text for record in batch],
-                )
+            sent(batch, lambda part: self._upsert(part, within))
+        for more in others:
+            self.patch(more)
+
+    def _upsert(self, batch: Sequence[Record], metadata: Mapping[RecordId, Metadata]) -> None:
+        with translated():
+            self._api.upsert(
+                self._uuid,
+                ids=[record.id for record in batch],
+                vectors=[record.vector for record in batch],
+                metadatas=[dict(metadata[record.id]) for record in batch],
+                documents=[record.text for record in batch],
+            )
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
         check_patches(metadata)
-        for batch in _batches(metadata, lambda row: _json_size(dict(row[1])), _PATCHES):
-            with translated():
-                self._api.update(
-                    self._uuid,
-                    ids=[name for name, _ in batch],
-                    metadatas=[dict(changes) for _, changes in batch],
-                )
+        for rows in rounds(metadata, self._client.quotas.metadata_keys):
+            for batch in _batches(rows, lambda row: _json_size(dict(row[1])), self._written(_PATCHES)):
+                sent(batch, self._update)
+
+    def _update(self, batch: Sequence[tuple[RecordId, Metadata]]) -> None:
+        with translated():
+            self._api.update(
+                self._uuid,
+                ids=[name for name, _ in batch],
+                metadatas=[dict(changes) for _, changes in batch],
+            )
 
     def drop(self, ids: Sequence[RecordId]) -> None:
-        for batch in _chunks(dict.fromkeys(ids), _PATCHES):
-            with translated():
-                self._api.delete(self._uuid, ids=batch)
+        for batch in _chunks(dict.fromkeys(ids), self._written(_PATCHES)):
+            sent(batch, self._delete)
+
+    def _delete(self, batch: Sequence[RecordId]) -> None:
+        with translated():
+            self._api.delete(self._uuid, ids=batch)
+
+    def _written(self, usual: int) -> int:
+        """Records of a request that writes."""
+        return min(usual, self._client.most_written or usual)
+
+    def _read(self, usual: int) -> int:
+        """Records of an answer."""
+        return min(usual, self._client.quotas.read_records or usual)
 
     def count(self) -> int:
         with translated():
@@ -78,32 +101,33 @@ class ChromaIndex:
         include = ["metadatas", "documents", *(["embeddings"] if vectors else [])]
         return [
             record
-            for batch in _chunks(dict.fromkeys(ids), _RECORDS)
+            for batch in _chunks(dict.fromkeys(ids), self._read(_RECORDS))
             for record in _records(self._get(ids=batch, include=include))
         ]
 
     def ids(self) -> Iterator[RecordId]:
         """All ids, page by page; complete if nothing is deleted meanwhile."""
         offset = 0
-        while page := self._get(limit=_PAGE, offset=offset, include=[])["ids"]:
+        while page := self._get(limit=self._read(_PAGE), offset=offset, include=[])["ids"]:
             yield from map(RecordId, page)
             offset += len(page)
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         """The ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter."""
-        return [hits for batch in _chunks(vectors, _RECORDS) for hits in self._query(batch, n, where)]
+        most, batches = self._read(n), _chunks(vectors, self._read(_RECORDS))
+        return [hits for batch in batches for hits in self._query(batch, most, where)]
 
     def nearest(
         self, vectors: Vectors, n: int, where: dict[str, object] | None = None
     ) -> list[tuple[RecordId, float]]:
         """Ids and scores as ``query`` has them, for one vector: cheaper, for no record is read."""
-        found = self._queried(list(vectors[:1]), n, where)
+        found = self._queried(list(vectors[:1]), self._read(n), where)
         (ids,), (distances,) = found["ids"], found["distances"]
         return [(RecordId(id_), 1.0 - distance) for id_, distance in zip(ids, distances, strict=True)]
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         """Of those records that exist."""
-        wanted = _chunks(dict.fromkeys(ids), _RECORDS)
+        wanted = _chunks(dict.fromkeys(ids), self._read(_RECORDS))
         pages = [self._get(ids=page, include=["embeddings"]) for page in wanted]
         return {
             RecordId(id_): np.asarray(vector, dtype=np.float32)
@@ -114,15 +138,19 @@ class ChromaIndex:
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
         """Those of ``ids`` that a filter lets pass. Raises ValueError if Chroma rejects the filter."""
         with _understood(dict(where)):
-            pages = [self._get(ids=page, where=dict(where), include=[]) for page in _chunks(ids, _RECORDS)]
+            pages = [
+                self._get(ids=page, where=dict(where), include=[])
+                for page in _chunks(ids, self._read(_RECORDS))
+            ]
         return {RecordId(id_) for page in pages for id_ in page["ids"]}
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
         """The first ``most`` records that a filter lets pass, in no order, without vectors."""
         found: list[Record] = []
         include = ["metadatas", "documents"]
-        for offset in range(0, most, _RECORDS):
-            limit = min(_RECORDS, most - offset)
+        page_size = self._read(_RECORDS)
+        for offset in range(0, most, page_size):
+            limit = min(page_size, most - offset)
             page = self._get(where=dict(where), limit=limit, offset=offset, include=include)
             found += _records(page)
             if len(page["ids"]) < limit:
@@ -136,17 +164,20 @@ class ChromaIndex:
 
     def sample(self, offset: int, size: int) -> list[Record]:
         """Records with their vectors, from a position in Chroma's own order on."""
-        return _records(
-            self._get(limit=size, offset=offset, include=["metadatas", "documents", "embeddings"])
-        )
+        include, page = ["metadatas", "documents", "embeddings"], self._read(max(size, 1))
+        return [
+            record
+            for at in range(0, size, page)
+            for record in _records(self._get(limit=min(page, size - at), offset=offset + at, include=include))
+        ]
 
     def _queried(self, vectors: list[Any], n: int, where: dict[str, object] | None, *include: str) -> Any:
-        with _understood(where), translated():
+        with within_quotas(), _understood(where), translated():
             wanted = ["distances", *include]
             return self._api.query(self._uuid, vectors=vectors, n=n, where=where or None, include=wanted)
 
     def _get(self, **wanted: Any) -> Any:
-        with translated():
+        with within_quotas(), translated():
             return self._api.get(self._uuid, **wanted)
 
     def _query(self, vectors: list[Any], n: int, where: dict[str, object] | None) -> Iterator[list[Hit]]:

@@ -27,9 +27,11 @@ from ingestor.config.models import (
 )
 from ingestor.config.options import Check, Mapped
 from ingestor.config.yaml_tree import Tree, Where
+from ingestor.core.metadata_keys import Profile
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options
 
+_ELSEWHERE = {"host", "ssl", "tenant", "database", "headers", "quotas"}  # of a server that runs already
 _STATE_FILES = ("journal.sqlite3", "cache.sqlite3", "lock", "live.json", "chroma.log")
 _CHROMA_FILES = ("chroma.sqlite3", "ingestor.lock", "00000000-0000-4000-8000-000000000000/data_level0.bin")
 
@@ -89,6 +91,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
         if (source := _source(found, given, ("sources", index), settings, chunking, base))
     }
     _names(found, data)
+    _profiles(found, data)
     warnings = list(_overlaps(found, sources))
     if not (settings and chroma and embedding and chunking):
         return None
@@ -141,7 +144,7 @@ def _source_data(data: Mapped) -> Iterator[tuple[int, Mapped]]:
 
 def _chroma(found: Check, data: Mapped) -> Chroma | None:
     at = ("chroma",)
-    if not data.keys() & {"path", "hosts"} and data.keys() & {"host", "ssl"}:
+    if not data.keys() & {"path", "hosts"} and data.keys() & _ELSEWHERE:
         return found.model(Remote, data, at)
     supervised = found.model(Supervised, data, at)
     if supervised and supervised.token is not None:
@@ -195,6 +198,7 @@ def _source(
         scan_every=defaults.scan_every if settings.scan_every is None else settings.scan_every,
         max_loss=defaults.max_loss if settings.max_loss is None else settings.max_loss,
         archives=settings.archives,
+        metadata=_profile(defaults, settings.collection),
         types=(*types, *defaults.parsing.types.items()),
     )
 
@@ -231,6 +235,21 @@ def _names(found: Check, data: Mapped) -> None:
         name = source.get("name")
         if isinstance(name, str) and first.setdefault(name, index) != index:
             found.fault(("sources", index, "name"), f"{name!r} is also the name of sources[{first[name]}]")
+
+
+def _profile(settings: Settings, collection: str) -> Profile:
+    """The metadata profile of a collection."""
+    given = settings.metadata
+    chosen = given.get(collection, "full") if isinstance(given, dict) else given
+    return tuple(sorted(set(chosen))) if isinstance(chosen, list) else chosen
+
+
+def _profiles(found: Check, data: Mapped) -> None:
+    """Report profiles of collections that no source feeds."""
+    fed = sorted({str(source.get("collection")) for _, source in _source_data(data)})
+    for name in _section(data, "metadata"):
+        if name not in fed:
+            found.fault(("metadata", name), f"no source feeds this collection; there are: {', '.join(fed)}")
 
 
 def _overlaps(found: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Problem]:

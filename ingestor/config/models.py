@@ -13,7 +13,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, SecretStr, model_validator
 
 from ingestor.config.hosts import is_loopback, local_address
+from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
+from ingestor.core.metadata_keys import Profile
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, Plugin
 from ingestor.units import Duration, Size
@@ -60,6 +62,7 @@ def _host_name(name: str) -> str:
 
 
 Host = Annotated[str, AfterValidator(_host)]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 HostName = Annotated[str, AfterValidator(_host_name)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 ScanEvery = Annotated[Duration, Field(gt=0, allow_inf_nan=False)]
@@ -89,7 +92,7 @@ class Supervised(Options):
 
 
 class Remote(Options):
-    """A Chroma server that runs already."""
+    """A Chroma server that runs already: another machine's, distributed Chroma, or Chroma Cloud."""
 
     host: Host = Field(description="host name or address of the server")
     port: Port = Field(default=8000, description="port of the server")
@@ -98,6 +101,27 @@ class Remote(Options):
         description="sent as a bearer token; a secret: `${VAR}` or `file:/path` keep it out of the file",
     )
     ssl: bool = Field(default=False, description="connect with TLS")
+    tenant: Annotated[str, Field(min_length=1)] = Field(
+        default="default_tenant", description="tenant of the server; it must exist"
+    )
+    database: Annotated[str, Field(min_length=1)] = Field(
+        default="default_database", description="database of the tenant; it must exist"
+    )
+    headers: dict[HeaderName, SecretStr] = Field(
+        default={}, description="sent with each request, for a proxy before the server; secrets, as `token`"
+    )
+    quotas: Literal["auto", "cloud", "none"] | Quotas = Field(
+        default="auto",
+        description="what the server takes: `cloud`: as Chroma Cloud publishes; `none`: anything; `auto`: "
+        "`cloud` where `host` is in trychroma.com; or a mapping, see below",
+    )
+
+    @property
+    def bounds(self) -> Quotas:
+        if isinstance(self.quotas, Quotas):
+            return self.quotas
+        hosted = self.host == "trychroma.com" or self.host.endswith(".trychroma.com")
+        return CLOUD if self.quotas == "cloud" or (self.quotas == "auto" and hosted) else UNBOUNDED
 
 
 class Embedded(Options):
@@ -291,6 +315,9 @@ class Rechunk(Options):
         return {"mode": data} if isinstance(data, str) else data
 
 
+MetadataSetting = Literal["full", "lean"] | list[Annotated[str, Field(min_length=1)]]
+
+
 class Settings(Options):
     """The top level of the file."""
 
@@ -308,6 +335,12 @@ class Settings(Options):
     chunking: dict[str, Any] = Field(
         default={},
         description=f"`strategy` (`{DEFAULT_STRATEGY}` where left out) and the options of that strategy",
+    )
+    metadata: MetadataSetting | dict[str, MetadataSetting] = Field(
+        default="full",
+        description="which [metadata keys](metadata.md#profiles) records carry: `full`, `lean`, or a list of "
+        "keys besides those that ingestor needs; or a mapping of collections to these. A change writes "
+        "metadata alone",
     )
     cache: Cache = Field(default=Cache(), description="see below")
     workers: int = Field(
@@ -391,6 +424,7 @@ class SourceConfig:
     scan_every: float  # seconds
     max_loss: float  # share of the source's documents, 0 to 1
     archives: bool = False
+    metadata: Profile = "full"  # of its collection
     types: tuple[tuple[str, str], ...] = ()  # file name patterns and content types, the top level's last
 
 

@@ -5,6 +5,9 @@ the wait is drawn evenly from the range below the ceiling, so that many failures
 at once.
 """
 
+import re
+from email.utils import parsedate_to_datetime
+
 BASE = 1.0  # seconds: the ceiling after the first failure
 CAP = 300.0  # seconds: the highest ceiling where the cause is expected to pass
 LONGEST = 3600.0  # seconds: the highest ceiling where the cause is unknown
@@ -19,3 +22,18 @@ def ceiling(attempt: int, cap: float = CAP) -> float:
 def delay(attempt: int, random: float, cap: float = CAP) -> float:
     """Seconds to wait after failure number ``attempt``; ``random`` is drawn evenly from [0, 1)."""
     return ceiling(attempt, cap) * random
+
+
+def retry_after(header: str | None, now: float) -> float | None:
+    """Seconds that a header asks for, as a number or as a date; None where it says nothing.
+
+    ``now``: POSIX seconds.
+    """
+    if not header:
+        return None
+    if re.fullmatch(r"\d{1,9}(\.\d*)?", header.strip()):
+        return float(header)
+    try:
+        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None

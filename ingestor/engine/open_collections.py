@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from ingestor.core.backend import Backend, Model
 from ingestor.core.entries import ChromaName, EditionName
+from ingestor.core.metadata_keys import KEYS
 from ingestor.engine.collection_names import rename_to_roles
-from ingestor.pipeline.metadata import KEYS
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index, Transient
 from ingestor.state.editions import Editions

@@ -19,7 +19,7 @@ from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH, Outbox, UnderWay
 from ingestor.pipeline.actions import RemoveDocument, Tally, removal_of, write_of
 from ingestor.pipeline.prepare import Prepared
-from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
+from ingestor.ports import Foreign, Gone, Later, NeedsHuman, Torn, Transient
 from ingestor.state.journal import Journal
 
 log = logging.getLogger("ingestor")
@@ -27,6 +27,7 @@ log = logging.getLogger("ingestor")
 MANY = 50  # records replaced or dropped in a batch, after which search may miss some: see chroma/reach.py
 LINGER = 0.5  # seconds that a prepared document waits for others to fill the batch
 LONGEST_PAUSE = 15.0  # seconds
+LONGEST_TOLD = 300.0  # seconds, if a server asks for them
 
 
 WriteResult = Literal["done", "again", "dropped"]  # "dropped": the documents are prepared again if still due
@@ -270,9 +271,10 @@ class Writer:
     def _pause(self, collection: EditionName, error: Exception, reason: str) -> None:
         self._collections.failed(collection, error)  # first: it may restart Chroma, which takes time
         outbox = self._outbox(collection)
+        told = min(error.wait, LONGEST_TOLD) if isinstance(error, Later) else 0.05
         wait = min(delay(outbox.attempts, self._random()), LONGEST_PAUSE)
         outbox.attempts += 1
-        outbox.not_before = self._clock() + max(wait, 0.05)
+        outbox.not_before = self._clock() + max(wait, told)
         if reason != outbox.said:
             log.warning("collection %s: write failed, will retry: %s", collection, reason)
         outbox.said = reason

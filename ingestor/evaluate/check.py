@@ -4,7 +4,7 @@ The recall of each question is kept beside the questions. A later check compares
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ingestor.ports import Index, NeedsHuman
 _ELSEWHERE = -1  # the number of a document that no question is about
 _AT_FIRST = 32  # hits a question; more are asked for until the budget is full
 
+Count = Callable[[Sequence[str]], list[int]]
 Recall = Mapping[str, float]  # of each question by its text, 0 to 1
 
 
@@ -82,7 +83,7 @@ def check(config: Config, inspection: Inspection, progress: Progress) -> Checked
         progress(f"asking {len(questions):,} questions")
         asked = place.parts.query_vectors([question.text for question in questions])
         numbers = {each.uri: at for at, each in enumerate(place.sample.documents)}
-        found = _ask(config, inspection, asked, numbers)
+        found = _ask(config, inspection, asked, numbers, place.parts.tokens.counts)
     recalls = [
         score(question.excerpts, list(within(places, inspection.budget))).recall
         for question, places in zip(questions, found, strict=True)
@@ -95,33 +96,35 @@ def check(config: Config, inspection: Inspection, progress: Progress) -> Checked
 
 
 def _ask(
-    config: Config, inspection: Inspection, asked: Vectors, numbers: Mapping[str, int]
+    config: Config, inspection: Inspection, asked: Vectors, numbers: Mapping[str, int], count: Count
 ) -> list[list[Place]]:
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         index = collections.existing(ChromaName(inspection.collection))
         if index is None:
             raise NeedsHuman(f"collection {inspection.collection!r} is not in Chroma; run: ingestor sync")
-        return [[_place(hit, numbers) for hit in hits] for hits in _hits(index, asked, inspection.budget)]
+        rows = _hits(index, asked, inspection.budget, count)
+        return [[_place(hit, numbers, count) for hit in hits] for hits in rows]
 
 
-def _hits(index: Index, asked: Vectors, budget: int) -> list[list[Hit]]:
+def _hits(index: Index, asked: Vectors, budget: int, count: Count) -> list[list[Hit]]:
     """For each question enough hits to fill the budget, or all records."""
-    count, n = index.count(), _AT_FIRST
+    every, n = index.count(), _AT_FIRST
     while True:
         found = index.query(asked, n, None)
-        if n >= count or all(sum(map(_tokens, hits)) >= budget for hits in found):
+        if n >= every or all(sum(_tokens(hit, count) for hit in hits) >= budget for hits in found):
             return found
         n *= 2
 
 
-def _place(hit: Hit, numbers: Mapping[str, int]) -> Place:
+def _place(hit: Hit, numbers: Mapping[str, int], count: Count) -> Place:
     meta = hit.metadata
     start, end = (int(str(meta.get(key) or 0)) for key in ("start_index", "end_index"))
-    return Place(numbers.get(str(meta.get("source")), _ELSEWHERE), ((start, end),), _tokens(hit))
+    return Place(numbers.get(str(meta.get("source")), _ELSEWHERE), ((start, end),), _tokens(hit, count))
 
 
-def _tokens(hit: Hit) -> int:
-    return max(1, int(str(hit.metadata.get("token_count") or 1)))
+def _tokens(hit: Hit, count: Count) -> int:
+    """As its metadata says, if the collection's profile has that."""
+    return max(1, int(str(hit.metadata.get("token_count") or count([hit.text])[0])))
 
 
 def _kept(inspection: Inspection) -> Recall | None:

@@ -7,7 +7,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from email.utils import parsedate_to_datetime
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -16,7 +15,7 @@ from weakref import finalize
 
 from pydantic import AfterValidator, SecretStr
 
-from ingestor.core.backoff import ceiling
+from ingestor.core.backoff import ceiling, retry_after
 from ingestor.llm import bounded_http
 from ingestor.llm.bounded_http import Reply, Unusable
 from ingestor.ports import NeedsHuman
@@ -160,21 +159,6 @@ def token_count(value: object) -> int:
     if not 0 <= number <= _MOST_TOKENS:
         raise ValueError
     return int(number)
-
-
-def retry_after(header: str | None, now: float) -> float | None:
-    """Seconds that a header asks for, as a number or as a date; None where it says nothing. Pure.
-
-    ``now``: POSIX seconds.
-    """
-    if not header:
-        return None
-    if re.fullmatch(r"\d{1,9}(\.\d*)?", header.strip()):
-        return float(header)
-    try:
-        return max(0.0, parsedate_to_datetime(header).timestamp() - now)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _reason(reply: Reply) -> tuple[str, str]:

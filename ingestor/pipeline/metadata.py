@@ -16,8 +16,11 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import PurePosixPath
 
+from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.fingerprint import fingerprint
+from ingestor.core.metadata_keys import KEYS, Profile, carries
 from ingestor.model import (
+    INSIDE,
     Block,
     Chunk,
     Document,
@@ -27,35 +30,30 @@ from ingestor.model import (
     Metadata,
     RecordId,
     Scalar,
+    SourceName,
     Value,
 )
+from ingestor.pipeline.metadata_quotas import within
 from ingestor.text.outline import Outline, outline
 
-KEYS = frozenset(
-    (
-        *("source", "document_id", "title", "content_type", "language"),
-        *("start_index", "end_index", "start_line", "end_line", "page", "page_label"),
-        *("heading_path", "headings"),
-        *("section_title", "section_number", "section_chunk_index", "section_chunk_count"),
-        *("chunk_index", "chunk_count", "token_count", "block_kinds", "symbol", "figure"),
-        *("content_hash", "strategy", "recipe"),
-        *("doc_id", "ref_doc_id", "file_path", "file_name", "file_type", "file_size", "last_modified_date"),
-        *("relationships", "node_info"),
-    )
-)
 _REFUSED = ("#", "$", "chroma:")  # beginnings of keys that Chroma refuses or silently drops
 # LlamaIndex's NodeRelationship values.
 _SOURCE, _PREVIOUS, _NEXT = "1", "2", "3"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _LONGEST = 8_000  # characters of a value: every record of the document may repeat it
 _MOST = 200  # texts in a list
-_VERSION = 3  # raised whenever the same chunk is described otherwise
+_VERSION = 4  # raised whenever the same chunk is described otherwise
 
 
 @cache
-def rules() -> Fingerprint:
-    """How chunks are described: where that changes, the metadata of existing records is updated in place."""
-    return fingerprint(["metadata", _VERSION, sorted(KEYS)])
+def rules(source: SourceName, profile: Profile, quotas: Quotas = UNBOUNDED) -> Fingerprint:
+    """How chunks are described: where that changes, the metadata of existing records is updated in place.
+
+    ``source``: its name, which records may carry.
+    """
+    name = source if carries(profile, "source_name") else ""
+    bounds = quotas.metadata_keys, quotas.key_bytes, quotas.value_bytes, quotas.document_bytes
+    return fingerprint(["metadata", _VERSION, sorted(KEYS), name, profile, bounds])
 
 
 def build(
@@ -65,18 +63,24 @@ def build(
     chunks: Sequence[Chunk],
     ids: Sequence[RecordId],
     *,
+    source: SourceName,
     tokens: Sequence[int],
     content_hashes: Sequence[str],
     strategy: str,
     recipe: str,
+    profile: Profile = "full",
+    quotas: Quotas = UNBOUNDED,
 ) -> list[Metadata]:
     """One record's metadata a chunk, in order; ``ids``, ``tokens`` and ``content_hashes`` are the chunks'.
 
+    ``profile``: which keys they carry; a standard key that is left out is None, so that a patch removes it.
+    ``quotas``: of the server, see metadata_quotas.py.
     Keys of ``item.extra``, ``document.extra`` and ``chunk.extra`` are added, later ones winning, but
     none takes the place of a key in KEYS.
     """
     whole = {
         **_of_document(document, item, document_id),
+        "source_name": source,
         "chunk_count": len(chunks),
         "strategy": strategy,
         "recipe": recipe,
@@ -92,14 +96,23 @@ def build(
             "node_info": json.dumps({"start": chunk.start, "end": chunk.end}),
         }
         extra = {**dict(item.extra), **dict(document.extra), **dict(chunk.extra)}
-        described.append(_clean({**extra, **whole, **place, **own}))
+        carried = _carried(_clean({**extra, **whole, **place, **own}), profile)
+        described.append(within(carried, quotas))
     return described
+
+
+def _carried(metadata: Metadata, profile: Profile) -> Metadata:
+    if profile == "full":
+        return metadata
+    kept = {key: value for key, value in metadata.items() if carries(profile, key)}
+    return {**dict.fromkeys(KEYS), **kept}
 
 
 def _of_document(document: Document, item: Item, document_id: DocumentId) -> dict[str, Scalar]:
     file = PurePosixPath(item.key)
     return {
         "source": item.uri,
+        "path": item.key.replace(INSIDE, "!/"),
         "document_id": document_id,
         "title": document.title or file.stem,
         "content_type": document.content_type,

@@ -12,10 +12,12 @@ from itertools import compress
 
 import numpy as np
 
+from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core import slots as core_slots
 from ingestor.core.completeness import shortfall
 from ingestor.core.entries import EditionName, Entry, Intent, Receipt
 from ingestor.core.fingerprint import combine, digest, metadata_digest, text_digest, vector_digest
+from ingestor.core.metadata_keys import Profile
 from ingestor.model import (
     Chunk,
     Chunking,
@@ -32,6 +34,7 @@ from ingestor.model import (
 )
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import language, metadata, repeats
+from ingestor.pipeline.metadata_quotas import require_short
 from ingestor.pipeline.reading import Reader
 from ingestor.pipeline.truncation import Beyond, endless, holding
 from ingestor.ports import BadDocument, Chunker, Collective, Embed
@@ -49,8 +52,9 @@ _PIECES = 10  # distinct texts that a strategy may compare, for each chunk that 
 class Tools:
     """The tools that turn items of one source into records.
 
-    ``context``, ``neighbours``: see chunkers/options. ``chunking_turn``: waits until a document of so many
-    characters may be chunked.
+    ``context``, ``neighbours``: see chunkers/options. ``profile``: which metadata keys records carry.
+    ``quotas``: of the server that takes them. ``chunking_turn``: waits until a document of so many characters
+    may be chunked.
     """
 
     reader: Reader
@@ -65,12 +69,15 @@ class Tools:
     neighbours: float = 0.0
     exceeds_window: Beyond = endless
     max_records: int = 100_000  # of a document
+    profile: Profile = "full"
+    quotas: Quotas = UNBOUNDED
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
 
     def recipe(self, parser: str) -> str:
         """The recipe of documents read by that parser; "" for a document that none could read."""
         reading = self.reader.recipe(parser)
-        rules = detect.rules(), language.rules(), metadata.rules(), repeats.rules()
+        described = metadata.rules(self.reader.source, self.profile, self.quotas)
+        rules = detect.rules(), language.rules(), described, repeats.rules()
         return combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
 
     @property
@@ -98,7 +105,7 @@ class Prepared:
     intent: Intent
     receipt: Receipt
     basis: tuple[Known, ...] = ()
-    records: tuple[Record, ...] = ()  # to upsert
+    records: tuple[Record, ...] = ()  # to upsert, the new ones first
     patches: tuple[tuple[RecordId, Metadata], ...] = ()
     drops: tuple[RecordId, ...] = ()
     added: int = 0  # how many of ``records`` are new
@@ -153,6 +160,7 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
     chunking = tools.chunker.chunk(document, embed, others)
     chunks = chunking.chunks
     _within(len(chunks), entry, tools)
+    require_short(chunks, tools.quotas)
     if chunking.vectors is None:
         cut = tools.exceeds_window(embedded_texts(document, chunks, tools.context))
     else:
@@ -222,8 +230,9 @@ def _compose(
     ids = [record_id(owner.document_id, slot) for slot in slots]
     metas = metadata.build(
         language.identified(document), entry.item, owner.document_id, chunks, ids,
-        tokens=tools.count_tokens([chunk.text for chunk in chunks]),
+        source=tools.reader.source, tokens=tools.count_tokens([chunk.text for chunk in chunks]),
         content_hashes=[key.text for key in keys], strategy=tools.strategy, recipe=receipt.recipe,
+        profile=tools.profile, quotas=tools.quotas,
     )  # fmt: skip
     wanted = tuple(
         Known(slot, key.text, key.vector, metadata_digest(meta))

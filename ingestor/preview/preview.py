@@ -23,7 +23,7 @@ from ingestor.config.check import Filtered
 from ingestor.config.models import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config
 from ingestor.core.fingerprint import text_digest
 from ingestor.llm.client import Answers, Asking, DirectAnswers
-from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, RecordId, Vectors
+from ingestor.model import Blob, Chunk, Document, DocumentId, Item, Metadata, RecordId, SourceName, Vectors
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import metadata
 from ingestor.pipeline.answers import CachedAnswers
@@ -38,7 +38,7 @@ from ingestor.text.tokens import Tokens
 
 Vector = npt.NDArray[np.float32]  # shape (dimensions,)
 
-NAMED_BY_THE_INDEX = ("document_id", "doc_id", "ref_doc_id", "relationships", "recipe")
+NAMED_BY_THE_INDEX = ("source_name", "document_id", "doc_id", "ref_doc_id", "relationships", "recipe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def _metadata(
     nobody = DocumentId("")
     rows = metadata.build(
         identified(document), item, nobody, chunks, [RecordId("")] * len(chunks),
-        tokens=counts, content_hashes=[text_digest(chunk.text) for chunk in chunks],
-        strategy=strategy, recipe="",
+        source=SourceName(""), tokens=counts,
+        content_hashes=[text_digest(chunk.text) for chunk in chunks], strategy=strategy, recipe="",
     )  # fmt: skip
     return [{key: row[key] for key in row if key not in NAMED_BY_THE_INDEX} for row in rows]

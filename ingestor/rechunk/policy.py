@@ -81,8 +81,8 @@ def _by_config(now: Situation, rechunk: Rechunk) -> Decision:
 
 
 def named(choices: Choices) -> str:
-    """The fingerprint by which an approval or a refusal is stored."""
-    return fingerprint(dict(choices))
+    """The fingerprint by which an approval or a refusal is stored. Metadata needs neither."""
+    return fingerprint({name: value for name, value in choices.items() if name != "metadata"})
 
 
 def cost(tokens: int, rechunk: Rechunk) -> float:

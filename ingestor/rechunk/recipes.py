@@ -14,10 +14,12 @@ from pydantic import ValidationError
 
 from ingestor.config.models import Choice, Config, SourceConfig
 from ingestor.core.fingerprint import meaningful, tuned
+from ingestor.core.metadata_keys import Profile
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.registry import Group, UnknownKind, find, kinds
 
-# {"detection", "embedding": {"recipe", ...}, "sources": {NAME: {"chunking", "parsing", "types" if any}}}
+# {"detection", "embedding": {"recipe", ...}, "sources": {NAME: {"chunking", "parsing", "types" if any}},
+#  "metadata": the profile, if it is not "full"}
 Choices = Mapping[str, Any]
 
 
@@ -30,9 +32,11 @@ def chosen(
 ) -> Choices:
     """Today's choices. ``embedder``: the recipe of the embedder; ``detection``: detect.rules()."""
     sources = [source for source in config.sources if source.collection == collection]
+    profile = next((source.metadata for source in sources), "full")
     return {
         "detection": detection,
         "embedding": {**_stored(config.embedding), "recipe": embedder},
+        **({"metadata": profile} if profile != "full" else {}),
         "sources": {
             source.name: {
                 "chunking": _stored(source.chunking),
@@ -103,8 +107,17 @@ def as_chosen(config: Config, choices: Choices, detection: Fingerprint) -> Confi
     return replace(
         config,
         embedding=embedding,
-        sources=tuple(_source(source, choices["sources"].get(source.name)) for source in config.sources),
+        sources=tuple(
+            replace(_source(source, choices["sources"].get(source.name)), metadata=profile_of(choices))
+            for source in config.sources
+        ),
     )
+
+
+def profile_of(choices: Choices) -> Profile:
+    """Which metadata keys its records carry."""
+    stored = choices.get("metadata", "full")
+    return stored if stored in ("full", "lean") else tuple(stored)
 
 
 def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceConfig:
@@ -173,6 +186,12 @@ def changes(old: Choices, new: Choices) -> list[Change]:
         for kind in sorted(before["parsing"].keys() & after["parsing"].keys()):
             found += _changed(name, f"parsing.{kind}", before["parsing"][kind], after["parsing"][kind])
     return found
+
+
+def described_otherwise(old: Choices, new: Choices) -> Change | None:
+    """The difference in which metadata keys records carry, which by itself is applied in place."""
+    before, after = (json.dumps(profile_of(each)) for each in (old, new))
+    return Change("", "metadata", before, after) if before != after else None
 
 
 def _changed(source: str, at: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:

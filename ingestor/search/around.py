@@ -33,7 +33,7 @@ class Around:
         if self._expand == "none":
             return []
         if self._expand == "neighbours":
-            return self._store.read(_neighbours(hit))
+            return self._neighbours(hit)
         document = {"document_id": document_of(hit)}
         key = {"section": "heading_path", "parent": "parent_index"}.get(self._expand)
         if key is None:
@@ -42,6 +42,17 @@ class Around:
         if value is None:  # a document without headings is one section; a chunk without a parent is alone
             return self._headless(document) if self._expand == "section" else []
         return self._select({"$and": [document, {key: value}]})
+
+    def _neighbours(self, hit: Record) -> list[Record]:
+        """By the ids that it names, else by its position, where the collection's profile leaves those out."""
+        at = hit.metadata.get("chunk_index")
+        if "relationships" in hit.metadata:
+            return self._store.read(_related(hit))
+        if not isinstance(at, int):
+            return []
+        return self._select(
+            {"$and": [{"document_id": document_of(hit)}, {"chunk_index": {"$in": [at - 1, at + 1]}}]}
+        )
 
     def _headless(self, document: Mapping[str, Any]) -> list[Record]:
         return [record for record in self._select(document) if record.metadata.get("heading_path") is None]
@@ -53,7 +64,7 @@ class Around:
         return self._selected[key]
 
 
-def _neighbours(hit: Record) -> list[RecordId]:
+def _related(hit: Record) -> list[RecordId]:
     try:
         related = json.loads(str(hit.metadata.get("relationships") or "{}"))
     except ValueError:

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ingestor.core.metadata_keys import EXTRAS
 from ingestor.model import Chunk, Chunking, Document, Vectors
 from ingestor.registry import Plugin
 from ingestor.text.tokens import Tokens
@@ -163,6 +164,7 @@ class ChunkerLaws:
     def check(self, text: str, chunks: Sequence[Chunk]) -> None:
         """Spans are exact, trimmed and ordered, and lose nothing but whitespace."""
         for chunk in chunks:
+            assert dict(chunk.extra).keys() <= EXTRAS | {"symbol"}  # docs/metadata.md explains them
             assert chunk.text
             assert chunk.text == chunk.text.strip()
             assert chunk.text == "\n".join(text[start:end] for start, end in spans(chunk))

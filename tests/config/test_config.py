@@ -7,6 +7,7 @@ from pydantic import SecretStr
 
 from ingestor.config.file import load
 from ingestor.config.models import Embedded, Http, Remote, Supervised
+from ingestor.config.quotas import CLOUD, UNBOUNDED
 from ingestor.connectors.folder.connector import FolderOptions
 from tests.config.written import AT, ROOT, SOURCE, checked, source
 
@@ -22,6 +23,40 @@ def test_only_sources_are_required() -> None:
     assert only.connector.options == FolderOptions(path=AT / "docs")
     assert only.chunking == config.chunking
     assert (only.scan_every, only.max_loss) == (300.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ("full", "full"),
+        ("lean", "lean"),
+        ("[b, a, b]", ("a", "b")),
+        ("{abc: lean}", "lean"),
+        ("{abc: [a]}", ("a",)),
+        ("{other: lean}", "full"),
+    ],
+)
+def test_the_profile_of_metadata_is_that_of_the_collection(metadata: str, expected: object) -> None:
+    other = "  - {name: b, kind: folder, path: more, collection: other}\n"
+    assert checked(f"metadata: {metadata}\n{SOURCE}{other}").sources[0].metadata == expected
+
+
+def test_a_chroma_elsewhere() -> None:
+    text = "chroma: {host: HOST, tenant: acme, database: prod, headers: {X-Key: '${KEY}'}QUOTAS}\n" + SOURCE
+
+    def remote(host: str, quotas: str) -> Remote:
+        config = checked(text.replace("HOST", host).replace("QUOTAS", quotas), {"KEY": "s3cret"})
+        assert isinstance(config.chroma, Remote)
+        return config.chroma
+
+    found = remote("db.example.org", "")
+    assert (found.tenant, found.database, found.bounds) == ("acme", "prod", UNBOUNDED)
+    assert found.headers == {"X-Key": SecretStr("s3cret")}
+    assert remote("api.trychroma.com", "").bounds == remote("db", ", quotas: cloud").bounds == CLOUD
+    assert remote("trychroma.com.example.org", "").bounds == UNBOUNDED
+    assert remote("api.trychroma.com", ", quotas: none").bounds == UNBOUNDED
+    own = remote("db", ", quotas: {write_records: 1000, key_bytes: null}").bounds
+    assert own == CLOUD.model_copy(update={"write_records": 1000, "key_bytes": None})
 
 
 def test_every_key() -> None:

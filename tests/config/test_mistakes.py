@@ -23,7 +23,16 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         (
             "wokers: 3",
             "1: unknown key 'wokers'; did you mean 'workers'? allowed: cache, chroma, chunking, embedding, "
-            "http, log, max_loss, max_records, parsing, prune, rechunk, scan_every, sources, state, workers",
+            "http, log, max_loss, max_records, metadata, parsing, prune, rechunk, scan_every, sources, "
+            "state, workers",
+        ),
+        (
+            "metadata: leen",
+            "1: metadata: must be 'full' or 'lean' or a list or a mapping of keys to values, not 'leen'",
+        ),
+        (
+            "metadata: {nobody: lean}",
+            "1: metadata.nobody: no source feeds this collection; there are: abc",
         ),
         ("workers: many", "1: workers: must be a whole number, not 'many'"),
         ("workers: 1.5", "1: workers: must be a whole number, not 1.5"),
@@ -114,6 +123,15 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ),
         ("chroma: {host: db, token: 12}", "1: chroma.token: must be text, not a number (put it in quotes)"),
         ("chroma: {host: db, token: [s3cret]}", "1: chroma.token: must be text, not a list"),
+        (
+            "chroma: {host: db, headers: {X-Key: s3cret}}",
+            "1: chroma.headers.X-Key: is a secret and must not be in plain text: write ${NAME} and set that "
+            "variable, or file:/path",
+        ),
+        (
+            "chroma: {host: db, quotas: many}",
+            "1: chroma.quotas: must be 'auto', 'cloud' or 'none' or a mapping of keys to values, not 'many'",
+        ),
         ("chroma: {host: db, ssl: maybe}", "1: chroma.ssl: must be true or false, not 'maybe'"),
         ("chroma: {embedded: true, port: 8000}", "1: chroma: unknown key 'port'; allowed: embedded, path"),
         ("chroma: {port: 0}", "1: chroma.port: must be at least 1, not 0"),

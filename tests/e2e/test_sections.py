@@ -25,7 +25,7 @@ It is off.
 OLDER = """
 import sys
 from ingestor.pipeline import metadata
-metadata.rules, metadata._headings = lambda: "", lambda *_: None
+metadata.rules, metadata._headings = lambda *_: "", lambda *_: None
 del sys.argv[0]
 from ingestor.cli.main import main
 main()

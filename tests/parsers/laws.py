@@ -1,6 +1,7 @@
 """What holds for every parser, whatever the bytes: its own test file calls these."""
 
 from ingestor.core.completeness import ENOUGH, expected, words
+from ingestor.core.metadata_keys import EXTRAS
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Parser
 
@@ -19,6 +20,7 @@ def obeys_laws(parser: Parser, blob: Blob, *, sound: bool = True) -> Document | 
     if sound:
         text_is_whole(document)
     document.text.encode("utf-8")  # no lone surrogates
+    assert dict(document.extra).keys() <= EXTRAS  # docs/metadata.md explains them
     return document
 
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.model import Blob, Block, Chunk, Document, DocumentId, Item, Metadata, RecordId, Scalar
+from ingestor.core.metadata_keys import KEYS, LEAN, NEEDED, Profile
+from ingestor.model import (
+    Blob,
+    Block,
+    Chunk,
+    Document,
+    DocumentId,
+    Item,
+    Metadata,
+    RecordId,
+    Scalar,
+    SourceName,
+)
 from ingestor.parsers.markup.markdown import PLUGIN
-from ingestor.pipeline.metadata import KEYS, build
+from ingestor.pipeline.metadata import build, rules
 from ingestor.registry import Options
 from ingestor.text.context import contexts
 
@@ -39,12 +52,15 @@ ITEM = Item("guides/setup.md", "v1", "/srv/docs/guides/setup.md", 120, 170000000
 DOC = DocumentId("d1")
 
 
-def described(document: Document, chunks: list[Chunk], item: Item = ITEM) -> list[Metadata]:
+def described(
+    document: Document, chunks: list[Chunk], item: Item = ITEM, profile: Profile = "full"
+) -> list[Metadata]:
     ids = [RecordId(f"{DOC}#{7 + i}") for i in range(len(chunks))]
     counts, digests = [10 + i for i in range(len(chunks))], [f"digest{i}" for i in range(len(chunks))]
     return build(
         document, item, DOC, chunks, ids,
-        tokens=counts, content_hashes=digests, strategy="recursive", recipe="r1",
+        source=SourceName("handbook"), tokens=counts, content_hashes=digests, strategy="recursive",
+        recipe="r1", profile=profile,
     )  # fmt: skip
 
 
@@ -60,6 +76,8 @@ CHUNKS = chunks_at(SOURCE, "---", "# 2 Setup", "- a list", "\n## Details", "More
 def test_every_key_of_one_record() -> None:
     assert described(DOCUMENT, CHUNKS)[1] == {
         "source": "/srv/docs/guides/setup.md",
+        "source_name": "handbook",
+        "path": "guides/setup.md",
         "document_id": "d1",
         "title": "Handbook",
         "content_type": "text/markdown",
@@ -97,6 +115,32 @@ def test_every_key_of_one_record() -> None:
         "author": "Ada",
         "owner": "ops",
     }
+
+
+def present(metadata: Metadata) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if value is not None}
+
+
+def test_lean_records_carry_what_filters_and_citations_need() -> None:
+    chunks = [replace(chunk, extra=(("picked", "recursive"), ("parent_index", 3))) for chunk in CHUNKS]
+    full, lean = (described(DOCUMENT, chunks, profile=profile)[1] for profile in ("full", "lean"))
+    assert present(lean).keys() <= LEAN | {"author", "owner"}
+    assert present(lean) == {key: value for key, value in present(full).items() if key in present(lean)}
+    assert {"author", "owner", "parent_index", "path", "title", "language", "heading_path"} <= lean.keys()
+    assert "picked" in full and "picked" not in lean
+    assert lean.keys() >= KEYS, "a patch removes what the records had before"
+
+
+def test_a_list_of_keys_is_these_and_what_ingestor_needs() -> None:
+    row = described(DOCUMENT, CHUNKS, profile=("author", "file_name", "nobody"))[1]
+    assert present(row).keys() - NEEDED == {"author", "file_name"}
+    assert present(row)["source"] and present(row)["chunk_index"] == 1
+
+
+def test_the_name_of_a_source_counts_only_where_records_carry_it() -> None:
+    a, b = SourceName("a"), SourceName("b")
+    assert rules(a, "lean") != rules(b, "lean") != rules(b, "full")
+    assert rules(a, ("author",)) == rules(b, ("author",)) != rules(b, ("author", "source_name"))
 
 
 def column(metadata: list[Metadata], *keys: str) -> list[tuple[Scalar, ...]]:
@@ -172,6 +216,12 @@ def test_pages_symbols_and_scattered_spans() -> None:
 def test_what_the_item_says(item: Item, expected: tuple[Scalar, ...]) -> None:
     rows = described(Document("text"), [Chunk(0, 4, "text")], item)
     assert column(rows, "title", "file_name", "file_size", "last_modified_date") == [expected]
+
+
+def test_a_member_of_an_archive_has_the_path_that_people_see() -> None:
+    item = Item("old/a.zip/!/docs/b.md", "", "/srv/old/a.zip!/docs/b.md")
+    rows = described(Document("text"), [Chunk(0, 4, "text")], item)
+    assert column(rows, "path", "file_name") == [("old/a.zip!/docs/b.md", "b.md")]
 
 
 def test_extras_add_keys_and_displace_none() -> None:
@@ -271,7 +321,7 @@ def test_a_chunker_that_knows_the_symbol_is_believed() -> None:
     item = Item("a.py", "1", "/a.py")
     described = build(
         document, item, DocumentId("x"), [chunk], [RecordId("x#0")],
-        tokens=[3], content_hashes=["h"], strategy="structure", recipe="r",
+        source=SourceName("s"), tokens=[3], content_hashes=["h"], strategy="structure", recipe="r",
     )  # fmt: skip
     assert described[0]["symbol"] == "f"
 

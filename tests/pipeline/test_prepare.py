@@ -8,6 +8,7 @@ import pytest
 
 from ingestor.core.completeness import Shortfall
 from ingestor.core.entries import Entry
+from ingestor.core.metadata_keys import Profile
 from ingestor.model import (
     Blob,
     Chunk,
@@ -37,6 +38,7 @@ def prepared(
     most: int = 100_000,
     done: Prepared | None = None,
     neighbours: float = 0.0,
+    profile: Profile = "full",
 ) -> Prepared:
     """One chunk for each sentence. ``done``: what was written before; then nothing may be embedded."""
     parser, chunker, embedder = (
@@ -52,7 +54,7 @@ def prepared(
     tools = Tools(
         reader, CollectionName("docs"), chunker.build(chunker.options(**options), TOKENS), Fingerprint("s"),
         strategy, embedder.build(embedder.options(dimensions=8)).embed, Fingerprint("h"), TOKENS.counts,
-        neighbours=neighbours, max_records=most,
+        neighbours=neighbours, max_records=most, profile=profile,
     )  # fmt: skip
     item = Item("a.txt", "1", "/a.txt", size)
     if done is not None:
@@ -130,7 +132,7 @@ def test_what_chunks_are_described_by_is_updated_in_place_and_embeds_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as before:
-        before.setattr(metadata, "rules", lambda: "an older version")
+        before.setattr(metadata, "rules", lambda *_: "an older version")
         before.setattr(metadata, "_of_document", lambda *_: {"source": "as it was"})
         done = prepared(sentences(3), None)
     assert [record.metadata["source"] for record in done.records] == ["as it was"] * 3
@@ -142,3 +144,11 @@ def test_what_chunks_are_described_by_is_updated_in_place_and_embeds_nothing(
     assert [(meta["headings"]) for _, meta in again.patches] == [None] * 3
     settled = prepared(sentences(3), None, done=again)
     assert (settled.records, settled.patches, settled.drops) == ((), (), ())
+
+
+def test_another_profile_patches_and_removes_the_keys_that_it_lacks() -> None:
+    done = prepared(sentences(3), None)
+    again = prepared(sentences(3), None, done=done, profile="lean")
+    assert (again.records, again.drops, len(again.patches)) == ((), (), 3)
+    assert all(meta["file_size"] is None and meta["recipe"] is None for _, meta in again.patches)
+    assert prepared(sentences(3), None, done=again, profile="lean").patches == ()

@@ -138,6 +138,20 @@ def test_what_stands_around_is_added(tmp_path: Path, expand: str, ids: set[str])
     assert [hit.id for hit in answer.hits] == ["faq#0"]
 
 
+@pytest.mark.parametrize("left_out", [{"relationships"}, {"relationships", "chunk_index"}])
+def test_neighbours_are_found_by_position_where_records_do_not_name_them(
+    tmp_path: Path, left_out: set[str]
+) -> None:
+    with searcher(tmp_path) as search:
+        store: Store = search.store  # type: ignore[assignment]
+        for id_, record in store.records.items():
+            kept = {key: value for key, value in record.metadata.items() if key not in left_out}
+            store.records[id_] = Record(id_, record.text, kept, record.vector)
+        answer = search.answer(Question("With a card, at the desk.", n=1, expand="neighbours"))
+    found = {id_ for passage in answer.passages for id_ in passage.ids}
+    assert found == ({"faq#1"} if "chunk_index" in left_out else {"faq#0", "faq#1", "faq#2"})
+
+
 def test_a_budget_takes_the_place_of_n(tmp_path: Path) -> None:
     with searcher(tmp_path) as search:
         small = search.answer(Question("How are books borrowed?", budget_tokens=6))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from random import Random
 
-from ingestor.rechunk.recipes import unpacked
+from ingestor.rechunk.recipes import profile_of, unpacked
 from ingestor.state.editions import Editions
 from tests.simulation.lexical import harm
 from tests.simulation.ports import UNREADABLE, Crash
@@ -122,6 +122,7 @@ def rare(world: World, random: Random) -> None:
 def configure(world: World, random: Random, deed: str) -> None:
     if deed == "recipe":
         world.per_chunk = random.choice([1, 2, 3])
+        world.profile = ("recipe", "title") if world.per_chunk == 2 else "full"
     elif deed == "embedder":
         world.embedder = random.choice(EMBEDDERS)
     elif deed == "parser":  # another version of it, which may take nothing
@@ -145,6 +146,7 @@ def roll_back(world: World) -> None:
     choices = unpacked(Editions(world.journal).live("docs").choices or "")
     world.embedder = choices["embedding"]["options"]["flavour"]
     world.per_chunk = choices["sources"]["files"]["chunking"]["options"]["per_chunk"]
+    world.profile = profile_of(choices)
     world.configure()
 
 

@@ -17,6 +17,7 @@ from ingestor.core.backend import Model
 from ingestor.core.backoff import LONGEST
 from ingestor.core.entries import Feed
 from ingestor.core.fingerprint import embedder_fingerprint
+from ingestor.core.metadata_keys import Profile
 from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.lexical.backend import LexicalBackend
@@ -24,7 +25,7 @@ from ingestor.model import Fingerprint, SourceName, Vectors
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Reader
-from ingestor.rechunk.recipes import Choices
+from ingestor.rechunk.recipes import Choices, profile_of
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
@@ -80,6 +81,7 @@ class World:
     error_rate: float = 0.0
     collective: bool = False
     per_chunk: int = 1
+    profile: Profile = "full"
     mode: str = "in_place"
     embedder: str = "sweet"
     parser: int = 1  # version
@@ -136,6 +138,7 @@ class World:
                 "recipe": recipe,
             },
             "sources": {"files": {"chunking": chunking, "parsing": {}}},
+            "metadata": self.profile,
         }
         standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
         sources = [self.source(s.edition, s.choices) for s in standings if s.choices is not None]
@@ -157,6 +160,7 @@ class World:
         tools = Tools(
             reader, edition, chunker, Fingerprint(f"{type(chunker).__name__}{per_chunk}"),
             "lines", lambda texts: self.embed(texts, flavour), recipe, lambda texts: [len(t) for t in texts],
+            profile=profile_of(choices),
         )  # fmt: skip
         return Source(FILES, edition, self.files, tools, max_loss=MAX_LOSS, scan_every=10.0)
 
@@ -309,7 +313,7 @@ class World:
         """Law 1: at rest the index equals that of a run from nothing."""
         fresh = World(
             self._scratch(), self.seed, collective=self.collective, per_chunk=self.per_chunk,
-            embedder=self.embedder, parser=self.parser,
+            embedder=self.embedder, parser=self.parser, profile=self.profile,
         )  # fmt: skip
         fresh.files.contents, fresh.files.versions = self.files.contents, self.files.versions
         fresh.files.written = self.files.written

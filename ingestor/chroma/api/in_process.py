@@ -19,6 +19,9 @@ class InProcess:
     def __init__(self, api: Any) -> None:
         self._api = api
 
+    def most_records(self) -> int:
+        return int(self._api.get_max_batch_size())
+
     def get_collection(self, name: str) -> Found:
         with _refusals():
             return _found(self._api.get_collection(name))

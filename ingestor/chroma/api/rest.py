@@ -4,6 +4,7 @@ Paths and bodies are those of Chroma 1.5.9 (its server answers /openapi.json). `
 runs the same laws through this and through chromadb in the same process.
 """
 
+import time
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,20 +14,27 @@ from uuid import UUID
 import numpy as np
 import orjson
 
+from ingestor.chroma.api.patience import patiently
 from ingestor.chroma.api.values import Found, Refused
+from ingestor.core.backoff import retry_after
 from ingestor.model import Metadata, RecordId, Vector
 
 if TYPE_CHECKING:
     import httpx
 
-_DATABASE = "/api/v2/tenants/default_tenant/databases/default_database/collections"
-
 
 class Rest:
-    """``base``: scheme, host and port of the server."""
+    """``base``: scheme, host and port of the server. ``patience``: see api/patience.py."""
 
-    def __init__(self, session: "httpx.Client", base: str) -> None:
-        self._session, self._base = session, base
+    def __init__(
+        self, session: "httpx.Client", base: str, tenant: str, database: str, patience: float = 0.0
+    ) -> None:
+        self._session, self._base, self._patience = session, base, patience
+        place = f"/tenants/{quote(tenant, safe='')}/databases/{quote(database, safe='')}"
+        self._collections = f"/api/v2{place}/collections"
+
+    def most_records(self) -> int:
+        return int(self._sent("GET", "/api/v2/pre-flight-checks")["max_batch_size"])
 
     def get_collection(self, name: str) -> Found:
         return _found(self._asked("GET", f"/{quote(name, safe='')}"))
@@ -101,11 +109,18 @@ class Rest:
         self._asked("POST", f"/{collection}/delete", {"ids": ids})
 
     def _asked(self, method: str, path: str, body: object = None) -> Any:
+        return self._sent(method, f"{self._collections}{path}", body)
+
+    def _sent(self, method: str, path: str, body: object = None) -> Any:
         content = None if body is None else orjson.dumps(body)
-        answer = self._session.request(method, f"{self._base}{_DATABASE}{path}", content=content)
-        if answer.is_error:
-            raise _refusal(answer)
-        return orjson.loads(answer.content)
+
+        def ask() -> Any:
+            answer = self._session.request(method, f"{self._base}{path}", content=content)
+            if answer.is_error:
+                raise _refusal(answer)
+            return orjson.loads(answer.content)
+
+        return patiently(ask, self._patience) if self._patience else ask()
 
 
 def _packed(vector: Vector) -> str:
@@ -115,12 +130,13 @@ def _packed(vector: Vector) -> str:
 
 def _refusal(answer: "httpx.Response") -> Refused:
     """Chroma says {"error": name, "message": text}; what stands before it may say anything."""
+    wait = retry_after(answer.headers.get("retry-after"), time.time())
     try:
         said = orjson.loads(answer.content)
-        return Refused(said["message"], said["error"], answer.status_code)
+        return Refused(said["message"], said["error"], answer.status_code, wait)
     except (ValueError, TypeError, KeyError):
         seen = f"{answer.text} (HTTP {answer.status_code} of {answer.url})"
-        return Refused(seen, "", answer.status_code)
+        return Refused(seen, "", answer.status_code, wait)
 
 
 def _found(said: dict[str, Any]) -> Found:

@@ -23,11 +23,14 @@ class Found:
 
 
 class Refused(Exception):
-    """Chroma answered with an error. ``kind``: Chroma's name of it, or "". ``status``: of HTTP."""
+    """Chroma answered with an error. ``kind``: Chroma's name of it, or "". ``status``: of HTTP.
 
-    def __init__(self, message: str, kind: str, status: int) -> None:
+    ``wait``: seconds after which the server wants to be asked again, if it says so.
+    """
+
+    def __init__(self, message: str, kind: str, status: int, wait: float | None = None) -> None:
         super().__init__(message)
-        self.kind, self.status = kind, status
+        self.kind, self.status, self.wait = kind, status, wait
 
 
 class Api(Protocol):
@@ -35,6 +38,10 @@ class Api(Protocol):
 
     ``collection``: the UUID. Rows of ``get`` and ``query`` are columns by name, as Chroma answers.
     """
+
+    def most_records(self) -> int:
+        """The most records that a request may write."""
+        ...
 
     def get_collection(self, name: str) -> Found: ...
     def list_collections(self, limit: int, offset: int) -> Sequence[Found]: ...

@@ -168,10 +168,20 @@ def _print_changes(estimate: Estimate, config: Path) -> None:
 
 def _print_change(change: Outlook, config: Path) -> None:
     """Print the differences of the config, and how they are applied."""
-    how = "in a second collection, which then takes its name" if change.another else "document by document"
-    print_wrapped(Text.assemble((f"collection {change.serves}", "bold"), f" is rebuilt {how}:"))
-    for one in change.decision.changes:
+    found = [*change.decision.changes, *([change.described] if change.described else [])]
+    if change.decision.changes or change.another:
+        how = (
+            "in a second collection, which then takes its name" if change.another else "document by document"
+        )
+        said = f" is rebuilt {how}:"
+    else:
+        said = "'s metadata is written in place, and nothing is embedded:"
+    print_wrapped(Text.assemble((f"collection {change.serves}", "bold"), said))
+    for one in found:
         print_wrapped(Text(line(f"  {one}")))
+    if not (change.decision.changes or change.another):
+        print()
+        return
     print(f"  {counted(change.chunks, 'chunk')} of these documents exist now")
     if change.waits:
         waits = f"{change.waits}. To approve it: {command('apply', config)}"
@@ -196,6 +206,7 @@ def _plan_json(estimate: Estimate) -> dict[str, Any]:
             {
                 "collection": change.serves,
                 "changes": [asdict(one) for one in change.decision.changes],
+                "metadata": asdict(change.described) if change.described else None,
                 "swap": change.another,
                 "chunks": change.chunks,
                 "waits": change.waits or None,

@@ -131,7 +131,7 @@ def _span(id_: str, metadata: Metadata) -> str:
         f"#{id_.rpartition('#')[2]}",
         f"characters {metadata.get('start_index')}-{metadata.get('end_index')}",
         f"lines {metadata.get('start_line')}-{metadata.get('end_line')}",
-        f"{metadata.get('token_count')} tokens",
+        f"{metadata['token_count']} tokens" if "token_count" in metadata else "",
         str(metadata.get("heading_path") or ""),
     ]
     return "  ".join(part for part in parts if part)

@@ -1,0 +1,58 @@
+"""The names of all metadata keys that a record can have, but for those that a config names. Pure.
+
+docs/metadata.md explains each; tests/test_metadata_docs.py holds the page against this file. Which keys the
+records of a collection carry is its profile: ``full`` is all, ``lean`` what filters and citations need, and
+names of keys are these and NEEDED.
+"""
+
+from typing import Literal
+
+Profile = Literal["full", "lean"] | tuple[str, ...]
+
+KEYS = frozenset(
+    (
+        *("source", "source_name", "path", "document_id", "title", "content_type", "language"),
+        *("start_index", "end_index", "start_line", "end_line", "page", "page_label"),
+        *("heading_path", "headings"),
+        *("section_title", "section_number", "section_chunk_index", "section_chunk_count"),
+        *("chunk_index", "chunk_count", "token_count", "block_kinds", "symbol", "figure"),
+        *("content_hash", "strategy", "recipe"),
+        *("doc_id", "ref_doc_id", "file_path", "file_name", "file_type", "file_size", "last_modified_date"),
+        *("relationships", "node_info"),
+    )
+)
+
+# Keys that formats, sources and strategies add where they have a value.
+EXTRAS = frozenset(
+    (
+        *("author", "date", "created", "modified", "tags", "from", "to", "cc"),
+        *("pages", "pages_without_text", "pages_recognised", "commit", "folder", "truncated"),
+        *("level", "parent_level", "parent_index", "parent_start", "parent_end", "parents"),
+        *("picked", "fallback", "passage", "topic"),
+    )
+)
+
+# Read by ingestor: by search and its passages, by the service port, and for the language of words.
+NEEDED = frozenset(
+    (
+        *("source", "document_id", "language", "start_index", "end_index", "start_line", "end_line"),
+        *("page", "heading_path", "chunk_index", "chunk_count", "parent_index"),
+    )
+)
+LEAN = NEEDED | {"source_name", "path", "title", "content_type", "page_label", "symbol"}
+# Of the keys beside the standard ones lean leaves out what tells how a document was read and cut.
+_NOT_LEAN = frozenset(
+    (
+        *("pages", "pages_without_text", "pages_recognised", "truncated", "picked", "fallback"),
+        *("level", "parent_level", "parent_start", "parent_end", "parents"),
+    )
+)
+
+
+def carries(profile: Profile, key: str) -> bool:
+    """Whether records of this profile have the key, if it has a value."""
+    if profile == "full":
+        return True
+    if profile == "lean":
+        return key in LEAN if key in KEYS else key not in _NOT_LEAN
+    return key in NEEDED or key in profile

@@ -1,0 +1,207 @@
+"""A Chroma server that somebody else runs: its tenant and database, its quotas, and its moods."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from ingestor.chroma.api.patience import patiently
+from ingestor.chroma.api.requests import rounds, sent
+from ingestor.chroma.api.values import Refused
+from ingestor.chroma.backend import Collections
+from ingestor.chroma.client import Client, Place, connect
+from ingestor.chroma.collections import list_names, open_collection
+from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.server import ChromaServer
+from ingestor.config.models import Remote
+from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
+from ingestor.model import RecordId
+from ingestor.ports import BadDocument, Later, NeedsHuman
+from tests.chroma.laws import DIMENSIONS, Fresh, IndexLaws, contents, many, record
+from tests.chroma.quota_proxy import AFTER, BEFORE, Cloud, cloud_before
+from tests.serving import HOST, server
+
+_serial = count()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChromaServer]:
+    with server(tmp_path_factory.mktemp("chroma")) as started:
+        httpx.post(f"http://{HOST}:{started.port}/api/v2/tenants", json={"name": "acme"})
+        httpx.post(f"http://{HOST}:{started.port}/api/v2/tenants/acme/databases", json={"name": "prod"})
+        yield started
+
+
+@pytest.fixture
+def cloud(running: ChromaServer) -> Iterator[tuple[int, Cloud]]:
+    with cloud_before(running.port) as found:
+        yield found
+
+
+def place(quotas: Quotas = CLOUD, patience: float = 5.0, **headers: str) -> Place:
+    return Place("acme", "prod", headers, quotas, patience)
+
+
+def opened(client: Client) -> ChromaIndex:
+    name = f"collection-{next(_serial)}"
+    return open_collection(client, name, model=None, dimensions=DIMENSIONS, owner="ours")  # type: ignore[arg-type]
+
+
+class TestWithinQuotas(IndexLaws):
+    """The laws hold behind the quotas, and no request breaks one."""
+
+    @pytest.fixture
+    def fresh(self, running: ChromaServer) -> Iterator[Fresh]:
+        """Texts are kept short before, see pipeline/metadata_quotas.py."""
+        with (
+            cloud_before(running.port, document_bytes=10**8) as (port, seen),
+            connect(HOST, port, place=place()) as client,
+        ):
+            yield lambda: opened(client)
+        assert seen.refused == {}
+        assert seen.at_once <= 10
+
+
+def test_collections_are_in_the_tenant_and_database_of_the_config(
+    running: ChromaServer, cloud: tuple[int, Cloud]
+) -> None:
+    port, seen = cloud
+    with connect(HOST, port, token="t0ken", place=place(**{"X-Project": "p"})) as client:
+        uuid = opened(client).uuid
+        assert uuid in list_names(client)
+    assert {"authorization": "Bearer t0ken", "x-project": "p"}.items() <= seen.headers[-1].items()
+    with connect(HOST, running.port) as client:
+        assert uuid not in list_names(client)
+
+
+def test_a_database_that_is_not_there_is_told(running: ChromaServer) -> None:
+    nowhere = Place("acme", "nowhere")
+    with connect(HOST, running.port, place=nowhere) as client, pytest.raises(NeedsHuman, match="nowhere"):
+        opened(client)
+
+
+def test_the_most_records_of_a_request_are_asked_for(cloud: tuple[int, Cloud]) -> None:
+    with connect(HOST, cloud[0], place=place(UNBOUNDED)) as client:
+        assert client.most_written == 5461
+    with connect(HOST, cloud[0], place=place()) as client:
+        assert client.most_written == 300
+    with connect(HOST, cloud[0]) as client:
+        assert client.most_written is None
+
+
+def test_quotas_that_nobody_told_are_learnt_from_refusals(running: ChromaServer) -> None:
+    with (
+        cloud_before(running.port, records=70, results=2000) as (port, seen),
+        connect(HOST, port, place=place(UNBOUNDED)) as client,
+    ):
+        index = opened(client)
+        index.upsert(many(300))
+        assert seen.refused["Number of records"] > 0
+        assert contents(index).keys() == {one.id for one in many(300)}
+        with pytest.raises(BadDocument, match="Document size"):
+            index.upsert([*many(3), record("long", "x" * 20_000)])
+        with pytest.raises(NeedsHuman, match=r"Metadata key size.*set chroma\.quotas"):
+            index.upsert([record("a", **{"k" * 37: 1})])
+        index.drop([one.id for one in many(300)])
+        assert index.count() == 0
+        seen.results = 300
+        with pytest.raises(NeedsHuman, match=r"Limit value.*set chroma\.quotas"):
+            list(index.ids())
+
+
+def test_more_keys_than_a_request_may_have_come_in_several(cloud: tuple[int, Cloud]) -> None:
+    """A record that is written again names the keys that it loses, too."""
+    port, seen = cloud
+    old, new = ({f"{name}{n}": n for n in range(30)} for name in ("old", "new"))
+    with connect(HOST, port, place=place()) as client:
+        index = opened(client)
+        index.upsert([record("a", **old), record("b", **old), record("c", **old)])
+        index.patch([(RecordId("a"), {**new, **dict.fromkeys(old)})])
+        index.upsert([record("b", **new, **dict.fromkeys(old))])
+        assert {name: meta for name, (_, meta, _) in contents(index).items()} == {
+            "a": new,
+            "b": new,
+            "c": old,
+        }
+    assert seen.refused == {}
+
+
+def test_rounds_have_every_record_first_and_values_before_removals() -> None:
+    rows = [(RecordId("a"), {"x": None, "y": 1, "z": None}), (RecordId("b"), {})]
+    assert list(rounds(rows, 2)) == [[("a", {"y": 1, "x": None}), ("b", {})], [("a", {"z": None})]]
+    assert list(rounds(rows, None)) == [rows]
+    assert list(rounds([], 2)) == [[]]
+
+
+def test_a_full_collection_needs_a_person_and_other_errors_are_not_split() -> None:
+    asked: list[int] = []
+
+    def refuse(message: str, status: int) -> None:
+        def send(rows: object) -> None:
+            asked.append(1)
+            raise Refused(message, "", status)
+
+        sent([1, 2, 3, 4], send)
+
+    with pytest.raises(NeedsHuman, match="no more records"):
+        refuse("Quota exceeded: 'Collection size' exceeded quota limit for action 'Upsert'", 422)
+    with pytest.raises(Refused):
+        refuse("nonsense", 422)
+    assert len(asked) == 2
+    with pytest.raises(BadDocument):
+        refuse("", 413)
+    assert len(asked) == 5, "whole, half, one"
+
+
+@pytest.mark.parametrize("fault", [(429, "0"), (503, "0"), BEFORE, AFTER])
+def test_a_request_that_fails_for_a_moment_is_sent_again(cloud: tuple[int, Cloud], fault: object) -> None:
+    port, seen = cloud
+    with connect(HOST, port, place=place()) as client:
+        index = opened(client)
+        seen.faults = [fault, None, fault]  # type: ignore[list-item]
+        index.upsert(many(20))
+        index.patch([(many(1)[0].id, {"n": 7})])
+        index.drop([many(2)[1].id])
+        assert (index.count(), index.read([many(1)[0].id])[0].metadata) == (19, {"n": 7})
+    assert seen.faults == []
+
+
+def test_a_server_that_wants_more_patience_is_asked_later(cloud: tuple[int, Cloud]) -> None:
+    port, seen = cloud
+    with connect(HOST, port, place=place(patience=0.5)) as client:
+        index = opened(client)
+        seen.faults = [(429, "120")]
+        with pytest.raises(Later) as told:
+            index.upsert(many(2))
+        assert told.value.wait == 120
+        index.upsert(many(2))
+        assert index.count() == 2
+
+
+def test_waits_grow_and_end_with_the_patience() -> None:
+    waits: list[float] = []
+
+    def busy() -> None:
+        raise Refused("busy", "", 429)
+
+    with pytest.raises(Refused):
+        patiently(busy, 9.0, waits.append)
+    assert waits == [0.25, 0.5, 1, 2, 4]
+    waits.clear()
+    with pytest.raises(Refused):
+        patiently(lambda: (_ for _ in ()).throw(Refused("no", "", 400)), 20.0, waits.append)
+    with pytest.raises(httpx.ReadTimeout):
+        patiently(lambda: (_ for _ in ()).throw(httpx.ReadTimeout("slow")), 20.0, waits.append)
+    assert waits == []
+
+
+def test_a_gateway_before_the_server_gets_its_headers(cloud: tuple[int, Cloud], tmp_path: Path) -> None:
+    port, seen = cloud
+    config = Remote(host=HOST, port=port, tenant="acme", database="prod", headers={"X-Key": SecretStr("k")})
+    with Collections(config, "ours", log_path=tmp_path / "log") as backend:
+        assert backend.answers(5.0)
+        backend.names()
+    assert [headers.get("x-key") for headers in seen.headers] == ["k", "k"]

@@ -1,0 +1,60 @@
+"""Metadata and texts within the quotas of a server."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
+from ingestor.core.metadata_keys import KEYS, NEEDED
+from ingestor.model import Chunk
+from ingestor.pipeline.metadata_quotas import LEFT_OUT, require_short, within
+from ingestor.ports import BadDocument
+
+FULL: dict[str, Any] = {
+    **dict.fromkeys(sorted(KEYS | NEEDED), "x"),
+    "author": "Ada",
+    "zone": "b",
+    "date": "c",
+}
+
+
+def present(metadata: Any) -> dict[str, Any]:
+    return {key: value for key, value in metadata.items() if value is not None}
+
+
+def test_too_many_keys_are_left_out_in_the_documented_order() -> None:
+    kept = present(within(FULL, CLOUD))
+    assert len(kept) == 32
+    assert FULL.keys() - kept.keys() == set([key for key in LEFT_OUT if key in FULL][: len(FULL) - 32])
+    few = present(within(FULL, Quotas(metadata_keys=16)))
+    assert few.keys() == NEEDED | {"title", "source_name", "path", "author"}, (
+        "then others, the last letters first"
+    )
+    assert within(FULL, Quotas(metadata_keys=16)).keys() >= KEYS, "a patch removes the others"
+
+
+def test_without_quotas_nothing_changes() -> None:
+    assert within(FULL, UNBOUNDED) is FULL
+    assert within({"a": 1, "page": None}, CLOUD) == {"a": 1, "page": None}
+
+
+@given(st.text(max_size=3000), st.lists(st.text(max_size=300), min_size=1, max_size=30), st.text(min_size=1))
+def test_no_value_and_no_key_is_longer(text: str, texts: list[str], key: str) -> None:
+    kept = present(
+        within({"title": text, "headings": texts, key * 9: "x", "n": 2**60}, Quotas(value_bytes=256))
+    )
+    assert kept["n"] == 2**60
+    assert text.startswith(kept["title"]) and len(kept["title"].encode()) <= 256
+    assert kept["headings"] and sum(len(each.encode()) for each in kept["headings"]) <= 256
+    assert all(len(name.encode()) <= 36 for name in kept)
+
+
+def test_a_text_that_is_too_long_is_told_with_its_remedy() -> None:
+    chunks = [Chunk(0, 3, "abc"), Chunk(3, 9000, "ä" * 9000)]
+    require_short(chunks, UNBOUNDED)
+    with pytest.raises(
+        BadDocument, match=r"chunk 1 has 18,000 bytes, and this Chroma takes 16,384 .* smaller"
+    ):
+        require_short(chunks, CLOUD)
