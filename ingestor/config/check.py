@@ -27,9 +27,11 @@ from ingestor.config.models import (
 )
 from ingestor.config.options import Check, Mapped
 from ingestor.config.yaml_tree import Tree, Where
+from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options
 
+_MODEL = "language_model"
 _STATE_FILES = ("journal.sqlite3", "cache.sqlite3", "lock", "live.json", "chroma.log")
 _CHROMA_FILES = ("chroma.sqlite3", "ingestor.lock", "00000000-0000-4000-8000-000000000000/data_level0.bin")
 
@@ -83,6 +85,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
     )
     base = {"strategy": DEFAULT_STRATEGY, **_section(data, "chunking")}
     chunking = found.choice("chunkers", base, ("chunking",), "strategy")
+    language_model = found.model(Endpoint, _section(data, _MODEL), (_MODEL,)) if data.get(_MODEL) else None
     sources = {
         index: source
         for index, given in _source_data(data)
@@ -116,6 +119,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
         rechunk=_priced(settings.rechunk, embedding),
         prune=settings.prune,
         http=http,
+        language_model=language_model,
         warnings=tuple(warnings),
     )
 

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, Sec
 
 from ingestor.config.hosts import is_loopback, local_address
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
+from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, Plugin
 from ingestor.units import Duration, Size
@@ -270,6 +271,11 @@ class Settings(Options):
         default={},
         description=f"`strategy` (`{DEFAULT_STRATEGY}` where left out) and the options of that strategy",
     )
+    language_model: dict[str, Any] = Field(
+        default={},
+        description="the model that `ingestor evaluate` asks for questions and judgements, see below; it is "
+        "asked by no other command",
+    )
     cache: Cache = Field(default=Cache(), description="see below")
     workers: int = Field(
         default=16, ge=1, le=64, description="documents prepared at the same time; changes speed, not results"
@@ -391,6 +397,7 @@ class Config:
     rechunk: Rechunk
     prune: bool
     http: Http | None = None  # the service port
+    language_model: Endpoint | None = None  # for evaluations
     warnings: tuple[Problem, ...] = ()
     origin: Origin = field(default=Origin(), compare=False)
 
