@@ -4,8 +4,8 @@ Neither a collection nor the journal is written to, so it works beside a daemon.
 cache: a run that was interrupted goes on where it was.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
@@ -14,6 +14,8 @@ import numpy as np
 from ingestor.app.queries import BadRequest
 from ingestor.config.models import Config
 from ingestor.evaluate import strategies
+from ingestor.evaluate.asking import questions as asking
+from ingestor.evaluate.asking.estimate import Estimate
 from ingestor.evaluate.cutting import Cut, cut
 from ingestor.evaluate.intervals import Comparison, compare
 from ingestor.evaluate.questions import csv_file, made
@@ -24,6 +26,7 @@ from ingestor.evaluate.scores import Question
 from ingestor.evaluate.strategies import Strategy
 from ingestor.evaluate.verdict import Apart, Facts, Verdict, apart, verdict, words
 from ingestor.evaluate.workplace import Progress, Workplace, opened, read_questions, same_documents
+from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName
 from ingestor.ports import BadDocument
 
@@ -35,6 +38,7 @@ class Request:
     """``strategies``: those named, none for the configured one and what is worth comparing with it.
 
     ``budgets``: tokens; the first decides. ``questions``: a file to read; ``keep``: one to write.
+    ``ask_model``: whether the language model writes questions.
     """
 
     collection: CollectionName
@@ -43,6 +47,7 @@ class Request:
     keep: Path | None = None
     sample: int = 100
     make: int = 240
+    ask_model: bool = False
     budgets: tuple[int, ...] = (500, 1000, 2000)
 
 
@@ -53,6 +58,17 @@ class Outcome:
     cut: Cut
     scores: Scores
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Of a language model: what was expected, and what was sent, less what was in the cache."""
+
+    expected: Estimate
+    calls: int
+    prompt_tokens: int
+    answer_tokens: int
+    cost: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,12 +84,22 @@ class Evaluation:
     verdict: Verdict
     apart: Sequence[Apart]
     text: str
+    asked: Asked | None = None
 
 
-def evaluate(config: Config, request: Request, progress: Progress) -> Evaluation:
-    """Raises BadRequest for a question that makes no sense, and what sources and the embedder raise."""
+def evaluate(
+    config: Config, request: Request, progress: Progress, tell: Callable[[Estimate], None]
+) -> Evaluation:
+    """``tell``: called before a language model is asked, if one is.
+
+    Raises BadRequest for a question that makes no sense, and what sources, embedder and language model raise.
+    """
+    endpoint = _endpoint(config, request)
     with opened(config, request.collection, request.sample, request.questions, progress) as place:
-        questions, refused = _questions(request, place.sample)
+        estimate = None if endpoint is None else _expected(request, place, endpoint)
+        if estimate is not None:
+            tell(estimate)
+        questions, refused = _questions(request, place, endpoint)
         cuts = list(_cuts(config, request, place))
         progress(f"asking {len(questions):,} questions")
         asked = place.parts.query_vectors([question.text for question in questions])
@@ -86,16 +112,53 @@ def evaluate(config: Config, request: Request, progress: Progress) -> Evaluation
             )
             for each in cuts
         ]
-        return _concluded(request, place.sample, questions, refused, outcomes)
+        found = _concluded(request, place.sample, questions, refused, outcomes)
+        return replace(found, asked=None if estimate is None else _asked(place, estimate))
 
 
-def _questions(request: Request, sample: Sample) -> tuple[list[Question], list[Refused]]:
+def expected(config: Config, request: Request, progress: Progress) -> Estimate:
+    """What ``evaluate`` will ask a language model. Raises BadRequest if that is nothing."""
+    endpoint = _endpoint(config, request)
+    if endpoint is None:
+        raise BadRequest("--estimate: no language model is asked without --ask-model")
+    with opened(config, request.collection, request.sample, request.questions, progress) as place:
+        return _expected(request, place, endpoint)
+
+
+def _endpoint(config: Config, request: Request) -> Endpoint | None:
+    """The language model; None where it is not asked."""
+    if not request.ask_model:
+        return None
+    if request.questions is not None:
+        raise BadRequest("--questions names a file, so --ask-model has nothing to ask for: leave out one")
+    if config.language_model is None:
+        raise BadRequest("the config names no language model: set language_model (docs/config.md)")
+    return config.language_model
+
+
+def _expected(request: Request, place: Workplace, endpoint: Endpoint) -> Estimate:
+    return asking.expected(place, endpoint, request.make)
+
+
+def _asked(place: Workplace, estimate: Estimate) -> Asked:
+    sent = place.answers
+    return Asked(estimate, sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
+
+
+def _questions(
+    request: Request, place: Workplace, endpoint: Endpoint | None
+) -> tuple[list[Question], list[Refused]]:
+    sample = place.sample
     documents = [each.document for each in sample.documents]
     refused: list[Refused] = []
     if request.questions is not None:
         found, refused = read_questions(request.questions, sample)
+    elif request.ask_model and endpoint is not None:
+        found, refused = asking.ask(place, endpoint, request.make)
     else:
         found = made.made(documents, request.make)
+    if not found and refused:
+        raise BadRequest(f"the language model wrote no question that can be used: {refused[0].reason}")
     if not found:
         raise BadRequest(
             "no question can be made: the documents hold no sentences of 8 to 80 words; use --questions"
@@ -165,7 +228,8 @@ def _concluded(
         [each.embedded_tokens for each in cuts],
         current,
         len(questions),
-        sum(question.made for question in questions),
+        sum(question.origin == "made" for question in questions),
+        sum(question.origin == "model" for question in questions),
         request.budgets[0],
     )
     text = words(found, decisive, facts, exceptions)

@@ -20,7 +20,7 @@ _METRICS = ("recall@5", "IoU@5", "precision Ω", "nDCG@5", "embedded", "seconds"
 def page(found: Evaluation, frame: str) -> str:
     """``frame``: a page with $places for what is put in."""
     pick = found.outcomes[found.verdict.pick].cut.strategy
-    made = sum(question.made for question in found.questions)
+    made = sum(question.origin == "made" for question in found.questions)
     return Template(frame).substitute(
         collection=_safe(found.request.collection),
         text=_safe(found.text),

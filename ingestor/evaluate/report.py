@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ingestor.evaluate.asking.estimate import Estimate
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.evaluation import Evaluation, Outcome
+from ingestor.evaluate.evaluation import Asked, Evaluation, Outcome
 from ingestor.evaluate.intervals import Interval
 from ingestor.evaluate.questions.csv_file import Refused
 from ingestor.evaluate.scores import Question
@@ -28,6 +29,7 @@ def as_json(found: Evaluation) -> dict[str, Any]:
         },
         "strategies": [_strategy(found, at, each) for at, each in enumerate(found.outcomes)],
         "differences": _differences(found),
+        "language_model": None if found.asked is None else _asked(found.asked),
         "recommendation": {
             "strategy": pick.choice.plugin.kind,
             "options": pick.options,
@@ -58,9 +60,31 @@ def check_as_json(found: Checked) -> dict[str, Any]:
     }
 
 
+def estimate_as_json(found: Estimate) -> dict[str, Any]:
+    """Keys stay; more may be added."""
+    return {
+        "model": found.model,
+        "calls": found.calls,
+        "prompt_tokens": found.prompt_tokens,
+        "answer_tokens": found.answer_tokens,
+        "cost": round(found.cost, 6),
+    }
+
+
+def _asked(found: Asked) -> dict[str, Any]:
+    return {
+        "model": found.expected.model,
+        "calls": found.calls,
+        "prompt_tokens": found.prompt_tokens,
+        "answer_tokens": found.answer_tokens,
+        "cost": round(found.cost, 6),
+        "expected": estimate_as_json(found.expected),
+    }
+
+
 def origin(questions: Sequence[Question]) -> str:
-    """``file``, ``made`` or ``mixed``."""
-    origins = {"made" if question.made else "file" for question in questions}
+    """``file``, ``made``, ``model`` or ``mixed``."""
+    origins: set[str] = {question.origin for question in questions}
     return "mixed" if len(origins) > 1 else origins.pop()
 
 
@@ -109,7 +133,7 @@ def _apart(found: Evaluation, each: Apart) -> dict[str, Any]:
 
 
 def _refused(rows: Sequence[Refused]) -> list[dict[str, Any]]:
-    return [{"line": each.line, "question": each.question, "reason": each.reason} for each in rows]
+    return [{"line": each.line or None, "question": each.question, "reason": each.reason} for each in rows]
 
 
 def _interval(found: Interval) -> dict[str, float]:

@@ -1,6 +1,7 @@
 """An evaluation for people, as a table and a paragraph."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -9,13 +10,15 @@ from rich.text import Text
 
 from ingestor.core.escape import spelt
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.evaluation import Evaluation, Outcome
+from ingestor.evaluate.evaluation import Asked, Evaluation, Outcome
+from ingestor.evaluate.questions.csv_file import Refused
 from ingestor.evaluate.report import origin
 from ingestor.evaluate.workplace import Progress
 
 _ORIGINS = {
     "made": "made from the documents without a language model",
     "file": "from {file}",
+    "model": "written by a language model",
     "mixed": "from {file}, some of them made from the documents",
 }
 
@@ -77,13 +80,32 @@ def _facts(found: Evaluation) -> Iterator[str]:
         yield f"not read: {name}: {reason}"
     if len(sample.unread) > 3:
         yield f"not read: {len(sample.unread) - 3:,} more (--json lists them)"
-    for each in found.refused[:3]:
-        yield f"not asked: line {each.line}: {each.reason}"
-    if len(found.refused) > 3:
-        yield f"not asked: {len(found.refused) - 3:,} more (--json lists them)"
+    yield from _refusals(found.refused)
+    if found.asked is not None:
+        yield _asked(found.asked)
     yield (
         "Recall: percent of the excerpts that is within so many retrieved tokens, with its 95 % interval. "
         "@5: of the five nearest chunks.\n"
+    )
+
+
+def _refusals(refused: Sequence[Refused]) -> Iterator[str]:
+    """The first of a file's lines; those of a language model by their reasons."""
+    lines = [each for each in refused if each.line]
+    for each in lines[:3]:
+        yield f"not asked: line {each.line}: {each.reason}"
+    if len(lines) > 3:
+        yield f"not asked: {len(lines) - 3:,} more (--json lists them)"
+    reasons = Counter(each.reason for each in refused if not each.line)
+    for reason, number in reasons.most_common(5):
+        yield f"refused: {number:,} questions: {reason}"
+
+
+def _asked(found: Asked) -> str:
+    cost = f", for {found.cost:.2f}" if found.cost else ""
+    return (
+        f"Language model {found.expected.model}: {found.calls:,} requests, {found.prompt_tokens:,} tokens "
+        f"read and {found.answer_tokens:,} written{cost}; what it was asked before is in the cache."
     )
 
 
