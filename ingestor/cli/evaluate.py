@@ -32,6 +32,15 @@ def evaluate(
         bool,
         typer.Option("--ask-model", help="Have language_model of the config write the questions."),
     ] = False,
+    judge: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="QUESTIONS",
+            help="Have language_model answer so many questions from what each strategy finds, and judge the "
+            "answers.",
+        ),
+    ] = 0,
     estimate: Annotated[
         bool,
         typer.Option("--estimate", help="Say what a language model would be asked and cost; ask nothing."),
@@ -82,6 +91,7 @@ def evaluate(
         sample=sample,
         make=make,
         ask_model=ask_model,
+        judge=judge,
     )
     if estimate:
         run_estimate(checked, request, as_json=as_json)

@@ -15,7 +15,10 @@ from ingestor.app.queries import BadRequest
 from ingestor.config.models import Config
 from ingestor.evaluate import strategies
 from ingestor.evaluate.asking import questions as asking
-from ingestor.evaluate.asking.estimate import Estimate
+from ingestor.evaluate.asking.estimate import Estimate, of_judgements, together
+from ingestor.evaluate.asking.judgements import Judged
+from ingestor.evaluate.asking.judgements import words as judgement_words
+from ingestor.evaluate.asking.judging import judge
 from ingestor.evaluate.cutting import Cut, cut
 from ingestor.evaluate.intervals import Comparison, compare
 from ingestor.evaluate.questions import csv_file, made
@@ -23,7 +26,7 @@ from ingestor.evaluate.questions.csv_file import Refused
 from ingestor.evaluate.ranking import Scores, scores
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import Question
-from ingestor.evaluate.strategies import Strategy
+from ingestor.evaluate.strategies import MOST_COMPARED, Strategy
 from ingestor.evaluate.verdict import Apart, Facts, Verdict, apart, verdict, words
 from ingestor.evaluate.workplace import Progress, Workplace, opened, read_questions, same_documents
 from ingestor.llm.options import Endpoint
@@ -38,7 +41,7 @@ class Request:
     """``strategies``: those named, none for the configured one and what is worth comparing with it.
 
     ``budgets``: tokens; the first decides. ``questions``: a file to read; ``keep``: one to write.
-    ``ask_model``: whether the language model writes questions.
+    ``ask_model``: whether the language model writes questions; ``judge``: to how many it judges the answers.
     """
 
     collection: CollectionName
@@ -48,6 +51,7 @@ class Request:
     sample: int = 100
     make: int = 240
     ask_model: bool = False
+    judge: int = 0
     budgets: tuple[int, ...] = (500, 1000, 2000)
 
 
@@ -85,6 +89,7 @@ class Evaluation:
     apart: Sequence[Apart]
     text: str
     asked: Asked | None = None
+    judged: Judged | None = None
 
 
 def evaluate(
@@ -113,6 +118,8 @@ def evaluate(
             for each in cuts
         ]
         found = _concluded(request, place.sample, questions, refused, outcomes)
+        if endpoint is not None and request.judge:
+            found = _with_judgements(found, place, endpoint)
         return replace(found, asked=None if estimate is None else _asked(place, estimate))
 
 
@@ -120,16 +127,16 @@ def expected(config: Config, request: Request, progress: Progress) -> Estimate:
     """What ``evaluate`` will ask a language model. Raises BadRequest if that is nothing."""
     endpoint = _endpoint(config, request)
     if endpoint is None:
-        raise BadRequest("--estimate: no language model is asked without --ask-model")
+        raise BadRequest("--estimate: no language model is asked without --ask-model or --judge")
     with opened(config, request.collection, request.sample, request.questions, progress) as place:
         return _expected(request, place, endpoint)
 
 
 def _endpoint(config: Config, request: Request) -> Endpoint | None:
     """The language model; None where it is not asked."""
-    if not request.ask_model:
+    if not (request.ask_model or request.judge):
         return None
-    if request.questions is not None:
+    if request.ask_model and request.questions is not None:
         raise BadRequest("--questions names a file, so --ask-model has nothing to ask for: leave out one")
     if config.language_model is None:
         raise BadRequest("the config names no language model: set language_model (docs/config.md)")
@@ -137,7 +144,23 @@ def _endpoint(config: Config, request: Request) -> Endpoint | None:
 
 
 def _expected(request: Request, place: Workplace, endpoint: Endpoint) -> Estimate:
-    return asking.expected(place, endpoint, request.make)
+    """Of judgements the most there can be: which strategies are compared is not known yet."""
+    strategies = len(request.strategies) or MOST_COMPARED
+    judged = of_judgements(endpoint, _judged_questions(request), strategies, request.budgets[0])
+    return together(asking.expected(place, endpoint, request.make), judged) if request.ask_model else judged
+
+
+def _judged_questions(request: Request) -> int:
+    return request.judge if request.questions is not None else min(request.judge, request.make)
+
+
+def _with_judgements(found: Evaluation, place: Workplace, endpoint: Endpoint) -> Evaluation:
+    request = found.request
+    ranked = [(each.cut, each.scores.ranked) for each in found.outcomes]
+    judged = judge(place, endpoint, found.questions, ranked, request.judge, request.budgets[0])
+    names = [each.cut.strategy.name for each in found.outcomes]
+    said = judgement_words(judged, names, found.verdict.pick, found.verdict.than)
+    return replace(found, judged=judged, text=f"{found.text} {said}")
 
 
 def _asked(place: Workplace, estimate: Estimate) -> Asked:

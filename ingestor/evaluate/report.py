@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ingestor.evaluate.asking.estimate import Estimate
+from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
 from ingestor.evaluate.evaluation import Asked, Evaluation, Outcome
 from ingestor.evaluate.intervals import Interval
@@ -29,6 +30,7 @@ def as_json(found: Evaluation) -> dict[str, Any]:
         },
         "strategies": [_strategy(found, at, each) for at, each in enumerate(found.outcomes)],
         "differences": _differences(found),
+        "judged": None if found.judged is None else _judged(found, found.judged),
         "language_model": None if found.asked is None else _asked(found.asked),
         "recommendation": {
             "strategy": pick.choice.plugin.kind,
@@ -108,7 +110,48 @@ def _strategy(found: Evaluation, at: int, outcome: Outcome) -> dict[str, Any]:
         "precision_omega": percent(scores.omega.mean()),
         "seconds": round(outcome.seconds, 2),
         "embedded_tokens": cut.embedded_tokens,
+        "judged": None if found.judged is None else _judged_strategy(found.judged, at),
     }
+
+
+def _judged(found: Evaluation, judged: Judged) -> dict[str, Any]:
+    names = [each.cut.strategy.name for each in found.outcomes]
+    agreement = judged.agreement
+    return {
+        "questions": judged.questions,
+        "compared": judged.compared,
+        "unjudged": sum(judged.unjudged),
+        "budget": found.request.budgets[0],
+        "agreement": None
+        if agreement is None
+        else {
+            "count": agreement.count,
+            "correctness": percent(agreement.correctness),
+            "correctness_within_1": percent(agreement.near),
+            "relevancy": percent(agreement.relevancy),
+            "faithfulness": percent(agreement.faithfulness),
+        },
+        "differences": [
+            {"a": names[each.a], "b": names[each.b], "metric": metric, "clear": each.clear}
+            | _in_unit(metric, each.interval)
+            for metric, comparison in judged.comparisons.items()
+            for each in comparison.differences
+        ],
+    }
+
+
+def _judged_strategy(judged: Judged, at: int) -> dict[str, Any]:
+    means = {
+        metric: _in_unit(metric, comparison.means[at]) for metric, comparison in judged.comparisons.items()
+    }
+    return {**means, "unjudged": judged.unjudged[at]}
+
+
+def _in_unit(metric: str, found: Interval) -> dict[str, float]:
+    """Correctness as it is, from 1 to 5; all others in percent."""
+    if metric != CORRECTNESS:
+        return _interval(found)
+    return {"mean": round(found.mean, 3), "low": round(found.low, 3), "high": round(found.high, 3)}
 
 
 def _differences(found: Evaluation) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from ingestor.config.file import load
+from ingestor.evaluate.strategies import MOST_COMPARED
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
@@ -32,6 +33,7 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
     assert found["documents"]["count"] == found["documents"]["listed"] == 9
     names = [each["name"] for each in found["strategies"]]
     assert names == ["recursive", "changepoint", "changepoint", "structure", "recursive", "cluster", "fixed"]
+    assert len(names) == MOST_COMPARED
     for each in found["strategies"]:
         assert set(each) >= {
             "name", "options", "chunks", "mean_tokens", "recall", "recall_n5", "iou_n5", "precision_omega",

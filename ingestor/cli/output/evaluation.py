@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ingestor.core.escape import spelt
+from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
 from ingestor.evaluate.evaluation import Asked, Evaluation, Outcome
 from ingestor.evaluate.questions.csv_file import Refused
@@ -21,6 +22,9 @@ _ORIGINS = {
     "model": "written by a language model",
     "mixed": "from {file}, some of them made from the documents",
 }
+
+
+_JUDGED = ("correct", "relevant", "faithful", "similar")
 
 
 @contextmanager
@@ -83,6 +87,8 @@ def _facts(found: Evaluation) -> Iterator[str]:
     yield from _refusals(found.refused)
     if found.asked is not None:
         yield _asked(found.asked)
+    if found.judged is not None:
+        yield _judged(found.judged, found.request.budgets[0])
     yield (
         "Recall: percent of the excerpts that is within so many retrieved tokens, with its 95 % interval. "
         "@5: of the five nearest chunks.\n"
@@ -107,6 +113,23 @@ def _asked(found: Asked) -> str:
         f"Language model {found.expected.model}: {found.calls:,} requests, {found.prompt_tokens:,} tokens "
         f"read and {found.answer_tokens:,} written{cost}; what it was asked before is in the cache."
     )
+
+
+def _judged(found: Judged, budget: int) -> str:
+    return (
+        f"Judged: answers to {found.compared:,} of {found.questions:,} questions, from {budget:,} tokens of "
+        f"each strategy; {sum(found.unjudged):,} answers have no valid judgement. Correct: 1 to 5, with its "
+        "95 % interval; relevant, faithful, similar to the excerpts: percent."
+    )
+
+
+def _judgement_cells(found: Evaluation, at: int) -> Iterator[str]:
+    if found.judged is None:
+        return
+    for metric, comparison in found.judged.comparisons.items():
+        ends = comparison.means[at]
+        correct = f"{ends.mean:.2f} ({ends.low:.1f}–{ends.high:.1f})"
+        yield correct if metric == CORRECTNESS else f"{100 * ends.mean:.0f}"
 
 
 def _table(found: Evaluation) -> Table:
@@ -142,6 +165,7 @@ def _heads(found: Evaluation) -> list[str]:
         "IoU@5",
         "prec. Ω",
         "nDCG@5",
+        *(_JUDGED if found.judged is not None and found.judged.comparisons else ()),
         "embedded",
         "s",
     ]
@@ -156,6 +180,7 @@ def _cells(found: Evaluation, at: int, outcome: Outcome) -> list[str]:
         f"{cut.mean_tokens:.0f}",
         *(f"{100 * each.mean:.1f} ({100 * each.low:.0f}–{100 * each.high:.0f})" for each in recalls),
         *(f"{100 * each.mean():.1f}" for each in (scores.recall, scores.iou, scores.omega, scores.ndcg)),
+        *_judgement_cells(found, at),
         f"{cut.embedded_tokens:,}",
         f"{outcome.seconds:.1f}",
     ]
