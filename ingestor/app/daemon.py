@@ -16,7 +16,7 @@ from ingestor.core.error_text import describe
 from ingestor.ports import NeedsHuman
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
-from ingestor.state import run_status, running_config
+from ingestor.state import checks, run_status, running_config
 from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.reports import Reports
 from ingestor.state.run_status import Listing, Live
@@ -114,6 +114,7 @@ class Loop:
             collection=self.running.collections.for_readers,
             lexical=lexical_path(self.running.parts.config),
             count_tokens=self.running.parts.tokens.counts,
+            checks=lambda: checks.read(self.running.parts.config.state),
         )
 
     def live(self) -> Live:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
+from time import time
 from typing import Any
 
 from ingestor.app.queries import BadRequest
@@ -72,7 +73,7 @@ def run_check(
     name = _collection(config, collection)
     asked = Inspection(name, questions, sample, _budgets(budget)[0], tolerance / 100, accept)
     with output.progress(as_json) as progress:
-        found = check(config, asked, progress)
+        found = check(config, asked, progress, time())
     if as_json:
         print(json.dumps(check_json(found)))
     else:

@@ -8,6 +8,7 @@ from ingestor.chroma.index import ChromaIndex
 from ingestor.engine.embedding import Embeddings
 from ingestor.search.passages import Count
 from ingestor.service.journal_reader import JournalReader
+from ingestor.state.checks import CheckResult
 from ingestor.state.run_status import Live
 
 
@@ -17,7 +18,7 @@ class DaemonView:
 
     ``intervals``: by source, seconds between two listings. ``chroma_answers``: whether it does within so many
     seconds. ``chroma_restarts``: of our server, since the start. ``collection``: by its UUID, for reading.
-    ``lexical``: the file of the lexical index.
+    ``lexical``: the file of the lexical index. ``checks``: the last results of ``evaluate --check``.
     """
 
     journal: JournalReader
@@ -30,3 +31,4 @@ class DaemonView:
     collection: Callable[[str], ChromaIndex]
     lexical: Path
     count_tokens: Count
+    checks: Callable[[], list[CheckResult]]

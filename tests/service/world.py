@@ -17,6 +17,7 @@ from ingestor.ports import Gone
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.service.port import application
+from ingestor.state import checks
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 from ingestor.state.run_status import Live
@@ -62,7 +63,7 @@ class Daemon:
         return DaemonView(
             self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
             lambda patience: self.up, lambda: 0, self.collection, self.folder / "lexical.sqlite3",
-            lambda texts: [len(text.split()) for text in texts],
+            lambda texts: [len(text.split()) for text in texts], lambda: checks.read(self.folder),
         )  # fmt: skip
 
     def collection(self, uuid: str) -> Any:
