@@ -14,7 +14,8 @@ from ingestor.cli.chunk_command import choice
 from ingestor.evaluate.cutting import Cut, cut
 from ingestor.evaluate.intervals import Floats
 from ingestor.evaluate.questions.made import made
-from ingestor.evaluate.ranking import Scores, scores
+from ingestor.evaluate.ranking.scored import Scores, enough, scores
+from ingestor.evaluate.ranking.searched import nearest
 from ingestor.evaluate.reading import Sample, Sampled
 from ingestor.evaluate.scores import Excerpt, Question
 from ingestor.evaluate.strategies import Strategy
@@ -104,4 +105,5 @@ def _nothing(item: Item) -> Blob:
 
 def _scores(questions: Sequence[Question], made_by: Cut) -> Scores:
     vectors = model().embed([question.text for question in questions])
-    return scores(questions, vectors, made_by.places, made_by.vectors, [BUDGET])
+    ranked = nearest(vectors, made_by.vectors, enough(made_by.places, BUDGET))
+    return scores(questions, ranked, made_by.places, [BUDGET])

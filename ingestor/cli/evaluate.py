@@ -28,6 +28,12 @@ def evaluate(
     make: Annotated[
         int, typer.Option(min=1, help="How many questions to make, or to ask for, where no file has any.")
     ] = 240,
+    search: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE,...", help="How to search: dense, lexical, hybrid, or several, to compare them."
+        ),
+    ] = "dense",
     ask_model: Annotated[
         bool,
         typer.Option("--ask-model", help="Have language_model of the config write the questions."),
@@ -86,6 +92,7 @@ def evaluate(
         collection,
         strategies,
         budget,
+        search,
         questions=questions,
         keep=keep_questions,
         sample=sample,

@@ -22,17 +22,18 @@ from ingestor.evaluate.report import check_as_json as check_json
 from ingestor.evaluate.report import estimate_as_json
 from ingestor.evaluate.strategies import Strategy, configured, distinct
 from ingestor.model import CollectionName
+from ingestor.search.values import MODES, Mode
 
 CONFIGURED = "configured"  # in --strategies: as the config says
 
 
 def request_of(
-    config: Config, collection: str | None, strategies: Sequence[str], budget: str, **others: Any
+    config: Config, collection: str | None, strategies: Sequence[str], budget: str, search: str, **others: Any
 ) -> Request:
     """``others``: fields of the request. Raises BadRequest and ConfigError for words that make no sense."""
     name = _collection(config, collection)
     chosen = tuple(_strategies(config, name, strategies))
-    return Request(name, chosen, budgets=_budgets(budget), **others)
+    return Request(name, chosen, budgets=_budgets(budget), modes=_modes(search), **others)
 
 
 def run(config: Config, request: Request, html: Path | None, *, write: bool, as_json: bool) -> None:
@@ -119,3 +120,11 @@ def _budgets(given: str) -> tuple[int, ...]:
     if not all(word.isdecimal() and 1 <= int(word) <= 1_000_000 for word in words):
         raise BadRequest(f"--budget {given!r} is no list of tokens, as in 500,1000,2000")
     return tuple(dict.fromkeys(map(int, words)))
+
+
+def _modes(given: str) -> tuple[Mode, ...]:
+    words = [word.strip() for word in given.split(",")]
+    found: tuple[Mode, ...] = tuple(mode for mode in MODES if mode in words)
+    if not found or not set(words) <= set(MODES):
+        raise BadRequest(f"--search {given!r} is no list of {', '.join(MODES)}")
+    return tuple(sorted(found, key=words.index))

@@ -7,7 +7,6 @@ cache: a run that was interrupted goes on where it was.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ingestor.app.queries import BadRequest
 from ingestor.config.models import Config
 from ingestor.evaluate import strategies
 from ingestor.evaluate.asking import questions as asking
-from ingestor.evaluate.asking.estimate import Estimate, of_judgements, together
+from ingestor.evaluate.asking.estimate import Asked, Estimate, of_judgements, together
 from ingestor.evaluate.asking.judgements import Judged
 from ingestor.evaluate.asking.judgements import words as judgement_words
 from ingestor.evaluate.asking.judging import judge
@@ -23,7 +22,7 @@ from ingestor.evaluate.cutting import Cut, cut
 from ingestor.evaluate.intervals import Comparison, compare
 from ingestor.evaluate.questions import csv_file, made
 from ingestor.evaluate.questions.csv_file import Refused
-from ingestor.evaluate.ranking import Scores, scores
+from ingestor.evaluate.ranking.outcomes import Outcome, scored
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import Question
 from ingestor.evaluate.strategies import MOST_COMPARED, Strategy
@@ -32,8 +31,7 @@ from ingestor.evaluate.workplace import Progress, Workplace, opened, read_questi
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName
 from ingestor.ports import BadDocument
-
-_MEASURED = 64  # texts; fewer do not tell how fast the model reads
+from ingestor.search.values import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +40,7 @@ class Request:
 
     ``budgets``: tokens; the first decides. ``questions``: a file to read; ``keep``: one to write.
     ``ask_model``: whether the language model writes questions; ``judge``: to how many it judges the answers.
+    ``modes``: in which ways chunks are searched; one at least.
     """
 
     collection: CollectionName
@@ -52,27 +51,8 @@ class Request:
     make: int = 240
     ask_model: bool = False
     judge: int = 0
+    modes: tuple[Mode, ...] = ("dense",)
     budgets: tuple[int, ...] = (500, 1000, 2000)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """Of one strategy. ``seconds``: of cutting, and of embedding at the speed measured here."""
-
-    cut: Cut
-    scores: Scores
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Of a language model: what was expected, and what was sent, less what was in the cache."""
-
-    expected: Estimate
-    calls: int
-    prompt_tokens: int
-    answer_tokens: int
-    cost: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,17 +86,7 @@ def evaluate(
             tell(estimate)
         questions, refused = _questions(request, place, endpoint)
         cuts = list(_cuts(config, request, place))
-        progress(f"asking {len(questions):,} questions")
-        asked = place.parts.query_vectors([question.text for question in questions])
-        speed = _speed(place, cuts)
-        outcomes = [
-            Outcome(
-                each,
-                scores(questions, asked, each.places, each.vectors, request.budgets),
-                each.seconds + each.embedded_tokens / speed,
-            )
-            for each in cuts
-        ]
+        outcomes = scored(place, cuts, questions, request.modes, request.budgets)
         found = _concluded(request, place.sample, questions, refused, outcomes)
         if endpoint is not None and request.judge:
             found = _with_judgements(found, place, endpoint)
@@ -145,7 +115,7 @@ def _endpoint(config: Config, request: Request) -> Endpoint | None:
 
 def _expected(request: Request, place: Workplace, endpoint: Endpoint) -> Estimate:
     """Of judgements the most there can be: which strategies are compared is not known yet."""
-    strategies = len(request.strategies) or MOST_COMPARED
+    strategies = (len(request.strategies) or MOST_COMPARED) * len(request.modes)
     judged = of_judgements(endpoint, _judged_questions(request), strategies, request.budgets[0])
     return together(asking.expected(place, endpoint, request.make), judged) if request.ask_model else judged
 
@@ -158,7 +128,7 @@ def _with_judgements(found: Evaluation, place: Workplace, endpoint: Endpoint) ->
     request = found.request
     ranked = [(each.cut, each.scores.ranked) for each in found.outcomes]
     judged = judge(place, endpoint, found.questions, ranked, request.judge, request.budgets[0])
-    names = [each.cut.strategy.name for each in found.outcomes]
+    names = [each.name for each in found.outcomes]
     said = judgement_words(judged, names, found.verdict.pick, found.verdict.than)
     return replace(found, judged=judged, text=f"{found.text} {said}")
 
@@ -219,16 +189,6 @@ def _cut(strategy: Strategy, place: Workplace, which: str) -> Cut:
     return found
 
 
-def _speed(place: Workplace, cuts: Sequence[Cut]) -> float:
-    """Tokens that the model reads in a second: as in this run, or measured where the cache knew most."""
-    if place.embedding.texts >= _MEASURED:
-        return place.embedding.tokens / max(1e-6, place.embedding.seconds)
-    texts = list(cuts[0].texts[:_MEASURED])
-    begun = perf_counter()
-    place.parts.embedder.embed(texts)
-    return max(1, sum(place.parts.tokens.counts(texts))) / max(1e-6, perf_counter() - begun)
-
-
 def _concluded(
     request: Request,
     sample: Sample,
@@ -247,7 +207,7 @@ def _concluded(
     found = verdict(decisive, current)
     exceptions = apart(_by_source(outcomes, questions, sample, request.budgets[0]), found.pick)
     facts = Facts(
-        [each.strategy.name for each in cuts],
+        [each.name for each in outcomes],
         [each.embedded_tokens for each in cuts],
         current,
         len(questions),

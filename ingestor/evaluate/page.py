@@ -9,7 +9,7 @@ import numpy as np
 from ingestor.core.escape import spelt
 from ingestor.evaluate.curves import curves
 from ingestor.evaluate.evaluation import Evaluation
-from ingestor.evaluate.ranking import NEAREST
+from ingestor.evaluate.ranking.scored import NEAREST
 from ingestor.evaluate.scores import Excerpt, Place, Question
 
 _SHOWN = 10  # questions
@@ -34,7 +34,7 @@ def page(found: Evaluation, frame: str) -> str:
 
 
 def _names(found: Evaluation) -> list[str]:
-    return [each.cut.strategy.name for each in found.outcomes]
+    return [each.name for each in found.outcomes]
 
 
 def _table(found: Evaluation) -> str:
@@ -49,7 +49,7 @@ def _table(found: Evaluation) -> str:
 def _row(found: Evaluation, at: int) -> Iterator[str]:
     outcome = found.outcomes[at]
     cut, scores = outcome.cut, outcome.scores
-    yield cut.strategy.name + (" (configured)" if cut.strategy.configured else "")
+    yield outcome.name + (" (configured)" if cut.strategy.configured else "")
     yield from (f"{len(cut.places):,}", f"{cut.mean_tokens:.0f}")
     for each in found.comparisons.values():
         ends = each.means[at]
@@ -77,7 +77,7 @@ def _question(found: Evaluation, at: int) -> str:
         for e in question.excerpts
     )
     answers = "".join(
-        f"<h4>{_safe(each.cut.strategy.name)}: {100 * each.scores.at[budget][at]:.0f} %</h4>"
+        f"<h4>{_safe(each.name)}: {100 * each.scores.at[budget][at]:.0f} %</h4>"
         + _first(found, question, [each.cut.places[number] for number in each.scores.ranked[at][:NEAREST]])
         for each in found.outcomes
     )

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ingestor.evaluate.asking.estimate import Estimate
+from ingestor.evaluate.asking.estimate import Asked, Estimate
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.evaluation import Asked, Evaluation, Outcome
+from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.intervals import Interval
 from ingestor.evaluate.questions.csv_file import Refused
+from ingestor.evaluate.ranking.outcomes import Outcome
 from ingestor.evaluate.scores import Question
 from ingestor.evaluate.verdict import Apart
 
@@ -35,6 +36,7 @@ def as_json(found: Evaluation) -> dict[str, Any]:
         "recommendation": {
             "strategy": pick.choice.plugin.kind,
             "options": pick.options,
+            "search": found.outcomes[found.verdict.pick].mode,
             "yaml": pick.yaml,
             "sure": found.verdict.sure,
             "text": found.text,
@@ -100,6 +102,7 @@ def _strategy(found: Evaluation, at: int, outcome: Outcome) -> dict[str, Any]:
         "name": cut.strategy.choice.plugin.kind,
         "options": cut.strategy.options,
         "configured": cut.strategy.configured,
+        "search": outcome.mode,
         "chunks": len(cut.places),
         "mean_tokens": round(cut.mean_tokens, 1),
         "recall": {str(budget): _interval(each.means[at]) for budget, each in found.comparisons.items()},
@@ -115,7 +118,7 @@ def _strategy(found: Evaluation, at: int, outcome: Outcome) -> dict[str, Any]:
 
 
 def _judged(found: Evaluation, judged: Judged) -> dict[str, Any]:
-    names = [each.cut.strategy.name for each in found.outcomes]
+    names = [each.name for each in found.outcomes]
     agreement = judged.agreement
     return {
         "questions": judged.questions,
@@ -155,7 +158,7 @@ def _in_unit(metric: str, found: Interval) -> dict[str, float]:
 
 
 def _differences(found: Evaluation) -> list[dict[str, Any]]:
-    names = [each.cut.strategy.name for each in found.outcomes]
+    names = [each.name for each in found.outcomes]
     return [
         {
             "a": names[each.a],

@@ -45,7 +45,10 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
         assert each["recall"]["500"]["mean"] <= each["recall"]["1000"]["mean"]
     assert len(found["differences"]) == 3 * 7 * 6 / 2
     assert set(found["differences"][0]) >= {"a", "b", "budget", "mean", "low", "high"}
-    assert set(found["recommendation"]) == {"strategy", "options", "yaml", "sure", "text", "sources"}
+    assert set(found["recommendation"]) == {
+        "strategy", "options", "search", "yaml", "sure", "text", "sources",
+    }  # fmt: skip
+    assert {each["search"] for each in found["strategies"]} == {"dense"}
     said = yaml.safe_load(found["recommendation"]["yaml"])["chunking"]
     assert said == {"strategy": found["recommendation"]["strategy"], **found["recommendation"]["options"]}
     assert not (samples.folder / "chroma").exists()

@@ -9,10 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ingestor.core.escape import spelt
+from ingestor.evaluate.asking.estimate import Asked
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.evaluation import Asked, Evaluation, Outcome
+from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.questions.csv_file import Refused
+from ingestor.evaluate.ranking.outcomes import Outcome
 from ingestor.evaluate.report import origin
 from ingestor.evaluate.workplace import Progress
 
@@ -175,7 +177,7 @@ def _cells(found: Evaluation, at: int, outcome: Outcome) -> list[str]:
     cut, scores = outcome.cut, outcome.scores
     recalls = (each.means[at] for each in found.comparisons.values())
     return [
-        cut.strategy.name + (" (configured)" if cut.strategy.configured else ""),
+        outcome.name + (" (configured)" if cut.strategy.configured else ""),
         f"{len(cut.places):,}",
         f"{cut.mean_tokens:.0f}",
         *(f"{100 * each.mean:.1f} ({100 * each.low:.0f}–{100 * each.high:.0f})" for each in recalls),

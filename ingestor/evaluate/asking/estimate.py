@@ -28,6 +28,17 @@ class Estimate:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Of a language model: what was expected, and what was sent, less what was in the cache."""
+
+    expected: Estimate
+    calls: int
+    prompt_tokens: int
+    answer_tokens: int
+    cost: float
+
+
 def of_questions(endpoint: Endpoint, calls: int, prompt_tokens: int) -> Estimate:
     """``calls``: that are not in the cache; ``prompt_tokens``: of these."""
     return _priced(endpoint, calls, prompt_tokens, calls * _QUESTION)
