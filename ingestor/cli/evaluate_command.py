@@ -16,10 +16,10 @@ from ingestor.config.models import Config
 from ingestor.evaluate.adopt import adopt, recommended
 from ingestor.evaluate.check import Inspection, check
 from ingestor.evaluate.evaluation import Evaluation, Request, evaluate, expected
-from ingestor.evaluate.page import page
 from ingestor.evaluate.report import as_json as report_json
 from ingestor.evaluate.report import check_as_json as check_json
 from ingestor.evaluate.report import estimate_as_json
+from ingestor.evaluate.shown.page import page
 from ingestor.evaluate.strategies import Strategy, configured, distinct
 from ingestor.model import CollectionName
 from ingestor.search.values import MODES, Mode
