@@ -14,12 +14,13 @@ from ingestor.cli.chunk_command import choice
 from ingestor.evaluate.cutting import Cut, cut
 from ingestor.evaluate.intervals import Floats
 from ingestor.evaluate.questions.made import made
-from ingestor.evaluate.ranking import Scores, scores
+from ingestor.evaluate.ranking.scored import Scores, enough, scores
+from ingestor.evaluate.ranking.searched import nearest
 from ingestor.evaluate.reading import Sample, Sampled
 from ingestor.evaluate.scores import Excerpt, Question
 from ingestor.evaluate.strategies import Strategy
 from ingestor.llm.client import DirectAnswers
-from ingestor.model import Blob, CollectionName, Document, Fingerprint, Item, SourceName
+from ingestor.model import Blob, CollectionName, Fingerprint, Item, SourceName
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Reader
 
@@ -38,21 +39,15 @@ OTHERS = (
 
 
 def main() -> None:
-    documents, asked = load()
-    numbers = {name: number for number, name in enumerate(documents)}
-    real = [
-        Question(each.text, tuple(Excerpt(numbers[each.corpus], a, b) for a, b in each.excerpts))
-        for each in asked
-    ]
-    sample = _sample(documents)
+    real, sample = corpora()
     print(
         f"{len(real)} questions\n{'strategy':30} chunks tokens  recall@5  IoU@5  recall {BUDGET}  (METHODS)"
     )
     found = {}
     for name in (*REFERENCES, *OTHERS):
-        made_by = _cut(name, sample)
+        made_by = cut_by(name, sample)
         found[name] = made_by
-        row = _scores(real, made_by)
+        row = scores_of(real, made_by)
         known = REFERENCES.get(name)
         print(
             f"{name:30} {len(made_by.places):6} {made_by.mean_tokens:6.0f} {100 * row.recall.mean():9.1f}"
@@ -60,12 +55,24 @@ def main() -> None:
             flush=True,
         )
     print("\nSpearman's correlation of strategies' recall, made questions against real ones:")
-    for number, name in enumerate(documents):
+    for number, name in enumerate(sample.names):
         ours = [q for q in made([each.document for each in sample.documents], 10_000) if _about(q, number)]
         theirs = [q for q in real if _about(q, number)]
-        of_made = [_scores(ours[:150], each).at[BUDGET].mean() for each in found.values()]
-        of_real = [_scores(theirs, each).at[BUDGET].mean() for each in found.values()]
+        of_made = [scores_of(ours[:150], each).at[BUDGET].mean() for each in found.values()]
+        of_real = [scores_of(theirs, each).at[BUDGET].mean() for each in found.values()]
         print(f"  {name:20} {len(ours[:150]):4} made, {len(theirs):4} real: {spearman(of_made, of_real):.2f}")
+
+
+def corpora() -> tuple[list[Question], Sample]:
+    """The report's questions, and its corpora as documents of one sample. Raises Missing."""
+    documents, asked = load()
+    numbers = {name: number for number, name in enumerate(documents)}
+    real = [
+        Question(each.text, tuple(Excerpt(numbers[each.corpus], a, b) for a, b in each.excerpts))
+        for each in asked
+    ]
+    found = tuple(Sampled(SOURCE, name, name, document) for name, document in documents.items())
+    return real, Sample(found, len(found))
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
@@ -77,12 +84,7 @@ def _about(question: Question, number: int) -> bool:
     return question.excerpts[0].document == number
 
 
-def _sample(documents: dict[str, Document]) -> Sample:
-    found = tuple(Sampled(SOURCE, name, name, document) for name, document in documents.items())
-    return Sample(found, len(found))
-
-
-def _cut(name: str, sample: Sample) -> Cut:
+def cut_by(name: str, sample: Sample) -> Cut:
     kind, *options = name.split(":")
     strategy = Strategy(choice(kind, options, name))
     tools = Tools(
@@ -102,6 +104,7 @@ def _nothing(item: Item) -> Blob:
     raise AssertionError(item)
 
 
-def _scores(questions: Sequence[Question], made_by: Cut) -> Scores:
+def scores_of(questions: Sequence[Question], made_by: Cut) -> Scores:
     vectors = model().embed([question.text for question in questions])
-    return scores(questions, vectors, made_by.places, made_by.vectors, [BUDGET])
+    ranked = nearest(vectors, made_by.vectors, enough(made_by.places, BUDGET))
+    return scores(questions, ranked, made_by.places, [BUDGET])

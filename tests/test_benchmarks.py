@@ -93,7 +93,9 @@ def corpora(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("name", "numbers"), [("retrieval", ()), ("drift", (100,)), ("hybrid", (1,))])
+@pytest.mark.parametrize(
+    ("name", "numbers"), [("retrieval", ()), ("drift", (100,)), ("hybrid", (1,)), ("evaluate", ())]
+)
 def test_benchmarks_of_the_evaluation_run_on_corpora_of_its_form(
     name: str, numbers: tuple[int, ...], corpora: Path
 ) -> None:
@@ -102,7 +104,7 @@ def test_benchmarks_of_the_evaluation_run_on_corpora_of_its_form(
     assert "changepoint" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["retrieval", "drift", "hybrid"])
+@pytest.mark.parametrize("name", ["retrieval", "drift", "hybrid", "evaluate"])
 def test_missing_data_is_said_with_the_way_to_get_it(name: str, tmp_path: Path) -> None:
     done = benchmark(name, INGESTOR_CHUNKING_EVAL=str(tmp_path))
     assert done.returncode == 1

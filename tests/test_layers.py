@@ -73,6 +73,7 @@ MAY_THREAD = {
     "ingestor.state.cache.store": "a Lock: all workers share one connection",
     "ingestor.pipeline.answers": "Locks: workers that ask the same wait for one answer",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
+    "ingestor.llm.at_once": "several questions to a server at the same time",
     "ingestor.embedders.openai.lanes": "several requests to a server at the same time",
     "ingestor.embedders.openai.pace": "a Lock: these requests share the limits of a minute",
     "ingestor.embedders.openvino_model": "a Lock: an inference request serves one caller at a time",

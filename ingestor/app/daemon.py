@@ -17,7 +17,7 @@ from ingestor.core.error_text import describe
 from ingestor.ports import NeedsHuman
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
-from ingestor.state import run_status, running_config
+from ingestor.state import checks, run_status, running_config
 from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.reports import Reports
 from ingestor.state.run_status import Listing, Live
@@ -125,6 +125,7 @@ class Loop:
             count_tokens=self.running.parts.tokens.counts,
             folders=_folders(self.running.parts.config),
             reranker=lambda: self.running.parts.reranker,
+            checks=lambda: checks.read(self.running.parts.config.state),
         )
 
     def live(self) -> Live:

@@ -60,7 +60,7 @@ from ingestor.rerankers.configured import scores_of
 from ingestor.sandbox.pool import Isolated, IsolatedIfLarge, Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.reranking import Reranker
-from ingestor.state import file_permissions, running_config
+from ingestor.state import checks, file_permissions, running_config
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
@@ -400,7 +400,7 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
 def _is_ours(config: Config) -> Callable[[str], bool]:
     """Whether a file name in the state folder is one of ours."""
     files = (path(config).name for path in (journal_path, cache_path, lexical_path))
-    begins = (*files, "live.", "chroma.log", running_config.NAME)
+    begins = (*files, "live.", "chroma.log", running_config.NAME, checks.PREFIX)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
     return lambda name: name.startswith(begins) or config.state / name in whole
 

@@ -25,7 +25,32 @@ def evaluate(
         typer.Option(metavar="FILE", help="Write the questions to a CSV file, to use again."),
     ] = None,
     sample: Annotated[int, typer.Option(min=1, help="How many documents to read.")] = 100,
-    make: Annotated[int, typer.Option(min=1, help="How many questions to make where no file has any.")] = 240,
+    make: Annotated[
+        int, typer.Option(min=1, help="How many questions to make, or to ask for, where no file has any.")
+    ] = 240,
+    search: Annotated[
+        str,
+        typer.Option(
+            metavar="MODE,...", help="How to search: dense, lexical, hybrid, or several, to compare them."
+        ),
+    ] = "dense",
+    ask_model: Annotated[
+        bool,
+        typer.Option("--ask-model", help="Have language_model of the config write the questions."),
+    ] = False,
+    judge: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            metavar="QUESTIONS",
+            help="Have language_model answer so many questions from what each strategy finds, and judge the "
+            "answers.",
+        ),
+    ] = 0,
+    estimate: Annotated[
+        bool,
+        typer.Option("--estimate", help="Say what a language model would be asked and cost; ask nothing."),
+    ] = False,
     budget: Annotated[
         str, typer.Option(metavar="TOKENS,...", help="How much may be retrieved; the first decides.")
     ] = "500,1000,2000",
@@ -52,7 +77,7 @@ def evaluate(
     cache, so that an interrupted run goes on where it was.
     """
 
-    from ingestor.cli.evaluate_command import run, run_check
+    from ingestor.cli.evaluate_command import request_of, run, run_check, run_estimate
     from ingestor.cli.log import set_up
 
     checked = read_config(config)
@@ -62,17 +87,21 @@ def evaluate(
             checked, collection, check, sample, budget, tolerance, accept=accept, as_json=as_json
         )
         raise typer.Exit(SETTLED if passed else FAILED)
-    run(
+    request = request_of(
         checked,
         collection,
         strategies,
-        questions,
-        keep_questions,
-        sample,
-        make,
         budget,
-        html,
-        write=write,
-        as_json=as_json,
+        search,
+        questions=questions,
+        keep=keep_questions,
+        sample=sample,
+        make=make,
+        ask_model=ask_model,
+        judge=judge,
     )
+    if estimate:
+        run_estimate(checked, request, as_json=as_json)
+    else:
+        run(checked, request, html, write=write, as_json=as_json)
     raise typer.Exit(SETTLED)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import date
 from importlib.resources import files
 from pathlib import Path
+from time import time
+from typing import Any
 
 from ingestor.app.queries import BadRequest
 from ingestor.cli.chunk_command import choice
@@ -13,37 +15,31 @@ from ingestor.cli.output import evaluation as output
 from ingestor.config.models import Config
 from ingestor.evaluate.adopt import adopt, recommended
 from ingestor.evaluate.check import Inspection, check
-from ingestor.evaluate.evaluation import Evaluation, Request, evaluate
-from ingestor.evaluate.page import page
+from ingestor.evaluate.evaluation import Evaluation, Request, evaluate, expected
 from ingestor.evaluate.report import as_json as report_json
 from ingestor.evaluate.report import check_as_json as check_json
+from ingestor.evaluate.report import estimate_as_json
+from ingestor.evaluate.shown.page import page
 from ingestor.evaluate.strategies import Strategy, configured, distinct
 from ingestor.model import CollectionName
+from ingestor.search.values import MODES, Mode
 
 CONFIGURED = "configured"  # in --strategies: as the config says
 
 
-def run(
-    config: Config,
-    collection: str | None,
-    strategies: Sequence[str],
-    questions: Path | None,
-    keep: Path | None,
-    sample: int,
-    make: int,
-    budget: str,
-    html: Path | None,
-    *,
-    write: bool,
-    as_json: bool,
-) -> None:
-    """What the command does. Raises BadRequest and ConfigError for words that make no sense."""
+def request_of(
+    config: Config, collection: str | None, strategies: Sequence[str], budget: str, search: str, **others: Any
+) -> Request:
+    """``others``: fields of the request. Raises BadRequest and ConfigError for words that make no sense."""
     name = _collection(config, collection)
-    request = Request(
-        name, tuple(_strategies(config, name, strategies)), questions, keep, sample, make, _budgets(budget)
-    )
+    chosen = tuple(_strategies(config, name, strategies))
+    return Request(name, chosen, budgets=_budgets(budget), modes=_modes(search), **others)
+
+
+def run(config: Config, request: Request, html: Path | None, *, write: bool, as_json: bool) -> None:
+    """What the command does."""
     with output.progress(as_json) as progress:
-        found = evaluate(config, request, progress)
+        found = evaluate(config, request, progress, lambda one: print(one.text, file=sys.stderr))
     if html is not None:
         frame = files("ingestor").joinpath("templates", "evaluate.html").read_text("utf-8")
         html.write_text(page(found, frame), "utf-8")
@@ -52,8 +48,15 @@ def run(
     else:
         output.show(found)
     changed = _written(config, found) if write else None
-    for written in filter(None, (html, keep, changed)):
+    for written in filter(None, (html, request.keep, changed)):
         print(f"wrote {written}", file=sys.stderr if as_json else sys.stdout)
+
+
+def run_estimate(config: Config, request: Request, *, as_json: bool) -> None:
+    """What ``--estimate`` does."""
+    with output.progress(as_json) as progress:
+        found = expected(config, request, progress)
+    print(json.dumps(estimate_as_json(found)) if as_json else found.text)
 
 
 def run_check(
@@ -71,7 +74,7 @@ def run_check(
     name = _collection(config, collection)
     asked = Inspection(name, questions, sample, _budgets(budget)[0], tolerance / 100, accept)
     with output.progress(as_json) as progress:
-        found = check(config, asked, progress)
+        found = check(config, asked, progress, time())
     if as_json:
         print(json.dumps(check_json(found)))
     else:
@@ -117,3 +120,11 @@ def _budgets(given: str) -> tuple[int, ...]:
     if not all(word.isdecimal() and 1 <= int(word) <= 1_000_000 for word in words):
         raise BadRequest(f"--budget {given!r} is no list of tokens, as in 500,1000,2000")
     return tuple(dict.fromkeys(map(int, words)))
+
+
+def _modes(given: str) -> tuple[Mode, ...]:
+    words = [word.strip() for word in given.split(",")]
+    found: tuple[Mode, ...] = tuple(mode for mode in MODES if mode in words)
+    if not found or not set(words) <= set(MODES):
+        raise BadRequest(f"--search {given!r} is no list of {', '.join(MODES)}")
+    return tuple(sorted(found, key=words.index))

@@ -28,10 +28,12 @@ from ingestor.config.models import (
 from ingestor.config.options import Check, Mapped
 from ingestor.config.yaml_tree import Tree, Where
 from ingestor.core.metadata_keys import Profile
+from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options
 
 _ELSEWHERE = {"host", "ssl", "tenant", "database", "headers", "quotas"}  # of a server that runs already
+_MODEL = "language_model"
 _STATE_FILES = ("journal.sqlite3", "cache.sqlite3", "lock", "live.json", "chroma.log")
 _CHROMA_FILES = ("chroma.sqlite3", "ingestor.lock", "00000000-0000-4000-8000-000000000000/data_level0.bin")
 
@@ -85,6 +87,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
     )
     base = {"strategy": DEFAULT_STRATEGY, **_section(data, "chunking")}
     chunking = found.choice("chunkers", base, ("chunking",), "strategy")
+    language_model = found.model(Endpoint, _section(data, _MODEL), (_MODEL,)) if data.get(_MODEL) else None
     sources = {
         index: source
         for index, given in _source_data(data)
@@ -120,6 +123,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
         prune=settings.prune,
         http=http,
         search=settings.search,
+        language_model=language_model,
         warnings=tuple(warnings),
     )
 

@@ -16,6 +16,7 @@ from ingestor.config.hosts import is_loopback, local_address
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
 from ingestor.core.metadata_keys import Profile
+from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, Plugin
 from ingestor.units import Duration, Size
@@ -342,6 +343,11 @@ class Settings(Options):
         "keys besides those that ingestor needs; or a mapping of collections to these. A change writes "
         "metadata alone",
     )
+    language_model: dict[str, Any] = Field(
+        default={},
+        description="the model that `ingestor evaluate` asks for questions and judgements, see below; it is "
+        "asked by no other command",
+    )
     cache: Cache = Field(default=Cache(), description="see below")
     workers: int = Field(
         default=16, ge=1, le=64, description="documents prepared at the same time; changes speed, not results"
@@ -466,6 +472,7 @@ class Config:
     prune: bool
     http: Http | None = None  # the service port
     search: Search = field(default_factory=Search)
+    language_model: Endpoint | None = None  # for evaluations
     warnings: tuple[Problem, ...] = ()
     origin: Origin = field(default=Origin(), compare=False)
 

@@ -19,6 +19,8 @@ from ingestor.evaluate.scores import Place, score, within
 from ingestor.evaluate.workplace import Progress, opened, read_questions, same_documents
 from ingestor.model import CollectionName, Hit, Vectors
 from ingestor.ports import Index, NeedsHuman
+from ingestor.state import checks
+from ingestor.state.checks import CheckResult
 
 _ELSEWHERE = -1  # the number of a document that no question is about
 _AT_FIRST = 32  # hits a question; more are asked for until the budget is full
@@ -75,8 +77,10 @@ class Checked:
         return fallen[:count]
 
 
-def check(config: Config, inspection: Inspection, progress: Progress) -> Checked:
-    """Raises BadRequest for questions that make no sense, NeedsHuman if there is no such collection."""
+def check(config: Config, inspection: Inspection, progress: Progress, now: float) -> Checked:
+    """``now``: POSIX seconds. The result is noted for the daemon's metrics.
+
+    Raises BadRequest for questions that make no sense, NeedsHuman if there is no such collection."""
     before = _kept(inspection)
     with opened(config, inspection.collection, inspection.sample, inspection.questions, progress) as place:
         questions, refused = read_questions(inspection.questions, place.sample)
@@ -92,7 +96,15 @@ def check(config: Config, inspection: Inspection, progress: Progress) -> Checked
     recall = {question.text: value for question, value in zip(questions, recalls, strict=True)}
     if before is None:
         _keep(inspection, recall)
-    return Checked(inspection, recall, mean, before, refused)
+    checked = Checked(inspection, recall, mean, before, refused)
+    checks.write(config.state, _result(checked, now))
+    return checked
+
+
+def _result(found: Checked, now: float) -> CheckResult:
+    asked = found.inspection
+    name = asked.questions.name
+    return CheckResult(asked.collection, name, found.mean.mean, found.fell, found.passed, now)
 
 
 def _ask(

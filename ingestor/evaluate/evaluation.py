@@ -4,30 +4,34 @@ Neither a collection nor the journal is written to, so it works beside a daemon.
 cache: a run that was interrupted goes on where it was.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 
 from ingestor.app.queries import BadRequest
 from ingestor.config.models import Config
 from ingestor.evaluate import strategies
+from ingestor.evaluate.asking import questions as asking
+from ingestor.evaluate.asking.estimate import Asked, Estimate, of_judgements, together
+from ingestor.evaluate.asking.judgements import Judged
+from ingestor.evaluate.asking.judgements import words as judgement_words
+from ingestor.evaluate.asking.judging import judge
 from ingestor.evaluate.cutting import Cut, cut
 from ingestor.evaluate.intervals import Comparison, compare
 from ingestor.evaluate.questions import csv_file, made
 from ingestor.evaluate.questions.csv_file import Refused
-from ingestor.evaluate.ranking import Scores, scores
+from ingestor.evaluate.ranking.outcomes import Outcome, scored
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import Question
-from ingestor.evaluate.strategies import Strategy
+from ingestor.evaluate.strategies import MOST_COMPARED, Strategy
 from ingestor.evaluate.verdict import Apart, Facts, Verdict, apart, verdict, words
 from ingestor.evaluate.workplace import Progress, Workplace, opened, read_questions, same_documents
+from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName
 from ingestor.ports import BadDocument
-
-_MEASURED = 64  # texts; fewer do not tell how fast the model reads
+from ingestor.search.values import Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,8 @@ class Request:
     """``strategies``: those named, none for the configured one and what is worth comparing with it.
 
     ``budgets``: tokens; the first decides. ``questions``: a file to read; ``keep``: one to write.
+    ``ask_model``: whether the language model writes questions; ``judge``: to how many it judges the answers.
+    ``modes``: in which ways chunks are searched; one at least.
     """
 
     collection: CollectionName
@@ -43,16 +49,10 @@ class Request:
     keep: Path | None = None
     sample: int = 100
     make: int = 240
+    ask_model: bool = False
+    judge: int = 0
+    modes: tuple[Mode, ...] = ("dense",)
     budgets: tuple[int, ...] = (500, 1000, 2000)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """Of one strategy. ``seconds``: of cutting, and of embedding at the speed measured here."""
-
-    cut: Cut
-    scores: Scores
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,34 +68,90 @@ class Evaluation:
     verdict: Verdict
     apart: Sequence[Apart]
     text: str
+    asked: Asked | None = None
+    judged: Judged | None = None
 
 
-def evaluate(config: Config, request: Request, progress: Progress) -> Evaluation:
-    """Raises BadRequest for a question that makes no sense, and what sources and the embedder raise."""
+def evaluate(
+    config: Config, request: Request, progress: Progress, tell: Callable[[Estimate], None]
+) -> Evaluation:
+    """``tell``: called before a language model is asked, if one is.
+
+    Raises BadRequest for a question that makes no sense, and what sources, embedder and language model raise.
+    """
+    endpoint = _endpoint(config, request)
     with opened(config, request.collection, request.sample, request.questions, progress) as place:
-        questions, refused = _questions(request, place.sample)
+        estimate = None if endpoint is None else _expected(request, place, endpoint)
+        if estimate is not None:
+            tell(estimate)
+        questions, refused = _questions(request, place, endpoint)
         cuts = list(_cuts(config, request, place))
-        progress(f"asking {len(questions):,} questions")
-        asked = place.parts.query_vectors([question.text for question in questions])
-        speed = _speed(place, cuts)
-        outcomes = [
-            Outcome(
-                each,
-                scores(questions, asked, each.places, each.vectors, request.budgets),
-                each.seconds + each.embedded_tokens / speed,
-            )
-            for each in cuts
-        ]
-        return _concluded(request, place.sample, questions, refused, outcomes)
+        outcomes = scored(place, cuts, questions, request.modes, request.budgets)
+        found = _concluded(request, place.sample, questions, refused, outcomes)
+        if endpoint is not None and request.judge:
+            found = _with_judgements(found, place, endpoint)
+        return replace(found, asked=None if estimate is None else _asked(place, estimate))
 
 
-def _questions(request: Request, sample: Sample) -> tuple[list[Question], list[Refused]]:
+def expected(config: Config, request: Request, progress: Progress) -> Estimate:
+    """What ``evaluate`` will ask a language model. Raises BadRequest if that is nothing."""
+    endpoint = _endpoint(config, request)
+    if endpoint is None:
+        raise BadRequest("--estimate: no language model is asked without --ask-model or --judge")
+    with opened(config, request.collection, request.sample, request.questions, progress) as place:
+        return _expected(request, place, endpoint)
+
+
+def _endpoint(config: Config, request: Request) -> Endpoint | None:
+    """The language model; None where it is not asked."""
+    if not (request.ask_model or request.judge):
+        return None
+    if request.ask_model and request.questions is not None:
+        raise BadRequest("--questions names a file, so --ask-model has nothing to ask for: leave out one")
+    if config.language_model is None:
+        raise BadRequest("the config names no language model: set language_model (docs/config.md)")
+    return config.language_model
+
+
+def _expected(request: Request, place: Workplace, endpoint: Endpoint) -> Estimate:
+    """Of judgements the most there can be: which strategies are compared is not known yet."""
+    strategies = (len(request.strategies) or MOST_COMPARED) * len(request.modes)
+    judged = of_judgements(endpoint, _judged_questions(request), strategies, request.budgets[0])
+    return together(asking.expected(place, endpoint, request.make), judged) if request.ask_model else judged
+
+
+def _judged_questions(request: Request) -> int:
+    return request.judge if request.questions is not None else min(request.judge, request.make)
+
+
+def _with_judgements(found: Evaluation, place: Workplace, endpoint: Endpoint) -> Evaluation:
+    request = found.request
+    ranked = [(each.cut, each.scores.ranked) for each in found.outcomes]
+    judged = judge(place, endpoint, found.questions, ranked, request.judge, request.budgets[0])
+    names = [each.name for each in found.outcomes]
+    said = judgement_words(judged, names, found.verdict.pick, found.verdict.than)
+    return replace(found, judged=judged, text=f"{found.text} {said}")
+
+
+def _asked(place: Workplace, estimate: Estimate) -> Asked:
+    sent = place.answers
+    return Asked(estimate, sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
+
+
+def _questions(
+    request: Request, place: Workplace, endpoint: Endpoint | None
+) -> tuple[list[Question], list[Refused]]:
+    sample = place.sample
     documents = [each.document for each in sample.documents]
     refused: list[Refused] = []
     if request.questions is not None:
         found, refused = read_questions(request.questions, sample)
+    elif request.ask_model and endpoint is not None:
+        found, refused = asking.ask(place, endpoint, request.make)
     else:
         found = made.made(documents, request.make)
+    if not found and refused:
+        raise BadRequest(f"the language model wrote no question that can be used: {refused[0].reason}")
     if not found:
         raise BadRequest(
             "no question can be made: the documents hold no sentences of 8 to 80 words; use --questions"
@@ -133,16 +189,6 @@ def _cut(strategy: Strategy, place: Workplace, which: str) -> Cut:
     return found
 
 
-def _speed(place: Workplace, cuts: Sequence[Cut]) -> float:
-    """Tokens that the model reads in a second: as in this run, or measured where the cache knew most."""
-    if place.embedding.texts >= _MEASURED:
-        return place.embedding.tokens / max(1e-6, place.embedding.seconds)
-    texts = list(cuts[0].texts[:_MEASURED])
-    begun = perf_counter()
-    place.parts.embedder.embed(texts)
-    return max(1, sum(place.parts.tokens.counts(texts))) / max(1e-6, perf_counter() - begun)
-
-
 def _concluded(
     request: Request,
     sample: Sample,
@@ -161,11 +207,12 @@ def _concluded(
     found = verdict(decisive, current)
     exceptions = apart(_by_source(outcomes, questions, sample, request.budgets[0]), found.pick)
     facts = Facts(
-        [each.strategy.name for each in cuts],
+        [each.name for each in outcomes],
         [each.embedded_tokens for each in cuts],
         current,
         len(questions),
-        sum(question.made for question in questions),
+        sum(question.origin == "made" for question in questions),
+        sum(question.origin == "model" for question in questions),
         request.budgets[0],
     )
     text = words(found, decisive, facts, exceptions)

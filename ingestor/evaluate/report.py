@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from ingestor.evaluate.asking.estimate import Asked, Estimate
+from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.evaluation import Evaluation, Outcome
+from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.intervals import Interval
 from ingestor.evaluate.questions.csv_file import Refused
+from ingestor.evaluate.ranking.outcomes import Outcome
 from ingestor.evaluate.scores import Question
 from ingestor.evaluate.verdict import Apart
 
@@ -28,9 +31,12 @@ def as_json(found: Evaluation) -> dict[str, Any]:
         },
         "strategies": [_strategy(found, at, each) for at, each in enumerate(found.outcomes)],
         "differences": _differences(found),
+        "judged": None if found.judged is None else _judged(found, found.judged),
+        "language_model": None if found.asked is None else _asked(found.asked),
         "recommendation": {
             "strategy": pick.choice.plugin.kind,
             "options": pick.options,
+            "search": found.outcomes[found.verdict.pick].mode,
             "yaml": pick.yaml,
             "sure": found.verdict.sure,
             "text": found.text,
@@ -58,9 +64,31 @@ def check_as_json(found: Checked) -> dict[str, Any]:
     }
 
 
+def estimate_as_json(found: Estimate) -> dict[str, Any]:
+    """Keys stay; more may be added."""
+    return {
+        "model": found.model,
+        "calls": found.calls,
+        "prompt_tokens": found.prompt_tokens,
+        "answer_tokens": found.answer_tokens,
+        "cost": round(found.cost, 6),
+    }
+
+
+def _asked(found: Asked) -> dict[str, Any]:
+    return {
+        "model": found.expected.model,
+        "calls": found.calls,
+        "prompt_tokens": found.prompt_tokens,
+        "answer_tokens": found.answer_tokens,
+        "cost": round(found.cost, 6),
+        "expected": estimate_as_json(found.expected),
+    }
+
+
 def origin(questions: Sequence[Question]) -> str:
-    """``file``, ``made`` or ``mixed``."""
-    origins = {"made" if question.made else "file" for question in questions}
+    """``file``, ``made``, ``model`` or ``mixed``."""
+    origins: set[str] = {question.origin for question in questions}
     return "mixed" if len(origins) > 1 else origins.pop()
 
 
@@ -74,6 +102,7 @@ def _strategy(found: Evaluation, at: int, outcome: Outcome) -> dict[str, Any]:
         "name": cut.strategy.choice.plugin.kind,
         "options": cut.strategy.options,
         "configured": cut.strategy.configured,
+        "search": outcome.mode,
         "chunks": len(cut.places),
         "mean_tokens": round(cut.mean_tokens, 1),
         "recall": {str(budget): _interval(each.means[at]) for budget, each in found.comparisons.items()},
@@ -84,11 +113,52 @@ def _strategy(found: Evaluation, at: int, outcome: Outcome) -> dict[str, Any]:
         "precision_omega": percent(scores.omega.mean()),
         "seconds": round(outcome.seconds, 2),
         "embedded_tokens": cut.embedded_tokens,
+        "judged": None if found.judged is None else _judged_strategy(found.judged, at),
     }
 
 
+def _judged(found: Evaluation, judged: Judged) -> dict[str, Any]:
+    names = [each.name for each in found.outcomes]
+    agreement = judged.agreement
+    return {
+        "questions": judged.questions,
+        "compared": judged.compared,
+        "unjudged": sum(judged.unjudged),
+        "budget": found.request.budgets[0],
+        "agreement": None
+        if agreement is None
+        else {
+            "count": agreement.count,
+            "correctness": percent(agreement.correctness),
+            "correctness_within_1": percent(agreement.near),
+            "relevancy": percent(agreement.relevancy),
+            "faithfulness": percent(agreement.faithfulness),
+        },
+        "differences": [
+            {"a": names[each.a], "b": names[each.b], "metric": metric, "clear": each.clear}
+            | _in_unit(metric, each.interval)
+            for metric, comparison in judged.comparisons.items()
+            for each in comparison.differences
+        ],
+    }
+
+
+def _judged_strategy(judged: Judged, at: int) -> dict[str, Any]:
+    means = {
+        metric: _in_unit(metric, comparison.means[at]) for metric, comparison in judged.comparisons.items()
+    }
+    return {**means, "unjudged": judged.unjudged[at]}
+
+
+def _in_unit(metric: str, found: Interval) -> dict[str, float]:
+    """Correctness as it is, from 1 to 5; all others in percent."""
+    if metric != CORRECTNESS:
+        return _interval(found)
+    return {"mean": round(found.mean, 3), "low": round(found.low, 3), "high": round(found.high, 3)}
+
+
 def _differences(found: Evaluation) -> list[dict[str, Any]]:
-    names = [each.cut.strategy.name for each in found.outcomes]
+    names = [each.name for each in found.outcomes]
     return [
         {
             "a": names[each.a],
@@ -109,7 +179,7 @@ def _apart(found: Evaluation, each: Apart) -> dict[str, Any]:
 
 
 def _refused(rows: Sequence[Refused]) -> list[dict[str, Any]]:
-    return [{"line": each.line, "question": each.question, "reason": each.reason} for each in rows]
+    return [{"line": each.line or None, "question": each.question, "reason": each.reason} for each in rows]
 
 
 def _interval(found: Interval) -> dict[str, float]:

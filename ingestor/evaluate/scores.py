@@ -8,8 +8,11 @@ retrieved character counts as often as it was retrieved. Chunks of other documen
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log2
+from typing import Literal
 
 from ingestor.text.spans import Span
+
+Origin = Literal["file", "made", "model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,11 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """``made``: by this program from the document itself, not by a person."""
+    """``origin``: ``made`` by this program without a model, by a language ``model``, or from a ``file``."""
 
     text: str
     excerpts: tuple[Excerpt, ...]
-    made: bool = False
+    origin: Origin = "file"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ class Facts:
     current: int | None
     questions: int
     made: int  # of them, by this program
+    written: int  # of them, by a language model
     budget: int
 
 
@@ -84,12 +85,21 @@ def words(given: Verdict, found: Comparison, facts: Facts, exceptions: Sequence[
         for each in exceptions
     ]
     if facts.made:
-        all_of_them = "The" if facts.made == facts.questions else f"{facts.made:,} of the"
         said.append(
-            f"{all_of_them} questions were made from the documents without a language model: the order of "
-            "strategies and their differences can be trusted more than the height of their recall."
+            f"{_part(facts.made, facts)} questions were made from the documents without a language model: "
+            "the order of strategies and their differences can be trusted more than the height of their "
+            "recall."
+        )
+    if facts.written:
+        said.append(
+            f"{_part(facts.written, facts)} questions were written by a language model that had the text "
+            "before it: they share more of its words than questions of people do."
         )
     return " ".join(said)
+
+
+def _part(count: int, facts: Facts) -> str:
+    return "The" if count == facts.questions else f"{count:,} of the"
 
 
 def _beats(found: Comparison, at: int, other: int | None) -> bool:

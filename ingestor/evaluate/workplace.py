@@ -37,6 +37,7 @@ class Workplace:
     sample: Sample
     embedding: Embedding
     answers: CachedAnswers
+    cache: VectorCache
     progress: Progress
 
 
@@ -68,7 +69,7 @@ def opened(
             why = "".join(f"\n  {name}: {reason}" for name, reason in sample.unread[:5])
             raise NeedsHuman(f"no document of collection {collection!r} could be read{why}")
         tools = {source.name: source.tools for source in sources}
-        yield Workplace(parts, tools, sample, embedding, answers, progress)
+        yield Workplace(parts, tools, sample, embedding, answers, cache, progress)
 
 
 def read_questions(file: Path, sample: Sample) -> tuple[list[Question], list[Refused]]:

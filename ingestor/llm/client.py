@@ -11,36 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from pydantic import Field
-
 from ingestor.core.fingerprint import text_digest
-from ingestor.llm.server import TOO_LONG, Busy, Refused, Requests, Server, patiently, token_count
+from ingestor.llm.options import Endpoint
+from ingestor.llm.server import TOO_LONG, Busy, Refused, Requests, patiently, token_count
 from ingestor.ports import Chunker, NeedsHuman, Transient
-from ingestor.registry import tuning
 
 Message = tuple[str, str]  # role (system, user or assistant) and content
 Messages = tuple[Message, ...]
 
 _LONGEST_ANSWER = 4_000_000  # bytes
 _ABOUT_THIS_TEXT = ("content_filter", "content_policy", TOO_LONG, "exceed_context_size")
-
-
-class Endpoint(Server):
-    """Which model to ask, and where."""
-
-    model: str = Field(min_length=1, description="as the server names it; another name asks everything again")
-    answer_tokens: int = Field(
-        default=1000, ge=1, description="the longest answer; one cut off by it does not count"
-    )
-    parameters: dict[str, Any] = Field(
-        default={},
-        description="further fields of every request, such as `response_format`; `null` leaves out one of "
-        "`temperature` (0), `seed` (0) and `max_tokens` (`answer_tokens`)",
-    )
-    prompt_price: float = tuning(
-        0.0, ge=0, description="of a million tokens that the model reads; `plan` and `sync` reckon with it"
-    )
-    answer_price: float = tuning(0.0, ge=0, description="of a million tokens that it writes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A server of models with OpenAI's API: its address, its key, and what becomes of a request to it.
+"""Requests to a server of models with OpenAI's API, and what becomes of them.
 
 The key is sent as a header, and appears nowhere else: where a server quotes it, it is struck out.
 """
@@ -9,18 +9,14 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import finalize
-
-from pydantic import AfterValidator, SecretStr
 
 from ingestor.core.backoff import ceiling, retry_after
 from ingestor.llm import bounded_http
 from ingestor.llm.bounded_http import Reply, Unusable
+from ingestor.llm.options import Server
 from ingestor.ports import NeedsHuman
-from ingestor.registry import Options, tuning
-from ingestor.units import Duration
 
 if TYPE_CHECKING:
     import httpx
@@ -37,36 +33,6 @@ _TOO_LONG = re.compile(
 _UNPAID = "insufficient_quota"  # the code of a 429 that no waiting ends
 TOO_LONG = "context_length"  # in the code of a refusal: the text is longer than the model reads
 _ADVICE = {401: "; check api_key", 403: "; check api_key", 404: "; check base_url, and model {!r}"}
-
-
-def _address(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError("must be an address such as https://api.example.com/v1")
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("must be an address alone; a key belongs in api_key")
-    return url.rstrip("/").removesuffix("/chat/completions").removesuffix("/embeddings")
-
-
-class Server(Options):
-    """Where to ask. ``base_url`` is no part of a recipe: a model may move."""
-
-    base_url: Annotated[str, AfterValidator(_address)] = tuning(
-        ..., description="of an OpenAI-compatible server, usually ending in `/v1`"
-    )
-    api_key: SecretStr | None = tuning(
-        None, description="a secret: `${VAR}` or `file:/path` keep it out of the file"
-    )
-    timeout: Duration = tuning(
-        120.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="for an answer, from the first byte sent to the last received",
-    )
-    retries: int = tuning(
-        4, ge=0, le=20, description="after no answer, a 429 or a 5xx; then the document waits its turn again"
-    )
-    concurrency: int = tuning(4, ge=1, le=64, description="requests under way at the same time")
 
 
 class Busy(Exception):

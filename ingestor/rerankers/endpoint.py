@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingestor.config.models import Rerank
-from ingestor.llm.server import Busy, Refused, Requests, Server
+from ingestor.llm.options import Server
+from ingestor.llm.server import Busy, Refused, Requests
 from ingestor.ports import Transient
 
 AT_ONCE = 4  # requests

@@ -9,6 +9,7 @@ from ingestor.engine.embedding import Embeddings
 from ingestor.search.passages import Count
 from ingestor.search.reranking import Reranker
 from ingestor.service.journal_reader import JournalReader
+from ingestor.state.checks import CheckResult
 from ingestor.state.run_status import Live
 
 
@@ -18,7 +19,8 @@ class DaemonView:
 
     ``intervals``: by source, seconds between two listings. ``chroma_answers``: whether it does within so many
     seconds. ``chroma_restarts``: of our server, since the start. ``collection``: by its UUID, for reading.
-    ``lexical``: the file of the lexical index. ``folders``: what we keep, by its name.
+    ``lexical``: the file of the lexical index. ``folders``: what we keep, by its name. ``checks``: the last
+    results of ``evaluate --check``.
     """
 
     journal: JournalReader
@@ -33,3 +35,4 @@ class DaemonView:
     count_tokens: Count
     folders: Mapping[str, Path]
     reranker: Callable[[], Reranker | None]
+    checks: Callable[[], list[CheckResult]]

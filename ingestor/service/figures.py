@@ -22,6 +22,7 @@ def metrics(found: Situation) -> Iterator[Metric]:
     yield from _chroma(found)
     free = [((name,), size) for name, size in found.disk_free.items()]
     yield _gauges("disk_free_bytes", "Room that is left in the file system.", ("folder",), free)
+    yield from _checks(found)
     yield _gauge("engine_idle_seconds", "Seconds since the engine's loop last turned.", found.idle)
 
 
@@ -83,6 +84,18 @@ def _writes(found: Situation) -> Iterator[Metric]:
 def _chroma(found: Situation) -> Iterator[Metric]:
     yield _gauge("chroma_up", "1: Chroma answers.", float(found.chroma_up))
     yield _counter("chroma_restarts", "Restarts of the Chroma server by ingestor.", found.chroma_restarts)
+
+
+def _checks(found: Situation) -> Iterator[Metric]:
+    labels, checks = ("collection", "questions"), found.checks.items()
+    recall = [(key, each.recall) for key, each in checks]
+    fell = [(key, each.fell) for key, each in checks]
+    passed = [(key, float(each.passed)) for key, each in checks]
+    at = [(key, each.at) for key, each in checks]
+    yield _gauges("check_recall", "Mean recall at the last `evaluate --check`, 0 to 1.", labels, recall)
+    yield _gauges("check_fell", "How far it fell since the kept check, 0 to 1.", labels, fell)
+    yield _gauges("check_passed", "0: it fell by more than the tolerance.", labels, passed)
+    yield _gauges("check_timestamp_seconds", "When the last check was made.", labels, at)
 
 
 def kinds_of_reasons(reasons: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:

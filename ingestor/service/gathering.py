@@ -7,7 +7,7 @@ from time import monotonic, time
 from typing import Generic, TypeVar
 
 from ingestor.service.daemon_view import DaemonView
-from ingestor.service.situation import Situation, SourceFigures
+from ingestor.service.situation import CheckFigures, Situation, SourceFigures
 from ingestor.state.reports import Reports
 
 T = TypeVar("T")
@@ -46,6 +46,11 @@ def gather(daemon: DaemonView) -> Situation:
         embedding_seconds=embeddings.seconds,
         queued_texts=embeddings.waiting,
         batch_seconds=embeddings.busy_for,
+        checks={
+            (each.collection, each.questions): CheckFigures(each.recall, each.fell, each.passed, each.at)
+            for each in daemon.checks()
+            if each.collection in {serves for _, serves in roles.values()}
+        },
     )
 
 

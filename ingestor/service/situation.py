@@ -15,6 +15,16 @@ class SourceFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckFigures:
+    """Of the last check of search's quality. ``recall`` and ``fell``: from 0 to 1; ``at``: POSIX seconds."""
+
+    recall: float
+    fell: float
+    passed: bool
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Situation:
     """``documents``: numbers by source, collection and state. ``swaps``: by collection, (done, of all)."""
 
@@ -37,3 +47,4 @@ class Situation:
     embedding_seconds: float = 0.0
     queued_texts: int = 0
     batch_seconds: float = 0.0  # that the batch under way has taken so far
+    checks: dict[tuple[str, str], CheckFigures] = field(default_factory=dict)  # by collection and questions

@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from ingestor.config.file import load
+from ingestor.evaluate.strategies import MOST_COMPARED
+from ingestor.state import checks
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
@@ -32,6 +34,7 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
     assert found["documents"]["count"] == found["documents"]["listed"] == 9
     names = [each["name"] for each in found["strategies"]]
     assert names == ["recursive", "changepoint", "changepoint", "structure", "recursive", "cluster", "fixed"]
+    assert len(names) == MOST_COMPARED
     for each in found["strategies"]:
         assert set(each) >= {
             "name", "options", "chunks", "mean_tokens", "recall", "recall_n5", "iou_n5", "precision_omega",
@@ -42,7 +45,10 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
         assert each["recall"]["500"]["mean"] <= each["recall"]["1000"]["mean"]
     assert len(found["differences"]) == 3 * 7 * 6 / 2
     assert set(found["differences"][0]) >= {"a", "b", "budget", "mean", "low", "high"}
-    assert set(found["recommendation"]) == {"strategy", "options", "yaml", "sure", "text", "sources"}
+    assert set(found["recommendation"]) == {
+        "strategy", "options", "search", "yaml", "sure", "text", "sources",
+    }  # fmt: skip
+    assert {each["search"] for each in found["strategies"]} == {"dense"}
     said = yaml.safe_load(found["recommendation"]["yaml"])["chunking"]
     assert said == {"strategy": found["recommendation"]["strategy"], **found["recommendation"]["options"]}
     assert not (samples.folder / "chroma").exists()
@@ -107,6 +113,9 @@ def test_a_collection_is_checked_against_the_recall_that_was_kept(
     worse = ask("evaluate", "--check", str(file))
     assert worse.code == 4, worse
     assert "more than the tolerance of 2.0" in worse.out
+    (noted,) = checks.read(samples.folder / "state")
+    assert (noted.collection, noted.questions, noted.passed) == ("docs", "questions.csv", False)
+    assert noted.fell > 0.02
     assert ask("evaluate", "--check", str(file), "--tolerance", "100").code == 0
     assert ask("evaluate", "--check", str(file), "--accept").code == 0
     assert ask("evaluate", "--check", str(file)).code == 0

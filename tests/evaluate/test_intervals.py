@@ -28,7 +28,7 @@ def said(scores: Floats, about: list[int], current: int | None) -> str:
     found = compare(scores, about)
     names = [f"S{at}" for at in range(len(scores))]
     return words(
-        verdict(found, current), found, Facts(names, [100] * len(names), current, len(about), 0, 500)
+        verdict(found, current), found, Facts(names, [100] * len(names), current, len(about), 0, 0, 500)
     )
 
 
@@ -107,7 +107,7 @@ def test_a_source_for_which_another_strategy_is_clearly_better_is_named() -> Non
     assert (found.source, found.pick) == ("mails", 1)
     assert found.difference.interval.low > 0
     whole = compare(np.hstack([mails, pages]), about + [20 + each for each in others])
-    facts = Facts(["S0", "S1"], [100, 100], 0, 160, 0, 500)
+    facts = Facts(["S0", "S1"], [100, 100], 0, 160, 0, 0, 500)
     assert "For source mails, S1 is better" in words(verdict(whole, 0), whole, facts, [found])
 
 

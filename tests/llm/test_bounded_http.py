@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from ingestor.llm.client import DirectAnswers, Endpoint, LanguageModel
+from ingestor.llm.client import DirectAnswers, LanguageModel
+from ingestor.llm.options import Endpoint
 from ingestor.ports import NeedsHuman, Transient
 from tests.endpoint import said
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ingestor.llm.client import Answer, Endpoint, LanguageModel, Question
+from ingestor.llm.client import Answer, LanguageModel, Question
+from ingestor.llm.options import Endpoint
 from ingestor.ports import NeedsHuman, Transient
 from tests.endpoint import KEY, Reply, Script, in_turn, refused, said, serving
 from tests.serving import free_port

@@ -6,7 +6,7 @@ from prometheus_client.registry import Collector
 
 from ingestor.service.figures import MOST_KINDS, kinds_of_reasons, metrics
 from ingestor.service.health import obstacles
-from ingestor.service.situation import Situation, SourceFigures
+from ingestor.service.situation import CheckFigures, Situation, SourceFigures
 
 FOUND = Situation(
     at=1000.0,
@@ -28,6 +28,7 @@ FOUND = Situation(
     batch_seconds=0.5,
     chroma_restarts=1,
     disk_free={"state": 7},
+    checks={("docs", "faq.csv"): CheckFigures(0.75, 0.125, False, 950.0)},
 )
 
 
@@ -63,6 +64,10 @@ def exposed(found: Situation = FOUND) -> str:
         "ingestor_embedding_queue_texts 6.0",
         'ingestor_document_changes_total{kind="added"} 4.0',
         'ingestor_records_written_total{kind="added"} 40.0',
+        'ingestor_check_recall{collection="docs",questions="faq.csv"} 0.75',
+        'ingestor_check_fell{collection="docs",questions="faq.csv"} 0.125',
+        'ingestor_check_passed{collection="docs",questions="faq.csv"} 0.0',
+        'ingestor_check_timestamp_seconds{collection="docs",questions="faq.csv"} 950.0',
         "ingestor_chroma_up 1.0",
         "ingestor_chroma_restarts_total 1.0",
         'ingestor_disk_free_bytes{folder="state"} 7.0',

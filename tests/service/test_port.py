@@ -15,6 +15,8 @@ import pytest
 from ingestor.core.entries import CollectionRow, EditionName
 from ingestor.engine import embedding
 from ingestor.service import gathering
+from ingestor.state import checks
+from ingestor.state.checks import CheckResult
 from tests.e2e.project import wait
 from tests.service.world import RECIPE, Daemon, served
 
@@ -131,6 +133,13 @@ def test_promtool_finds_nothing_wrong_with_names_and_units(client: httpx.Client)
     asked = ["promtool", "check", "metrics"]
     done = subprocess.run(asked, input=text, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_last_check_of_a_collection_is_a_metric(daemon: Daemon, client: httpx.Client) -> None:
+    checks.write(daemon.folder, CheckResult("docs", "faq.csv", 0.5, 0.1, False, 1000.0))
+    checks.write(daemon.folder, CheckResult("gone", "faq.csv", 0.5, 0.1, False, 1000.0))
+    assert figure(client, 'ingestor_check_passed{collection="docs",questions="faq.csv"}') == "0.0"
+    assert 'collection="gone"' not in client.get("/metrics").text
 
 
 def figure(client: httpx.Client, name: str) -> str:

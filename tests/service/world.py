@@ -18,6 +18,7 @@ from ingestor.search.reranking import Reranker
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.service.port import application
+from ingestor.state import checks
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
 from ingestor.state.run_status import Live
@@ -65,7 +66,7 @@ class Daemon:
             self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
             lambda patience: self.up, lambda: 0, self.collection, self.folder / "lexical.sqlite3",
             lambda texts: [len(text.split()) for text in texts], {"state": self.folder},
-            lambda: self.reranker,
+            lambda: self.reranker, lambda: checks.read(self.folder),
         )  # fmt: skip
 
     def collection(self, uuid: str) -> Any:

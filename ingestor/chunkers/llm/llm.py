@@ -16,11 +16,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from ingestor.chunkers.llm.asking import AskingOptions, answered
+from ingestor.chunkers.llm.asking import AskingOptions
 from ingestor.chunkers.recursive import Recursive, RecursiveOptions
 from ingestor.chunkers.semantic.cluster import Cluster, ClusterOptions
 from ingestor.chunkers.semantic.parts import small_pieces
 from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
+from ingestor.llm.valid import answered
 from ingestor.model import Chunk, Chunking, Document, Sums
 from ingestor.ports import Chunker, Embed
 from ingestor.registry import Plugin

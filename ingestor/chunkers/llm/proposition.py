@@ -10,7 +10,6 @@ carries in ``passage``, to be read. A passage for which there is no valid answer
 says so (``fallback``). Known to be the costliest strategy, and no gain on long prose.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +18,10 @@ from typing import Any
 
 from pydantic import Field
 
-from ingestor.chunkers.llm.asking import AskingOptions, answered
+from ingestor.chunkers.llm.asking import AskingOptions
 from ingestor.chunkers.semantic.parts import small_pieces
 from ingestor.llm.client import Answers, DirectAnswers, LanguageModel, Messages
+from ingestor.llm.valid import answered, json_list
 from ingestor.model import Chunk, Chunking, Document, Scalar, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin
@@ -197,7 +197,7 @@ def placing(statements: Sequence[str], chunks: Sequence[Gathered]) -> Messages:
 
 def statements_of(answer: str) -> list[str]:
     """Raises ValueError, in words for the model."""
-    found = _list(answer)
+    found = json_list(answer)
     if not all(isinstance(item, str) for item in found):
         raise ValueError("the list must hold texts only")
     statements = [words for item in found if (words := _words(item))]
@@ -208,7 +208,7 @@ def statements_of(answer: str) -> list[str]:
 
 def placings_of(answer: str, count: int, chunks: int) -> list[Placing]:
     """Of ``count`` statements into ``chunks`` known chunks or new ones. Raises ValueError as above."""
-    placings = [_placing(item, chunks) for item in _list(answer)]
+    placings = [_placing(item, chunks) for item in json_list(answer)]
     named = sorted(number for one in placings for number in one.statements)
     if named != list(range(1, count + 1)):
         raise ValueError(f"each of the statements 1 to {count} must be named once")
@@ -227,19 +227,6 @@ def _placing(item: Any, chunks: int) -> Placing:
     if chunk != "new" or not title:
         raise ValueError('chunk must be the number of one that there is, or "new" with a title')
     return Placing(None, tuple(numbers), title, summary)
-
-
-def _list(answer: str) -> list[Any]:
-    """The JSON list in an answer; text around it is ignored."""
-    body = answer.rpartition("</think>")[2]
-    start, end = body.find("["), body.rfind("]")
-    try:
-        found = json.loads(body[start : end + 1] if start >= 0 else "")
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list):
-        raise ValueError("it is not a JSON list")
-    return found
 
 
 def _words(text: str) -> str:

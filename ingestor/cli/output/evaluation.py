@@ -1,6 +1,7 @@
 """An evaluation for people, as a table and a paragraph."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -8,16 +9,24 @@ from rich.table import Table
 from rich.text import Text
 
 from ingestor.core.escape import spelt
+from ingestor.evaluate.asking.estimate import Asked
+from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.evaluation import Evaluation, Outcome
+from ingestor.evaluate.evaluation import Evaluation
+from ingestor.evaluate.questions.csv_file import Refused
+from ingestor.evaluate.ranking.outcomes import Outcome
 from ingestor.evaluate.report import origin
 from ingestor.evaluate.workplace import Progress
 
 _ORIGINS = {
     "made": "made from the documents without a language model",
     "file": "from {file}",
+    "model": "written by a language model",
     "mixed": "from {file}, some of them made from the documents",
 }
+
+
+_JUDGED = ("correct", "relevant", "faithful", "similar")
 
 
 @contextmanager
@@ -77,14 +86,52 @@ def _facts(found: Evaluation) -> Iterator[str]:
         yield f"not read: {name}: {reason}"
     if len(sample.unread) > 3:
         yield f"not read: {len(sample.unread) - 3:,} more (--json lists them)"
-    for each in found.refused[:3]:
-        yield f"not asked: line {each.line}: {each.reason}"
-    if len(found.refused) > 3:
-        yield f"not asked: {len(found.refused) - 3:,} more (--json lists them)"
+    yield from _refusals(found.refused)
+    if found.asked is not None:
+        yield _asked(found.asked)
+    if found.judged is not None:
+        yield _judged(found.judged, found.request.budgets[0])
     yield (
         "Recall: percent of the excerpts that is within so many retrieved tokens, with its 95 % interval. "
         "@5: of the five nearest chunks.\n"
     )
+
+
+def _refusals(refused: Sequence[Refused]) -> Iterator[str]:
+    """The first of a file's lines; those of a language model by their reasons."""
+    lines = [each for each in refused if each.line]
+    for each in lines[:3]:
+        yield f"not asked: line {each.line}: {each.reason}"
+    if len(lines) > 3:
+        yield f"not asked: {len(lines) - 3:,} more (--json lists them)"
+    reasons = Counter(each.reason for each in refused if not each.line)
+    for reason, number in reasons.most_common(5):
+        yield f"refused: {number:,} questions: {reason}"
+
+
+def _asked(found: Asked) -> str:
+    cost = f", for {found.cost:.2f}" if found.cost else ""
+    return (
+        f"Language model {found.expected.model}: {found.calls:,} requests, {found.prompt_tokens:,} tokens "
+        f"read and {found.answer_tokens:,} written{cost}; what it was asked before is in the cache."
+    )
+
+
+def _judged(found: Judged, budget: int) -> str:
+    return (
+        f"Judged: answers to {found.compared:,} of {found.questions:,} questions, from {budget:,} tokens of "
+        f"each strategy; {sum(found.unjudged):,} answers have no valid judgement. Correct: 1 to 5, with its "
+        "95 % interval; relevant, faithful, similar to the excerpts: percent."
+    )
+
+
+def _judgement_cells(found: Evaluation, at: int) -> Iterator[str]:
+    if found.judged is None:
+        return
+    for metric, comparison in found.judged.comparisons.items():
+        ends = comparison.means[at]
+        correct = f"{ends.mean:.2f} ({ends.low:.1f}–{ends.high:.1f})"
+        yield correct if metric == CORRECTNESS else f"{100 * ends.mean:.0f}"
 
 
 def _table(found: Evaluation) -> Table:
@@ -120,6 +167,7 @@ def _heads(found: Evaluation) -> list[str]:
         "IoU@5",
         "prec. Ω",
         "nDCG@5",
+        *(_JUDGED if found.judged is not None and found.judged.comparisons else ()),
         "embedded",
         "s",
     ]
@@ -129,11 +177,12 @@ def _cells(found: Evaluation, at: int, outcome: Outcome) -> list[str]:
     cut, scores = outcome.cut, outcome.scores
     recalls = (each.means[at] for each in found.comparisons.values())
     return [
-        cut.strategy.name + (" (configured)" if cut.strategy.configured else ""),
+        outcome.name + (" (configured)" if cut.strategy.configured else ""),
         f"{len(cut.places):,}",
         f"{cut.mean_tokens:.0f}",
         *(f"{100 * each.mean:.1f} ({100 * each.low:.0f}–{100 * each.high:.0f})" for each in recalls),
         *(f"{100 * each.mean():.1f}" for each in (scores.recall, scores.iou, scores.omega, scores.ndcg)),
+        *_judgement_cells(found, at),
         f"{cut.embedded_tokens:,}",
         f"{outcome.seconds:.1f}",
     ]

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ingestor.llm.server import Server
+from ingestor.llm.options import Server
 from ingestor.registry import pinned, tuning
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from ingestor.app.queries import BadRequest
 from ingestor.evaluate.questions.excerpts import Searchable, locate
-from ingestor.evaluate.scores import Excerpt, Question
+from ingestor.evaluate.scores import Excerpt, Origin, Question
 
-MADE = "made"  # in the column origin: by this program
+_NOTED: dict[str, Origin] = {"made": "made", "model": "model"}  # in the column origin
 _COLUMNS = ("question", "excerpt", "document", "origin")
 
 
@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A row that is not used, and why."""
+    """A question that is not asked, and why. ``line``: of its file; 0 where it is not from one."""
 
     line: int
     question: str
@@ -57,7 +57,7 @@ def write(file: Path, questions: Iterable[Question], names: Sequence[str], texts
                 question.text,
                 texts[e.document][e.start : e.end],
                 names[e.document],
-                MADE if question.made else "",
+                question.origin if question.origin in _NOTED else "",
             )
             for question in questions
             for e in question.excerpts
@@ -80,9 +80,9 @@ def resolve(
             found.setdefault(row.question, []).append(where)
         else:
             refused.setdefault(row.question, Refused(row.line, row.question, where))
-    made = {row.question for row in rows if row.origin == MADE}
+    origins: dict[str, Origin] = {row.question: known for row in rows if (known := _NOTED.get(row.origin))}
     questions = [
-        Question(text, tuple(excerpts), made=text in made)
+        Question(text, tuple(excerpts), origins.get(text, "file"))
         for text, excerpts in found.items()
         if text not in refused
     ]

@@ -61,4 +61,4 @@ def _question(seed: str, text: str, excerpt: Excerpt) -> Question | None:
     words = _WORD.findall(text)
     draws = np.random.default_rng(int(seed, 16)).random(len(words))
     kept = [word for word, draw in zip(words, draws, strict=True) if draw < _KEPT]
-    return Question(" ".join(kept), (excerpt,), made=True) if len(kept) >= _SHORTEST else None
+    return Question(" ".join(kept), (excerpt,), origin="made") if len(kept) >= _SHORTEST else None

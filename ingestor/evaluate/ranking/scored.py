@@ -1,4 +1,4 @@
-"""Exact search, and what every question gets from every strategy. Pure."""
+"""What every question gets from a strategy, once its chunks are ranked. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,10 +8,8 @@ import numpy as np
 
 from ingestor.evaluate.intervals import Floats
 from ingestor.evaluate.scores import Place, Question, ndcg, omega, score, within
-from ingestor.model import Vectors
 
 NEAREST = 5
-_BLOCK = 64  # questions that are searched for at a time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,13 +30,14 @@ class Scores:
 
 def scores(
     questions: Sequence[Question],
-    asked: Vectors,
+    ranked: Sequence[Sequence[int]],
     places: Sequence[Place],
-    vectors: Vectors,
     budgets: Sequence[int],
 ) -> Scores:
-    """``asked``: of the questions; ``vectors``: of the chunks. One question and one chunk at least."""
-    ranked = nearest(asked, vectors, _enough(places, max(budgets)))
+    """``ranked``: for each question, numbers of ``places``, best first.
+
+    There is one question and one chunk at least.
+    """
     near = _by_document(places)
     rows = [_row(question, [places[at] for at in best], near, budgets)
             for question, best in zip(questions, ranked, strict=True)]  # fmt: skip
@@ -48,13 +47,10 @@ def scores(
     return Scores(by_budget, recall, precision, iou, whole, gained, ranked)
 
 
-def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
-    """The ``count`` chunks of the greatest cosine for each question; of equals the first."""
-    found: list[list[int]] = []
-    for start in range(0, len(asked), _BLOCK):
-        similar = asked[start : start + _BLOCK] @ vectors.T
-        found += np.argsort(-similar, axis=1, kind="stable")[:, :count].tolist()
-    return found
+def enough(places: Sequence[Place], budget: int) -> int:
+    """How many chunks fill the budget, be they the smallest."""
+    filled = np.cumsum(np.sort([max(1, place.tokens) for place in places]))
+    return max(NEAREST, int(np.searchsorted(filled, budget)) + 1)
 
 
 def _row(
@@ -78,9 +74,3 @@ def _by_document(places: Iterable[Place]) -> Mapping[int, Sequence[Place]]:
     for place in places:
         found[place.document].append(place)
     return found
-
-
-def _enough(places: Sequence[Place], budget: int) -> int:
-    """How many chunks fill the budget, be they the smallest."""
-    filled = np.cumsum(np.sort([max(1, place.tokens) for place in places]))
-    return max(NEAREST, int(np.searchsorted(filled, budget)) + 1)

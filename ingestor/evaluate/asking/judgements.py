@@ -1,0 +1,134 @@
+"""What follows from judged answers: means, differences, the judge's agreement with itself. Pure.
+
+Strategies are compared by the questions for which every strategy has a judged answer, so that all differences
+are paired.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ingestor.evaluate.intervals import Comparison, compare
+
+CORRECTNESS, RELEVANCY, FAITHFULNESS, SIMILARITY = "correctness", "relevancy", "faithfulness", "similarity"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """``correctness``: 1 to 5."""
+
+    correctness: int
+    relevant: bool
+    faithful: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Of one answer. ``again``: by a second judgement; ``similarity``: cosine of answer and excerpts.
+
+    ``verdict``: None where there was no answer, or no valid judgement of it.
+    """
+
+    verdict: Verdict | None
+    again: Verdict | None = None
+    similarity: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Of judgements that were made twice, which share was the same.
+
+    ``near``: in correctness, give or take 1.
+    """
+
+    count: int
+    correctness: float
+    near: float
+    relevancy: float
+    faithfulness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """``questions``: that were asked; ``compared``: of them, those with a judged answer of every strategy.
+
+    ``unjudged``: by strategy, answers without a judgement. ``comparisons``: by metric; none where nothing can
+    be compared. Correctness is from 1 to 5, all others from 0 to 1.
+    """
+
+    questions: int
+    compared: int
+    unjudged: tuple[int, ...]
+    comparisons: Mapping[str, Comparison]
+    agreement: Agreement | None
+
+
+_METRICS: Mapping[str, Callable[[Judgement, Verdict], float]] = {
+    CORRECTNESS: lambda one, verdict: verdict.correctness,
+    RELEVANCY: lambda one, verdict: verdict.relevant,
+    FAITHFULNESS: lambda one, verdict: verdict.faithful,
+    SIMILARITY: lambda one, verdict: one.similarity,
+}
+
+
+def judged(rows: Sequence[Sequence[Judgement]], about: Sequence[int]) -> Judged:
+    """``rows``: of each strategy, a judgement a question; ``about``: of each question, its document."""
+    whole = [at for at in range(len(about)) if all(row[at].verdict is not None for row in rows)]
+    documents = [about[at] for at in whole]
+    comparisons = {
+        name: compare(np.array([[_value(row[at], of) for at in whole] for row in rows]), documents)
+        for name, of in _METRICS.items()
+        if whole
+    }
+    unjudged = tuple(sum(each.verdict is None for each in row) for row in rows)
+    return Judged(len(about), len(whole), unjudged, comparisons, _agreement(rows))
+
+
+def words(found: Judged, names: Sequence[str], pick: int, than: int | None) -> str:
+    """One or two sentences. ``pick`` and ``than``: strategies by number."""
+    if not found.comparisons:
+        return "No answer could be judged."
+    correctness = found.comparisons[CORRECTNESS]
+    mean = correctness.means[pick].mean
+    said = f"Answers from the context of {names[pick]} were judged {mean:.2f} of 5 correct"
+    if than is not None:
+        difference = correctness.difference(pick, than)
+        ends = difference.interval
+        clear = "" if difference.clear else ", which is no clear difference"
+        said += (
+            f", {abs(ends.mean):.2f} {'more' if ends.mean >= 0 else 'less'} than from that of {names[than]} "
+            f"(95 % interval {ends.low:+.2f} to {ends.high:+.2f}){clear}"
+        )
+    return said + "." + ("" if found.agreement is None else f" {_trust(found.agreement)}")
+
+
+def _trust(found: Agreement) -> str:
+    return (
+        f"Of {found.count:,} answers that were judged twice, {100 * found.correctness:.0f} % got the same "
+        f"correctness and {100 * found.near:.0f} % one at most 1 apart."
+    )
+
+
+def _value(one: Judgement, of: Callable[[Judgement, Verdict], float]) -> float:
+    assert one.verdict is not None
+    return float(of(one, one.verdict))
+
+
+def _agreement(rows: Sequence[Sequence[Judgement]]) -> Agreement | None:
+    twice = [(each.verdict, each.again) for row in rows for each in row if each.verdict and each.again]
+    if not twice:
+        return None
+    same = np.array(
+        [
+            (
+                one.correctness == other.correctness,
+                abs(one.correctness - other.correctness) <= 1,
+                one.relevant == other.relevant,
+                one.faithful == other.faithful,
+            )
+            for one, other in twice
+        ],
+        np.float64,
+    )
+    return Agreement(len(twice), *same.mean(axis=0).tolist())

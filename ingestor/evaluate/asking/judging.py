@@ -1,0 +1,85 @@
+"""Has answers generated from each strategy's context, and judged, by the language model of the config.
+
+Each strategy's context has the same budget of tokens. Equal requests are sent once: strategies that find the
+same get the same answer. All answers are cached.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+
+from ingestor.core.fingerprint import text_digest
+from ingestor.evaluate.asking.estimate import TWICE
+from ingestor.evaluate.asking.judgements import Judged, Judgement, judged
+from ingestor.evaluate.asking.prompts import asking, context, judging, verdict
+from ingestor.evaluate.cutting import Cut
+from ingestor.evaluate.scores import Question
+from ingestor.evaluate.workplace import Workplace, same_documents
+from ingestor.llm.at_once import at_once
+from ingestor.llm.client import Ask, LanguageModel
+from ingestor.llm.options import Endpoint
+from ingestor.llm.valid import answered
+
+_TIMES = 2  # attempts to get a valid verdict
+Ranked = Sequence[Sequence[int]]  # for each question, numbers of chunks, best first
+
+
+def judge(
+    place: Workplace,
+    endpoint: Endpoint,
+    questions: Sequence[Question],
+    found: Sequence[tuple[Cut, Ranked]],
+    number: int,
+    budget: int,
+) -> Judged:
+    """Of ``number`` questions, the same ones every time. Raises Transient or NeedsHuman."""
+    chosen = _chosen(questions, number)
+    model, done = LanguageModel(endpoint, place.answers), count(1)
+    pairs = [(at, cut, ranked) for at in chosen for cut, ranked in found]
+
+    def one(pair: tuple[int, Cut, Ranked]) -> tuple[str, Judgement]:
+        at, cut, ranked = pair
+        shown = context(cut, ranked[at], budget)
+        made = _judgement(model, questions[at].text, _reference(place, questions[at]), shown)
+        place.progress(f"asking {endpoint.model}: {next(done):,} of {len(pairs):,} answers")
+        return made
+
+    made = at_once(one, pairs, endpoint.concurrency, place.answers.stop)
+    similar = _similarities(
+        place, [answer for answer, _ in made], [_reference(place, questions[at]) for at, _, _ in pairs]
+    )
+    judgements = [replace(each, similarity=value) for (_, each), value in zip(made, similar, strict=True)]
+    rows = [judgements[at :: len(found)] for at in range(len(found))]
+    return judged(rows, same_documents([questions[at] for at in chosen]))
+
+
+def _chosen(questions: Sequence[Question], number: int) -> list[int]:
+    """More of them hold those that fewer hold."""
+    order = sorted(range(len(questions)), key=lambda at: text_digest(questions[at].text))
+    return sorted(order[:number])
+
+
+def _judgement(model: Ask, question: str, reference: str, shown: str) -> tuple[str, Judgement]:
+    """The answer, "" where there is none, and its judgement, still without similarity."""
+    answer = (model(asking(question, shown)) or "").rpartition("</think>")[2].strip()
+    if not answer:
+        return "", Judgement(None)
+    twice = int(text_digest(question), 16) % TWICE == 0
+    verdicts = [
+        answered(model, judging(question, reference, shown, answer, turned=turned), verdict, _TIMES)
+        for turned in ((False, True) if twice else (False,))
+    ]
+    return answer, Judgement(verdicts[0], verdicts[1] if twice else None)
+
+
+def _similarities(place: Workplace, answers: Sequence[str], references: Sequence[str]) -> list[float]:
+    """Cosines; 0 where there is no answer."""
+    there = [at for at, answer in enumerate(answers) if answer]
+    ours, theirs = (place.embedding([texts[at] for at in there]) for texts in (answers, references))
+    cosines = dict(zip(there, (ours * theirs).sum(axis=1).tolist(), strict=True))
+    return [float(cosines.get(at, 0.0)) for at in range(len(answers))]
+
+
+def _reference(place: Workplace, question: Question) -> str:
+    documents = place.sample.documents
+    return "\n\n".join(documents[e.document].document.text[e.start : e.end] for e in question.excerpts)

@@ -1,0 +1,41 @@
+"""Has the language model of the config write questions about a sample, through the cache."""
+
+from itertools import count
+
+from ingestor.evaluate.asking.estimate import Estimate, of_questions
+from ingestor.evaluate.questions.csv_file import Refused
+from ingestor.evaluate.questions.passages import passages
+from ingestor.evaluate.questions.written import Manner, filtered, written
+from ingestor.evaluate.scores import Question
+from ingestor.evaluate.workplace import Workplace
+from ingestor.llm.client import LanguageModel
+from ingestor.llm.options import Endpoint
+from ingestor.pipeline.answers import DryRunAnswers
+
+
+def ask(place: Workplace, endpoint: Endpoint, number: int) -> tuple[list[Question], list[Refused]]:
+    """At most ``number`` questions, and why there are not more. Raises Transient or NeedsHuman."""
+    texts, done = _texts(place), count(1)
+    place.progress(f"asking {endpoint.model} for {number:,} questions")
+    manner = Manner(
+        LanguageModel(endpoint, place.answers),
+        endpoint.concurrency,
+        place.answers.stop,
+        lambda: place.progress(f"asking {endpoint.model}: {next(done):,} of {number:,} questions"),
+    )
+    found, refused = written(texts, passages(texts, number), manner)
+    kept, others = filtered(found, texts, place.embedding, place.parts.query_vectors)
+    return kept, [*refused, *others]
+
+
+def expected(place: Workplace, endpoint: Endpoint, number: int) -> Estimate:
+    """Nothing is asked."""
+    texts = _texts(place)
+    dry_run = DryRunAnswers(place.cache, place.parts.tokens.counts)
+    manner = Manner(LanguageModel(endpoint, dry_run), 1, lambda: None, lambda: None)
+    written(texts, passages(texts, number), manner)
+    return of_questions(endpoint, dry_run.calls, dry_run.prompt_tokens)
+
+
+def _texts(place: Workplace) -> list[str]:
+    return [each.document.text for each in place.sample.documents]

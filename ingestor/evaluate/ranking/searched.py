@@ -1,0 +1,99 @@
+"""The chunks of a strategy, searched as readers search a collection: by vectors, by words, or by both.
+
+Vectors are compared exactly. Words are found by a lexical index of the chunks in a folder of its own, and
+both are fused as in ``ingestor.search``.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from sqlite3 import Connection
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from ingestor.lexical.file import LexicalFile, reading
+from ingestor.lexical.index import LexicalIndex
+from ingestor.lexical.ranking import asked, ranked
+from ingestor.model import Record, RecordId, Vectors
+from ingestor.search.fusion import fused
+from ingestor.search.search import DEPTH
+from ingestor.search.values import Mode
+
+_BLOCK = 64  # questions that are compared at a time
+_SAMPLE = "sample"  # in place of the UUID of a collection
+
+Order = list[tuple[RecordId, float]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunks:
+    """``languages``: of each chunk, where it is known."""
+
+    texts: Sequence[str]
+    vectors: Vectors
+    languages: Sequence[str | None]
+
+
+def searched(
+    mode: Mode, questions: Sequence[str], vectors: Vectors, chunks: Chunks, count: int
+) -> list[list[int]]:
+    """The best ``count`` chunks for each question, best first; fewer where words find fewer.
+
+    ``vectors``: of the questions.
+    """
+    if mode == "dense":
+        return nearest(vectors, chunks.vectors, count)
+    with _words(chunks) as (db, number):
+        find = partial(_lexical, db, number, max(DEPTH, count))
+        if mode == "lexical":
+            return [[int(id_) for id_, _ in find(question)[0][:count]] for question in questions]
+        return [
+            _fused(vector, chunks.vectors, *find(question), count)
+            for question, vector in zip(questions, vectors, strict=True)
+        ]
+
+
+def nearest(asked: Vectors, vectors: Vectors, count: int) -> list[list[int]]:
+    """The ``count`` chunks of the greatest cosine for each question; of equals the first."""
+    found: list[list[int]] = []
+    for start in range(0, len(asked), _BLOCK):
+        similar = asked[start : start + _BLOCK] @ vectors.T
+        found += np.argsort(-similar, axis=1, kind="stable")[:, :count].tolist()
+    return found
+
+
+@contextmanager
+def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
+    """A lexical index of the chunks, by their numbers."""
+    empty = np.zeros(0, np.float32)
+    records = [
+        Record(RecordId(str(at)), text, {"language": language}, empty)
+        for at, (text, language) in enumerate(zip(chunks.texts, chunks.languages, strict=True))
+    ]
+    with TemporaryDirectory(prefix="ingestor-") as folder:
+        path = Path(folder) / "lexical.sqlite3"
+        file = LexicalFile(path, synchronous="OFF")
+        try:
+            LexicalIndex(file, _SAMPLE).upsert(records)
+            number = file.number(_SAMPLE)
+        finally:
+            file.close()
+        with reading(path) as db:
+            yield db, number
+
+
+def _lexical(db: Connection, number: int, depth: int, question: str) -> tuple[Order, float]:
+    """The best chunks with their BM25 scores, and the most that the question's words can give."""
+    wanted = asked(db, number, question)
+    return ([], 0.0) if wanted is None else (ranked(db, number, wanted, depth), wanted.most)
+
+
+def _fused(vector: Vectors, vectors: Vectors, words: Order, most: float, count: int) -> list[int]:
+    cosines = vectors @ vector
+    best = np.argsort(-cosines, kind="stable")[: max(DEPTH, count)].tolist()
+    dense = [(RecordId(str(at)), float(cosines[at])) for at in best]
+    others = {id_: float(cosines[int(id_)]) for id_, _ in words}
+    return [int(one.id) for one in fused(dense, words, others, most, count)]

@@ -1,0 +1,146 @@
+"""The page of ``evaluate --html``: self-contained, without scripts, and safe for any text."""
+
+from collections.abc import Iterable, Iterator
+from html import escape
+from string import Template
+
+from ingestor.core.escape import spelt
+from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
+from ingestor.evaluate.evaluation import Evaluation
+from ingestor.evaluate.ranking.outcomes import Outcome
+from ingestor.evaluate.shown.curves import colour, curves, differences, sizes
+from ingestor.evaluate.shown.questions import differing, shown
+
+_METRICS = ("recall@5", "IoU@5", "precision Ω", "nDCG@5")
+_JUDGED = ("correct, 1 to 5", "relevant", "faithful", "similar to the excerpts")
+_COST = ("embedded", "seconds")
+_ORIGINS = {
+    "made": "made from the documents without a language model",
+    "model": "written by a language model",
+    "file": "from a file",
+}
+
+
+def page(found: Evaluation, frame: str) -> str:
+    """``frame``: a page with $places for what is put in."""
+    outcome = found.outcomes[found.verdict.pick]
+    pick, budget = outcome.cut.strategy, found.request.budgets[0]
+    base = _base(found)
+    return Template(frame).substitute(
+        collection=_safe(found.request.collection),
+        pick=_safe(outcome.name),
+        kept="stays" if pick.configured else "is recommended",
+        cards="".join(_cards(found, outcome)),
+        text=_safe(found.text),
+        yaml="" if pick.configured else f"<h2>For the config</h2><pre>{_safe(pick.yaml)}</pre>",
+        legend="".join(_legend(found)),
+        curves=curves(_names(found), found.comparisons, found.verdict.pick),
+        budget=f"{budget:,}",
+        base=_safe(found.outcomes[base].name),
+        differences=differences(_names(found), found.comparisons[budget], base),
+        table=_table(found),
+        judged=_judged(found),
+        questions="".join(shown(found, at) for at in differing(found)),
+    )
+
+
+def _base(found: Evaluation) -> int:
+    """What others are compared with: the configured strategy, or else the picked one."""
+    configured = [at for at, each in enumerate(found.outcomes) if each.cut.strategy.configured]
+    return configured[0] if configured else found.verdict.pick
+
+
+def _names(found: Evaluation) -> list[str]:
+    return [each.name for each in found.outcomes]
+
+
+def _cards(found: Evaluation, pick: Outcome) -> Iterator[str]:
+    budget = found.request.budgets[0]
+    mean = found.comparisons[budget].means[found.verdict.pick]
+    origins = sorted({question.origin for question in found.questions})
+    yield _card(
+        f"{100 * mean.mean:.1f} %",
+        f"recall at {budget:,} tokens, 95 % interval {100 * mean.low:.0f} to {100 * mean.high:.0f}",
+    )
+    yield _card(f"{len(found.questions):,}", f"questions, {' and '.join(_ORIGINS[each] for each in origins)}")
+    yield _card(
+        f"{len(found.sample.documents):,}",
+        f"of {found.sample.listed:,} documents were read",
+    )
+    yield _card(f"{len(pick.cut.places):,}", f"chunks, {pick.cut.mean_tokens:.0f} tokens on average")
+
+
+def _card(figure: str, about: str) -> str:
+    return f'<div class="card"><b>{_safe(figure)}</b><span>{_safe(about)}</span></div>'
+
+
+def _legend(found: Evaluation) -> Iterator[str]:
+    for at, name in enumerate(_names(found)):
+        mark = ' class="pick"' if at == found.verdict.pick else ""
+        yield f'<li{mark}><i style="background:var(--{colour(at)})"></i>{_safe(name)}</li>'
+
+
+def _table(found: Evaluation) -> str:
+    recalls = [f"recall {budget:,}" for budget in found.request.budgets]
+    heads = ("strategy", "chunks", "tokens", "sizes", *recalls, *_METRICS, *_COST)
+    rows = "".join(
+        f'<tr class="{"pick" if at == found.verdict.pick else ""}">{"".join(_row(found, at))}</tr>'
+        for at in range(len(found.outcomes))
+    )
+    return f"<tr>{_cells(heads, 'th')}</tr>{rows}"
+
+
+def _row(found: Evaluation, at: int) -> Iterator[str]:
+    outcome = found.outcomes[at]
+    cut, scores = outcome.cut, outcome.scores
+    name = outcome.name + (" (configured)" if cut.strategy.configured else "")
+    yield _cells((name, f"{len(cut.places):,}", f"{cut.mean_tokens:.0f}"))
+    yield f"<td>{sizes([place.tokens for place in cut.places])}</td>"
+    for each in found.comparisons.values():
+        ends = each.means[at]
+        yield (f"<td>{100 * ends.mean:.1f} <small>{100 * ends.low:.0f}–{100 * ends.high:.0f}</small></td>")
+    yield _cells(f"{100 * m.mean():.1f}" for m in (scores.recall, scores.iou, scores.omega, scores.ndcg))
+    yield _cells((f"{cut.embedded_tokens:,}", f"{outcome.seconds:.1f}"))
+
+
+def _judged(found: Evaluation) -> str:
+    """A section of its own; nothing where no answer was judged."""
+    judged = found.judged
+    if judged is None:
+        return ""
+    said = (
+        f"By a language model, of {judged.compared:,} of {judged.questions:,} questions; "
+        f"{sum(judged.unjudged):,} answers have no valid judgement. Correctness is from 1 to 5 with its 95 % "
+        "interval, all else in percent."
+    )
+    if judged.agreement is not None:
+        same = judged.agreement
+        said += (
+            f" Of {same.count:,} answers that were judged twice, {100 * same.correctness:.0f} % got the same "
+            f"correctness, {100 * same.relevancy:.0f} % the same relevancy and "
+            f"{100 * same.faithfulness:.0f} % the same faithfulness."
+        )
+    rows = "".join(
+        f'<tr class="{"pick" if at == found.verdict.pick else ""}">{_cells([name])}'
+        f"{''.join(_judged_cells(judged, at))}</tr>"
+        for at, name in enumerate(_names(found))
+    )
+    table = (
+        f"<table><tr>{_cells(('strategy', *_JUDGED), 'th')}</tr>{rows}</table>" if judged.comparisons else ""
+    )
+    return f'<h2>Judged answers</h2><p class="note">{_safe(said)}</p><div class="scroll">{table}</div>'
+
+
+def _judged_cells(judged: Judged, at: int) -> Iterator[str]:
+    for metric, comparison in judged.comparisons.items():
+        ends = comparison.means[at]
+        correct = f"{ends.mean:.2f} <small>{ends.low:.1f}–{ends.high:.1f}</small>"
+        yield f"<td>{correct if metric == CORRECTNESS else f'{100 * ends.mean:.0f}'}</td>"
+
+
+def _cells(values: Iterable[str], tag: str = "td") -> str:
+    return "".join(f"<{tag}>{_safe(value)}</{tag}>" for value in values)
+
+
+def _safe(value: str) -> str:
+    return escape(spelt(value))

@@ -1,0 +1,99 @@
+"""The questions on which strategies differ most: what was found, and what of the excerpts was missed."""
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import pairwise
+
+import numpy as np
+
+from ingestor.core.escape import spelt
+from ingestor.evaluate.evaluation import Evaluation
+from ingestor.evaluate.ranking.outcomes import Outcome
+from ingestor.evaluate.scores import Excerpt, Place, Question, within
+from ingestor.evaluate.shown.curves import colour
+from ingestor.text.spans import Span
+
+_SHOWN = 10  # questions
+_CHUNKS = 2  # of each strategy
+_LONGEST = 1500  # characters of a chunk; of a longer one the middle is left out
+
+
+def differing(found: Evaluation) -> list[int]:
+    """The questions on which recall at the first budget differs most."""
+    recall = np.array([each.scores.at[found.request.budgets[0]] for each in found.outcomes])
+    spread = recall.max(axis=0) - recall.min(axis=0)
+    order = np.lexsort((np.arange(len(spread)), -recall.std(axis=0), -spread))
+    return [int(at) for at in order[:_SHOWN] if spread[at] > 0]
+
+
+def shown(found: Evaluation, at: int) -> str:
+    """One question, closed until it is opened."""
+    question, budget = found.questions[at], found.request.budgets[0]
+    shares = "".join(
+        f'<span class="share" style="--share:{each.scores.at[budget][at]:.2f};--own:var(--{colour(number)})"'
+        f' title="{_safe(each.name)}">{100 * each.scores.at[budget][at]:.0f}</span>'
+        for number, each in enumerate(found.outcomes)
+    )
+    strategies = "".join(
+        f'<section><h4><i style="background:var(--{colour(number)})"></i>{_safe(each.name)}: '
+        f"{100 * each.scores.at[budget][at]:.0f} %</h4>{''.join(_found(found, question, each, at))}</section>"
+        for number, each in enumerate(found.outcomes)
+    )
+    return (
+        f'<details><summary><span class="question">{_safe(question.text)}</span>'
+        f'<span class="shares">{shares}</span></summary><div class="strategies">{strategies}</div></details>'
+    )
+
+
+def _found(found: Evaluation, question: Question, outcome: Outcome, at: int) -> Iterator[str]:
+    """The excerpts, with what was missed; then the best chunks, with what was hit."""
+    places = [outcome.cut.places[number] for number in outcome.scores.ranked[at]]
+    held = list(within(places, found.request.budgets[0]))
+    for excerpt in question.excerpts:
+        spans = [span for place in held if place.document == excerpt.document for span in place.spans]
+        marked = _marked(_text(found, excerpt.document), (excerpt.start, excerpt.end), spans, ("mark", "del"))
+        yield f'<div class="excerpt">{marked}</div>'
+    for rank, place in enumerate(places[:_CHUNKS], start=1):
+        key = _safe(found.sample.documents[place.document].key)
+        text = _chunk(found, place, question.excerpts)
+        yield f'<div class="chunk"><small>{rank}. {key}</small>\n{text}</div>'
+
+
+def _chunk(found: Evaluation, place: Place, excerpts: Sequence[Excerpt]) -> str:
+    own = [(e.start, e.end) for e in excerpts if e.document == place.document]
+    text = _text(found, place.document)
+    return " … ".join(_shortened(text, span, own) for span in place.spans)
+
+
+def _shortened(text: str, span: Span, own: Sequence[Span]) -> str:
+    start, end = span
+    if end - start <= _LONGEST or any(max(a, start) < min(b, end) for a, b in own):
+        return _marked(text, span, own, ("mark", ""))
+    half = _LONGEST // 2
+    return f"{_safe(text[start : start + half])} … {_safe(text[end - half : end])}"
+
+
+def _marked(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) -> str:
+    """The text of the span. ``tags``: around what is held, and around the rest."""
+    start, end = span
+    edges = sorted({start, end, *(each for pair in held for each in pair if start < each < end)})
+    inside, outside = tags
+    return "".join(
+        _tagged(
+            text[a:b],
+            inside if any(low <= a and b <= high for low, high in held) else outside,
+        )
+        for a, b in pairwise(edges)
+    )
+
+
+def _tagged(text: str, tag: str) -> str:
+    return f"<{tag}>{_safe(text)}</{tag}>" if tag else _safe(text)
+
+
+def _text(found: Evaluation, document: int) -> str:
+    return found.sample.documents[document].document.text
+
+
+def _safe(value: str) -> str:
+    return escape(spelt(value))

@@ -1,0 +1,50 @@
+"""The last result of each ``evaluate --check``: a small file in the state folder, for the daemon's metrics.
+
+A check is known by its collection and the name of its file of questions.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ingestor.core.fingerprint import text_digest
+
+PREFIX = "check-"  # of the files' names
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """``recall`` and ``fell``: from 0 to 1; ``at``: POSIX seconds."""
+
+    collection: str
+    questions: str
+    recall: float
+    fell: float
+    passed: bool
+    at: float
+
+
+def write(state: Path, result: CheckResult) -> None:
+    """In place of an earlier result of the same check, atomically. Raises OSError."""
+    name = f"{PREFIX}{text_digest(json.dumps([result.collection, result.questions]))[:16]}"
+    fresh = state / f"{name}.{os.getpid()}"
+    fresh.write_text(json.dumps(asdict(result)), "utf-8")
+    fresh.replace(state / f"{name}.json")
+
+
+def read(state: Path) -> list[CheckResult]:
+    """Of all checks; damaged files are left out."""
+    return sorted(_read(state), key=lambda each: (each.collection, each.questions))
+
+
+def _read(state: Path) -> Iterator[CheckResult]:
+    for file in state.glob(f"{PREFIX}*.json"):
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            said = json.loads(file.read_text("utf-8"))
+            yield CheckResult(
+                str(said["collection"]), str(said["questions"]), float(said["recall"]), float(said["fell"]),
+                bool(said["passed"]), float(said["at"]),
+            )  # fmt: skip

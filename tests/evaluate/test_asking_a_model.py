@@ -1,0 +1,107 @@
+"""``ingestor evaluate --ask-model`` as a person runs it, with a server that follows a script."""
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import ask, project
+from tests.e2e.in_process import Ask, answered
+from tests.e2e.project import Project
+from tests.endpoint import Endpoint, Reply, refused, serving
+from tests.evaluate.scripted_model import model
+from tests.evaluate.test_evaluate import samples
+
+_FIXTURES = (ask, project, samples)
+WORDS = ("--ask-model", "--make", "30", "--strategies", "configured,fixed:size=200", "--json")
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    with serving(model) as found:
+        yield found
+
+
+def configure(samples: Project, endpoint: Endpoint) -> None:
+    prices = {"prompt_price": 2.0, "answer_price": 10.0}
+    samples.settings |= {"language_model": {"base_url": endpoint.base_url, "model": "scripted", **prices}}
+    samples.configure()
+
+
+def test_questions_are_written_kept_counted_and_asked_for_once(
+    samples: Project, ask: Ask, endpoint: Endpoint, tmp_path: Path
+) -> None:
+    configure(samples, endpoint)
+    expected = answered(ask("evaluate", *WORDS, "--estimate"))
+    assert endpoint.calls == 0
+    file = tmp_path / "questions.csv"
+    first = ask("evaluate", *WORDS, "--keep-questions", str(file))
+    found = answered(first)
+    assert "language model scripted: about 30 requests" in first.err
+    questions, sent = found["questions"], found["language_model"]
+    assert questions["origin"] == "model"
+    assert questions["count"] + len(questions["refused"]) == 30
+    assert questions["count"] >= 20
+    assert sent["calls"] == endpoint.calls
+    assert sent["cost"] == pytest.approx(endpoint.calls * (10 * 2 + 2 * 10) / 1e6)
+    assert sent["expected"] == expected
+    assert (expected["model"], expected["calls"]) == ("scripted", 30)
+    assert expected["cost"] == pytest.approx(
+        (expected["prompt_tokens"] * 2 + expected["answer_tokens"] * 10) / 1e6
+    )
+    assert "written by a language model" in found["recommendation"]["text"]
+    with file.open(encoding="utf-8", newline="") as stream:
+        assert {row["origin"] for row in csv.DictReader(stream)} == {"model"}
+    again = answered(ask("evaluate", *WORDS))
+    assert (again["questions"], again["language_model"]["calls"]) == (questions, 0)
+    assert answered(ask("evaluate", *WORDS, "--estimate"))["calls"] == 0
+    from_file = answered(ask("evaluate", "--questions", str(file), *WORDS[3:]))
+    assert from_file["questions"] == {"count": questions["count"], "origin": "model", "refused": []}
+    assert from_file["strategies"][0]["recall"] == found["strategies"][0]["recall"]
+    assert from_file["language_model"] is None
+
+
+def test_an_interrupted_run_goes_on_where_it_was(samples: Project, ask: Ask) -> None:
+    """The server stops to answer after ten questions; what it answered before is not asked again."""
+    asked = list[str]()
+
+    def tired(body: dict[str, object]) -> Reply:
+        asked.append(json.dumps(body["messages"]))
+        return model(body) if len(asked) <= 10 else refused(401, "no more")
+
+    with serving(tired) as endpoint:
+        configure(samples, endpoint)
+        broken = ask("evaluate", *WORDS)
+        assert broken.code == 4, broken
+        assert "no more; check api_key" in broken.err
+    answered_before = set(asked[:10])
+    with serving(model) as endpoint:
+        configure(samples, endpoint)
+        assert answered(ask("evaluate", *WORDS))["questions"]["count"] >= 20
+        assert not answered_before & {json.dumps(body["messages"]) for body in endpoint.bodies}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--ask-model"], "set language_model"),
+        (["--ask-model", "--questions", "a.csv"], "leave out one"),
+        (["--estimate"], "no language model is asked"),
+    ],
+)
+def test_without_a_model_there_is_nothing_to_ask(
+    samples: Project, ask: Ask, words: list[str], message: str
+) -> None:
+    answer = ask("evaluate", *words)
+    assert answer.code == 2, answer
+    assert message in answer.err
+
+
+def test_a_model_that_writes_nothing_useful_is_told(samples: Project, ask: Ask) -> None:
+    with serving(lambda body: Reply(body=b'{"choices": [{"message": {"content": "no"}}]}')) as endpoint:
+        configure(samples, endpoint)
+        answer = ask("evaluate", "--ask-model", "--make", "2")
+    assert answer.code == 2, answer
+    assert "wrote no question that can be used: no valid answer of the model: it is not a JSON" in answer.err

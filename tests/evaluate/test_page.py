@@ -1,0 +1,72 @@
+"""The page: every strategy in every figure, what was missed is marked, and hostile text stays text."""
+
+import re
+from pathlib import Path
+
+from ingestor.evaluate.intervals import compare
+from ingestor.evaluate.shown.curves import COLOURS, curves, differences, sizes
+from tests.e2e.conftest import ask, project
+from tests.e2e.in_process import Ask
+from tests.e2e.project import Project
+from tests.endpoint import serving
+from tests.evaluate.scripted_model import model
+from tests.evaluate.test_evaluate import BAD, samples
+from tests.evaluate.test_intervals import drawn
+
+_FIXTURES = (ask, project, samples)
+
+
+def test_the_page_shows_every_strategy_and_what_each_missed(
+    samples: Project, ask: Ask, tmp_path: Path
+) -> None:
+    file = tmp_path / "page.html"
+    with serving(model) as endpoint:
+        samples.settings |= {"language_model": {"base_url": endpoint.base_url, "model": "scripted"}}
+        samples.configure()
+        words = ("--strategies", f"configured,{BAD}", "--make", "40", "--judge", "10", "--html", str(file))
+        assert ask("evaluate", *words).code == 0
+    html = file.read_text("utf-8")
+    body = html.partition("<body>")[2]
+    assert "<h1>recursive:size=60 stays</h1>" in body
+    assert body.count("<polyline") == 2
+    assert body.count('class="arm"') == 1  # the difference from the configured one
+    assert body.count('class="sizes"') == 2
+    assert "<h2>Judged answers</h2>" in body
+    assert body.count("<details>") == 10
+    assert "<mark>" in body
+    assert "<del>" in body
+    opened, closed = (set(re.findall(rf"<{slash}(\w+)", body)) for slash in ("", "/"))
+    assert opened - {"line", "circle", "polyline", "polygon", "rect", "i"} <= closed
+    assert "$" not in body.replace("$5", "")
+
+
+def test_without_judgements_there_is_no_section_for_them(project: Project, ask: Ask, tmp_path: Path) -> None:
+    project.source = {"settle": "0s"}
+    project.configure()
+    text = "\n\n".join(
+        f"Part {n} of the mill has {n * 3} wheels, which turn as long as it rains." for n in range(40)
+    )
+    (project.docs / "mill.txt").write_text(text)
+    assert ask("evaluate", "--strategies", "fixed:size=50", "--html", str(tmp_path / "page.html")).code == 0
+    body = (tmp_path / "page.html").read_text("utf-8").partition("<body>")[2]
+    assert "Judged answers" not in body
+    assert "<h1>fixed:size=50 is recommended</h1>" in body
+    assert "chunking:\n  strategy: fixed" in body
+
+
+def test_figures_stay_inside_their_frame() -> None:
+    scores, about = drawn(1, 60, 10, [0.0, -0.5, 0.3] + [0.1] * COLOURS)
+    found = {500: compare(scores, about), 2000: compare(scores + 0.05, about)}
+    names = [f"S{at}" for at in range(len(scores))]
+    for svg in (curves(names, found, 2), differences(names, found[500], 0), sizes([10, 60, 5000])):
+        width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
+        across = [float(x) for x in re.findall(r'\b(?:x|x1|x2|cx)="([-\d.]+)"', svg)]
+        down = [float(y) for y in re.findall(r'\b(?:y|y1|y2|cy)="([-\d.]+)"', svg)]
+        assert all(0 <= x <= width for x in across)
+        assert all(0 <= y <= height for y in down)
+    assert differences(["S0"], compare(scores[:1], about), 0) == ""
+
+
+def test_one_budget_is_drawn_too() -> None:
+    scores, about = drawn(1, 40, 5, [0.0, 0.1])
+    assert curves(["A", "B"], {800: compare(scores, about)}, 0).count("<polyline") == 2

@@ -1,0 +1,92 @@
+"""The tool tells the truth: on scores of real documents, and on the corpora of Chroma's report."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from benchmarks._needs import Missing
+from benchmarks.evaluate import BUDGET, corpora, cut_by, scores_of
+from ingestor.cli.chunk_command import choice
+from ingestor.config.file import load
+from ingestor.evaluate.evaluation import Evaluation, Request, evaluate
+from ingestor.evaluate.intervals import Floats, compare
+from ingestor.evaluate.strategies import Strategy
+from ingestor.evaluate.verdict import verdict
+from ingestor.evaluate.workplace import same_documents
+from ingestor.model import CollectionName
+from tests.e2e.conftest import ask, project
+from tests.e2e.project import Project
+from tests.evaluate.test_evaluate import BAD, samples
+
+_FIXTURES = (ask, project, samples)
+
+
+def evaluated(project: Project, make: int, *names: str) -> Evaluation:
+    config = load(project.config, {})
+    collection = CollectionName("docs")
+    chosen = tuple(Strategy(choice(name.split(":")[0], name.split(":")[1:], name)) for name in names)
+    return evaluate(config, Request(collection, chosen, make=make), lambda what: None, lambda cost: None)
+
+
+def clear(scores: Floats, about: Sequence[int]) -> bool:
+    return any(each.clear for each in compare(scores, about).differences)
+
+
+@pytest.mark.parametrize("swapped", [pytest.param("questions", marks=pytest.mark.slow), "documents"])
+def test_strategies_that_differ_by_chance_alone_are_seldom_told_apart(samples: Project, swapped: str) -> None:
+    """Real scores of two strategies, exchanged by the toss of a coin: no difference, in 95 % of runs."""
+    found = evaluated(samples, 120, "recursive:size=100", "fixed:size=80")
+    about = same_documents(found.questions)
+    one, other = (outcome.scores.at[500] for outcome in found.outcomes)
+    assert (one != other).sum() > 20
+    runs = 100
+    wrong = 0
+    for seed in range(runs):
+        random = np.random.default_rng(seed)
+        coins = random.random(len(one) if swapped == "questions" else max(about) + 1) < 0.5
+        coin = coins if swapped == "questions" else coins[about]
+        wrong += clear(np.array([np.where(coin, one, other), np.where(coin, other, one)]), about)
+    assert wrong <= 10  # of 100, where 5 are expected: more has a chance of 1 %
+
+
+def test_a_planted_bad_strategy_is_recommended_for_no_choice_of_questions(samples: Project) -> None:
+    found = evaluated(samples, 240, "recursive:size=100", BAD, "structure:max_tokens=200")
+    scores = np.array([outcome.scores.at[500] for outcome in found.outcomes])
+    about = np.array(same_documents(found.questions))
+    for seed in range(50):
+        chosen = np.random.default_rng(seed).choice(len(about), 80, replace=False)
+        comparison = compare(scores[:, chosen], about[chosen].tolist())
+        for current in (None, 0, 2):
+            assert verdict(comparison, current).pick != 1
+
+
+# --- the corpora of the report ------------------------------------------------------------------------------
+
+# Recall, precision Ω and IoU at n = 5, in percent, by `python -m benchmarks retrieval`, which cuts, searches
+# and scores by itself (docs/decisions/0011). The report's other two corpora are not at hand; over all five
+# the recall of these strategies is lower: 75.8, 82.4, 82.9 and 75.7.
+REFERENCES = {
+    "recursive:size=200": (86.5, 29.3, 6.3),
+    "changepoint:target=125": (89.4, 36.3, 7.4),
+    "fixed:size=250:overlap=125": (90.5, 8.6, 4.1),
+    "cluster:max_tokens=200": (86.5, 33.2, 7.6),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_reference_rows_are_reproduced_and_a_bad_strategy_is_not_recommended() -> None:
+    try:
+        questions, sample = corpora()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    rows = {name: scores_of(questions, cut_by(name, sample)) for name in (*REFERENCES, BAD)}
+    for name, (recall, omega, iou) in REFERENCES.items():
+        ours = rows[name]
+        assert 100 * ours.recall.mean() == pytest.approx(recall, abs=1.0), name
+        assert 100 * ours.omega.mean() == pytest.approx(omega, abs=1.0), name
+        assert 100 * ours.iou.mean() == pytest.approx(iou, abs=0.3), name
+    found = compare(np.array([rows[name].at[BUDGET] for name in rows]), same_documents(questions))
+    bad = list(rows).index(BAD)
+    assert all(verdict(found, current).pick != bad for current in (None, *range(len(rows))))

@@ -1,0 +1,155 @@
+"""Questions by a language model: asked for, checked, refused with reasons, and filtered."""
+
+import json
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from ingestor.evaluate.questions.filters import duplicates, misfits
+from ingestor.evaluate.questions.passages import LONGEST, passages
+from ingestor.evaluate.questions.written import Manner, filtered, messages, read, written
+from ingestor.evaluate.scores import Excerpt, Question
+from ingestor.llm.client import Messages
+
+TEXT = "The mill stands by the river.\n\nIts wheel was built in 1840 by the miller, and turns to this day.\n"
+LATER = "Another mill has no wheel. The wind drives it."
+
+
+def answer(question: str, *excerpts: str) -> str:
+    return json.dumps({"question": question, "excerpts": excerpts})
+
+
+def manner(ask: Callable[[Messages], str | None], threads: int = 1) -> Manner:
+    return Manner(ask, threads, lambda: None, lambda: None)
+
+
+def test_a_question_with_excerpts_that_are_found_exactly_and_fuzzily() -> None:
+    said = answer(" When was the wheel\nbuilt? ", "built in 1840", "ITS WHEEL — was built")
+    question = read(f"<think>hm</think>Here:\n{said}", 1, (0, len(TEXT)), [LATER, TEXT], [])
+    assert (question.text, question.origin) == ("When was the wheel built?", "model")
+    assert [TEXT[e.start : e.end] for e in question.excerpts] == ["built in 1840", "Its wheel was built"]
+    assert {e.document for e in question.excerpts} == {1}
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("no", "not a JSON object"),
+        ("{" * 100_000 + "}", "not a JSON object"),
+        (json.dumps({"excerpts": ["x"]}), "question must be a text"),
+        (json.dumps({"question": "When?", "excerpts": "1840"}), "excerpts must be a list"),
+        (answer("When?"), "excerpts must be a list"),
+        (answer("When?", *["built in 1840"] * 6), "more than 5 excerpts"),
+        (answer("When?", "built in 1841"), "excerpt 1 is not in the passage"),
+        (answer("When?", "built in 1840", "no wheel"), "excerpt 2 is not in the passage"),
+        (answer("When?", "mill"), "excerpt 1 stands in the documents more than once"),
+        (answer("Asked?", "built in 1840"), "asked before"),
+    ],
+)
+def test_an_answer_that_breaks_a_rule_says_which(said: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        read(said, 1, (0, len(TEXT)), [LATER, TEXT], ["Asked?"])
+
+
+def test_only_the_passage_may_be_quoted() -> None:
+    start = TEXT.index("Its")
+    question = read(answer("When?", "built in 1840"), 0, (start, len(TEXT)), [TEXT], [])
+    assert TEXT[question.excerpts[0].start :].startswith("built in 1840")
+    with pytest.raises(ValueError, match="not in the passage"):
+        read(answer("Where?", "by the river"), 0, (start, len(TEXT)), [TEXT], [])
+
+
+def test_the_model_is_told_of_earlier_questions_and_of_what_was_wrong() -> None:
+    asked: list[Messages] = []
+    replies = iter(
+        [
+            answer("When?", "in 1840"),
+            answer("When?", "the miller"),
+            answer("Who?", "the miller"),
+            "?",
+            "?",
+            "?",
+        ]
+    )
+
+    def ask(given: Messages) -> str:
+        asked.append(given)
+        return next(replies)
+
+    questions, refused = written([TEXT], {0: [(0, len(TEXT))] * 3}, manner(ask))
+    assert [question.text for question in questions] == ["When?", "Who?"]
+    assert [each.reason for each in refused] == ["no valid answer of the model: it is not a JSON object"]
+    assert asked[0] == messages(TEXT, [])
+    assert "asked before" not in asked[0][1][1]
+    assert "- When?\n" in asked[1][1][1]
+    assert "this question was asked before" in asked[2][-1][1]
+    assert len(asked) == 6
+
+
+def test_documents_are_asked_about_at_the_same_time_and_come_in_order() -> None:
+    def ask(given: Messages) -> str:
+        return answer("A?", "the river") if "river" in given[1][1] else answer("B?", "no wheel")
+
+    questions, refused = written([TEXT, LATER], {0: [(0, 50)], 1: [(0, 40)]}, manner(ask, threads=2))
+    assert [question.text for question in questions] == ["A?", "B?"]
+    assert refused == []
+
+
+def test_passages_are_in_proportion_and_stay_when_more_are_drawn() -> None:
+    texts = ["x" * 100, "word " * 2000, "word " * 8000, "other " * 600]
+    few, many = passages(texts, 12), passages(texts, 60)
+    assert 0 not in few
+    assert sum(map(len, few.values())) == 12
+    assert sum(map(len, many.values())) == 60
+    for at, spans in few.items():
+        assert many[at][: len(spans)] == spans
+        assert all(0 <= a < b <= len(texts[at]) and b - a <= LONGEST for a, b in spans)
+        assert all(a == 0 or texts[at][a - 1] == " " for a, _ in spans)
+    assert len(many[2]) == pytest.approx(4 * len(many[1]), rel=0.2)
+    assert passages(texts[:2], 5)[1] == passages(texts, 60)[1][:5]
+
+
+def unit(*rows: Sequence[float]) -> np.ndarray:  # type: ignore[type-arg]
+    found = np.array(rows, np.float32)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def test_near_duplicates_are_left_out_whatever_the_model() -> None:
+    random = np.random.default_rng(0)
+    for shared in (0.0, 3.0):  # models whose cosines begin at 0, and those whose cosines are all high
+        vectors = random.normal(0, 1, (12, 40)) + shared
+        vectors[7] = vectors[2] + random.normal(0, 0.05, 40)
+        assert duplicates(unit(*vectors)) == {7: 2}
+
+
+def test_questions_whose_excerpt_is_foreign_are_left_out() -> None:
+    random = np.random.default_rng(1)
+    questions = random.normal(0, 1, (12, 40))
+    excerpts = questions + random.normal(0, 0.5, (12, 40))
+    excerpts[4] = random.normal(0, 1, 40)
+    assert misfits(unit(*questions), unit(*excerpts), range(12), [0] * 12) == {4}
+    assert (
+        misfits(unit(*questions), unit(*excerpts), range(12), range(12)) == set()
+    )  # nothing to compare with
+
+
+def test_what_is_left_out_has_a_reason() -> None:
+    random = np.random.default_rng(2)
+    known = {str(at): random.normal(0, 1, 40) for at in range(12)}
+    questions = [Question(f"q{at}", (Excerpt(0, at, at + 1),), "model") for at in range(9)]
+    questions.append(Question("q8 again", (Excerpt(0, 8, 9),), "model"))
+    text = "012345678"
+
+    def embed(texts: Sequence[str]) -> np.ndarray:  # type: ignore[type-arg]
+        return unit(*(known[each] for each in texts))
+
+    def embed_questions(texts: Sequence[str]) -> np.ndarray:  # type: ignore[type-arg]
+        return unit(*(known[each[1]] if each != "q3" else known["11"] for each in texts))
+
+    kept, refused = filtered(questions, [text], embed, embed_questions)
+    assert [each.text for each in kept] == [f"q{at}" for at in range(9) if at != 3]
+    assert [(each.question, each.reason) for each in refused] == [
+        ("q3", "an excerpt fits the question badly"),
+        ("q8 again", "the question nearly repeats another"),
+    ]

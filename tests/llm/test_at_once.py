@@ -1,0 +1,31 @@
+"""Several questions at the same time: in order, and ended by the first error."""
+
+from threading import Barrier, Event
+
+import pytest
+
+from ingestor.llm.at_once import at_once
+
+
+def test_results_are_in_order_and_made_together() -> None:
+    together = Barrier(3, timeout=20)  # passed only if three run at the same time
+
+    def do(number: int) -> int:
+        together.wait()
+        return number * number
+
+    assert at_once(do, [3, 1, 2], 3, lambda: None) == [9, 1, 4]
+
+
+def test_an_error_stops_what_waits_and_leaves_out_the_rest() -> None:
+    stopped, begun = Event(), list[int]()
+
+    def do(number: int) -> None:
+        begun.append(number)
+        if number == 0:
+            raise ValueError("first")
+        assert stopped.wait(20)
+
+    with pytest.raises(ValueError, match="first"):
+        at_once(do, range(50), 2, stopped.set)
+    assert len(begun) < 50
