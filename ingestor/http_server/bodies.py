@@ -1,24 +1,44 @@
-"""The JSON body of a request, read with a limit."""
+"""The body of a request, read with a limit."""
 
 import json
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
 from ingestor.http_server.bounded import Refused
 
 
+async def read_form(request: Request, most: int) -> dict[str, str]:
+    """``most``: bytes. The fields of a form that a browser sends; of those with one name the last.
+
+    Raises Refused.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Refused(415, "the body must be a form (application/x-www-form-urlencoded)")
+    body = await _read(request, most)
+    try:
+        return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=100))
+    except ValueError:
+        raise Refused(400, "the body must be a form of few fields, in UTF-8") from None
+
+
 async def read_object(request: Request, most: int) -> dict[str, Any]:
     """``most``: bytes. Raises Refused unless the body is a JSON object of that size at most."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > most:
-            raise Refused(413, f"the body of a request may have {most:,} bytes")
     try:
-        found = json.loads(body)
+        found = json.loads(await _read(request, most))
     except (ValueError, RecursionError):
         raise Refused(400, "the body must be JSON") from None
     if not isinstance(found, dict):
         raise Refused(400, "the body must be a JSON object")
     return found
+
+
+async def _read(request: Request, most: int) -> bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > most:
+            raise Refused(413, f"the body of a request may have {most:,} bytes")
+    return bytes(body)
