@@ -40,6 +40,9 @@ class Situation:
     batch_seconds: float = 0.0  # that the batch under way has taken so far
 
 
+UNLISTED = "a source was never listed whole"
+
+
 def obstacles(found: Situation) -> list[str]:
     """What keeps the daemon from being ready."""
     unlisted = [one for one in found.sources.values() if one.interval and one.last_listing is None]
@@ -47,6 +50,6 @@ def obstacles(found: Situation) -> list[str]:
         "Chroma does not answer": not found.chroma_up,
         "the engine does not go on": found.idle > SLOW,
         "the embedder does not go on": found.batch_seconds > SLOW,
-        "a source was never listed whole": any(not (one.held or one.paused) for one in unlisted),
+        UNLISTED: any(not (one.held or one.paused) for one in unlisted),
     }
     return [reason for reason, holds in reasons.items() if holds]

@@ -25,6 +25,7 @@ _CONDITIONS: Mapping[Which, str] = {  # documents that are not settled are few, 
     "short": f"AND shortfall IS NOT NULL AND {STATE} = 'settled'",
     "failed": f"AND id IN (SELECT id FROM documents WHERE {_FAILED})",
 }
+_BY_ID = "collection IN (SELECT name FROM collections WHERE role = 'live') AND document_id"
 _COLUMNS = f"""source, collection, key, document_id, {STATE}, size, uri,
     (SELECT COUNT(*) FROM records WHERE document = id), reason, attempts, retry_at, shortfall,
     shortfall_reason, modified"""
@@ -89,7 +90,8 @@ def page_of(journal: Selecting, wanted: Wanted, most: int) -> list[Row]:
 
 
 def one_of(journal: Selecting, document_id: str) -> Row | None:
-    query = f"SELECT {_COLUMNS} FROM documents WHERE document_id = ? AND {LIVE} LIMIT 1"
+    """A document by its id."""
+    query = f"SELECT {_COLUMNS} FROM documents WHERE {_BY_ID} = ?"
     return next((Row(*row) for row in journal.select(query, (document_id,))), None)
 
 
@@ -102,5 +104,5 @@ def failures(journal: Selecting, most: int) -> list[Row]:
 def rows_of(journal: Selecting, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Source and key of documents by their id."""
     marks = ", ".join("?" * len(ids))
-    query = f"SELECT document_id, source, key FROM documents WHERE document_id IN ({marks}) AND {LIVE}"
+    query = f"SELECT document_id, source, key FROM documents WHERE {_BY_ID} IN ({marks})"
     return {id_: (source, key) for id_, source, key in journal.select(query, list(ids))}

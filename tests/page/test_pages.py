@@ -98,7 +98,7 @@ def test_the_overview_tells_how_everything_stands(client: httpx.Client) -> None:
 
 
 def test_an_empty_state_is_told(empty: httpx.Client) -> None:
-    assert "a source was never listed whole" in get(empty, "/").text
+    assert "not listed yet" in get(empty, "/").text
     assert "No document here." in get(empty, "/page/documents").text
     assert "There is no collection yet." in get(empty, "/page/search?q=a").text
     assert "Nothing waits for approval." in get(empty, "/page/changes").text

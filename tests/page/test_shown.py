@@ -136,6 +136,9 @@ def situation(lag: float | None = None, idle: float = 0.0, **documents: int) -> 
     return Situation(at=1000.0, idle=idle, documents=of, sources={"docs": source})
 
 
+UNLISTED_YET = Situation(at=1000.0, sources={"docs": SourceFigures(interval=60.0)})
+
+
 @pytest.mark.parametrize(
     ("found", "facts", "waits", "mood", "words"),
     [
@@ -146,6 +149,7 @@ def situation(lag: float | None = None, idle: float = 0.0, **documents: int) -> 
         (situation(settled=5), {"docs": SourceFacts(held="gone")}, None, "asks", "docs"),
         (situation(settled=5), {}, "it takes long", "asks", "all"),
         (situation(idle=100, settled=5), {}, None, "bad", "the engine does not go on"),
+        (UNLISTED_YET, {}, None, "busy", "Sources are being listed"),
     ],
 )
 def test_the_first_sentence_says_how_everything_stands(

@@ -28,7 +28,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """``told``: the same in words. ``most``: what the highest bar stands for. ``since``: seconds ago.
+    """``told``: the same in words. ``most``: what a whole bar stands for. ``since``: seconds ago.
 
     ``each``: seconds of a bar.
     """
@@ -83,4 +83,4 @@ def _chart(
         '<svg class="bars {}" viewBox="0 0 {} {}" role="img" preserveAspectRatio="none">'
         '<title>{}: {}</title><path d="{}"/></svg>'
     ).format(kind, len(values), _HEIGHT, title, told, path)
-    return Chart(title, drawn, as_text(most), told, width, width / len(values))
+    return Chart(title, drawn, as_text(most) if any(values) else "", told, width, width / len(values))

@@ -7,7 +7,7 @@ from typing import Literal
 
 from ingestor.core.document_state import PENDING
 from ingestor.page.shown.words import counted, span
-from ingestor.service.situation import Situation, obstacles
+from ingestor.service.situation import UNLISTED, Situation, obstacles
 
 Mood = Literal["good", "busy", "asks", "bad", "empty"]
 
@@ -134,10 +134,12 @@ def headline(found: Situation, sources: Iterable[Source], collections: Iterable[
     asking = [one.name for one in shown if one.facts.held or one.facts.kept]
     asking += [one.name for one in collections if one.facts.waits]
     unread = f"{counted(counts.quarantined, 'document')} cannot be read" if counts.quarantined else ""
-    if obstacle and (counts.all or not found.listing):
+    if [one for one in obstacle if one != UNLISTED]:
         return Headline("bad", "Readers may not find everything", "; ".join(obstacle))
     if asking:
         return Headline("asks", "A person must decide", f"about {', '.join(asking)}: see Changes")
+    if obstacle:
+        return Headline("busy", "Sources are being listed", UNLISTED)
     if counts.due or found.in_flight:
         age = f"the oldest change is {span(lag)} old" if lag is not None else ""
         return Headline("busy", f"{counted(counts.due, 'change')} on the way", _joined(age, unread))
