@@ -41,8 +41,8 @@ HARMLESS = {
     "errno", "hmac", "array",
     "fractions", "functools", "graphlib", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
     "pathlib", "re", "statistics", "string", "textwrap", "types", "typing", "unicodedata", "uuid", "zlib",
-    "Stemmer", "idna", "ipaddress", "numpy", "prometheus_client", "protego", "pydantic", "pydantic_core",
-    "sentencex",
+    "Stemmer", "idna", "ipaddress", "markupsafe", "numpy", "prometheus_client", "protego", "pydantic",
+    "pydantic_core", "sentencex",
     "urllib.parse", "xml", "yaml",
 }  # fmt: skip
 
@@ -89,6 +89,7 @@ MAY_THREAD = {
     "ingestor.service.journal_reader": "a Lock: threads share its connection",
     "ingestor.service.gathering": "a Lock: one scrape gathers, others wait for its figures",
     "ingestor.rerankers.in_time": "threads that a search can leave",
+    "ingestor.page.history": "a thread that notes the figures of the day",
     "ingestor.http_server.server": "a thread with the event loop of all connections",
     "ingestor.http_server.connection": "callbacks and timers of that event loop",
     "ingestor.http_server.bounded": "time limits of that event loop",
@@ -108,9 +109,11 @@ CONFINED = {
     "starlette": (
         "ingestor.http_server",
         "ingestor.service",
+        "ingestor.page",
         "ingestor.assistants",
         "ingestor.connectors.push",
     ),
+    "jinja2": ("ingestor.page",),
     "prometheus_client": ("ingestor.service",),
     "watchdog": ("ingestor.connectors",),
     "mcp": ("ingestor.assistants",),

@@ -124,7 +124,7 @@ def assets() -> Assets:
     frame, style, script = (
         folder.joinpath(f"chunks.{kind}").read_text("utf-8") for kind in ("html", "css", "js")
     )
-    return Assets(frame, style, script)
+    return Assets(frame, folder.joinpath("chunk_list.css").read_text("utf-8") + style, script)
 
 
 def _answer(document: Document, cuts: Sequence[Cut], html: Path | None, as_json: bool) -> None:

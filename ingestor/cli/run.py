@@ -2,6 +2,7 @@
 
 import logging
 import time
+from functools import partial
 from importlib.resources import files
 from os import environ
 from pathlib import Path
@@ -58,6 +59,7 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     from ingestor.app.wiring import opened
     from ingestor.cli.log import set_up
     from ingestor.cli.output import goodbye, progress
+    from ingestor.page.opening import pages_of
     from ingestor.service.opening import opened as service_opened
     from ingestor.state.files import journal_path
 
@@ -69,7 +71,8 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
     with signals.heard(), opened(checked, serve=True) as running, progress.shown(as_json) as watcher:
         logging.getLogger("ingestor").info("Chroma listens at %s", running.collections.address)
         loop = Loop(running, signals, watcher)
-        with service_opened(checked.http, journal_path(checked), loop.view):
+        paging = partial(pages_of, config=lambda: loop.running.parts.config, path=config)
+        with service_opened(checked.http, journal_path(checked), loop.view, paging):
             loop.run(reloader.changed, lambda live: _ready(live, loop, config, as_json))
         if not as_json:
             goodbye.say_goodbye()

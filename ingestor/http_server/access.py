@@ -6,7 +6,7 @@ The guard on Chroma's port and the service's own port judge by these rules. See 
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
@@ -28,13 +28,15 @@ class Refusal:
 class Rules:
     """``names``: allowed host names, in lower case. ``token``: its SHA-256, or None.
 
-    ``server``, ``key``: what the server is called, and its section of the config.
+    ``server``, ``key``: what the server is called, and its section of the config. ``origins``: of its pages
+    besides those of the Host, as a proxy with TLS has them.
     """
 
     names: frozenset[str]
     token: bytes | None = None
     server: str = "Chroma server"
     key: str = "chroma"
+    origins: frozenset[str] = frozenset()
 
     def judge(self, target: bytes, headers: Sequence[Header], *, open_to_all: bool = False) -> Refusal | None:
         """None if the request may pass. ``open_to_all``: no token is needed."""
@@ -50,7 +52,7 @@ class Rules:
                 f"this {self.server} has no name {host[:200]!r}: "
                 f"see `{self.key}: {{hosts: [...]}}` of ingestor",
             )
-        if not _is_same_site(headers, host):
+        if not _is_same_site(headers, {f"http://{host}".lower(), *self.origins}):
             return Refusal(403, f"pages of other origins may not use this {self.server}")
         if self.token is not None and not open_to_all and not has_token(headers, self.token):
             return Refusal(
@@ -70,11 +72,15 @@ class Rules:
 
 
 def rules(
-    names: Iterable[str], token: str | None, server: str = "Chroma server", key: str = "chroma"
+    names: Iterable[str],
+    token: str | None,
+    server: str = "Chroma server",
+    key: str = "chroma",
+    origins: Iterable[str] = (),
 ) -> Rules:
     """``names``: host names besides localhost. ``token``: None allows everybody."""
     ours = frozenset(name.lower().removesuffix(".") for name in names)
-    return Rules(ours, None if token is None else digest(token.encode()), server, key)
+    return Rules(ours, None if token is None else digest(token.encode()), server, key, frozenset(origins))
 
 
 def has_token(headers: Sequence[Header], wanted: bytes) -> bool:
@@ -96,11 +102,11 @@ def values(headers: Sequence[Header], name: bytes) -> list[bytes]:
     return [value for each, value in headers if each == name]
 
 
-def _is_same_site(headers: Sequence[Header], host: str) -> bool:
-    """Whether the request comes from a page of this server, or from no page."""
+def _is_same_site(headers: Sequence[Header], ours: Container[str]) -> bool:
+    """Whether the request comes from a page of this server, or from no page. ``ours``: in lower case."""
     origins = values(headers, b"origin")
     sites = values(headers, b"sec-fetch-site")
-    return all(origin.decode("latin-1").lower() == f"http://{host}".lower() for origin in origins) and all(
+    return all(origin.decode("latin-1").lower() in ours for origin in origins) and all(
         site in (b"same-origin", b"none") for site in sites
     )
 

@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
@@ -16,6 +17,21 @@ async def read_body(request: Request, most: int) -> bytes:
         if len(body) > most:
             raise Refused(413, f"the body of a request may have {most:,} bytes")
     return bytes(body)
+
+
+async def read_form(request: Request, most: int) -> dict[str, str]:
+    """``most``: bytes. The fields of a form that a browser sends; of those with one name the last.
+
+    Raises Refused.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Refused(415, "the body must be a form (application/x-www-form-urlencoded)")
+    body = await read_body(request, most)
+    try:
+        return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=100))
+    except ValueError:
+        raise Refused(400, "the body must be a form of few fields, in UTF-8") from None
 
 
 async def read_object(request: Request, most: int) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Asks who sends a request before the application sees it: an ASGI application around another."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ingestor.http_server.access import Rules
+from ingestor.http_server.access import Header, Rules, values
 from ingestor.http_server.bounded import Refused
 
 
@@ -17,8 +17,20 @@ class Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises Refused."""
         free = self._open_to_all(scope["path"])
-        refusal = self._rules.judge(scope["raw_path"], scope["headers"], open_to_all=free)
+        headers = _without_site(scope["headers"]) if free and _is_visit(scope) else scope["headers"]
+        refusal = self._rules.judge(scope["raw_path"], headers, open_to_all=free)
         if refusal is not None:
             challenge = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
             raise Refused(refusal.status, refusal.message, challenge)
         await self._app(scope, receive, send)
+
+
+def _is_visit(scope: Scope) -> bool:
+    """Whether somebody followed a link: it may stand on a page of another site, which sees no answer."""
+    headers = scope["headers"]
+    modes, places = values(headers, b"sec-fetch-mode"), values(headers, b"sec-fetch-dest")
+    return scope["method"] == "GET" and modes == [b"navigate"] and places == [b"document"]
+
+
+def _without_site(headers: Sequence[Header]) -> list[Header]:
+    return [(name, value) for name, value in headers if name != b"sec-fetch-site"]

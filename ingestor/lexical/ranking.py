@@ -23,14 +23,18 @@ class Asked:
 
 def asked(db: sqlite3.Connection, number: int, question: str) -> Asked | None:
     """What to look for; None if the collection has none of the words. ``number``: of its tables."""
-    languages = [row[0] for row in db.execute("SELECT language FROM languages WHERE number = ?", (number,))]
-    records = int(db.execute(f"SELECT COUNT(*) FROM records_{number}").fetchone()[0])
-    holding = dict(_holding(db, number, question_terms(question, languages)))
+    records, holding = _held(db, number, question)
     chosen = _telling(holding)
     if not chosen:
         return None
     most = sum(_weight(holding[term], records) for term in chosen) * _SATURATED
     return Asked(" OR ".join(f'"{term}"' for term in chosen), most)
+
+
+def telling(db: sqlite3.Connection, number: int, question: str) -> set[str]:
+    """The terms of a question that tell records apart: a quarter of the records at most hold them."""
+    records, holding = _held(db, number, question)
+    return {term for term, held in holding.items() if held <= max(3, records / 4)} or set(holding)
 
 
 def ranked(
@@ -43,6 +47,13 @@ def ranked(
                 JOIN records_{number} USING (row)"""
     rows = db.execute(query, (wanted.match, limit, offset)).fetchall()
     return sorted(((RecordId(id_), score) for id_, score in rows), key=lambda row: (-row[1], row[0]))
+
+
+def _held(db: sqlite3.Connection, number: int, question: str) -> tuple[int, dict[str, int]]:
+    """The number of records, and how many of them hold each term of the question."""
+    languages = [row[0] for row in db.execute("SELECT language FROM languages WHERE number = ?", (number,))]
+    records = int(db.execute(f"SELECT COUNT(*) FROM records_{number}").fetchone()[0])
+    return records, dict(_holding(db, number, question_terms(question, languages)))
 
 
 def _holding(db: sqlite3.Connection, number: int, terms: list[str]) -> Iterator[tuple[str, int]]:

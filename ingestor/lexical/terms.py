@@ -10,7 +10,7 @@ A term holds no white space, no quotation mark and no control character.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from itertools import pairwise
 from unicodedata import normalize
 
@@ -35,6 +35,7 @@ _TOKEN = re.compile(
     rf"|(?P<name>{_PART}(?:(?:::|->|[.:@/\\+&-]){_PART}|(?<=\d),(?=\d\d\d){_PART})*(?:\+\+|\#(?!\w))?)"
 )
 _BETWEEN = re.compile(f"[^\\w{_MARKS}]+")
+_RUN = re.compile(r"[^\W_]+")
 _UNDERSCORES = re.compile("_+")
 _SMALL = r"[^\W\d_]"
 _HUMPS = re.compile(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-ZÀ-ÖØ-Þ])(?=[A-ZÀ-ÖØ-Þ][a-zß-öø-ÿ])")
@@ -54,6 +55,43 @@ def question_terms(text: str, languages: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(term for language in known for term in _terms(text, language, question=True)))
 
 
+def places(text: str, language: str | None, wanted: Set[str]) -> Iterator[tuple[int, int]]:
+    """Where words stand that give one of the ``wanted`` terms: names whole, or the words in them."""
+    code = primary(language)
+    for token in _TOKEN.finditer(text):
+        if token.lastgroup == "dense":
+            yield from _dense_places(token[0], token.start(), wanted)
+        elif token.lastgroup == "sign" or _is_plain(token[0]) or _whole(token[0]) in wanted:
+            if not wanted.isdisjoint({*_terms(token[0], code), *_terms(token[0], "")}):
+                yield token.span()
+        else:
+            yield from _places_within(token[0], token.start(), code, wanted)
+
+
+def _places_within(name: str, start: int, language: str, wanted: Set[str]) -> Iterator[tuple[int, int]]:
+    """The words of a name such as ``BackupTooOld`` or ``var/tmp/restore``."""
+    for run in _RUN.finditer(name):
+        at = start + run.start()
+        for word in _HUMPS.split(run[0]):
+            if not wanted.isdisjoint({*_terms(word, language), *_terms(word, "")}):
+                yield at, at + len(word)
+            at += len(word)
+
+
+def _dense_places(run: str, start: int, wanted: Set[str]) -> Iterator[tuple[int, int]]:
+    """Wanted pairs that overlap are one place."""
+    at = 0
+    while at < len(run):
+        end = at
+        while run[end : end + 2] in wanted and end + 2 <= len(run):
+            end += 1
+        if end > at:
+            yield start + at, start + end + 1
+        elif run[at] in wanted:
+            yield start + at, start + at + 1
+        at = max(at, end) + 1
+
+
 def _terms(text: str, language: str, *, question: bool = False) -> Iterator[str]:
     for token in _TOKEN.finditer(normalize("NFKC", text)):
         if token.lastgroup == "dense":
@@ -61,10 +99,15 @@ def _terms(text: str, language: str, *, question: bool = False) -> Iterator[str]
         elif token.lastgroup == "sign":
             whole = "".join(token[0].split()).replace("§§", "§")
             yield from (whole.lower(), whole.lstrip("§¶№#").lower())
-        elif _PLAIN.fullmatch(token[0]) and not _HUMPS.search(token[0]):
+        elif _is_plain(token[0]):
             yield _cut(stem(token[0].lower(), language))
         else:
             yield from dict.fromkeys(_name(token[0], language))
+
+
+def _is_plain(token: str) -> bool:
+    """Whether it is a word, and no name of several."""
+    return _PLAIN.fullmatch(token) is not None and not _HUMPS.search(token)
 
 
 def _pairs(run: str, *, alone: bool) -> Iterator[str]:

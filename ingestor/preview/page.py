@@ -5,29 +5,25 @@ lets it load nothing. Long documents are shown in part, and the page says so: se
 """
 
 from base64 import b64encode
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from html import escape
 from itertools import islice, takewhile
-from operator import itemgetter
 from statistics import mean
 from string import Template
 from typing import TYPE_CHECKING
 
-from ingestor.model import Chunk, Document
+from ingestor.model import Document
+from ingestor.preview.chunk_list import item, safe
 from ingestor.preview.figures import alikeness, chunk_spans, sizes, units_of, views
 from ingestor.preview.plot import Run
-from ingestor.preview.view import Beside, Part, beside, flowing, parts, shown
+from ingestor.preview.view import beside, flowing, parts
 
 if TYPE_CHECKING:
     from ingestor.preview.preview import Cut
 
 SHOWN = 300_000  # code points of the text that a strategy's column shows
 LISTED = 3_000  # chunks that it shows
-
-_ALIKE = "mean similarity of its parts with each other, and with those of the next chunk"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +54,7 @@ def page(name: str, document: Document, cuts: Sequence["Cut"], assets: Assets) -
         next((found for found in cuts if found.seen), None),
     )
     return Template(assets.frame).substitute(
-        name=_safe(name),
+        name=safe(name),
         facts=_facts(document),
         style=assets.style,
         script=assets.script,
@@ -71,7 +67,7 @@ def page(name: str, document: Document, cuts: Sequence["Cut"], assets: Assets) -
 def _facts(document: Document) -> str:
     lines = document.text.count("\n") + 1
     title = f"{document.title} · " if document.title else ""
-    return _safe(f"{title}{document.content_type} · {len(document.text):,} characters · {lines:,} lines")
+    return safe(f"{title}{document.content_type} · {len(document.text):,} characters · {lines:,} lines")
 
 
 def _strategy(at: int, sheet: _Sheet, found: "Cut") -> str:
@@ -88,7 +84,7 @@ def _strategy(at: int, sheet: _Sheet, found: "Cut") -> str:
         f'<section class="strategy" aria-labelledby="name{at}" data-neighbours="{share:g}">'
         f"<header>{_head(at, found, share)}</header>"
         f'<div class="figures">{matrix}{sizes(found.tokens, sheet.scale)}{curve}</div>'
-        f'<div class="text" role="region" aria-label="chunks of {_safe(found.strategy)}" tabindex="0">'
+        f'<div class="text" role="region" aria-label="chunks of {safe(found.strategy)}" tabindex="0">'
         f"{_listed(sheet, found, units, alike)}</div></section>"
     )
 
@@ -105,7 +101,7 @@ def _head(at: int, found: "Cut", share: float) -> str:
     mixed = (
         f"<p>Vectors take {share:g} of either neighbour, {share / 2:g} of the next ones.</p>" if share else ""
     )
-    return f'<h2 id="name{at}">{_safe(found.strategy)}</h2><dl>{rows}</dl>{_options(found)}{mixed}'
+    return f'<h2 id="name{at}">{safe(found.strategy)}</h2><dl>{rows}</dl>{_options(found)}{mixed}'
 
 
 def _options(found: "Cut") -> str:
@@ -113,8 +109,8 @@ def _options(found: "Cut") -> str:
     values = found.choice.options.model_dump(mode="json")
     changed = found.choice.options.model_dump(mode="json", exclude_defaults=True)
     glance = " · ".join(f"{key} {value}" for key, value in changed.items()) or "default options"
-    rows = "".join(f"<dt>{_safe(key)}</dt><dd>{_safe(value)}</dd>" for key, value in values.items())
-    return f"<details><summary>{_safe(glance)}</summary><dl>{rows}</dl></details>"
+    rows = "".join(f"<dt>{safe(key)}</dt><dd>{safe(value)}</dd>" for key, value in values.items())
+    return f"<details><summary>{safe(glance)}</summary><dl>{rows}</dl></details>"
 
 
 def _listed(sheet: _Sheet, found: "Cut", units: Sequence[Sequence[Run]], alike: Sequence[str]) -> str:
@@ -124,8 +120,7 @@ def _listed(sheet: _Sheet, found: "Cut", units: Sequence[Sequence[Run]], alike: 
     texts = parts(sheet.text, found.chunks[: count + 1])
     rows = zip(found.chunks, found.metadata, texts, units, alike, strict=False)
     items = "".join(
-        _chunk(number, chunk, beside(chunk, meta), near, where)
-        + f'<div class="body" dir="auto">{"".join(_part(part, sheet.aligned) for part in text)}</div></li>'
+        item(number, beside(chunk, meta), text, sheet.aligned, chunk_spans(chunk), where, near)
         for number, (chunk, meta, text, where, near) in enumerate(islice(rows, count), start=1)
     )
     left = len(found.chunks) - count
@@ -133,54 +128,5 @@ def _listed(sheet: _Sheet, found: "Cut", units: Sequence[Sequence[Run]], alike: 
     return f"<ol>{items}</ol>{note}"
 
 
-def _chunk(number: int, chunk: Chunk, said: Beside, alike: str, units: Sequence[Run]) -> str:
-    """The beginning of a chunk's element, with its margin."""
-    path = "".join(f"<span>{_safe(title)}</span>" for title in said.headings)
-    notes = "".join(f"<span>{_safe(note)}</span>" for note in said.notes)
-    near = f'<span class="alike-inside" title="{_ALIKE}">{alike}</span>' if alike else ""
-    return (
-        f'<li class="{"even" if number % 2 else "odd"}" tabindex="{0 if number == 1 else -1}"'
-        f' data-spans="{_pairs(chunk_spans(chunk))}" data-units="{_pairs(units)}">'
-        f'<div class="beside"><b>{number}</b> <span>{said.tokens}</span> <span>{_safe(said.lines)}</span> '
-        f'<span class="path" title="{_safe(" › ".join(said.headings))}">{path}</span>{notes}{near}</div>'
-    )
-
-
-def _pairs(spans: Sequence[Run]) -> str:
-    return " ".join(f"{start}-{end}" for start, end in spans)
-
-
-def _part(part: Part, aligned: Sequence[Run]) -> str:
-    text = _aligned(part, aligned)
-    match part.role:
-        case "before":
-            return f'<mark title="also in the chunk before">{text}</mark>'
-        case "after":
-            return f'<mark title="also in the next chunk">{text}</mark>'
-        case "gap":
-            return f'<span class="gap">{text}</span>'
-    return text
-
-
-def _aligned(part: Part, aligned: Sequence[Run]) -> str:
-    """The part with its tables and code in a font whose columns line up."""
-    if part.start is None:
-        return _safe(part.text)
-    start, end = part.start, part.start + len(part.text)
-    made, at = "", start
-    for first, last in aligned[bisect_right(aligned, start, key=itemgetter(1)) :]:
-        if first >= end:
-            break
-        a, b = max(first, at), min(last, end)
-        made += _safe(part.text[at - start : a - start])
-        made += f"<code>{_safe(part.text[a - start : b - start])}</code>"
-        at = b
-    return made + _safe(part.text[at - start :])
-
-
 def _extremes(found: Sequence[int]) -> Run:
     return (min(found), max(found)) if found else (1, 1)
-
-
-def _safe(value: object) -> str:
-    return escape(shown(str(value)))

@@ -12,23 +12,10 @@ from starlette.routing import BaseRoute, Route
 from ingestor.http_server.bounded import json_response
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.gathering import Kept
-from ingestor.service.situation import Situation
+from ingestor.service.situation import Situation, obstacles
 
 PATHS = frozenset({"/healthz", "/readyz"})
 STUCK = 300.0  # seconds without a turn of the engine's loop, after which a restart is worth trying
-SLOW = 60.0  # seconds without a turn, or for one batch of texts, after which readers may see old records
-
-
-def obstacles(found: Situation) -> list[str]:
-    """What keeps the daemon from being ready. Pure."""
-    unlisted = [one for one in found.sources.values() if one.interval and one.last_listing is None]
-    reasons = {
-        "Chroma does not answer": not found.chroma_up,
-        "the engine does not go on": found.idle > SLOW,
-        "the embedder does not go on": found.batch_seconds > SLOW,
-        "a source was never listed whole": any(not (one.held or one.paused) for one in unlisted),
-    }
-    return [reason for reason, holds in reasons.items() if holds]
 
 
 def routes(daemon: DaemonView, situation: Kept[Situation]) -> list[BaseRoute]:

@@ -21,4 +21,6 @@ class JournalReader:
             return self._db.execute(query, values).fetchall()
 
     def close(self) -> None:
-        self._db.close()
+        """A query under way ends first: SQLite would crash."""
+        with self._lock:
+            self._db.close()

@@ -11,24 +11,30 @@ from ingestor.config.models import Http
 from ingestor.http_server.server import Server
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
-from ingestor.service.port import application
+from ingestor.service.port import Paging, application, common
 
 log = logging.getLogger("ingestor")
 
 
 @contextmanager
 def opened(
-    http: Http | None, journal_path: Path, view: Callable[[JournalReader], DaemonView]
+    http: Http | None, journal_path: Path, view: Callable[[JournalReader], DaemonView], paging: Paging
 ) -> Iterator[None]:
-    """The service port until the context ends. Where it cannot be opened, that is logged, once."""
+    """The service port until the context ends. Where it cannot be opened, that is logged, once.
+
+    ``paging``: makes the pages for people.
+    """
     if http is None:
         yield
         return
     journal = JournalReader(journal_path)
+    shared = common(view(journal), http)
+    pages = paging(shared)
     try:
-        server = Server(application(view(journal), http), http.host, http.port)
+        server = Server(application(shared, pages), http.host, http.port)
     except OSError as error:
         log.error("no service port: %s", _reason(http, error))
+        pages.close()
         journal.close()
         yield
         return
@@ -37,6 +43,7 @@ def opened(
     try:
         yield
     finally:
+        pages.close()
         server.stop()
         journal.close()
 

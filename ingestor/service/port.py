@@ -1,6 +1,12 @@
-"""The application behind the service port: every group of addresses is a file of its own with ``routes``."""
+"""The application behind the service port: every group of addresses is a file of its own with ``routes``.
 
+Addresses for people (``ingestor/page``) are put in from above.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from urllib.parse import urlsplit
 
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -14,12 +20,41 @@ from ingestor.http_server.limits import Limits
 from ingestor.service import documents, embeddings, health, metrics, openapi, searching, status
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.gathering import Kept, gather
+from ingestor.service.situation import Situation
 
 
-def application(daemon: DaemonView, http: Http) -> ASGIApp:
-    situation = Kept(lambda: gather(daemon))
+@dataclass(frozen=True, slots=True)
+class Common:
+    """What the groups of addresses share."""
+
+    daemon: DaemonView
+    http: Http
+    situation: Kept[Situation]
+    turns: searching.Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Addresses for people. ``judges``: whether these ask by themselves who sends a request for a path.
+
+    ``close``: ends what they have under way, so that the server can end.
+    """
+
+    routes: Sequence[BaseRoute]
+    judges: Callable[[str], bool]
+    close: Callable[[], None]
+
+
+Paging = Callable[[Common], Pages]
+
+
+def common(daemon: DaemonView, http: Http) -> Common:
+    return Common(daemon, http, Kept(lambda: gather(daemon)), searching.Turns())
+
+
+def application(shared: Common, pages: Pages) -> ASGIApp:
+    daemon, situation, turns, http = shared.daemon, shared.situation, shared.turns, shared.http
     registry = metrics.registry_of(situation)
-    turns = searching.Turns()
     groups = [
         health.routes(daemon, situation),
         metrics.routes(registry),
@@ -29,24 +64,35 @@ def application(daemon: DaemonView, http: Http) -> ASGIApp:
         status.routes(daemon, situation),
         openapi.routes(),
     ]
-    inner = Bounded(_routed(list(chain(*groups))), Limits())
+    inner = Bounded(_routed(list(chain(*groups)), ()), Limits())
     groups.append(assistants.routes(inner))
     token = http.token.get_secret_value() if http.token else None
-    ours = rules([http.host, *http.hosts], token, "service port", "http")
-    guarded = Guarded(_routed(list(chain(*groups))), ours, health.PATHS.__contains__)
+    ours = rules([http.host, *http.hosts], token, "service port", "http", _origins(http.public_url))
+    app = _routed(list(chain(*groups)), pages.routes)
+    guarded = Guarded(app, ours, lambda path: path in health.PATHS or pages.judges(path))
     return metrics.Requests(registry).measured(guarded)
 
 
-def _routed(routes: list[BaseRoute]) -> ASGIApp:
+def _origins(public_url: str | None) -> list[str]:
+    """Of the pages under the address that a proxy serves."""
+    if public_url is None:
+        return []
+    parts = urlsplit(public_url.lower())
+    return [f"{parts.scheme}://{parts.netloc}"]
+
+
+def _routed(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
+    """``pages`` are not named to a program that asks for an unknown address."""
     paths = sorted({route.path for route in routes if isinstance(route, Route)})
 
     async def unknown(scope: Scope, receive: Receive, send: Send) -> None:
         raise Refused(404, f"there are {', '.join(paths)}")
 
-    router = Router(routes, redirect_slashes=False, default=unknown)
+    every = [*routes, *pages]
+    router = Router(every, redirect_slashes=False, default=unknown)
 
     async def routed(scope: Scope, receive: Receive, send: Send) -> None:
-        _require_method(routes, scope)
+        _require_method(every, scope)
         await router(scope, receive, send)
 
     return routed

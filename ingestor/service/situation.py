@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+SLOW = 60.0  # seconds without a turn, or for one batch of texts, after which readers may see old records
+
 
 @dataclass(frozen=True, slots=True)
 class SourceFigures:
@@ -48,3 +50,18 @@ class Situation:
     queued_texts: int = 0
     batch_seconds: float = 0.0  # that the batch under way has taken so far
     checks: dict[tuple[str, str], CheckFigures] = field(default_factory=dict)  # by collection and questions
+
+
+UNLISTED = "a source was never listed whole"
+
+
+def obstacles(found: Situation) -> list[str]:
+    """What keeps the daemon from being ready."""
+    unlisted = [one for one in found.sources.values() if one.interval and one.last_listing is None]
+    reasons = {
+        "Chroma does not answer": not found.chroma_up,
+        "the engine does not go on": found.idle > SLOW,
+        "the embedder does not go on": found.batch_seconds > SLOW,
+        UNLISTED: any(not (one.held or one.paused) for one in unlisted),
+    }
+    return [reason for reason, holds in reasons.items() if holds]

@@ -9,9 +9,8 @@ from starlette.routing import BaseRoute, Route
 from ingestor.http_server.bounded import json_response
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.gathering import Kept
-from ingestor.service.health import obstacles
 from ingestor.service.searching import problems, require_owner
-from ingestor.service.situation import Situation
+from ingestor.service.situation import Situation, obstacles
 
 
 def routes(daemon: DaemonView, situation: Kept[Situation]) -> list[BaseRoute]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ingestor.core.document_state import State, shown
 from ingestor.core.entries import EditionName
-from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, STATE, UNSUPPORTED
+from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED
 
 _ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # the extension of a name, as in photo.png
 
@@ -66,9 +66,23 @@ class Reports:
         self._journal = journal
 
     def counts(self) -> list[tuple[str, str, State, int]]:
-        """(source, collection, state, documents), see core/document_state.py."""
-        query = f"""SELECT source, collection, {STATE} AS state, COUNT(*) FROM documents
-                    WHERE {IN_FORCE} GROUP BY source, collection, state"""
+        """(source, collection, state, documents), see core/document_state.py.
+
+        Documents that are not settled are few, and have indexes; the settled ones are all the others.
+        """
+        query = f"""
+            WITH others AS (
+                SELECT source, collection, {STATE} AS state FROM documents WHERE {PENDING}
+                UNION ALL SELECT source, collection, {STATE} FROM documents WHERE {GONE}
+                UNION ALL SELECT source, collection, {STATE} FROM documents
+                    WHERE reason IS NOT NULL AND quarantined AND {SETTLED} AND NOT {GONE}),
+            counted AS (SELECT source, collection, state, COUNT(*) AS number FROM others GROUP BY 1, 2, 3)
+            SELECT source, collection, state, number FROM counted WHERE {IN_FORCE}
+            UNION ALL
+            SELECT source, collection, 'settled', COUNT(*) - coalesce((
+                SELECT SUM(number) FROM counted AS c
+                WHERE c.source = documents.source AND c.collection = documents.collection), 0) AS n
+            FROM documents WHERE {IN_FORCE} GROUP BY source, collection HAVING n > 0"""
         return self._journal.select(query)
 
     def documents(self, source: str | None = None) -> list[Listed]:
@@ -112,15 +126,18 @@ class Reports:
 
     def oldest(self) -> dict[str, float]:
         """By source: POSIX seconds of its oldest change that readers do not see yet."""
-        query = f"""SELECT source, MIN(since) FROM documents
-                    WHERE ({PENDING} OR {GONE}) AND NOT quarantined AND {LIVE}
-                    GROUP BY source"""
+        query = f"""SELECT source, MIN(since) FROM (
+                        SELECT source, collection, since FROM documents WHERE {PENDING} AND NOT quarantined
+                        UNION ALL
+                        SELECT source, collection, since FROM documents WHERE {GONE} AND NOT quarantined)
+                    WHERE {LIVE} GROUP BY source"""
         return {source: since for source, since in self._journal.select(query) if since is not None}
 
     def reasons(self) -> list[tuple[str, str, int]]:
         """(source, reason, documents) of quarantined documents in live editions."""
         query = f"""SELECT source, reason, COUNT(*) FROM documents
-                    WHERE quarantined AND NOT {UNSUPPORTED} AND {LIVE} GROUP BY source, reason"""
+                    WHERE reason IS NOT NULL AND quarantined AND NOT {UNSUPPORTED} AND {LIVE}
+                    GROUP BY source, reason"""
         return self._journal.select(query)
 
     def due(self) -> int:

@@ -9,15 +9,16 @@ from typing import Any
 import httpx
 import numpy as np
 
-from ingestor.config.models import Http
+from ingestor.config.models import Config, Http
 from ingestor.engine.embedding import Embeddings
 from ingestor.http_server.server import Server
 from ingestor.model import Fingerprint, Vectors
+from ingestor.page.opening import pages_of
 from ingestor.ports import Gone
 from ingestor.search.reranking import Reranker
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
-from ingestor.service.port import application
+from ingestor.service.port import application, common
 from ingestor.state import checks
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
@@ -91,12 +92,20 @@ def note_documents(daemon: Daemon, names: Iterable[str]) -> None:
 
 
 @contextmanager
-def served(daemon: Daemon, **settings: Any) -> Iterator[httpx.Client]:
-    http = Http.model_validate(settings)
-    server = Server(application(daemon.view(), http), "127.0.0.1", 0)
+def served(daemon: Daemon, config: Config | None = None, **settings: Any) -> Iterator[httpx.Client]:
+    """The service port with the pages of people. ``config``: what their buttons work by."""
+    shared = common(daemon.view(), Http.model_validate(settings))
+    pages = pages_of(shared, lambda: config_in_force(config), daemon.folder / "config.yaml")
+    server = Server(application(shared, pages), "127.0.0.1", 0)
     server.start()
     try:
         with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", trust_env=False, timeout=60) as client:
             yield client
     finally:
+        pages.close()
         server.stop()
+
+
+def config_in_force(config: Config | None) -> Config:
+    assert config is not None, "this test does not say what the config is"
+    return config

@@ -1,0 +1,1 @@
+"""The pages for people at the service port."""

@@ -1,0 +1,81 @@
+"""``GET /page/documents/ID``: one document, with its chunks coloured in its text.
+
+The text is that of its records in Chroma: exactly what search finds, and no file is opened.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+from starlette.requests import Request
+
+from ingestor.http_server.problems import Problem
+from ingestor.model import Chunk, Metadata, Record
+from ingestor.page.shown.text import chunks_of, text_of
+from ingestor.preview.chunk_list import item
+from ingestor.preview.view import beside, parts
+from ingestor.service.daemon_view import DaemonView
+from ingestor.service.situation import Situation
+from ingestor.state.browsing import one_of
+
+CHUNKS = 200  # in a page
+
+_EDITION = "SELECT coalesce(serves, name), uuid FROM collections WHERE name = ? AND role = 'live'"
+
+
+def document(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
+    """Raises Problem, and what Chroma and the journal raise."""
+    id_ = request.path_params["document"]
+    row = one_of(daemon.journal, id_)
+    if row is None:
+        raise Problem.at("document", 404, "there is no such document any more, or not yet")
+    first = _first(request.query_params.get("from", "0"))
+    (serves, uuid) = next(iter(daemon.journal.select(_EDITION, (row.collection,))), (row.collection, None))
+    records = _records(daemon, uuid, id_, first) if row.records and uuid else []
+    count = _whole(records[0].metadata, "chunk_count") if records else 0
+    return {
+        "now": found.at,
+        "row": row,
+        "collection": serves,
+        "title": next((str(one.metadata["title"]) for one in records if one.metadata.get("title")), None),
+        "first": first,
+        "shown": len(records),
+        "count": count,
+        "items": listed(records, first),
+        "previous": max(0, first - CHUNKS) if first else None,
+        "next": first + CHUNKS if first + CHUNKS < count else None,
+        "web": row.uri if row.uri and row.uri.startswith(("http://", "https://")) else None,
+    }
+
+
+def listed(records: Sequence[Record], first: int) -> Markup:
+    """The chunks as items of a list; the same as in the page of ``ingestor chunk``."""
+    chunks, text = chunks_of(records), text_of(records)
+    return Markup("").join(
+        Markup(_item(first + at, chunk, record.metadata, shown))  # noqa: S704 - escaped by ``item``
+        for at, (chunk, record, shown) in enumerate(zip(chunks, records, parts(text, chunks), strict=True), 1)
+    )
+
+
+def _item(number: int, chunk: Chunk, metadata: Metadata, shown: Any) -> str:
+    spans = chunk.spans or ((chunk.start, chunk.end),)
+    return item(number, beside(chunk, metadata), shown, (), spans, anchor=f"chunk-{number}")
+
+
+def _records(daemon: DaemonView, uuid: str, id_: str, first: int) -> list[Record]:
+    """The records of a page, in the order of the document."""
+    places = [{"chunk_index": {"$gte": first}}, {"chunk_index": {"$lt": first + CHUNKS}}]
+    found = daemon.collection(uuid).select({"$and": [{"document_id": id_}, *places]}, CHUNKS)
+    return sorted(found, key=lambda record: _whole(record.metadata, "chunk_index"))
+
+
+def _first(given: str) -> int:
+    """Raises Problem."""
+    if not (given.isascii() and given.isdecimal() and len(given) < 10):
+        raise Problem.at("from", 422, "from must be a whole number")
+    return int(given)
+
+
+def _whole(metadata: Metadata, key: str) -> int:
+    value = metadata.get(key)
+    return value if isinstance(value, int) else 0

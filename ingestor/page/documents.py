@@ -1,0 +1,81 @@
+"""``GET /page/documents``: the documents of a source or a collection, in pages."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, get_args
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+
+from ingestor.http_server.problems import Problem
+from ingestor.page.shown.figures import counts_of
+from ingestor.service.daemon_view import DaemonView
+from ingestor.service.situation import Situation
+from ingestor.state.browsing import Place, Row, Wanted, Which, page_of
+
+PAGE = 100  # documents
+WHICH: tuple[Which, ...] = get_args(Which)
+LONGEST = 500  # characters of a part of a name
+
+_LIVE = "SELECT coalesce(serves, name), name FROM collections WHERE role = 'live'"
+
+
+def documents(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
+    """Raises Problem, and sqlite3.Error."""
+    given = request.query_params
+    editions = dict(daemon.journal.select(_LIVE))
+    chosen = {name: given.get(name, "") for name in ("source", "collection", "match", "which")}
+    wanted = _wanted(given, editions)
+    rows = page_of(daemon.journal, wanted, PAGE + 1)
+    back = wanted.before is not None
+    more = len(rows) > PAGE
+    shown = rows[-PAGE:] if back else rows[:PAGE]
+    earlier = more if back else wanted.after is not None
+    later = more if not back else True
+    return {
+        "now": found.at,
+        "rows": shown,
+        "names": {edition: name for name, edition in editions.items()},
+        "chosen": chosen,
+        "sources": sorted({source for source, _, _ in found.documents} | found.sources.keys()),
+        "collections": sorted(editions),
+        "total": counts_of(found, chosen["source"] or None, chosen["collection"] or None).all,
+        "all": not (wanted.match or wanted.which != "any"),
+        "previous": _address(chosen, "before", shown[0]) if earlier and shown else None,
+        "next": _address(chosen, "after", shown[-1]) if later and shown else None,
+        "first": f"?{urlencode(chosen)}" if wanted.after or wanted.before else None,
+    }
+
+
+def _wanted(given: Mapping[str, str], editions: Mapping[str, str]) -> Wanted:
+    """Raises Problem."""
+    which, collection = given.get("which") or "any", given.get("collection", "")
+    if which not in WHICH:
+        raise Problem.at("which", 422, f"which must be one of {', '.join(WHICH)}")
+    if collection and collection not in editions:
+        raise Problem.at("collection", 404, f"there is no collection {collection[:100]!r}")
+    return Wanted(
+        given.get("source") or None,
+        editions[collection] if collection else None,
+        given.get("match", "")[:LONGEST],
+        which,
+        _place(given.get("after")),
+        _place(given.get("before")),
+    )
+
+
+def _place(text: str | None) -> Place | None:
+    """Raises Problem."""
+    if not text:
+        return None
+    try:
+        source, edition, key = json.loads(text[:20_000])
+        if all(isinstance(each, str) for each in (source, edition, key)):
+            return source, edition, key
+    except (ValueError, TypeError, RecursionError):
+        pass
+    raise Problem.at("after", 422, "this address is not whole: begin at the first page")
+
+
+def _address(chosen: Mapping[str, str], direction: str, row: Row) -> str:
+    return f"?{urlencode({**chosen, direction: json.dumps(row.place)})}"

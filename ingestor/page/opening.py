@@ -1,0 +1,88 @@
+"""Puts the pages together."""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from ingestor.config.models import Config
+from ingestor.http_server.bounded import Refused
+from ingestor.page.changes import HERE, changes, deeds
+from ingestor.page.document import document
+from ingestor.page.documents import documents
+from ingestor.page.events import Events
+from ingestor.page.frame import render
+from ingestor.page.history import History
+from ingestor.page.overview import overview
+from ingestor.page.planning import planner
+from ingestor.page.search import search
+from ingestor.page.sessions import Sessions
+from ingestor.page.signing_in import routes as of_signing_in
+from ingestor.page.site import Site
+from ingestor.service.port import Common, Pages
+
+LIVE = ("headline", "under_way", "charts", "sources", "collections", "failures")  # parts of the overview
+
+
+def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
+    """``config``: the one in force. ``path``: its file."""
+    daemon, now = common.daemon, common.situation.value
+    site = Site(common, Sessions(common.http.token.get_secret_value() if common.http.token else None))
+    history, plans = History(now), planner(path)
+
+    def of_overview() -> Mapping[str, object]:
+        return overview(daemon, now(), history)
+
+    events = Events(lambda: parts(of_overview))
+    history.start()
+
+    def close() -> None:
+        events.close()
+        history.close()
+        plans.close()
+
+    routes: list[BaseRoute] = [
+        site.page("/", "overview.html", lambda request: of_overview()),
+        site.page("/page/documents", "documents.html", lambda request: documents(daemon, now(), request)),
+        site.page(
+            "/page/documents/{document}", "document.html",
+            lambda request: document(daemon, now(), request),
+        ),
+        site.page("/page/search", "search.html", lambda request: search(daemon, request)),
+        site.page(
+            HERE, "changes.html", lambda request: changes(daemon, now(), config(), plans)
+        ),
+        *(site.deed(address, do) for address, do in deeds(config, plans).items()),
+        Route("/page/events", partial(_listen, site, events), methods=["GET"]),
+        *of_signing_in(site),
+        site.page("/page/{rest:path}", "refusal.html", _nothing),
+    ]  # fmt: skip
+    return Pages(routes, judges, close)
+
+
+def judges(path: str) -> bool:
+    """Whether a path is one of the pages, which ask for the token by themselves."""
+    return path == "/" or path.startswith(("/page/", "/static/"))
+
+
+def parts(of_overview: Callable[[], Mapping[str, object]]) -> dict[str, str]:
+    """The parts of the overview that change, as HTML; none if the journal cannot be read now."""
+    try:
+        values = of_overview()
+    except sqlite3.Error:
+        return {}
+    return {f"live-{name}": render(f"_{name}.html", values) for name in LIVE}
+
+
+def _nothing(request: Request) -> Mapping[str, object]:
+    raise Refused(404, "there is no such page")
+
+
+async def _listen(site: Site, events: Events, request: Request) -> Response:
+    if not site.sessions.admits(request):
+        raise Refused(401, "sign in first")
+    return events.listen()

@@ -1,0 +1,80 @@
+"""A dry run: ``ingestor plan`` in a process of its own, with little priority, one at a time.
+
+It reads every new document, which would hold the daemon up if it were done here.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+LONGEST = 200_000  # bytes of what it says that are shown
+PATIENCE = 1800.0  # seconds; then it is ended
+_NICE = 10
+_RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``begun``, ``ended``: POSIX seconds. ``text``: what the command says; None while it runs."""
+
+    begun: float
+    ended: float | None = None
+    text: str | None = None
+
+
+class Planner:
+    """``command``: what makes a plan. Callers take turns: a page's worker thread asks at a time."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = list(command)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] | None = None
+        self._plan: Plan | None = None
+
+    def begin(self) -> None:
+        """Begin a plan, unless one is being made."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self.close()
+        self._said = TemporaryFile()  # noqa: SIM115 - closed by ``close``
+        self._process = subprocess.Popen(  # noqa: S603 - our own program
+            self._command, stdin=subprocess.DEVNULL, stdout=self._said, stderr=subprocess.STDOUT,
+            env=os.environ | {"COLUMNS": "110", "NO_COLOR": "1", "TERM": "dumb"},
+        )  # fmt: skip
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
+        self._plan = Plan(time.time())
+
+    def latest(self) -> Plan | None:
+        """The plan that is being made, or the last one."""
+        plan, process, said = self._plan, self._process, self._said
+        if plan is None or plan.text is not None or process is None or said is None:
+            return plan
+        if process.poll() is None:
+            if time.time() - plan.begun > PATIENCE:
+                process.kill()
+            return plan
+        text = os.pread(said.fileno(), LONGEST, 0).decode("utf-8", "replace")
+        self._plan = Plan(plan.begun, time.time(), text.strip() or "The plan could not be made.")
+        return self._plan
+
+    def close(self) -> None:
+        """End what runs."""
+        if self._process is not None:
+            with suppress(OSError):
+                self._process.kill()
+            self._process.wait()
+        if self._said is not None:
+            self._said.close()
+        self._process = self._said = None
+
+
+def planner(config: Path) -> Planner:
+    return Planner([sys.executable, "-c", _RUN, "plan", "--config", str(config)])

@@ -1,0 +1,1 @@
+"""What the pages show of what they know: pure, but for the templates."""

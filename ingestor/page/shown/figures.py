@@ -1,0 +1,154 @@
+"""What the overview says of a daemon's figures. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ingestor.core.document_state import PENDING
+from ingestor.page.shown.words import counted, span
+from ingestor.service.situation import UNLISTED, Situation, obstacles
+
+Mood = Literal["good", "busy", "asks", "bad", "empty"]
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    mood: Mood
+    text: str
+    more: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Documents. ``due``: those that are removed or wait for a retry included."""
+
+    settled: int = 0
+    due: int = 0
+    waiting: int = 0  # of the due: for a retry
+    quarantined: int = 0
+    unsupported: int = 0
+
+    @property
+    def all(self) -> int:
+        return self.settled + self.due + self.quarantined + self.unsupported
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """What the journal says of a source.
+
+    ``held``: why nothing of it is removed; ``loss``: a person may accept that.
+    """
+
+    held: str | None = None
+    loss: bool = False
+    trouble: str | None = None
+    paused: float | None = None  # since when
+    kept: str | None = None  # why records of unreadable documents are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    name: str
+    collections: tuple[str, ...]
+    counts: Counts
+    facts: SourceFacts
+    lag: float | None  # seconds; None if readers see everything
+    last_listing: float | None
+    listing: tuple[float, int] | None  # under way: since when, documents so far
+    in_flight: int
+    configured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionFacts:
+    """What the journal and Chroma say of a collection.
+
+    ``waits``: why a changed config is not applied. ``delayed``: why a new collection does not replace it yet.
+    """
+
+    records: int | None = None
+    means: str = ""  # strategy and model
+    waits: str | None = None
+    delayed: str | None = None
+    old_since: float | None = None  # since when an old collection is kept for rollback
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    name: str
+    counts: Counts
+    facts: CollectionFacts = field(default_factory=CollectionFacts)
+    swap: tuple[int, int] | None = None
+
+
+def counts_of(found: Situation, source: str | None = None, collection: str | None = None) -> Counts:
+    states = Counter[str]()
+    for (of, into, state), number in found.documents.items():
+        if source in (None, of) and collection in (None, into):
+            states[state] += number
+    due = sum(states[state] for state in (*PENDING, "gone"))
+    return Counts(states["settled"], due, states["waiting"], states["quarantined"], states["unsupported"])
+
+
+def sources_of(
+    found: Situation, facts: Mapping[str, SourceFacts], listing: Mapping[str, tuple[float, int]]
+) -> list[Source]:
+    return [
+        Source(
+            name,
+            tuple(sorted({into for of, into, _ in found.documents if of == name})),
+            counts_of(found, source=name),
+            facts.get(name, SourceFacts()),
+            None if one.oldest is None else max(0.0, found.at - one.oldest),
+            one.last_listing,
+            listing.get(name),
+            found.in_flight.get(name, 0),
+            one.interval is not None,
+        )
+        for name, one in found.sources.items()
+        if one.interval is not None or counts_of(found, source=name).all
+    ]
+
+
+def collections_of(found: Situation, facts: Mapping[str, CollectionFacts]) -> list[Collection]:
+    names = sorted({into for _, into, _ in found.documents} | facts.keys())
+    return [
+        Collection(
+            name, counts_of(found, collection=name), facts.get(name, CollectionFacts()), found.swaps.get(name)
+        )
+        for name in names
+    ]
+
+
+def lag_of(sources: Iterable[Source]) -> float | None:
+    return max((source.lag for source in sources if source.lag is not None), default=None)
+
+
+def headline(found: Situation, sources: Iterable[Source], collections: Iterable[Collection]) -> Headline:
+    """How everything stands, in a sentence."""
+    shown, counts = list(sources), counts_of(found)
+    lag = lag_of(shown)
+    obstacle = obstacles(found)
+    asking = [one.name for one in shown if one.facts.held or one.facts.kept]
+    asking += [one.name for one in collections if one.facts.waits]
+    unread = f"{counted(counts.quarantined, 'document')} cannot be read" if counts.quarantined else ""
+    if [one for one in obstacle if one != UNLISTED]:
+        return Headline("bad", "Readers may not find everything", "; ".join(obstacle))
+    if asking:
+        return Headline("asks", "A person must decide", f"about {', '.join(asking)}: see Changes")
+    if obstacle:
+        return Headline("busy", "Sources are being listed", UNLISTED)
+    if counts.due or found.in_flight:
+        age = f"the oldest change is {span(lag)} old" if lag is not None else ""
+        return Headline("busy", f"{counted(counts.due, 'change')} on the way", _joined(age, unread))
+    if not counts.all:
+        return Headline("empty", "No documents yet", "put some into a source, and they appear here")
+    if unread:
+        return Headline("good", "In step, with exceptions", unread)
+    return Headline("good", "Everything is in step", "readers find every document as it is now")
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(filter(None, parts))

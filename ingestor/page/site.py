@@ -1,0 +1,127 @@
+"""What all pages have in common: who may see them, their frame, and how mistakes are shown.
+
+A page is made by a worker thread, of which a few work at once; the server's event loop only waits.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from secrets import token_urlsafe
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from ingestor.http_server.bodies import read_form
+from ingestor.http_server.bounded import Refused
+from ingestor.page.frame import HEADERS, render
+from ingestor.page.sessions import Sessions
+from ingestor.service.port import Common
+from ingestor.service.searching import Turns
+
+SIGN_IN = "/page/sign-in"
+MOST_BYTES = 20_000  # of a form
+MOST_TOLD = 100
+
+Form = Mapping[str, str]
+Values = Mapping[str, Any]
+Show = Callable[[Request], Values]  # what a page shows
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a form did. ``address``: the page to go on with, which then says ``told``."""
+
+    address: str
+    told: str = ""
+
+
+Deed = Callable[[Form], Done]
+
+
+class Site:
+    """``common``: what the service port knows. Any thread, but for ``sessions``."""
+
+    def __init__(self, common: Common, sessions: Sessions) -> None:
+        self.common, self.sessions = common, sessions
+        self._told: dict[str, str] = {}  # what was done and not told yet, by a name in the address
+        self._turns = Turns()  # of their own: a slow search must not delay the overview
+
+    def page(self, path: str, template: str, show: Show) -> Route:
+        """An address that shows a page; ``show`` runs in a worker thread."""
+
+        async def answer(request: Request) -> Response:
+            if not self.sessions.admits(request):
+                return self._to_sign_in(request)
+            try:
+                values = await self._turns.run(partial(show, request))
+            except Refused as refused:
+                return self.refusal(request, refused)
+            return await self.shown(request, template, values)
+
+        return Route(path, answer, methods=["GET"])
+
+    def deed(self, path: str, do: Deed) -> Route:
+        """An address that a form of ours is sent to; ``do`` runs in a worker thread."""
+
+        async def answer(request: Request) -> Response:
+            try:
+                if not self.sessions.admits(request):
+                    raise Refused(401, "sign in first")
+                form = await self.form(request)
+                done = await self._turns.run(partial(do, form))
+                return RedirectResponse(self._noted(done), 303, HEADERS)
+            except Refused as refused:
+                return self.refusal(request, refused)
+
+        return Route(path, answer, methods=["POST"])
+
+    def _noted(self, done: Done) -> str:
+        """The address of the page that tells what was done, once."""
+        if not done.told:
+            return done.address
+        name = token_urlsafe(8)
+        self._told[name] = done.told
+        while len(self._told) > MOST_TOLD:
+            del self._told[next(iter(self._told))]
+        return f"{done.address}?done={name}"
+
+    async def form(self, request: Request) -> Form:
+        """The fields of a form. Raises Refused unless it came from a page of this session."""
+        form = await read_form(request, MOST_BYTES)
+        if not self.sessions.accepts(request, form.get("form_token", "")):
+            raise Refused(403, "this form is not of this session: reload the page, and send it again")
+        return form
+
+    async def shown(self, request: Request, template: str, values: Values, status: int = 200) -> Response:
+        made = partial(render, template, {**self.frame(request), **values})
+        return Response(await self._turns.run(made), status, HEADERS, "text/html")
+
+    def frame(self, request: Request) -> Values:
+        """What the frame of every page needs."""
+        return {
+            "path": request.url.path,
+            "form_token": self.sessions.form_token(request),
+            "may_sign_out": self.sessions.needed,
+            "done": self._told.pop(request.query_params.get("done", ""), ""),
+        }
+
+    def refusal(self, request: Request, refused: Refused) -> Response:
+        values = {**self.frame(request), "status": refused.status, "message": str(refused)}
+        headers = {**HEADERS, **refused.headers}
+        return Response(render("refusal.html", values), refused.status, headers, "text/html")
+
+    def _to_sign_in(self, request: Request) -> Response:
+        query = f"?{request.url.query}" if request.url.query else ""
+        wanted = quote(f"{request.url.path}{query}", safe="/")
+        return RedirectResponse(f"{SIGN_IN}?next={wanted}", 303, HEADERS)
+
+
+def local(address: str) -> str:
+    """The address if it is one of our pages, else the overview."""
+    parts = urlsplit(address)
+    ours = parts.path == "/" or parts.path.startswith("/page/")
+    plain = address.isprintable() and "\\" not in address
+    return address if ours and plain and not (parts.scheme or parts.netloc) else "/"

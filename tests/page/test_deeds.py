@@ -1,0 +1,129 @@
+"""The buttons of the pages do what the commands do, and say so once."""
+
+import sys
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from ingestor.model import SourceName
+from ingestor.page import planning
+from ingestor.page.planning import Planner
+from ingestor.state.requests import Notices, Requests
+from ingestor.state.sources import SourceRows
+from tests.e2e.project import wait
+from tests.page.seen import Page
+from tests.service.world import Daemon
+
+Press = Callable[..., Page]
+DOCS = SourceName("docs")
+
+
+@pytest.fixture
+def press(client: httpx.Client) -> Press:
+    def pressed(button: str, **fields: str) -> Page:
+        """The page after the form was sent."""
+        token = Page(client.get("/page/changes")).token()
+        said = client.post(f"/page/{button}", data={"form_token": token, **fields})
+        return Page(client.get(said.headers["location"]) if said.status_code == 303 else said)
+
+    return pressed
+
+
+def row(daemon: Daemon, key: str) -> tuple[object, ...]:
+    return daemon.journal.select(
+        "SELECT quarantined, attempts, retry_at FROM documents WHERE key = ?", (key,)
+    )[0]
+
+
+def test_one_document_is_retried(press: Press, daemon: Daemon, client: httpx.Client) -> None:
+    before = daemon.journal.select("SELECT * FROM documents ORDER BY id")
+    try:
+        page = press("retry", document="bad", back="/page/documents/bad?from=0")
+        assert "1 document will be retried now." in page.text
+        assert page.texts["h1"][0] == "bad.pdf"
+        assert row(daemon, "bad.pdf") == (0, 0, 0)
+        assert row(daemon, "late.md")[1] == 2
+        assert "will be retried" not in client.get("/page/documents/bad").text
+        assert "Nothing to retry." in press("retry", document="no such").text
+        assert row(daemon, "late.md")[1] == 2, "an unknown document is not all of them"
+        assert press("retry").status == 422
+        assert "1 document will be retried now." in press("retry", document="").text
+        assert row(daemon, "late.md")[1] == 0
+    finally:
+        with daemon.journal.transaction() as db:
+            db.execute("DELETE FROM documents")
+            db.executemany(f"INSERT INTO documents VALUES ({', '.join('?' * len(before[0]))})", before)
+
+
+def test_a_source_is_paused_and_resumed(press: Press, daemon: Daemon) -> None:
+    assert "docs is paused." in press("pause", source="docs").text
+    assert SourceRows(daemon.journal).of(DOCS).paused is not None
+    assert "Resume" in press("pause", source="docs").texts["button"]
+    assert "docs goes on." in press("resume", source="docs").text
+    assert "docs was not paused." in press("resume", source="docs").text
+    assert press("pause", source="<b>").status == 404
+
+
+def test_a_loss_is_accepted(press: Press, daemon: Daemon) -> None:
+    assert press("accept", source="docs").status == 409
+    SourceRows(daemon.journal).hold(DOCS, "9 of 10 documents are gone", loss=True)
+    page = press("pause", source="docs")
+    assert "9 of 10 documents are gone" in page.text
+    assert "Accept the loss" in page.texts["button"]
+    assert "The loss in docs is accepted" in press("accept", source="docs").text
+    assert SourceRows(daemon.journal).of(DOCS).accepted
+    with daemon.journal.transaction() as db:
+        db.execute("UPDATE sources SET held = NULL, loss = 0, accepted = 0, paused = NULL")
+
+
+def test_what_waits_is_applied(press: Press, daemon: Daemon) -> None:
+    assert "Nothing waits for approval." in press("apply").text
+    assert Requests(daemon.journal).take_arrange()
+    Notices(daemon.journal).put("waits", "docs", "it would take 3 hours <b>")
+    page = press("resume", source="docs")
+    assert "it would take 3 hours <b>" in page.text
+    assert "Applied: docs:" in press("apply").text
+    assert Requests(daemon.journal).get("approved", "docs")
+    Notices(daemon.journal).put("waits", "docs", None)
+
+
+def test_a_plan_is_made_by_a_process_of_its_own(press: Press, client: httpx.Client) -> None:
+    assert "Being made" in press("plan").text
+    said = wait(lambda: "Made" in (text := client.get("/page/changes").text) and text)
+    assert "to embed" in said or "Nothing to do" in said, said
+
+
+def planner(code: str) -> Planner:
+    return Planner([sys.executable, "-c", code])
+
+
+def test_a_second_plan_waits_for_the_first_and_ends_with_the_daemon() -> None:
+    made = planner("import time; time.sleep(600)")
+    made.begin()
+    first = made.latest()
+    made.begin()
+    assert made.latest() == first
+    assert first is not None
+    assert first.text is None
+    process = made._process
+    made.close()
+    assert process is not None
+    assert process.returncode is not None
+
+
+def test_what_a_plan_says_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "LONGEST", 1000)
+    made = planner("print('x' * 10_000_000)")
+    made.begin()
+    plan = wait(lambda: (found := made.latest()) and found.text is not None and found)
+    assert len(plan.text) == 1000
+    made.close()
+
+
+def test_a_plan_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "PATIENCE", 0.0)
+    made = planner("import time; time.sleep(600)")
+    made.begin()
+    assert wait(lambda: (found := made.latest()) and found.text) == "The plan could not be made."
+    made.close()

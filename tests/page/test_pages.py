@@ -1,0 +1,221 @@
+"""The pages over HTTP: what they show, and that nothing of a document can do harm in them."""
+
+import json
+import re
+from itertools import pairwise
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from ingestor.page.document import CHUNKS as IN_A_PAGE
+from ingestor.service.openapi import description
+from tests.page.conftest import ATTACK, CHUNKS
+from tests.page.seen import Page
+from tests.service.world import Daemon
+
+PAGES = [
+    "/",
+    "/page/documents",
+    "/page/documents?source=docs&which=failed",
+    "/page/documents/long",
+    "/page/documents/evil",
+    "/page/documents/bad",
+    "/page/documents/late",
+    "/page/search",
+    "/page/search?q=blocked+card&collection=docs",
+    "/page/changes",
+    f"/page/search?q={quote(ATTACK)}",
+    f"/page/documents?match={quote(ATTACK)}&source={quote(ATTACK)}",
+    f"/page/documents/{quote(ATTACK, safe='')}",
+    f"/page/documents?collection={quote(ATTACK)}",
+]
+
+
+def get(client: httpx.Client, path: str, status: int = 200) -> Page:
+    response = client.get(path)
+    assert response.status_code == status, response.text
+    return Page(response)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_from_outside_becomes_an_element_or_runs(client: httpx.Client, path: str) -> None:
+    response = client.get(path)
+    page = Page(response)
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    policy = dict(
+        part.strip().split(" ", 1) for part in response.headers["content-security-policy"].split(";")
+    )
+    assert policy["default-src"] == "'none'"
+    assert (policy["script-src"], policy["style-src"]) == ("'self'", "'self'")
+    assert not any("unsafe" in value or "*" in value for value in policy.values())
+    assert [one.get("src") for one in page.all("script")] == ["/static/page.js"]
+    assert {one.get("src") for one in page.all("img")} == {"/static/icon.svg"}
+    assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+    assert not [1 for _, attributes in page.tags if "style" in attributes]
+    addresses = [
+        str(value) for _, one in page.tags for key, value in one.items() if key in ("href", "action")
+    ]
+    assert all(re.match(r"(/|\?|#|https://example\.org/)", address) for address in addresses), addresses
+    assert "alert(1)" not in "".join(page.texts.get("script", []) + page.texts.get("style", []))
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00]", response.text)
+    assert "49" not in page.texts["title"][0], "templates in values are not run"
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_are_made_for_keyboards_and_screen_readers(client: httpx.Client, path: str) -> None:
+    page = Page(client.get(path))
+    assert [one.get("lang") for one in page.all("html")] == ["en"]
+    assert len(page.texts["h1"]) == len(page.texts["main"]) == 1
+    assert page.texts["title"][0].endswith("· ingestor")
+    assert next(page.all("a"))["href"] == "#main"
+    levels = [int(tag[1]) for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert len(page.texts.get("table", [])) == len(page.texts.get("caption", []))
+    assert all(text.strip() for text in page.texts.get("caption", []) + page.texts.get("th", []))
+    assert all(one.get("scope") for one in page.all("th"))
+    ids = [one["id"] for _, one in page.tags if "id" in one]
+    assert len(ids) == len(set(ids))
+    referred = [
+        one[key] for _, one in page.tags for key in ("aria-labelledby", "aria-describedby") if key in one
+    ]
+    assert set(referred) <= set(ids)
+    fields = [one for tag in ("input", "select") for one in page.all(tag) if one.get("type") != "hidden"]
+    assert len(fields) == len(page.texts.get("label", []))
+    assert all(text.strip() for text in page.texts.get("button", []))
+
+
+def test_the_overview_tells_how_everything_stands(client: httpx.Client) -> None:
+    page = get(client, "/")
+    words = " ".join(page.text.split())
+    assert "1 change on the way" in words
+    assert "Searchable2of 4 documents" in words
+    assert "is damaged <script>alert(1)</script>" in words
+    assert "the server is away" in words
+    assert "2 attempts, next" in words
+    assert f"{CHUNKS + 2}" in words, "records, as Chroma counts them"
+    assert "Noted every 20 s since" in words
+
+
+def test_an_empty_state_is_told(empty: httpx.Client) -> None:
+    assert "not listed yet" in get(empty, "/").text
+    assert "No document here." in get(empty, "/page/documents").text
+    assert "There is no collection yet." in get(empty, "/page/search?q=a").text
+    assert "Nothing waits for approval." in get(empty, "/page/changes").text
+
+
+def test_documents_are_found_by_name_and_state(client: httpx.Client) -> None:
+    def keys(query: str) -> list[str]:
+        return [text.strip() for text in get(client, f"/page/documents?{query}").texts.get("th", [])[7:]]
+
+    assert len(keys("")) == 4
+    assert keys("match=LON") == ["long.md"]
+    assert keys("which=quarantined") == ["bad.pdf"]
+    assert keys("which=failed") == ["bad.pdf", "late.md"]
+    assert keys("source=other") == []
+    assert keys("collection=docs&which=waiting") == ["late.md"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/page/documents?which=all", 422, "which must be one of"),
+        ("/page/documents?collection=none", 404, "no collection"),
+        ("/page/documents?after=%5B1%5D", 422, "begin at the first page"),
+        ("/page/documents?after=" + "%5B" * 5000, 422, "begin at the first page"),
+        ("/page/documents/nothing", 404, "no such document"),
+        ("/page/documents/..%2f..%2fetc%2fpasswd", 404, ""),
+        ("/page/documents/long?from=-1", 422, "a whole number"),
+        ("/page/search?q=" + "x" * 20_001, 422, "at most 20,000 characters"),
+        ("/page/search?q=a&collection=none", 404, "no collection"),
+    ],
+)
+def test_mistakes_are_told_on_a_page(client: httpx.Client, path: str, status: int, words: str) -> None:
+    response = client.get(path)
+    assert response.status_code == status
+    assert words in response.text
+
+
+def test_a_long_document_is_shown_in_parts(client: httpx.Client) -> None:
+    first = get(client, "/page/documents/long")
+    assert len(list(first.all("li"))) == IN_A_PAGE
+    assert f"1–{IN_A_PAGE} of {CHUNKS}" in first.text
+    last = get(client, f"/page/documents/long?from={2 * IN_A_PAGE}")
+    assert len(list(last.all("li"))) == CHUNKS - 2 * IN_A_PAGE
+    assert f"Chunk number {CHUNKS - 1} of the long one" in last.texts["li"][-1]
+    assert "chunk-401" in [one.get("id") for one in last.all("li")]
+    assert "Next chunks" not in last.text
+
+
+def test_texts_and_titles_are_shown_as_they_are(client: httpx.Client) -> None:
+    page = get(client, "/page/documents/evil")
+    assert page.texts["h1"][0] == f"{ATTACK}.md".replace("\u202e", "\\u202e").replace("\x00", "\\u0000")
+    assert len(page.texts["li"]) == 2
+    assert "First <script>alert(1)</script>" in page.texts["li"][0]
+    assert not [
+        one for one in get(client, "/page/documents/late").all("a") if "javascript" in str(one["href"])
+    ]
+
+
+def test_modes_stand_side_by_side_with_matched_words_marked(client: httpx.Client) -> None:
+    page = get(client, "/page/search?q=the+blocked+card+ERR_4711&n=3")
+    assert [text.split()[0] for text in page.texts["h2"]] == ["Hybrid", "Vectors", "Words"]
+    assert {"blocked", "card", "ERR_4711"} <= set(page.texts["mark"])
+    assert "vectors #1" in " ".join(page.text.split())
+    assert "words #1" in " ".join(page.text.split())
+    hits = [str(one["href"]) for one in page.all("a") if "#chunk-" in str(one["href"])]
+    assert hits[0] == "/page/documents/evil#chunk-2"
+    alone = get(client, "/page/search?q=number+432&mode=lexical&n=1")
+    assert [text.split()[0] for text in alone.texts["h2"]] == ["Words"]
+    hits = [str(one["href"]) for one in alone.all("a") if "#chunk-" in str(one["href"])]
+    assert hits == ["/page/documents/long?from=400#chunk-433"]
+
+
+def test_what_one_mode_cannot_answer_the_others_do(daemon: Daemon, client: httpx.Client) -> None:
+    asking, daemon.embeddings.asking = daemon.embeddings.asking, lambda wanted: None  # type: ignore[method-assign]
+    try:
+        page = get(client, "/page/search?q=blocked+card")
+    finally:
+        daemon.embeddings.asking = asking  # type: ignore[method-assign]
+    assert "the embedder of docs is not there" in page.text
+    assert "blocked" in page.texts["mark"]
+
+
+def test_files_of_the_page_are_served_and_no_others(client: httpx.Client) -> None:
+    for name in ("page.css", "page.js", "icon.svg", "chunk_list.css"):
+        said = client.get(f"/static/{name}")
+        assert said.status_code == 200
+        again = client.get(f"/static/{name}", headers={"If-None-Match": said.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+    for name in ("base.html", "..%2fconfig.yaml", "config.yaml", "%2e%2e", "page%2fpage.css", ""):
+        assert client.get(f"/static/{name}").status_code == 404
+
+
+def test_pages_are_not_in_the_description_for_programs(client: httpx.Client) -> None:
+    assert not [path for path in description()["paths"] if path == "/" or path.startswith("/page")]
+    assert "/page" not in client.get("/nowhere").text
+
+
+def test_the_overview_answers_while_chroma_and_journal_do_not(
+    daemon: Daemon, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, daemon.up = dict(daemon.collections), False
+    daemon.collections.clear()
+    try:
+        page = get(client, "/")
+    finally:
+        daemon.up = True
+        daemon.collections.update(known)
+    assert "unknown" in page.text
+
+
+def test_live_parts_are_those_of_the_page(client: httpx.Client) -> None:
+    with client.stream("GET", "/page/events") as stream:
+        lines = stream.iter_lines()
+        data = next(line for line in lines if line.startswith("data: "))
+    parts = json.loads(data.removeprefix("data: "))
+    page = get(client, "/")
+    assert set(parts) == {one["id"] for _, one in page.tags if "data-live" in one}
+    assert "<h1>" in parts["live-headline"]
+    assert "<script>alert" not in "".join(parts.values())
+    assert stream.headers["content-type"].startswith("text/event-stream")

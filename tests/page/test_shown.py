@@ -1,0 +1,167 @@
+"""What the pages show of what they know: texts, words, charts and the sentence at the top."""
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.lexical.terms import places, question_terms
+from ingestor.model import Record, RecordId
+from ingestor.page.shown.charts import DAY, MOST_BARS, Sample, charts
+from ingestor.page.shown.figures import (
+    CollectionFacts,
+    SourceFacts,
+    collections_of,
+    counts_of,
+    headline,
+    sources_of,
+)
+from ingestor.page.shown.text import chunks_of, marked, text_of
+from ingestor.page.shown.words import ago, clock, counted, moment, size, span
+from ingestor.preview.view import parts
+from ingestor.service.situation import Situation, SourceFigures
+
+
+def record(start: int, end: int, text: str) -> Record:
+    return Record(
+        RecordId(str(start)), text, {"start_index": start, "end_index": end}, np.zeros(0, np.float32)
+    )
+
+
+@given(
+    st.text("ab \n", min_size=60, max_size=60),
+    st.lists(st.tuples(st.integers(5, 50), st.integers(1, 9)), min_size=1, max_size=8),
+)
+def test_records_give_back_the_chunks_of_their_text(text: str, spans: list[tuple[int, int]]) -> None:
+    records = [record(a, a + n, text[a : a + n]) for a, n in sorted(set(spans))]
+    rebuilt, chunks = text_of(records), chunks_of(records)
+    base = records[0].metadata["start_index"]
+    assert isinstance(base, int)
+    for chunk, one in zip(chunks, records, strict=True):
+        assert rebuilt[chunk.start : chunk.end] == one.text == chunk.text
+    shown = ["".join(part.text for part in each) for each in parts(rebuilt, chunks)]
+    assert shown == [one.text for one in records]
+    covered = {at for a, n in spans for at in range(a, a + n)}
+    assert all(letter == " " for at, letter in enumerate(rebuilt, base) if at not in covered)
+
+
+def test_a_text_that_is_not_its_span_stands_for_itself() -> None:
+    records = [record(0, 4, "Four"), record(5, 9, "written anew"), record(10, 14, "More")]
+    chunks = chunks_of(records)
+    assert [chunk.rewritten for chunk in chunks] == [False, True, False]
+    shown = ["".join(part.text for part in each) for each in parts(text_of(records), chunks)]
+    assert shown == ["Four", "written anew", "More"]
+    alone = Record(RecordId("x"), "no span", {}, np.zeros(0, np.float32))
+    assert [part.text for part in parts(text_of([alone]), chunks_of([alone]))[0]] == ["no span"]
+    assert chunks_of([]) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "found"),
+    [
+        ("restored backups", "pg_restore /var/tmp/restore Backup", ["restore", "restore", "Backup"]),
+        ("backup", "BackupTooOld", ["Backup"]),
+        ("ERR_4711", "see ERR_4711 or 4712", ["ERR_4711"]),
+        ("§ 12", "nach § 12 und § 13", ["§ 12"]),
+        ("東京都庁", "東京都は東京の都庁", ["東京都", "東京", "都庁"]),
+        ("Häuser", "Das Haus, die Häuser", ["Haus", "Häuser"]),
+        ("nothing", "of this", []),
+    ],
+)
+def test_words_of_a_question_are_found(question: str, text: str, found: list[str]) -> None:
+    wanted = set(question_terms(question, ["en", "de"]))
+    language = "de" if "ä" in text or "§" in text else "en"
+    assert [text[a:b] for a, b in places(text, language, wanted)] == found
+
+
+@given(st.text(max_size=300), st.text(max_size=40), st.integers(1, 400))
+def test_marking_escapes_and_loses_nothing(text: str, question: str, most: int) -> None:
+    wanted = set(question_terms(question, ["en"]))
+    found = list(places(text, "en", wanted))
+    assert all(a < b for a, b in found)
+    assert all(before[1] <= after[0] for before, after in pairwise(found))
+    shown = str(marked(text, "en", wanted, most))
+    assert not re.search(r"<(?!/?mark>)", shown)
+    if not found and len(text) <= most and text.isascii() and text.isprintable():
+        assert shown.count("<") == 0
+    assert len(re.sub("<[^>]*>", "", shown)) <= 6 * (most + 10)
+
+
+def test_an_excerpt_begins_near_the_first_word_found() -> None:
+    text = "before " * 200 + "the needle is here " + "after " * 200
+    shown = str(marked(text, "en", {"needl"}, 100))
+    assert "<mark>needle</mark>" in shown
+    assert shown.startswith("… ")
+    assert shown.endswith(" …")
+
+
+def test_figures_are_told_as_people_read_them() -> None:
+    assert [span(each) for each in (-5, 0, 59.9, 60, 3599, 7200, 86_400 * 3)] == [
+        "0 s", "0 s", "59 s", "1 min", "59 min", "2 h", "3 d",
+    ]  # fmt: skip
+    assert [size(each) for each in (None, 0, 999, 1000, 123_456, 5e6, 7.25e9)] == [
+        "", "0 B", "999 B", "1.0 kB", "123 kB", "5.0 MB", "7.2 GB",
+    ]  # fmt: skip
+    assert (counted(1, "document"), counted(1200, "document")) == ("1 document", "1,200 documents")
+    assert (moment(0), clock(0)) == ("1970-01-01T00:00:00Z", "1970-01-01 00:00 UTC")
+    assert (ago(10, 70), ago(70, 10)) == ("1 min ago", "in 1 min")
+
+
+def test_charts_hold_every_write_and_the_highest_lag() -> None:
+    samples = [Sample(1000.0 + 20 * n, float(n % 50), 3 * n, 10 * n) for n in range(300)]
+    lag, documents, records = charts(samples, samples[-1].at)
+    assert "at most 49 s" in lag.told
+    assert documents.told.startswith(f"{3 * 299:,} in all")
+    assert records.told.startswith("2,990 in all")
+    assert lag.since == 3 * 3600
+    for one in (lag, documents, records):
+        assert 0 < str(one.drawn).count("M") <= MOST_BARS
+        assert f"<title>{one.title}" in str(one.drawn)
+
+
+@given(st.lists(st.floats(0, 2 * DAY), max_size=40), st.integers(0, 10**9))
+def test_charts_take_any_samples(times: list[float], lag: int) -> None:
+    samples = [Sample(at, float(lag), n, n) for n, at in enumerate(sorted(times))]
+    for one in charts(samples, 2 * DAY):
+        assert one.since <= DAY
+        assert "nan" not in str(one.drawn)
+
+
+def situation(lag: float | None = None, idle: float = 0.0, **documents: int) -> Situation:
+    of = {("docs", "all", state): n for state, n in documents.items()}
+    source = SourceFigures(900.0, interval=60.0, oldest=None if lag is None else 1000.0 - lag)
+    return Situation(at=1000.0, idle=idle, documents=of, sources={"docs": source})
+
+
+UNLISTED_YET = Situation(at=1000.0, sources={"docs": SourceFigures(interval=60.0)})
+
+
+@pytest.mark.parametrize(
+    ("found", "facts", "waits", "mood", "words"),
+    [
+        (situation(), {}, None, "empty", "No documents yet"),
+        (situation(settled=5), {}, None, "good", "Everything is in step"),
+        (situation(settled=5, quarantined=1), {}, None, "good", "1 document cannot be read"),
+        (situation(75, settled=5, due=2, gone=1), {}, None, "busy", "3 changes on the way"),
+        (situation(settled=5), {"docs": SourceFacts(held="gone")}, None, "asks", "docs"),
+        (situation(settled=5), {}, "it takes long", "asks", "all"),
+        (situation(idle=100, settled=5), {}, None, "bad", "the engine does not go on"),
+        (UNLISTED_YET, {}, None, "busy", "Sources are being listed"),
+    ],
+)
+def test_the_first_sentence_says_how_everything_stands(
+    found: Situation, facts: dict[str, SourceFacts], waits: str | None, mood: str, words: str
+) -> None:
+    collections = collections_of(found, {"all": CollectionFacts(waits=waits)})
+    said = headline(found, sources_of(found, facts, {}), collections)
+    assert said.mood == mood
+    assert words in f"{said.text} {said.more}"
+
+
+def test_documents_are_counted_for_people() -> None:
+    counts = counts_of(situation(settled=5, due=2, waiting=3, gone=1, quarantined=4, unsupported=6))
+    assert (counts.settled, counts.due, counts.waiting, counts.all) == (5, 6, 3, 21)
+    assert sources_of(Situation(sources={"old": SourceFigures(1.0)}), {}, {}) == [], "long gone"

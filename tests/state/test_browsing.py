@@ -1,0 +1,96 @@
+"""Documents in pages: every one once, in order, whatever the filter; and figures counted by indexes."""
+
+from collections import Counter
+
+import pytest
+
+from ingestor.state.browsing import Wanted, Which, failures, one_of, page_of
+from ingestor.state.columns import IN_FORCE, STATE
+from ingestor.state.journal import Journal
+from ingestor.state.reports import Reports
+from tests.page.large import fill
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Journal:
+    journal = Journal(tmp_path_factory.mktemp("journal") / "journal.sqlite3", synchronous="OFF")
+    fill(journal, 3000)
+    with journal.transaction() as db:
+        db.execute("UPDATE documents SET wanted_version = NULL, since = 5 WHERE id % 7 = 0")
+        db.execute("UPDATE documents SET shortfall = 'empty' WHERE id % 11 = 0 AND NOT quarantined")
+        db.execute("UPDATE documents SET wanted_recipe = 'r2', since = 9 WHERE id % 13 = 0")
+        db.execute("UPDATE collections SET role = 'previous' WHERE name = 'source3'")
+    return journal
+
+
+def states(journal: Journal) -> dict[tuple[str, str, str], int]:
+    """By looking at every document."""
+    query = f"SELECT source, collection, {STATE}, key FROM documents WHERE {IN_FORCE}"
+    return dict(Counter((source, edition, state) for source, edition, state, _ in journal.select(query)))
+
+
+def test_documents_are_counted_by_state(journal: Journal) -> None:
+    counted = {(source, edition, state): n for source, edition, state, n in Reports(journal).counts()}
+    assert counted == states(journal)
+    assert {state for _, _, state in counted} == {
+        "settled", "gone", "quarantined", "unsupported", "waiting", "due",
+    }  # fmt: skip
+
+
+def test_the_oldest_change_of_each_source_is_known(journal: Journal) -> None:
+    assert Reports(journal).oldest() == dict.fromkeys(("source0", "source1", "source2"), 5.0)
+
+
+@pytest.mark.parametrize("which", ["any", "settled", "due", "waiting", "quarantined", "unsupported", "short"])
+@pytest.mark.parametrize("source", [None, "source2"])
+def test_pages_hold_every_document_once_forwards_and_back(
+    journal: Journal, which: Which, source: str | None
+) -> None:
+    whole = page_of(journal, Wanted(source, which=which), 10_000)
+    keys = [row.place for row in whole]
+    assert keys == sorted(set(keys))
+    seen, after = list[tuple[str, str, str]](), None
+    while page := page_of(journal, Wanted(source, which=which, after=after), 7):
+        seen += [row.place for row in page]
+        after = page[-1].place
+    assert seen == keys
+    if keys:
+        before = page_of(journal, Wanted(source, which=which, before=keys[-1]), 7)
+        assert [row.place for row in before] == keys[:-1][-7:]
+    wanted = {"due": ("due", "gone"), "short": ("settled",)}.get(which, (which,))
+    known = states(journal)
+    if which not in ("any", "short"):
+        in_state = [n for (of, _, state), n in known.items() if state in wanted and source in (None, of)]
+        assert len(whole) == sum(in_state)
+    assert which == "any" or {row.state for row in whole} == set(wanted)
+
+
+def test_a_part_of_the_name_finds_documents(journal: Journal) -> None:
+    assert [row.key for row in page_of(journal, Wanted(match="MEETING 000042"), 9)] == [
+        "2017/department-42/minutes of the meeting 000042.md"
+    ]
+    assert page_of(journal, Wanted(match="%"), 9) == []
+    assert page_of(journal, Wanted(edition="source3"), 9) == [], "readers do not see it"
+
+
+def test_failures_and_single_documents(journal: Journal) -> None:
+    found = failures(journal, 5)
+    assert len(found) == 5
+    assert all(row.failed or row.state == "gone" for row in found)
+    assert one_of(journal, found[0].document_id) == found[0]
+    assert one_of(journal, "no such id") is None
+
+
+@pytest.mark.parametrize("wanted", [Wanted(), Wanted("source1"), Wanted(after=("source1", "source1", "x"))])
+def test_no_page_sorts_all_documents(journal: Journal, wanted: Wanted) -> None:
+    """SQLite says so where it must: the index has the order of a page."""
+    plans: list[str] = []
+
+    class Explaining:
+        def select(self, query: str, values: object = ()) -> list[tuple[object, ...]]:
+            plans.extend(str(row[3]) for row in journal.select(f"EXPLAIN QUERY PLAN {query}", values))  # type: ignore[arg-type]
+            return []
+
+    page_of(Explaining(), wanted, 101)
+    assert any("USING INDEX sqlite_autoindex_documents" in step for step in plans), plans
+    assert not any("ORDER BY" in step for step in plans), plans
