@@ -19,6 +19,7 @@ class DaemonView:
     ``intervals``: by source, seconds between two listings. ``chroma_answers``: whether it does within so many
     seconds. ``chroma_restarts``: of our server, since the start. ``collection``: by its UUID, for reading.
     ``lexical``: the file of the lexical index. ``folders``: what we keep, by its name.
+    ``retries``: attempts that failed, since the start. ``stages``: seconds spent in each.
     """
 
     journal: JournalReader
@@ -31,5 +32,7 @@ class DaemonView:
     collection: Callable[[str], ChromaIndex]
     lexical: Path
     count_tokens: Count
+    retries: Callable[[], int]
+    stages: Callable[[], Mapping[str, float]]
     folders: Mapping[str, Path]
     reranker: Callable[[], Reranker | None]

@@ -28,6 +28,8 @@ FOUND = Situation(
     batch_seconds=0.5,
     chroma_restarts=1,
     disk_free={"state": 7},
+    retries=5,
+    stages={"read": 1.5, "write": 0.5},
 )
 
 
@@ -65,6 +67,8 @@ def exposed(found: Situation = FOUND) -> str:
         'ingestor_records_written_total{kind="added"} 40.0',
         "ingestor_chroma_up 1.0",
         "ingestor_chroma_restarts_total 1.0",
+        "ingestor_document_retries_total 5.0",
+        'ingestor_stage_seconds_total{stage="read"} 1.5',
         'ingestor_disk_free_bytes{folder="state"} 7.0',
     ],
 )
