@@ -23,7 +23,8 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         (
             "wokers: 3",
             "1: unknown key 'wokers'; did you mean 'workers'? allowed: cache, chroma, chunking, embedding, "
-            "http, log, max_loss, max_records, parsing, prune, rechunk, scan_every, sources, state, workers",
+            "http, log, max_loss, max_records, parsing, prune, rechunk, scan_every, search, sources, state, "
+            "workers",
         ),
         ("workers: many", "1: workers: must be a whole number, not 'many'"),
         ("workers: 1.5", "1: workers: must be a whole number, not 1.5"),
