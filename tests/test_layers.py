@@ -88,6 +88,7 @@ MAY_THREAD = {
     "ingestor.connectors.imap.sessions": "a Lock: workers share connections; a Timer closes what is idle",
     "ingestor.service.journal_reader": "a Lock: threads share its connection",
     "ingestor.service.gathering": "a Lock: one scrape gathers, others wait for its figures",
+    "ingestor.pipeline.stage_times": "a Lock: workers add to the same sums",
     "ingestor.rerankers.in_time": "threads that a search can leave",
     "ingestor.page.history": "a thread that notes the figures of the day",
     "ingestor.http_server.server": "a thread with the event loop of all connections",

@@ -123,6 +123,8 @@ class Loop:
             collection=self.running.collections.for_readers,
             lexical=lexical_path(self.running.parts.config),
             count_tokens=self.running.parts.tokens.counts,
+            retries=lambda: self.running.engine.retries,
+            stages=lambda: self.running.engine.times.seconds,
             folders=_folders(self.running.parts.config),
             reranker=lambda: self.running.parts.reranker,
             checks=lambda: checks.read(self.running.parts.config.state),

@@ -38,6 +38,7 @@ from ingestor.pipeline.downloads import Downloads
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Fetch, Memory, Reader
+from ingestor.pipeline.stage_times import StageTimes
 from ingestor.pipeline.text_budget import TextBudget
 from ingestor.pipeline.truncation import exceeds_window
 from ingestor.ports import (
@@ -118,6 +119,10 @@ class Parts:
         return Tokens()
 
     @cached_property
+    def times(self) -> StageTimes:
+        return StageTimes()
+
+    @cached_property
     def text_budget(self) -> TextBudget:
         return TextBudget()
 
@@ -188,7 +193,7 @@ class Parts:
     def under(self, config: Config, made: frozenset[str]) -> "Parts":
         """Parts of another config. Loaded parts that it shares are kept."""
         fresh = Parts(config, made)
-        kept = ["tokens", "isolation", "text_budget"]
+        kept = ["tokens", "isolation", "text_budget", "times"]
         if config.embedding == self.config.embedding and (not made or self.embedder_recipe in made):
             kept += ["embedder", "embedder_recipe", "other_recipes"]
         kept += ["reranker"] if config.search == self.config.search else []
@@ -279,6 +284,7 @@ class Parts:
             profile=source.metadata,
             quotas=chroma.bounds if isinstance(chroma := self.config.chroma, Remote) else UNBOUNDED,
             chunking_turn=self.text_budget.taken,
+            times=self.times,
         )
 
     def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
@@ -444,7 +450,7 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         lexical = LexicalBackend(collections, file, time.monotonic)
         opened = OpenCollections(journal, lexical, lambda name: models.get(name) or unknown(journal, name))
         forget = Parses(cache).forget
-        engine = Engine(journal, opened, pool, time.time, random.random, config.workers, forget)
+        engine = Engine(journal, opened, pool, time.time, random.random, config.workers, forget, parts.times)
         swaps = Swaps(journal, opened, time.time)
         yield Running(
             parts, journal, cache, answers, embedding, pool, collections, lexical, engine, swaps, models

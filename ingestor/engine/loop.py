@@ -25,6 +25,7 @@ from ingestor.engine.writer import Writer
 from ingestor.model import SourceName, Sums
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
+from ingestor.pipeline.stage_times import StageTimes
 from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
 from ingestor.state.backlog import Backlog
 from ingestor.state.journal import Journal
@@ -45,6 +46,7 @@ class Engine:
 
     ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``workers``: documents prepared at the
     same time. ``forget``: called with source and key of each document that is removed.
+    ``times``: seconds by stage.
     """
 
     def __init__(
@@ -56,9 +58,11 @@ class Engine:
         random: Callable[[], float],
         workers: int = 16,
         forget: Callable[[SourceName, str], None] = lambda source, key: None,
+        times: StageTimes | None = None,
     ) -> None:
         self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
         self.forget, self.source_rows, self.backlog = forget, SourceRows(journal), Backlog(journal)
+        self.times, self.retries = times or StageTimes(), 0  # attempts that failed and come again
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.in_flight: dict[int, Entry] = {}
@@ -211,6 +215,7 @@ class Engine:
 
     def _put_off(self, entry: Entry, failure: Failure) -> None:
         """The document keeps its records and is retried."""
+        self.retries += 1
         self.journal.fail(entry.row, entry.item.version if entry.item else None, failure)
         self._landed(entry)
 
@@ -406,7 +411,9 @@ class Engine:
     # --- writing -------------------------------------------------------------------------------------
 
     def _write(self, *, everything: bool) -> None:
-        for entry in self.writer.flush(everything=everything):
+        with self.times.measured("write"):
+            written = self.writer.flush(everything=everything)
+        for entry in written:
             self._landed(entry)
 
     def _wanted_recipe(self, prepared: Prepared) -> str:

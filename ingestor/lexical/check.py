@@ -22,10 +22,11 @@ class Words:
         """Why there is no keyword search in this collection yet, or None."""
         try:
             if self.db is not None and self.number is not None:
-                query = f"""SELECT complete, (SELECT COUNT(*) FROM records_{self.number})
-                            FROM collections WHERE number = ?"""
-                complete, count = self.db.execute(query, (self.number,)).fetchone()
-                return None if complete else f"its lexical index is being made: {count:,} records so far"
+                complete = "SELECT complete FROM collections WHERE number = ?"
+                if self.db.execute(complete, (self.number,)).fetchone()[0]:
+                    return None
+                (count,) = self.db.execute(f"SELECT COUNT(*) FROM records_{self.number}").fetchone()
+                return f"its lexical index is being made: {count:,} records so far"
         except sqlite3.DatabaseError as error:
             return f"its lexical index cannot be read: {error}"
         return "its lexical index is not made yet"

@@ -7,7 +7,7 @@ in the index are embedded; cached vectors are used.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress
 
 import numpy as np
@@ -36,6 +36,7 @@ from ingestor.parsers.shared import detect
 from ingestor.pipeline import language, metadata, repeats
 from ingestor.pipeline.metadata_quotas import require_short
 from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.stage_times import StageTimes
 from ingestor.pipeline.truncation import Beyond, endless, holding
 from ingestor.ports import BadDocument, Chunker, Collective, Embed
 from ingestor.segmentation.pooling import mix
@@ -72,6 +73,7 @@ class Tools:
     profile: Profile = "full"
     quotas: Quotas = UNBOUNDED
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
+    times: StageTimes = field(default_factory=StageTimes)
 
     def recipe(self, parser: str) -> str:
         """The recipe of documents read by that parser; "" for a document that none could read."""
@@ -127,13 +129,15 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     """
     entry = job.entry
     assert entry.item is not None
-    item, reading = entry.item, tools.reader.read(entry.item)
+    with tools.times.measured("read"):
+        item, reading = entry.item, tools.reader.read(entry.item)
     content, recipe = reading.content, tools.recipe(reading.parser)
     facts = combine(content, item.uri, item.size, item.modified, item.extra)
     if not job.force and _nothing_new(entry, facts, recipe):
         return _unchanged(entry, item.version)
-    document = reading.document()
-    with tools.chunking_turn(len(document.text)):
+    with tools.times.measured("read"):
+        document = reading.document()
+    with tools.chunking_turn(len(document.text)), tools.times.measured("chunk"):
         whole = _chunked(entry, document, tools, job.others)
     chunking = repeats.without_repeats(whole)
     if left_out := len(whole.chunks) - len(chunking.chunks):

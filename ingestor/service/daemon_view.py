@@ -21,6 +21,7 @@ class DaemonView:
     seconds. ``chroma_restarts``: of our server, since the start. ``collection``: by its UUID, for reading.
     ``lexical``: the file of the lexical index. ``folders``: what we keep, by its name. ``checks``: the last
     results of ``evaluate --check``.
+    ``retries``: attempts that failed, since the start. ``stages``: seconds spent in each.
     """
 
     journal: JournalReader
@@ -33,6 +34,8 @@ class DaemonView:
     collection: Callable[[str], ChromaIndex]
     lexical: Path
     count_tokens: Count
+    retries: Callable[[], int]
+    stages: Callable[[], Mapping[str, float]]
     folders: Mapping[str, Path]
     reranker: Callable[[], Reranker | None]
     checks: Callable[[], list[CheckResult]]

@@ -79,6 +79,9 @@ def _writes(found: Situation) -> Iterator[Metric]:
     yield _labelled("document_changes", "Documents brought in step.", changes)
     records = _counters(tally, "records_added", "records_replaced", "records_patched", "records_dropped")
     yield _labelled("records_written", "Records written to Chroma.", records)
+    yield _counter("document_retries", "Attempts that failed and come again.", found.retries)
+    seconds = [((stage,), spent) for stage, spent in found.stages.items()]
+    yield _labelled("stage_seconds", "Time that threads spent in a stage.", seconds, "stage")
 
 
 def _chroma(found: Situation) -> Iterator[Metric]:
@@ -130,8 +133,8 @@ def _gauges(name: str, about: str, labels: Sequence[str], samples: Samples) -> M
     return family
 
 
-def _labelled(name: str, about: str, samples: Samples) -> Metric:
-    family = CounterMetricFamily(f"ingestor_{name}", about, labels=("kind",))
+def _labelled(name: str, about: str, samples: Samples, label: str = "kind") -> Metric:
+    family = CounterMetricFamily(f"ingestor_{name}", about, labels=(label,))
     for values, value in samples:
         family.add_metric(values, value)
     return family

@@ -39,6 +39,8 @@ def gather(daemon: DaemonView) -> Situation:
         swaps={serves: _progress(counts, name) for serves, name in building.items()},
         chroma_up=daemon.chroma_answers(CHROMA_PATIENCE),
         chroma_restarts=daemon.chroma_restarts(),
+        retries=daemon.retries(),
+        stages=dict(daemon.stages()),
         disk_free={name: disk_usage(path).free for name, path in daemon.folders.items() if path.is_dir()},
         texts=embeddings.texts,
         tokens=embeddings.tokens,

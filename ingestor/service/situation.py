@@ -42,6 +42,8 @@ class Situation:
     swaps: dict[str, tuple[int, int]] = field(default_factory=dict)
     chroma_up: bool = True
     chroma_restarts: int = 0
+    retries: int = 0
+    stages: dict[str, float] = field(default_factory=dict)  # seconds that threads spent in each
     disk_free: dict[str, int] = field(default_factory=dict)  # bytes, by what lies there
     texts: int = 0
     tokens: int = 0

@@ -105,5 +105,6 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
             "document": "Four weeks.",
             "metadata": dict(HIT.metadata),
             "ranks": {"dense": 1, "lexical": None},
+            "reranked": None,
         }
     ]

@@ -89,6 +89,8 @@ def test_a_daemon_is_seen_and_asked(tmp_path: Path) -> None:
         wait(lambda: status(here, "/readyz") == 200)
         assert figure(here, 'ingestor_lag_seconds{source="docs"}') == 0
         wait(lambda: figure(here, 'ingestor_document_changes_total{kind="added"}') == 3)
+        for stage in ("read", "chunk", "write"):
+            assert (figure(here, f'ingestor_stage_seconds_total{{stage="{stage}"}}') or 0) > 0
         assert asked(here, "bridge")[0].strip() == "All that is known about the bridge."
         (here.docs / "bridge.txt").unlink()
         wait(lambda: figure(here, settled) == 2)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ingestor.model import Blob, Item
+from ingestor.ports import Transient
 from ingestor.state.withdrawals import Withdrawals
 from tests.simulation.world import FILES, World
 
@@ -42,4 +44,21 @@ def test_withdrawals_add_up_while_documents_are_cut_again(tmp_path: Path) -> Non
         world.engine_step()
     assert Withdrawals(world.journal).kept(FILES) is not None
     assert world.journal.indexed() == 10
+    world.journal.close()
+
+
+def test_attempts_that_come_again_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, left = World(tmp_path, seed=1), [2]
+    world.files.write("a.txt", "text")
+    fetch = world.files.fetch
+
+    def failing(item: Item) -> Blob:
+        if left[0]:
+            left[0] -= 1
+            raise Transient("away")
+        return fetch(item)
+
+    monkeypatch.setattr(world.files, "fetch", failing)
+    world.settle()
+    assert world.engine.retries == 2
     world.journal.close()

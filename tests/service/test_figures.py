@@ -29,6 +29,8 @@ FOUND = Situation(
     chroma_restarts=1,
     disk_free={"state": 7},
     checks={("docs", "faq.csv"): CheckFigures(0.75, 0.125, False, 950.0)},
+    retries=5,
+    stages={"read": 1.5, "write": 0.5},
 )
 
 
@@ -70,6 +72,8 @@ def exposed(found: Situation = FOUND) -> str:
         'ingestor_check_timestamp_seconds{collection="docs",questions="faq.csv"} 950.0',
         "ingestor_chroma_up 1.0",
         "ingestor_chroma_restarts_total 1.0",
+        "ingestor_document_retries_total 5.0",
+        'ingestor_stage_seconds_total{stage="read"} 1.5',
         'ingestor_disk_free_bytes{folder="state"} 7.0',
     ],
 )

@@ -66,8 +66,8 @@ class Daemon:
         return DaemonView(
             self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
             lambda patience: self.up, lambda: 0, self.collection, self.folder / "lexical.sqlite3",
-            lambda texts: [len(text.split()) for text in texts], {"state": self.folder},
-            lambda: self.reranker, lambda: checks.read(self.folder),
+            lambda texts: [len(text.split()) for text in texts], lambda: 2, lambda: {"read": 1.5},
+            {"state": self.folder}, lambda: self.reranker, lambda: checks.read(self.folder),
         )  # fmt: skip
 
     def collection(self, uuid: str) -> Any:
