@@ -64,6 +64,14 @@ def test_the_recommendation_can_be_pasted_into_the_config(samples: Project, ask:
     assert found["recommendation"]["options"].items() <= options.items()
 
 
+def test_options_that_all_strategies_have_are_compared(samples: Project, ask: Ask) -> None:
+    """What is embedded before a chunk, and how much of its neighbours' vectors it has, in the same chunks."""
+    names = ["recursive:size=100", "recursive:size=100:context=headings", "recursive:size=100:neighbours=0.3"]
+    found = answered(ask("evaluate", "--json", "--make", "60", "--strategies", ",".join(names)))
+    assert len({each["chunks"] for each in found["strategies"]}) == 1
+    assert len({each["recall_n5"] for each in found["strategies"]}) == 3
+
+
 def test_a_planted_bad_strategy_is_not_recommended(samples: Project, ask: Ask) -> None:
     samples.settings = {"chunking": {"strategy": "kmeans", "clusters": 2, "max_tokens": 2000}}
     samples.configure()

@@ -45,7 +45,7 @@ def test_the_nearest_are_those_of_the_greatest_cosine_and_of_equals_the_first() 
 
 
 def test_ways_of_search_are_compared_for_the_same_chunks(samples: Project, ask: Ask) -> None:
-    words = ("--json", "--strategies", "configured,fixed:size=200")
+    words = ("--json", "--strategies", "configured,fixed:size=200", "--make", "80")
     found = answered(ask("evaluate", *words, "--search", "dense,hybrid"))
     names = [(each["name"], each["search"], each["chunks"]) for each in found["strategies"]]
     assert [mode for _, mode, _ in names] == ["dense", "hybrid"] * 2
