@@ -28,7 +28,7 @@ class Events:
     def __init__(self, make: Callable[[], Parts]) -> None:
         self._make = make
         self._made: tuple[float, Parts] = -EVERY, {}
-        self._listeners, self._closed = 0, False
+        self._listeners, self._making, self._closed = 0, False, False
 
     def listen(self) -> Response:
         """Raises Refused if there are too many listeners."""
@@ -62,9 +62,14 @@ class Events:
             self._listeners -= 1
 
     async def _parts(self) -> Parts:
-        if monotonic() - self._made[0] >= EVERY:
-            self._made = monotonic(), self._made[1]  # others that come meanwhile take the parts before
-            self._made = self._made[0], await run_sync(self._make)
+        """Made by one listener at a time; others take the parts before."""
+        if self._making or monotonic() - self._made[0] < EVERY:
+            return self._made[1]
+        self._making, begun = True, monotonic()
+        try:
+            self._made = begun, await run_sync(self._make)
+        finally:
+            self._making = False
         return self._made[1]
 
     async def _rest(self) -> None:

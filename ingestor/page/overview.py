@@ -58,7 +58,7 @@ def collections_now(daemon: DaemonView, found: Situation) -> list[Collection]:
     old = {serves: since for serves, role, _, _, since in editions if role == "previous"}
     facts = {
         serves: CollectionFacts(
-            _records(daemon, uuid),
+            _records(daemon, uuid) if found.chroma_up else None,
             _means(choices),
             said.get(("waits", serves)),
             said.get(("delayed", serves)),

@@ -41,15 +41,18 @@ class Sessions:
         until = self._until.get(digest(_value(request)))
         return until is not None and monotonic() < until
 
-    def open(self, given: str, response: Response) -> bool:
-        """Begin a session if the token is right."""
+    def open(self, given: str, request: Request, response: Response) -> bool:
+        """Begin a session if the token is right. Over TLS the cookie is for TLS alone."""
         if self._token is None or not hmac.compare_digest(digest(given.encode()), self._token):
             return False
         value = token_urlsafe()
         self._until[digest(value.encode())] = monotonic() + LASTS
         while len(self._until) > MOST:
             del self._until[next(iter(self._until))]
-        response.set_cookie(COOKIE, value, int(LASTS), path="/", httponly=True, samesite="strict")
+        secure = request.headers.get("origin", "").lower().startswith("https://")
+        response.set_cookie(
+            COOKIE, value, int(LASTS), path="/", httponly=True, samesite="strict", secure=secure
+        )
         return True
 
     def end(self, request: Request, response: Response) -> None:

@@ -26,7 +26,7 @@ def routes(site: Site) -> list[BaseRoute]:
             return site.refusal(request, refused)
         wanted = local(form.get("next", "/"))
         response = RedirectResponse(wanted, 303, HEADERS)
-        if site.sessions.open(form.get("token", "").strip(), response):
+        if site.sessions.open(form.get("token", "").strip(), request, response):
             return response
         return RedirectResponse(f"{SIGN_IN}?wrong=1&next={quote(wanted, safe='/')}", 303, HEADERS)
 

@@ -60,7 +60,7 @@ class Turns:
     async def run(self, work: Callable[[], T]) -> T:
         """Raises Problem, and what else ``work`` raises."""
         if self._taken >= AT_ONCE + WAITING:
-            raise Problem.at(None, 429, "too many searches wait: try again")
+            raise Problem.at(None, 429, "too many requests wait: try again")
         self._taken += 1
         try:
             with problems():

@@ -71,6 +71,7 @@ def test_a_browser_signs_in_and_out(client: httpx.Client) -> None:
     cookie = right.headers["set-cookie"].lower()
     assert all(word in cookie for word in ("httponly", "samesite=strict", "path=/"))
     assert TOKEN not in cookie
+    assert "secure" not in cookie, "without TLS a browser would drop it"
     page = Page(client.get("/"))
     assert page.status == 200
     assert client.get("/page/sign-in").status_code == 303
@@ -136,7 +137,9 @@ def test_a_proxy_with_tls_may_stand_before_it(tmp_path: Path) -> None:
         through = {"Host": "docs.example", "Origin": "https://docs.example"}
         token = Page(client.get("/page/sign-in", headers=through)).token()
         form = {"form_token": token, "token": TOKEN}
-        assert client.post("/page/sign-in", headers=through, data=form).headers["location"] == "/"
+        said = client.post("/page/sign-in", headers=through, data=form)
+        assert said.headers["location"] == "/"
+        assert "secure" in said.headers["set-cookie"].lower()
         other = {**through, "Origin": "https://docs.example:444"}
         assert client.post("/page/sign-in", headers=other, data=form).status_code == 403
     daemon.close()
@@ -167,7 +170,7 @@ def test_sessions_end_and_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def opened() -> Request:
         response = Response()
-        assert kept.open(TOKEN, response)
+        assert kept.open(TOKEN, Request({"type": "http", "headers": []}), response)
         value = response.headers["set-cookie"].partition(";")[0].encode()
         return Request({"type": "http", "headers": [(b"cookie", value)]})
 
