@@ -193,6 +193,10 @@ def test_waits_grow_and_end_with_the_patience() -> None:
     waits.clear()
     with pytest.raises(Refused):
         patiently(lambda: (_ for _ in ()).throw(Refused("no", "", 400)), 20.0, waits.append)
+    with pytest.raises(httpx.ConnectError):
+        patiently(lambda: (_ for _ in ()).throw(httpx.ConnectError("nobody")), 60.0, waits.append)
+    assert waits == [0.25, 0.5, 1]
+    waits.clear()
     with pytest.raises(httpx.ReadTimeout):
         patiently(lambda: (_ for _ in ()).throw(httpx.ReadTimeout("slow")), 20.0, waits.append)
     assert waits == []

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 THROTTLED = (429, 503)
+BROKEN = 3  # more attempts when nobody answers, or the connection breaks: people wait for the reason
 _CEILING = 32.0  # seconds; a quarter of it is the longest wait, unless the server asks for more
 
 
@@ -29,7 +30,7 @@ def patiently(ask: Callable[[], T], seconds: float, sleep: Callable[[float], Non
             return ask()
         except Exception as error:
             told = _wait(error)
-            if told is None:
+            if told is None or (attempt > BROKEN and not isinstance(error, Refused)):
                 raise
             wait = max(told, ceiling(attempt, _CEILING) / 4)
             if wait > left:
