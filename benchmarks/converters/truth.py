@@ -636,20 +636,23 @@ def pdf(path: str) -> Truth:
         for lines in pages
     ]
     keys = [[_letters(line) for line in lines] for lines in pages]
-    heads = []
+    heads, free = [], []
     for entry in document.get_toc():
         title, dest = entry.get_title(), entry.get_dest()
         at = dest.get_index() if dest else None
         if at is None or len(re.findall("[a-z]", _letters(title))) < 3:
+            free.append(title)  # a version, a letter of an index: too short to be told from other lines
             continue
         lines = keys[at]
         joined = ("".join(lines[n : n + k]) for n in range(len(lines)) for k in (1, 2, 3))
         if any(said.endswith(_letters(title)) and len(said) < len(_letters(title)) + 10 for said in joined):
             heads.append(title)
+        else:
+            free.append(title)
     text = re.sub(
         r"(?<=[a-z])[-\u00ad\x02]\n(?=[a-z])", "", "\n".join(line for lines in body for line in lines)
     )
-    return Truth([text], heads or None, None)
+    return Truth([text], heads or None, None, free)
 
 
 def _edge(line: str) -> str:

@@ -15,6 +15,7 @@ from ingestor.parsers.pdf.titles import (
     Style,
     Title,
     body,
+    contents,
     may_be_title,
     titles,
 )
@@ -23,6 +24,9 @@ from ingestor.text.outline import heading_number
 _MOST = 0.3  # if a larger share of the text than this is that large, size tells nothing
 _TAGGED = 2  # headings at least, for tags to be believed
 _PROSE = 45  # characters of a line of text
+_READ = 0.3  # of the usual amount of text: less stands on a title page
+_SET_APART = 0.4  # share of a title page's lines
+_COVERS = 12  # pages at most
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(
     r"(?:chapter|section|part|appendix|kapitel|chapitre)?(?:\d{1,6}|[a-z]\d{0,4}|[ivxl]{1,6})?"
@@ -75,13 +79,14 @@ def _by_outline(pages: Sequence[Page], outline: Iterable[Bookmark]) -> list[dict
     """The outline's titles where they stand on their pages."""
     found: list[dict[int, list[Heading]]] = [{} for _ in pages]
     keys = [[_key(line.text) for line in page.lines] for page in pages]
+    labels = [[_is_label(line.text) for line in page.lines] for page in pages]
     for bookmark in outline:
         if bookmark.page >= len(pages):
             continue
         page, taken = pages[bookmark.page], found[bookmark.page]
-        places = list(_places(keys[bookmark.page], _key(bookmark.title)))
+        places = list(_places(keys[bookmark.page], labels[bookmark.page], _key(bookmark.title)))
         if free := [place for place in places if not any(h.count for h in taken.get(place[0], ()))]:
-            at, count = max(free, key=lambda place: (page.lines[place[0]].size, -place[0]))
+            at, count = max(free, key=lambda place: (_largest(page.lines, *place), -place[0]))
             heading = Heading(prose(page.lines[at : at + count]), bookmark.level, count)
         else:
             at, heading = max(taken, default=0), Heading(bookmark.title, bookmark.level, 0)
@@ -90,21 +95,32 @@ def _by_outline(pages: Sequence[Page], outline: Iterable[Bookmark]) -> list[dict
     return found
 
 
-def _places(keys: Sequence[str], title: str) -> Iterator[tuple[int, int]]:
-    """(first line, lines) wherever one to three lines say the title, a number before it aside."""
+def _places(keys: Sequence[str], labels: Sequence[bool], title: str) -> Iterator[tuple[int, int]]:
+    """(first line, lines) wherever one to three lines say the title, a number before it or above it aside."""
     for at in range(len(keys)):
         said = ""
         for count, key in enumerate(keys[at : at + 3], 1):
             said += key
-            if title and said.endswith(title) and _NUMBERING.fullmatch(said[: -len(title)]):
-                yield at, count
+            number = said[: -len(title)]
+            if title and said.endswith(title) and _NUMBERING.fullmatch(number):
+                if len(number) < len(keys[at]) or labels[at]:
+                    yield at, count
                 break
+
+
+def _largest(lines: Sequence[Line], at: int, count: int) -> float:
+    return max(line.size for line in lines[at : at + count])
+
+
+def _is_label(text: str) -> bool:
+    """Whether a line is the number of a heading below it: "Chapter 1", "IV"."""
+    return bool(CHAPTER.match(text) or _key(text) == text.casefold().rstrip("."))
 
 
 def _by_setting(pages: Sequence[Page], leading: float) -> list[dict[int, list[Heading]]]:
     """Lines set apart from the text."""
     text = body(pages, leading)
-    found = _without_cover(pages, titles(pages, text), text)
+    found = _without_cover(pages, _without_title_pages(pages, titles(pages, text), text), text)
     size = sum(len(line.text) for page in pages for line in page.lines)
     if sum(len(title.text) for title in found) > _MOST * size:
         return [{} for _ in pages]
@@ -116,6 +132,49 @@ def _by_setting(pages: Sequence[Page], leading: float) -> list[dict[int, list[He
         said = prose(pages[title.page].lines[title.at : title.at + title.count])
         placed[title.page][title.at] = [Heading(" ".join(said.split()), _level(title, levels), title.count)]
     return placed
+
+
+def _without_title_pages(pages: Sequence[Page], found: Sequence[Title], text: Body) -> list[Title]:
+    """Less what pages before the text say of the document: its author, its publisher, when and for what.
+
+    Such a page has little text; after the first page much of it is set apart, and nothing follows.
+    The largest line of the first page stays, and so do parts and what is numbered.
+    """
+    said = [_said(page, text) for page in pages]
+    usual = sorted(said)[3 * len(said) // 4] if said else 0
+    first = next((at for at, count in enumerate(said[:_COVERS]) if count >= _READ * usual), 0)
+    of_page: dict[int, list[Title]] = defaultdict(list)
+    for title in found:
+        of_page[title.page].append(title)
+    main = max(of_page[0], key=lambda title: (title.style.size, -title.at), default=None)
+    covers = {
+        at for at in range(first)
+        if not contents(pages[at].lines)
+        and (at == 0 or _is_cover(pages[at].lines, of_page[at]) or (main and _says(of_page[at], main)))
+    }  # fmt: skip
+    return [
+        title for title in found
+        if title.page not in covers or title == main or OUTLINED.match(title.text)
+        or any(CHAPTER.match(pages[title.page].lines[one.at].text) for one in of_page[title.page])
+    ]  # fmt: skip
+
+
+def _said(page: Page, text: Body) -> int:
+    """Characters that are set as the text is."""
+    return sum(
+        len(line.text) for line in page.lines
+        if abs(line.size - text.size) < 0.1 * text.size and (not line.bold or text.bold)
+    )  # fmt: skip
+
+
+def _is_cover(lines: Sequence[Line], found: Sequence[Title]) -> bool:
+    count = sum(title.count for title in found)
+    ended = bool(found) and found[-1].at + found[-1].count >= len(lines)
+    return ended and count >= _SET_APART * len(lines)
+
+
+def _says(found: Sequence[Title], main: Title) -> bool:
+    return any(_key(title.text) == _key(main.text) for title in found)
 
 
 def _without_cover(pages: Sequence[Page], found: Sequence[Title], text: Body) -> list[Title]:
@@ -191,7 +250,8 @@ def _with_chapters(found: Sequence[Title]) -> Iterator[Title]:
     """ "Chapter 1" and the title below it as one."""
     waiting: Title | None = None
     for title in found:
-        if waiting and (waiting.page, waiting.at + waiting.count) == (title.page, title.at):
+        below = waiting and (waiting.page, waiting.at + waiting.count) == (title.page, title.at)
+        if waiting and below and title.style.size >= waiting.style.size:
             title = replace(title, at=waiting.at, count=waiting.count + title.count)
             waiting = None
         if waiting:
