@@ -27,6 +27,8 @@ _PROSE = 45  # characters of a line of text
 _READ = 0.3  # of the usual amount of text: less stands on a title page
 _SET_APART = 0.4  # share of a title page's lines
 _COVERS = 12  # pages at most
+_ROMAN = re.compile(r"[IVXLC]+$")
+_FORM = re.compile(r"([IVXLC]{1,6}|[A-Z]|\d{1,2})\.\s+\S")
 _NOT_ALNUM = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(
     r"(?:chapter|section|part|appendix|kapitel|chapitre)?(?:\d{1,6}|[a-z]\d{0,4}|[ivxl]{1,6})?"
@@ -126,11 +128,14 @@ def _by_setting(pages: Sequence[Page], leading: float) -> list[dict[int, list[He
         return [{} for _ in pages]
     if len(found) == 1 and not found[0].large and not OUTLINED.match(found[0].text):
         return [{} for _ in pages]  # the subject of a letter
-    levels = _levels(_without_main(found))
+    depths = _depths(found)
+    levels = _levels(_without_main(found), depths)
     placed: list[dict[int, list[Heading]]] = [{} for _ in pages]
     for title in _with_chapters(found):
         said = prose(pages[title.page].lines[title.at : title.at + title.count])
-        placed[title.page][title.at] = [Heading(" ".join(said.split()), _level(title, levels), title.count)]
+        placed[title.page][title.at] = [
+            Heading(" ".join(said.split()), _level(title, levels, depths), title.count)
+        ]
     return placed
 
 
@@ -213,14 +218,30 @@ def _without_main(found: Sequence[Title]) -> Sequence[Title]:
     return found[1:] if alone and largest and len(found) > 2 else found
 
 
-def _levels(found: Sequence[Title]) -> dict[Style, int]:
+def _depths(found: Sequence[Title]) -> dict[Title, int]:
+    """Of the numbered ones; where the first number is Roman, as in I, A, 1, the form of a number tells it."""
+    marks = [(title, said[1]) for title in found if (said := _FORM.match(title.text))]
+    if not marks or marks[0][1] != "I":
+        numbers = ((title, heading_number(title.text)) for title in found)
+        return {title: number.count(".") + 1 for title, number in numbers if number}
+    order, letter, depths = list[str](), "A", dict[Title, int]()
+    for title, mark in marks:
+        form = "digit" if mark.isdigit() else "roman" if mark != letter and _ROMAN.match(mark) else "letter"
+        if form != "digit":
+            letter = chr(ord(mark) + 1) if form == "letter" else "A"
+        order += [form] * (form not in order)
+        depths[title] = order.index(form) + 1
+    return depths
+
+
+def _levels(found: Sequence[Title], told: Mapping[Title, int]) -> dict[Style, int]:
     """The level of each style: larger type first, then the first to occur. Section numbers set the depth."""
     order = {title.style: at for at, title in reversed(list(enumerate(found)))}
     styles = sorted(order, key=lambda style: (-style.size, order[style]))
     of_style: dict[Style, list[Title]] = defaultdict(list)
     for title in found:
         of_style[title.style].append(title)
-    depths = [_depth(of_style[style]) for style in styles]
+    depths = [_depth(of_style[style], told) for style in styles]
     shallowest = [0] * (
         len(styles) + 1
     )  # depth of the numbers in the styles after each; 0 where there are none
@@ -229,21 +250,20 @@ def _levels(found: Sequence[Title]) -> dict[Style, int]:
     levels: dict[Style, int] = {}
     deepest = 0
     for at, style in enumerate(styles):
-        told = depths[at] or (max(1, shallowest[at + 1] - 1) if shallowest[at + 1] else deepest + 1)
-        levels[style] = min(told, 6)
-        deepest = max(deepest, told)
+        depth = depths[at] or (max(1, shallowest[at + 1] - 1) if shallowest[at + 1] else deepest + 1)
+        levels[style] = min(depth, 6)
+        deepest = max(deepest, depth)
     return levels
 
 
-def _depth(found: Sequence[Title]) -> int:
+def _depth(found: Sequence[Title], told: Mapping[Title, int]) -> int:
     """The usual depth of the numbers of most of them; 0 where most have none."""
-    depths = Counter(number.count(".") + 1 for title in found if (number := heading_number(title.text)))
+    depths = Counter(told[title] for title in found if title in told)
     return max(depths, key=lambda depth: depths[depth]) if depths.total() > len(found) / 2 else 0
 
 
-def _level(title: Title, levels: Mapping[Style, int]) -> int:
-    number = heading_number(title.text)
-    return min(number.count(".") + 1, 6) if number else levels.get(title.style, 1)
+def _level(title: Title, levels: Mapping[Style, int], told: Mapping[Title, int]) -> int:
+    return min(told.get(title, 0) or levels.get(title.style, 1), 6)
 
 
 def _with_chapters(found: Sequence[Title]) -> Iterator[Title]:

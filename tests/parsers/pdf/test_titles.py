@@ -109,6 +109,12 @@ def test_levels_follow_numbers_else_size_and_what_comes_first() -> None:
     assert [level for level, _ in found(*pages)] == [1, 2, 3, 1]
 
 
+def test_levels_of_roman_numbers_letters_and_digits() -> None:
+    numbers = ["I.", "A.", "1.", "2.", "B.", "C.", "II.", "A.", "V.", "1."]
+    pages = [page(TEXT, *(line for n in numbers for line in section(said(f"{n} Harbour", bold=True))))]
+    assert [level for level, _ in found(*pages)] == [1, 2, 3, 3, 2, 2, 1, 2, 1, 3]
+
+
 def test_a_title_and_its_authors_do_not_push_sections_down() -> None:
     cover = [
         said("On Harbours", size=20.0),
