@@ -27,6 +27,22 @@ _IEEE = (
     r"\makeatletter\renewcommand\@seccntformat[1]{\csname the#1\endcsname. }\makeatother"
 )
 _LEGAL = r"\makeatletter\renewcommand\@seccntformat[1]{\csname the#1\endcsname.\quad}\makeatother"
+_RULES = (
+    r"\usepackage{titlesec}\titleformat{\section}{\normalsize\sffamily\bfseries}{\thesection}{1em}{}[\titlerule]"
+    r"\titleformat{\subsection}{\normalsize\sffamily}{\thesubsection}{1em}{}"
+)
+_CENTRED = (
+    r"\usepackage{titlesec}\titleformat{\section}{\filcenter\normalsize\scshape}{\thesection.}{1em}{}"
+    r"\titleformat{\subsection}{\filcenter\normalsize\itshape}{\thesubsection}{1em}{}"
+)
+_FRONT = (
+    r"\renewcommand\maketitle{\begin{titlepage}\centering\vspace*{2cm}{\Large University of Porthaven\par}"
+    r"\vspace{1cm}{\large Department of Rope and Sail\par}\vspace{3cm}{\Huge\bfseries\csname @title\endcsname\par}"
+    r"\vspace{2cm}{\Large Ada Lovelace, M.Sc.\par}\vfill{\bfseries A dissertation submitted for the degree of\par}"
+    r"{\large Doctor of Philosophy\par}\vspace{1cm}{\large Porthaven, March 2026\par}\end{titlepage}"
+    r"\begin{titlepage}Supervisors:\par\bigskip{\large Prof.\ Charles Babbage\par}{\large Dr.\ Mary Somerville\par}"
+    r"\end{titlepage}}\makeatletter\AtBeginDocument{\let\@title\@title}\makeatother"
+)
 
 # name, class, preamble, sections, depth, kinds, table of contents, held out
 _TEX: list[tuple[str, str, str, int, int, str, bool, bool]] = [
@@ -157,7 +173,50 @@ _TEX: list[tuple[str, str, str, int, int, str, bool, bool]] = [
         False,
         True,
     ),
-    ("held-sans", "[10pt]{article}", r"\renewcommand\familydefault{\sfdefault}", 5, 3, "tcs", False, True),
+    (
+        "held-sans",
+        "[10pt]{article}",
+        r"\renewcommand\familydefault{\sfdefault}",
+        5,
+        3,
+        "tcs",
+        False,
+        True,
+    ),  # classes of journals, and packages that set headings in their own way
+    ("ieee-conference", "[conference]{IEEEtran}", "", 6, 2, "ftl", False, False),
+    ("acm", "[sigconf,nonacm]{acmart}", "", 6, 2, "fltc", False, False),
+    ("elsevier", "[3p,twocolumn]{elsarticle}", "", 6, 3, "flt", False, False),
+    ("revtex", "[aps,prb,twocolumn]{revtex4-2}", "", 6, 3, "ftf", False, False),
+    (
+        "classicthesis",
+        "[11pt]{scrreprt}",
+        r"\usepackage[beramono=false]{classicthesis}",
+        4,
+        3,
+        "lfd",
+        True,
+        False,
+    ),
+    ("rules", "[10pt]{article}", _RULES, 6, 2, "lbt", False, False),
+    ("thesis", "[12pt,titlepage]{report}", _FRONT, 4, 3, "ltf", True, False),
+    ("held-ieee-journal", "[journal]{IEEEtran}", "", 6, 2, "fbtl", False, True),
+    ("held-acm-small", "[acmsmall,nonacm]{acmart}", "", 6, 2, "fdtl", False, True),
+    ("held-llncs", "{llncs}", "", 6, 2, "fltm", False, True),
+    ("held-apa", "[doc]{apa7}", "", 6, 2, "lt", False, True),
+    ("held-revtex", "[aps,pre]{revtex4-2}", "", 6, 3, "fl", False, True),
+    (
+        "held-classicthesis",
+        "{scrartcl}",
+        r"\usepackage[nochapters,beramono=false]{classicthesis}",
+        5,
+        3,
+        "lbt",
+        True,
+        True,
+    ),
+    ("held-centred", "[11pt]{article}", _CENTRED, 6, 2, "ltf", False, True),
+    ("held-thesis", "[12pt,titlepage]{book}", _FRONT, 4, 2, "lbf", True, True),
+    ("held-tufte", "{tufte-handout}", "", 6, 2, "lf", False, True),
 ]
 
 
@@ -213,7 +272,7 @@ def tex_sources() -> Iterator[Source]:
         if not sections:
             yield Source(f"tex-{name}", "tex", _letter(class_, dice), [], "", held)
             continue
-        chapters = any(part in class_ for part in ("book", "report", "scrreprt", "memoir"))
+        chapters = any(part in class_ for part in ("{book", "report", "scrreprt", "memoir"))
         found = pieces(seed, sections, depth, kinds)
         title = f"On the {dice.choice(NOUNS)} and Its Uses"
         body = "\n\n".join(_tex_piece(piece, chapters) for piece in found)

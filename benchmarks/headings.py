@@ -3,7 +3,9 @@
 ``python -m benchmarks headings``: documents made from sources whose headings are known, some of them held out
 while the rules were made; then manuals of Debian packages, by their outlines, which the parser is not shown.
 Counted there are entries whose title stands on its page; an outline need not hold every heading, so that the
-precision is too low. Needs pdflatex (texlive-latex-recommended), soffice (libreoffice-writer) and
+precision is too low. Last, documents of packages that lie beside their TeX source: its sectioning commands
+are counted where the title stands on lines of its own, and headings that the class sets by itself are left
+open where their names are known. Needs pdflatex (texlive-latex-recommended), soffice (libreoffice-writer) and
 fonts-liberation.
 """
 
@@ -20,6 +22,7 @@ from unittest.mock import patch
 
 from pypdfium2 import PdfDocument
 
+from benchmarks import _tex_headings as tex
 from benchmarks._corpus import package
 from benchmarks._needs import need_program
 from benchmarks._pieces import Source
@@ -27,12 +30,35 @@ from benchmarks._pieces_odt import odt_sources
 from benchmarks._pieces_tex import tex_sources
 from ingestor.model import Blob, Document
 from ingestor.parsers.pdf import parser as pdf_parser
+from ingestor.parsers.pdf import structure
 from ingestor.parsers.pdf.lines import Bookmark
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
 
 PACKAGES = ("texlive-latex-base-doc", "texlive-latex-recommended-doc", "r-doc-pdf", "debmake-doc")
 FOLDER = Path(__file__).parent.parent / ".cache" / "headings"
-_UNNUMBERED = {"abstract", "contents", "references", "bibliography", "index"}
+BESIDE = (
+    *("texlive-publishers-doc", "texlive-science-doc", "texlive-humanities-doc", "texlive-latex-base-doc"),
+    "texlive-latex-recommended-doc",
+)
+_UNNUMBERED = {
+    *("abstract", "contents", "references", "bibliography", "index", "tableofcontents", "listoffigures"),
+    *(
+        "listoftables",
+        "acknowledgements",
+        "acknowledgments",
+        "declaration",
+        "preface",
+        "keywords",
+        "glossary",
+    ),
+    *("abbreviations", "kurzfassung", "zusammenfassung", "inhaltsverzeichnis", "literaturverzeichnis"),
+    *("abbildungsverzeichnis", "tabellenverzeichnis", "quellenverzeichnis", "erklärung", "danksagung"),
+    *("vorwort", "inhoudsopgave", "samenvatting"),
+}
+_LABEL = re.compile(
+    r"^(?:kapitel|chapitre|hoofdstuk|bijlage|anhang|appendix|part|teil|chapter)\s+(?:\d+|[A-Z]|[IVX]+)\b\W*",
+    re.I,
+)
 _NUMBER = re.compile(
     r"^(?:[Cc]hapter|[Aa]ppendix|[Pp]art)?\s*(?:[A-Z]\.|[A-Z](?=\.\d)|[IVX]+\.?|\d+)(?:\.\d+)*[.)]?\s+"
 )
@@ -65,6 +91,7 @@ def main(verbose: int = 0) -> None:
     ]
     _print("documents made from sources", made, verbose)
     _print("manuals, by their outlines", list(_manuals()), verbose)
+    _print("documents beside their TeX source", list(_beside()), verbose)
 
 
 def _manuals() -> Iterator[Score]:
@@ -79,6 +106,58 @@ def _manuals() -> Iterator[Score]:
             true = [(entry.level, entry.title) for entry in shown]
             yield _score(path.stem, bool(odd), true, title, data, everything)
         opened.close()
+
+
+def _beside() -> Iterator[Score]:
+    """Those of at most 120 pages with 4 headings or more, of which nine of ten stand in the PDF."""
+    known = set()
+    for name in BESIDE:
+        for path in sorted(package(name).rglob("*.pdf")):
+            source, data = path.with_suffix(".tex"), path.read_bytes()
+            said = tex.whole(source.name, _sources(source.parent)) if source.is_file() else ""
+            true = [] if tex.unfit(said) else list(tex.headings(said))
+            if len(true) < 4 or (key := tuple(true)) in known:
+                continue
+            known.add(key)
+            opened = PdfDocument(data)
+            lines = _joined(opened) if len(opened) <= 120 else set()
+            opened.close()
+            alone = [
+                (level, said) for level, said in true if tex.is_told(said) and _ends_one(_key(said), lines)
+            ]
+            others = {_key(part) for _, said in true for part in said.split(tex.OPEN)}
+            run_in = {_key(said) for _, said in true if any(line.startswith(_key(said)) for line in lines)}
+            if len({_key(said) for _, said in alone} | run_in) >= 0.9 * len({_key(said) for _, said in true}):
+                odd = md5(path.name.encode()).digest()[-1] % 2
+                yield _score(
+                    f"{path.parent.name}/{path.name}", bool(odd), alone, tex.title_of(said), data, others
+                )
+
+
+def _sources(folder: Path) -> dict[str, str]:
+    paths = [path for path in folder.rglob("*.tex") if path.is_file() and path.stat().st_size < 2e6]
+    return {str(path.relative_to(folder)): _text(path.read_bytes()) for path in paths}
+
+
+def _text(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+def _joined(opened: PdfDocument) -> set[str]:
+    """Each line, and two and three as one."""
+    found = set()
+    for page in opened:
+        lines = [_key(line) for line in page.get_textpage().get_text_range().splitlines()]
+        found |= {"".join(lines[at : at + count]) for at in range(len(lines)) for count in (1, 2, 3)}
+    return found
+
+
+def _ends_one(key: str, lines: Set[str]) -> bool:
+    """Whether it stands there, at most after a number."""
+    return len(key) > 2 and any(line.endswith(key) and len(line) < len(key) + 10 for line in lines)
 
 
 def _shown(opened: PdfDocument) -> Iterator[Bookmark]:
@@ -100,7 +179,7 @@ def _built(source: Source) -> bytes:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / old.name
             file.write_text(source.text, "utf-8")
-            tex = ("pdflatex", "-interaction=batchmode", file.name)
+            latex = ("pdflatex", "-interaction=batchmode", file.name)
             office = (
                 "soffice",
                 "--headless",
@@ -110,7 +189,7 @@ def _built(source: Source) -> bytes:
                 file.name,
             )
             for _ in range(2 if source.suffix == "tex" else 1):
-                command = tex if source.suffix == "tex" else office
+                command = latex if source.suffix == "tex" else office
                 subprocess.run(command, cwd=folder, check=False, capture_output=True, timeout=180)
             if not file.with_suffix(".pdf").exists():
                 raise SystemExit(f"{source.name}: {command[0]} made no PDF")
@@ -128,7 +207,8 @@ def _score(
     others: Set[str] = frozenset(),
 ) -> Score:
     """``others``: keys of headings that may be found, but are not counted."""
-    with patch.object(pdf_parser, "_outline", lambda document: iter(())):
+    nothing = patch.object(structure, "tags", lambda page: structure.Tags())
+    with patch.object(pdf_parser, "_outline", lambda document: iter(())), nothing:
         document = _PARSER.parse(Blob(data, f"{name}.pdf"))
     wanted = Counter(_key(said) for _, said in true)
     found = Counter(key for _, key in _found(document) if key in wanted or not _is_open(key, title, others))
@@ -157,7 +237,7 @@ def _is_open(key: str, title: str, others: Set[str]) -> bool:
 
 
 def _key(title: str) -> str:
-    return re.sub(r"[\W_]+", "", _NUMBER.sub("", title.strip(), count=1)).casefold()
+    return re.sub(r"[\W_]+", "", _NUMBER.sub("", _LABEL.sub("", title.strip()), count=1)).casefold()
 
 
 def _print(title: str, scores: Sequence[Score], verbose: int) -> None:

@@ -307,8 +307,15 @@ def _odf_text(node: Any) -> str:
 
 
 def by_office(path: str) -> Truth:
-    """The file as LibreOffice reads it; ``_convert`` was asked for it."""
-    return odf(_CONVERTED[path])
+    """The file as LibreOffice reads it; ``_convert`` was asked for it.
+
+    Headings of RTF that was made of a DOCX are those of the DOCX: LibreOffice writes them, and does not read
+    them again.
+    """
+    found, source = odf(_CONVERTED[path]), Path(path).with_suffix("")
+    if path.endswith(".docx.rtf") and source.exists():
+        found.headings = docx(str(source)).headings
+    return found
 
 
 def _convert(paths: list[str], suffix: str, folder: str) -> None:
@@ -351,9 +358,19 @@ def _page(node: Any) -> Truth:
     rows = _rows(
         [cell.get_text() for cell in row.find_all(["td", "th"], recursive=False)]
         for row in node.find_all("tr")
-        if not row.find("table") and not row.find_parent("td")
+        if not row.find("table") and not row.find_parent("td") and not _is_list(row)
     )
     return Truth([node.get_text()], [said for h in heads if (said := h.get_text().strip())], rows)
+
+
+def _is_list(row: Any) -> bool:
+    """Whether its cells hold nothing but lists: an index in columns."""
+    cells = [cell for cell in row.find_all(["td", "th"], recursive=False) if cell.get_text().strip()]
+    return bool(cells) and all(
+        not "".join(cell.find_all(string=True, recursive=False)).strip()
+        and {child.name for child in cell.find_all(True, recursive=False)} <= {"ul", "ol", "dl"}
+        for cell in cells
+    )
 
 
 def html(path: str) -> Truth:
@@ -636,20 +653,23 @@ def pdf(path: str) -> Truth:
         for lines in pages
     ]
     keys = [[_letters(line) for line in lines] for lines in pages]
-    heads = []
+    heads, free = [], []
     for entry in document.get_toc():
         title, dest = entry.get_title(), entry.get_dest()
         at = dest.get_index() if dest else None
         if at is None or len(re.findall("[a-z]", _letters(title))) < 3:
+            free.append(title)  # a version, a letter of an index: too short to be told from other lines
             continue
         lines = keys[at]
         joined = ("".join(lines[n : n + k]) for n in range(len(lines)) for k in (1, 2, 3))
         if any(said.endswith(_letters(title)) and len(said) < len(_letters(title)) + 10 for said in joined):
             heads.append(title)
+        else:
+            free.append(title)
     text = re.sub(
         r"(?<=[a-z])[-\u00ad\x02]\n(?=[a-z])", "", "\n".join(line for lines in body for line in lines)
     )
-    return Truth([text], heads or None, None)
+    return Truth([text], heads or None, None, free)
 
 
 def _edge(line: str) -> str:

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 from pydantic import Field
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.docx_styles import Lists, Style, Styles, W, kind
+from ingestor.parsers.office.docx_styles import Style, Styles, W, kind, lists
 from ingestor.parsers.office.docx_text import Inline, Related, count_words
 from ingestor.parsers.office.drawing import CHART, DIAGRAM, lines, rows, titles
 from ingestor.parsers.office.properties import about, pictures_only
@@ -65,7 +65,7 @@ class _Reader:
         relations = package.relations(part)
         named = dict(relations.values())
         self.styles = Styles(package.optional(named.get("styles", "")))
-        self._lists = Lists(package.optional(named.get("numbering", "")))
+        self._lists = lists(package.optional(named.get("numbering", "")))
         self._inline = Inline(_related(package, relations, comments=comments), self.flow)
         self._package, self._part = package, part
 

@@ -4,19 +4,17 @@ Styles inherit from each other; a list's number is that of all paragraphs of the
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from ingestor.parsers.shared.numbers import written
+from ingestor.parsers.shared.numbers import Counts, ListLevel
 from ingestor.parsers.shared.whole import whole
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _HEADING = re.compile(r"heading (\d)")
 _CODE = re.compile(r"code|source|preformatted|verbatim|listing|plain text|macro text")
 _QUOTE = re.compile(r"quot")
-_PLACE = re.compile(r"%(\d)")
 _LONGEST = 20  # styles that inherit from each other
 _LEVELS = 9
 
@@ -101,54 +99,20 @@ def _said(paragraph: Element | None) -> Style:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
-    format: str = "bullet"
-    text: str = ""
-    start: int = 1
+def lists(root: Element) -> Counts:
+    patterns = {
+        pattern.get(f"{W}abstractNumId", ""): _levels(pattern) for pattern in root.iter(f"{W}abstractNum")
+    }
+    named = {
+        found.get(f"{W}numId", ""): (value(found, "abstractNumId"), _restarts(found))
+        for found in root.iter(f"{W}num")
+    }
+    return Counts(patterns, named)
 
 
-class Lists:
-    """Counts as the paragraphs come."""
-
-    def __init__(self, root: Element) -> None:
-        patterns = {
-            pattern.get(f"{W}abstractNumId", ""): _levels(pattern) for pattern in root.iter(f"{W}abstractNum")
-        }
-        self._lists = {
-            found.get(f"{W}numId", ""): (value(found, "abstractNumId"), _restarts(found))
-            for found in root.iter(f"{W}num")
-        }
-        self._patterns = patterns
-        self._counts: defaultdict[str, dict[int, int]] = defaultdict(dict)
-        self._seen: set[str] = set()
-
-    def marker(self, list_id: str, level: int) -> str:
-        """What stands in front of the next paragraph of that list: "2.1", "a)"; "" is a bullet."""
-        pattern_id, restarts = self._lists.get(list_id, ("", {}))
-        levels = self._patterns.get(pattern_id, {})
-        counts = self._counts[pattern_id]
-        if list_id not in self._seen:
-            self._seen.add(list_id)
-            counts |= {at: start - 1 for at, start in restarts.items()}
-        here = levels.get(level, _Level())
-        counts[level] = counts.get(level, here.start - 1) + 1
-        for deeper in [at for at in counts if at > level]:
-            del counts[deeper]
-        if here.format in ("bullet", "none"):
-            return ""
-
-        def number(place: re.Match[str]) -> str:
-            at = whole(place[1], 1) - 1
-            other = levels.get(at, _Level("decimal"))
-            return written(counts.get(at, other.start), other.format)
-
-        return _PLACE.sub(number, here.text).strip()
-
-
-def _levels(pattern: Element) -> dict[int, _Level]:
+def _levels(pattern: Element) -> dict[int, ListLevel]:
     return {
-        whole(level.get(f"{W}ilvl", "0"), 0): _Level(
+        whole(level.get(f"{W}ilvl", "0"), 0): ListLevel(
             value(level, "numFmt", "decimal"), value(level, "lvlText"), whole(value(level, "start"), 1)
         )
         for level in pattern.iter(f"{W}lvl")

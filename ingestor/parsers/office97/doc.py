@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingestor.core.completeness import words
+from ingestor.parsers.office97.doc_styles import Paragraph, Style, lists, paragraph, styles, with_style
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import Flow
 from ingestor.ports import BadDocument
@@ -19,23 +20,12 @@ from ingestor.ports import BadDocument
 _WORD97 = 0xC0  # version of the format from which on it is this one
 _TITLE = 62  # number of the built-in style
 _PAGE = 512
+_PATTERNS, _LISTS = 0x02E2, 0x02EA  # their places in the header
 _LINK = re.compile(r'HYPERLINK\s+"([^"]+)"')
 _FIELD = re.compile("\x13([^\x13\x14\x15]*)\x14?([^\x13\x14\x15]*)\x15")
 _END = re.compile("[\r\x07\x0c]")
 _SIGNS = {"\x0b": "\n", "\x1e": "-", "\xa0": " ", **dict.fromkeys("\x01\x03\x04\x05\x08\x1f", "")}
 _SIGN = re.compile(f"[{''.join(_SIGNS)}]")
-_IN_TABLE, _ROW_END, _LEVEL, _LIST_LEVEL, _LIST = 0x2416, 0x2417, 0x2640, 0x260A, 0x460B
-_SIZES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}  # of a property's operand, by its group
-
-
-@dataclass(frozen=True, slots=True)
-class _Paragraph:
-    style: int = 0
-    in_table: bool = False
-    row_end: bool = False
-    level: int = 9  # of the outline, from 0; 9 is body text
-    listed: bool = False
-    list_level: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +66,8 @@ class _Reader:
         self._starts = [piece.start for piece in self._pieces]
         self._runs = sorted(self._paragraph_runs(), key=lambda run: run[0])
         self._run_starts = [start for start, _, _ in self._runs]
-        self._styles = _styles(self._part(0x00A2))
+        self._styles = styles(self._part(0x00A2))
+        self._lists = lists(self._table[struct.unpack_from("<I", main, _PATTERNS)[0] :], self._part(_LISTS))
         self._notes = {**self._noted(0x00AA, 0x00B2, 1), **self._noted(0x020A, 0x0212, 5)}
         self._cells: list[str] = []
         self._cell: list[str] = []
@@ -122,20 +113,24 @@ class _Reader:
             return
         self._end_table()
         text = self._said(start, end)
-        style = self._styles.get(found.style, 0)
-        level = found.level + 1 if found.level < 9 else style if 1 <= style <= 9 else 0
+        style = self._styles.get(found.style, Style())
+        found = with_style(found, style.said)
         if not text.strip():
             self.flow.blank()
-        elif style == _TITLE:
+        elif style.built_in == _TITLE:
             self.flow.main_title(text)
-        elif level:
-            self.flow.heading(text, level)
-        elif found.listed:
-            self.flow.item(text, found.list_level, "-")
+        elif level := _heading_level(found, style):
+            self.flow.heading(text, level, self._marker(found))
+        elif found.list_number:
+            self.flow.item(text, min(found.list_level or 0, 8), self._marker(found) or "-")
         else:
             self.flow.add("paragraph", text)
 
-    def _in_table(self, text: str, mark: str, found: _Paragraph) -> None:
+    def _marker(self, found: Paragraph) -> str:
+        level = min(found.list_level or 0, 8)
+        return self._lists.marker(str(found.list_number), level) if found.list_number else ""
+
+    def _in_table(self, text: str, mark: str, found: Paragraph) -> None:
         if found.row_end:
             self._rows.append(self._cells)
             self._cells = []
@@ -181,15 +176,15 @@ class _Reader:
             for at, mark in enumerate(marks)
         }
 
-    def _properties(self, position: int) -> _Paragraph:
+    def _properties(self, position: int) -> Paragraph:
         at = bisect_right(self._starts, position) - 1
         if at < 0 or not self._runs:
-            return _Paragraph()
+            return Paragraph()
         place = self._pieces[at].at(position)
         run = self._runs[max(0, bisect_right(self._run_starts, place) - 1)]
-        return run[2] if run[0] <= place < run[1] else _Paragraph()
+        return run[2] if run[0] <= place < run[1] else Paragraph()
 
-    def _paragraph_runs(self) -> Iterator[tuple[int, int, _Paragraph]]:
+    def _paragraph_runs(self) -> Iterator[tuple[int, int, Paragraph]]:
         """Begin and end in the file, and the kind of the paragraph."""
         bins = self._part(0x0102)
         count = (len(bins) - 4) // 8
@@ -201,34 +196,22 @@ class _Reader:
                 yield from _page(page)
 
 
-def _page(page: bytes) -> Iterator[tuple[int, int, _Paragraph]]:
+def _heading_level(found: Paragraph, style: Style) -> int:
+    """From 1; 0 of body text."""
+    if found.level is not None and found.level < 9:
+        return found.level + 1
+    return style.built_in if 1 <= style.built_in <= 9 else 0
+
+
+def _page(page: bytes) -> Iterator[tuple[int, int, Paragraph]]:
     count = min(page[511], 29)
     places = struct.unpack_from(f"<{count + 1}I", page)
     for at in range(count):
         offset = 2 * page[4 * (count + 1) + 13 * at]
         size = page[offset] if offset else 0
         begin, size = (offset + 1, 2 * size - 1) if size else (offset + 2, 2 * page[offset + 1])
-        found = _found(page[begin : begin + size]) if offset and size >= 2 else _Paragraph()
+        found = paragraph(page[begin : begin + size]) if offset and size >= 2 else Paragraph()
         yield places[at], places[at + 1], found
-
-
-def _found(properties: bytes) -> _Paragraph:
-    """``properties``: the number of a style, then codes with their operands."""
-    (style,) = struct.unpack_from("<H", properties)
-    said: dict[int, int] = {}
-    at = 2
-    while at + 3 <= len(properties):
-        (code,) = struct.unpack_from("<H", properties, at)
-        size = _SIZES.get(code >> 13)
-        if size is None:
-            long = code == 0xD608  # what a table looks like
-            size = 1 + int.from_bytes(properties[at + 2 : at + (4 if long else 3)], "little")
-        said[code] = int.from_bytes(properties[at + 2 : at + 2 + min(size, 2)], "little")
-        at += 2 + size
-    return _Paragraph(
-        style, bool(said.get(_IN_TABLE)), bool(said.get(_ROW_END)), min(said.get(_LEVEL, 9), 9),
-        bool(said.get(_LIST)), min(said.get(_LIST_LEVEL, 0), 8),
-    )  # fmt: skip
 
 
 def _pieces(clx: bytes, most: int) -> Iterator[_Piece]:
@@ -251,28 +234,6 @@ def _pieces(clx: bytes, most: int) -> Iterator[_Piece]:
         if not bounds[number] <= bounds[number + 1] <= most:
             raise ValueError("its pieces overlap")
         yield _Piece(bounds[number], bounds[number + 1], place // 2 if narrow else place, not narrow)
-
-
-def _styles(sheet: bytes) -> dict[int, int]:
-    """Number of the built-in style that each style is, or is made from: 1 to 9 are headings."""
-    if len(sheet) < 6:
-        return {}
-    size, count = struct.unpack_from("<HH", sheet)
-    at, found, parents = 2 + size, dict[int, int](), dict[int, int]()
-    for number in range(count):
-        if at + 2 > len(sheet):
-            break
-        (length,) = struct.unpack_from("<H", sheet, at)
-        if length >= 4:
-            first, second = struct.unpack_from("<HH", sheet, at + 2)
-            found[number], parents[number] = first & 0x0FFF, second >> 4
-        at += 2 + length
-    for number in found:
-        parent, steps = number, 0
-        while found.get(parent, 0) >= 0xFFE and steps < 20:  # a style of the author's own
-            parent, steps = parents.get(parent, -1), steps + 1
-        found[number] = found.get(parent, 0)
-    return found
 
 
 def _field(found: re.Match[str]) -> str:

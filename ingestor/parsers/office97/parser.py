@@ -99,4 +99,4 @@ def _extra(about: dict[str, str]) -> tuple[tuple[str, Scalar], ...]:
     return tuple((name, about[name]) for name in ("author", "created", "modified") if about.get(name))
 
 
-PLUGIN = Plugin(kind="office97", version=1, options=Options, build=Office97Parser)
+PLUGIN = Plugin(kind="office97", version=2, options=Options, build=Office97Parser)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ctypes import byref, c_double, c_int, c_void_p, cast, create_string_buffer
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import repeat
+from itertools import pairwise, repeat
 from statistics import median_low
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,9 @@ _HYPHENS = "\x02\ufffe"
 _HYPHEN = re.compile(f"[{_HYPHENS}]+(.?)")
 _WORD = re.compile(f"[^\\s{_HYPHENS}]+")
 _LINE = re.compile(r"[^\r\n]+")
+_SPACED = re.compile(r"(?<!\S)[^\W\d_](?: [^\W\d_](?!\S)){4,}")  # letters with space between them
+_LETTER_GAP = 0.28  # sizes of the type: more is the space between words
+_WORD_GAP = 1.4  # times the gap between such letters
 _BLANK = " \xa0\t" + _HYPHENS
 _LIGATURES = str.maketrans({0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl"})
 _UPRIGHT = 0.03  # radians from a quarter turn
@@ -108,7 +111,8 @@ def lines(
         if visible:
             first = begin + said.index(visible[0])
             last = begin + len(said.rstrip(_BLANK)) - 1
-            line = _line(text, _with_values(said, begin, values) if values else said, first, last)
+            filled = _with_values(said, begin, values) if values else closed(text, said, begin)
+            line = _line(text, filled, first, last)
             yield replace(line, tagged=_tag(text, first, last, headings)) if headings else line
 
 
@@ -168,6 +172,28 @@ def edges(text: Text, at: int) -> tuple[float, float]:
     left, right, bottom, top = c_double(), c_double(), c_double(), c_double()
     raw.FPDFText_GetCharBox(text.handle, at, byref(left), byref(right), byref(bottom), byref(top))
     return left.value, right.value
+
+
+def closed(text: Text, said: str, begin: int = 0) -> str:
+    """Words that are set with space between their letters, as words."""
+    return _SPACED.sub(lambda run: _words_of(text, run[0], begin + run.start()), said)
+
+
+def _words_of(text: Text, run: str, first: int) -> str:
+    sides = [_room(text, first + at) for at in range(0, len(run), 2)]
+    gaps = [right[0] - left[1] for left, right in pairwise(sides)]
+    usual = median_low(gaps)
+    if not 0 < usual <= _LETTER_GAP * _size(text.handle, first):
+        return run
+    wide = [gap > _WORD_GAP * usual for gap in gaps]
+    return run[0] + "".join(f"{' ' * apart}{letter}" for apart, letter in zip(wide, run[2::2], strict=True))
+
+
+def _room(text: Text, at: int) -> tuple[float, float]:
+    """Left and right of the room that a character takes, the space around its strokes included."""
+    box = raw.FS_RECTF()
+    raw.FPDFText_GetLooseCharBox(text.handle, at, byref(box))
+    return box.left, box.right
 
 
 def _with_values(said: str, begin: int, values: Mapping[int, tuple[str, str]]) -> str:

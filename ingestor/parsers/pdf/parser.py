@@ -146,7 +146,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
 
     textpage = page.get_textpage()
     text = page_text.read(textpage)
-    read.words += raw_words(text.said)
+    read.words += raw_words(page_text.closed(text, text.said))
     read.characters += len(text.said)
     read.unmapped += text.unmapped
     fields, comments = forms.fields_and_comments(document, page)
@@ -222,4 +222,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=4, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=5, options=PdfOptions, build=PdfParser)

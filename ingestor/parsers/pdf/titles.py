@@ -21,7 +21,8 @@ _LEAST = 3  # headings that are set as the text is
 _LONGEST_TITLE = 250  # characters of all its lines
 _MOST_LINES = 4
 _LARGER = 1.07  # times the text's size: counts as set larger, with space above
-_SMALLER = 0.94  # times the text's size: too small for a heading
+_SMALLER = 0.94  # times the text's size: too small for a heading, unless it stands alone in bold
+_SMALLEST = 0.85  # too small even then
 _SPACE = 1.2  # times the usual distance between lines: space above
 _APART = 0.5  # share of a style's lines that must stand like headings
 _WIDE = 0.9  # of the column: a line as wide as that goes on, unless it is large
@@ -37,9 +38,7 @@ _CAPTION = re.compile(
     re.IGNORECASE,
 )
 _MATHS = re.compile(r"[=∑∏∫√≤≥±∞∈→×∂∀∃⊂∪]")
-CHAPTER = re.compile(
-    r"(?:chapter|part|appendix|kapitel|teil|anhang|chapitre)\s+(?:\d+|[IVX]+|[A-Z])\.?$", re.IGNORECASE
-)
+CHAPTER = re.compile(r"[^\W\d_]{2,14}\s+(?:\d{1,3}|[IVXLC]+|[A-Z])[.:]?$")  # a label alone on its line
 OUTLINED = re.compile(
     r"(?:(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?|[IVX]{1,5}\.|[A-Z]\.|§\s?\d+)\s+\S"
 )
@@ -171,10 +170,10 @@ def _is_upper(text: str) -> bool:
 
 def _of_page(number: int, page: Page, text: Body, heads: set[int]) -> Iterator[Title]:
     lines, at = page.lines, 0
-    contents = _contents(lines) | heads
+    entries = contents(lines) | heads
     right = _right(lines)
     while at < len(lines):
-        title = None if at in contents else _title(number, lines, at, text, right)
+        title = None if at in entries else _title(number, lines, at, text, right)
         if title:
             yield title
         at += title.count if title else 1
@@ -186,7 +185,7 @@ def _right(lines: Sequence[Line]) -> float:
     return widths[int(0.9 * len(widths))] if widths else 0.0
 
 
-def _contents(lines: Sequence[Line]) -> set[int]:
+def contents(lines: Sequence[Line]) -> set[int]:
     """The lines of a table of contents."""
     leaders = {at for at, line in enumerate(lines) if _LEADER.search(line.text)}
     entries = sorted(leaders | {at for at, line in enumerate(lines) if _PAGE.search(line.text)})
@@ -228,7 +227,10 @@ def _title(number: int, lines: Sequence[Line], at: int, text: Body, width: float
     style, size = style_of(line), line.tallest if _is_upper(line.text) else line.size
     large = size >= LARGE * text.size
     larger = size >= _LARGER * text.size
-    if not may_be_title(line) or size < _SMALLER * text.size or _beside(lines, at):
+    small = size < _SMALLER * text.size
+    if not may_be_title(line) or size < _SMALLEST * text.size or _beside(lines, at):
+        return None
+    if small and not _heads_larger(lines, at, text, style):
         return None
     if line.mono and not larger:
         return None
@@ -247,10 +249,16 @@ def _title(number: int, lines: Sequence[Line], at: int, text: Body, width: float
         return None
     if not large and not _has_space(lines, at, text, style):
         return None
-    weak = plain or not (large or larger or style.bold)
+    weak = plain or small or not (large or larger or style.bold)
     if weak and not _stands_alone(lines, at, count, text, width, plain):
         return None
     return Title(number, at, count, said, style, large, plain, line.left)
+
+
+def _heads_larger(lines: Sequence[Line], at: int, text: Body, style: Style) -> bool:
+    """Whether a line in smaller type is set apart, above text in the usual type: no note and no row."""
+    apart = (style.bold and not text.bold) or (style.italic and OUTLINED.match(lines[at].text))
+    return bool(apart) and any(line.size >= _SMALLER * text.size for line in lines[at + 1 : at + 4])
 
 
 def _beside(lines: Sequence[Line], at: int) -> bool:

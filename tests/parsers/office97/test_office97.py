@@ -11,6 +11,7 @@ from ingestor.archives.members import Found
 from ingestor.archives.unpack import unpack
 from ingestor.core.completeness import shortfall
 from ingestor.model import Blob, Document
+from ingestor.parsers.office97.doc_styles import lists
 from ingestor.parsers.office97.msg import unpacked
 from ingestor.parsers.office97.parser import PLUGIN
 from ingestor.parsers.shared.detect import content_type, parser_of
@@ -50,6 +51,30 @@ def test_word() -> None:
     ]
     assert (document.title, document.content_type) == ("The harbours", "application/msword")
     assert dict(document.extra)["author"] == "Ada"
+
+
+def test_numbers_of_headings_and_lists_in_word() -> None:
+    """As LibreOffice shows them, which wrote the file; lists of one style go on."""
+    document = parse((FILES / "numbers.doc").read_bytes())
+    assert blocks(document) == [
+        ("heading", 1, "1. Harbours"),
+        ("paragraph", 0, "Words before the list."),
+        ("list", 0, "1. wheat\n  a) winter wheat\n  b) summer wheat\n2. barley"),
+        ("heading", 2, "1.1 Quays"),
+        ("list", 0, "(IV) north\n(V) south"),
+        ("heading", 2, "1.2 Cranes"),
+        ("list", 0, "- a crane"),
+        ("heading", 1, "2. Ships"),
+        ("list", 0, "3. first of another list\n4. second"),
+        ("heading", 2, "2.1 Sails"),
+        ("paragraph", 0, "The last paragraph."),
+    ]
+    assert [block.number for block in document.blocks if block.number] == ["1", "1.1", "1.2", "2", "2.1"]
+
+
+@given(st.binary(max_size=80), st.binary(max_size=60))
+def test_damaged_lists_are_as_if_not_there(patterns: bytes, named: bytes) -> None:
+    assert isinstance(lists(patterns, named).marker("1", 0), str)
 
 
 def test_excel() -> None:
@@ -162,6 +187,7 @@ def test_types() -> None:
     types = {file.name: content_type(Blob(file.read_bytes(), "x")) for file in FILES.iterdir()}
     assert types == {
         "harbours.doc": "application/msword",
+        "numbers.doc": "application/msword",
         "harbours.ppt": "application/vnd.ms-powerpoint",
         "prices.xls": "application/vnd.ms-excel",
     }

@@ -1,4 +1,5 @@
 import sys
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
@@ -66,6 +67,19 @@ def test_the_raised_mark_of_a_note_is_no_line_of_its_own_size_and_place() -> Non
             (50, 90, 8, "in a second line.")]  # fmt: skip
     text = texts(parse(pdf([[(50, 700, 10, "Text to which there is a note at the foot."), *note]])))
     assert text[1:] == ["1 A note on what was said above, which goes on in a second line."]
+
+
+def spaced(letters: str, between: int) -> list[Drawn]:
+    """Each letter H by itself, with so much between; where there is a space, three times as much."""
+    lefts = accumulate(15 + between if letter == "H" else 2 * between for letter in letters)
+    return [
+        (50 + left, 700, 20, letter) for left, letter in zip(lefts, letters, strict=True) if letter == "H"
+    ]
+
+
+def test_words_set_with_space_between_their_letters_are_words() -> None:
+    assert texts(parse(pdf([spaced("HHH HHHHH", 4)])))[0] == "HHH HHHHH"
+    assert texts(parse(pdf([spaced("HHHHHHHH", 7)])))[0] == "H H H H H H H H", "a space of words between"
 
 
 def test_the_outline_goes_before_sizes() -> None:

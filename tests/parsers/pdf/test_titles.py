@@ -3,7 +3,7 @@
 import pytest
 
 from ingestor.parsers.pdf.headings import headings
-from ingestor.parsers.pdf.lines import Line, Page
+from ingestor.parsers.pdf.lines import Bookmark, Line, Page
 from ingestor.parsers.pdf.titles import body, titles
 
 TEXT = "Words of the text that fill the whole width of the column in which they stand"
@@ -109,6 +109,12 @@ def test_levels_follow_numbers_else_size_and_what_comes_first() -> None:
     assert [level for level, _ in found(*pages)] == [1, 2, 3, 1]
 
 
+def test_levels_of_roman_numbers_letters_and_digits() -> None:
+    numbers = ["I.", "A.", "1.", "2.", "B.", "C.", "II.", "A.", "V.", "1."]
+    pages = [page(TEXT, *(line for n in numbers for line in section(said(f"{n} Harbour", bold=True))))]
+    assert [level for level, _ in found(*pages)] == [1, 2, 3, 3, 2, 2, 1, 2, 1, 3]
+
+
 def test_a_title_and_its_authors_do_not_push_sections_down() -> None:
     cover = [
         said("On Harbours", size=20.0),
@@ -148,3 +154,55 @@ def test_entries_of_a_table_of_contents_and_running_heads_are_none() -> None:
         for n in range(1, 7)
     ]
     assert titles(pages, body(pages, 1.2)) == []
+
+
+def test_a_bold_line_in_smaller_type_heads_larger_text_and_no_small_one() -> None:
+    small = said("III. RESULTS", size=9.0, bold=True)
+    assert found(page(TEXT, TEXT, *section(small))) == [(1, "III. RESULTS")]
+    note = [said("a table's row in small type", size=9.0)] * 4
+    assert found(page(TEXT, TEXT, "", said("Item Weight", size=9.0, bold=True), *note, *[TEXT] * 5)) == []
+
+
+@pytest.mark.parametrize("label", ["Hoofdstuk 2", "Kapitel 2", "Rozdział II"])
+def test_a_word_and_a_number_above_a_title_are_its_number_in_any_language(label: str) -> None:
+    lines = [said(label, size=14.0), said("The Mill", size=20.0)]
+    assert found(page(TEXT, *[TEXT] * 5), page(*lines, *[TEXT] * 9, number=2)) == [(1, f"{label} The Mill")]
+
+
+def test_a_label_above_a_smaller_title_is_a_heading_of_its_own() -> None:
+    lines = [said("Exercise 2", size=20.0), said("Solution", size=14.0)]
+    assert [title for _, title in found(page(TEXT, *[TEXT] * 5), page(*lines, *[TEXT] * 9))] == [
+        "Exercise 2", "Solution",
+    ]  # fmt: skip
+
+
+def test_of_pages_before_the_text_the_title_parts_and_numbers_are_headings() -> None:
+    front = [
+        said("On Harbours", size=20.0),
+        "",
+        said("Ada Lovelace", size=14.0),
+        said("Porthaven", size=12.0),
+    ]
+    half = [said("A College", size=14.0), "", "", "", said("On Harbours", size=20.0)]
+    part = [said("Part I", size=20.0), said("Harbours", size=20.0)]
+    text = page(*section(said("1 The Quay", size=14.0)), *[TEXT] * 20)
+    assert found(page(*front), page(*half), page(*part), text, text) == [
+        (1, "On Harbours"), (1, "Part I Harbours"), (1, "1 The Quay"), (1, "1 The Quay"),
+    ]  # fmt: skip
+    slide = [said("Why Harbours Matter", size=20.0), "", said("They do", size=14.0), "they shelter ships"]
+    assert "Why Harbours Matter" in [title for _, title in found(page(*front), page(*slide), text, text)]
+
+
+def test_an_entry_of_the_outline_takes_a_label_above_it_and_no_other_line() -> None:
+    lines = [
+        said("Part IV", size=14.0),
+        said("Of Mills", size=20.0),
+        TEXT,
+        said("quay, 36"),
+        said("A", bold=True),
+    ]
+    outline = [Bookmark("Of Mills", 1, 0), Bookmark("A", 2, 0)]
+    found = headings([page(*lines)], outline, 1.2)
+    assert [(at, one.title) for at, some in found[0].items() for one in some] == [
+        (0, "Part IV Of Mills"), (4, "A"),
+    ]  # fmt: skip
