@@ -107,7 +107,7 @@ def test_figures_are_told_as_people_read_them() -> None:
     ]  # fmt: skip
     assert (counted(1, "document"), counted(1200, "document")) == ("1 document", "1,200 documents")
     assert (moment(0), clock(0)) == ("1970-01-01T00:00:00Z", "1970-01-01 00:00 UTC")
-    assert (ago(10, 70), ago(70, 10)) == ("1 min ago", "in 1 min")
+    assert (ago(10, 70), ago(70, 10), ago(11, 10)) == ("1 min ago", "in 1 min", "0 s ago")
 
 
 def test_charts_hold_every_write_and_the_highest_lag() -> None:

@@ -47,5 +47,5 @@ def clock(at: float) -> str:
 
 
 def ago(at: float, now: float) -> str:
-    """``in 3 min`` where it is still to come."""
-    return f"{span(now - at)} ago" if at <= now else f"in {span(at - now)}"
+    """``in 3 min`` where it is still to come. ``now`` may be a second old."""
+    return f"{span(now - at)} ago" if at <= now + 2 else f"in {span(at - now)}"
