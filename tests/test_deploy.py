@@ -14,7 +14,7 @@ import yaml
 from ingestor.config.check import check
 from ingestor.config.models import Config
 from ingestor.config.yaml_tree import parse
-from ingestor.service.situation import Situation, SourceFigures
+from ingestor.service.situation import CheckFigures, Situation, SourceFigures
 from tests.service.test_figures import exposed
 
 ROOT = Path(__file__).parents[1]
@@ -94,6 +94,7 @@ STALLED = {
     "IngestorDiskFull": Situation(disk_free={"state": 10**8}),
     "IngestorSourceHeld": Situation(sources={"docs": SourceFigures(held=True)}),
     "IngestorQuarantined": Situation(reasons=[("docs", "password needed", 3)]),
+    "IngestorRecallFell": Situation(checks={("docs", "faq.csv"): CheckFigures(0.5, 0.2, False, 0.0)}),
     "": Situation(sources={"docs": replace(LISTED, paused=True), "wiki": SourceFigures(last_listing=0.0)}),
 }
 

@@ -16,7 +16,7 @@ from ingestor.ports import NeedsHuman, Transient
 from ingestor.rechunk import policy
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 from ingestor.state.requests import Notices, Requests
 
 PATIENCE = 30.0  # seconds that a daemon may take to carry out a request

@@ -19,7 +19,7 @@ from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state import checks, run_status, running_config
 from ingestor.state.files import lexical_path, lock_path
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 from ingestor.state.run_status import Listing, Live
 
 log = logging.getLogger("ingestor")

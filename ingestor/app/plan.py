@@ -32,7 +32,7 @@ from ingestor.pipeline.prepare import Job, Prepared, prepare
 from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient, Unsupported
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import SourceRows
 
 OTHERWISE = ("added", "changed", "moved", "rebuilt", "quarantined", "unsupported", "failed")

@@ -28,7 +28,7 @@ from ingestor.state.files import journal_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import Locked, held, noted, retry_until_free
-from ingestor.state.reports import Listed, Reports
+from ingestor.state.queries.reports import Listed, Reports
 from ingestor.state.run_status import Live
 from ingestor.state.running_config import InForce
 

@@ -15,7 +15,7 @@ from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.files import lexical_path
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports, Short, Skipped
+from ingestor.state.queries.reports import Reports, Short, Skipped
 from ingestor.state.requests import Notices
 from ingestor.state.run_status import Listing, Live
 from ingestor.state.sources import SourceRows

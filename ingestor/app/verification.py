@@ -22,7 +22,7 @@ from ingestor.state.editions import Editions
 from ingestor.state.files import cache_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.lock import hold
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 
 
 @dataclass(slots=True)

@@ -81,7 +81,7 @@ def run(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
 def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
     from ingestor.cli.output import goodbye
     from ingestor.state.editions import Editions
-    from ingestor.state.reports import Reports
+    from ingestor.state.queries.reports import Reports
     from ingestor.state.sources import SourceRows
 
     names = sorted({source.collection for source in loop.running.parts.config.sources})

@@ -27,7 +27,7 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
 from ingestor.pipeline.stage_times import StageTimes
 from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
-from ingestor.state.backlog import Backlog
+from ingestor.state.queries.backlog import Backlog
 from ingestor.state.journal import Journal
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import WithdrawalGuard

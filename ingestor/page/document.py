@@ -16,7 +16,7 @@ from ingestor.preview.chunk_list import item
 from ingestor.preview.view import beside, parts
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
-from ingestor.state.browsing import one_of
+from ingestor.state.queries.browsing import one_of
 
 CHUNKS = 200  # in a page
 

@@ -11,7 +11,7 @@ from ingestor.http_server.problems import Problem
 from ingestor.page.shown.figures import counts_of
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
-from ingestor.state.browsing import Place, Row, Wanted, Which, page_of
+from ingestor.state.queries.browsing import Place, Row, Wanted, Which, page_of
 
 PAGE = 100  # documents
 WHICH: tuple[Which, ...] = get_args(Which)

@@ -12,7 +12,7 @@ from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.figures import kinds_of_reasons
 from ingestor.service.situation import Situation
-from ingestor.state.browsing import failures
+from ingestor.state.queries.browsing import failures
 
 FAILURES = 10  # that the overview names
 

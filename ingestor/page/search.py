@@ -15,7 +15,7 @@ from ingestor.page.shown.text import marked
 from ingestor.search.values import MODES, Answer, Found, Mode, Question, checked
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import answered, collection_of, problems
-from ingestor.state.browsing import rows_of
+from ingestor.state.queries.browsing import rows_of
 
 CHOICES = ("all", *MODES)
 SHOWN = 700  # characters of a hit

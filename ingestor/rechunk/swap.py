@@ -23,7 +23,7 @@ from ingestor.rechunk.policy import Decision, Situation
 from ingestor.rechunk.recipes import Choices, changes, packed, unpacked, without_unused
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 from ingestor.state.requests import Notices, Requests
 from ingestor.state.withdrawals import Withdrawals
 

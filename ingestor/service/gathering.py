@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import CheckFigures, Situation, SourceFigures
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 
 T = TypeVar("T")
 

@@ -24,7 +24,7 @@ from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 from ingestor.state.requests import Requests
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals

@@ -10,7 +10,7 @@ from ingestor.app.plan import Plan
 from ingestor.app.verification import Verification
 from ingestor.cli.invocation import DEFAULT_CONFIG
 from ingestor.cli.output.console import counted, duration, print_table, show_documents, show_plan, show_verify
-from ingestor.state.reports import Listed
+from ingestor.state.queries.reports import Listed
 
 
 def said(capsys: pytest.CaptureFixture[str]) -> str:

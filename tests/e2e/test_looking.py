@@ -28,7 +28,7 @@ from ingestor.model import Item
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.listing import Source, take
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 from ingestor.state.running_config import NAME, in_force
 from tests.e2e.in_chroma import in_chroma
 from tests.e2e.in_process import Ask

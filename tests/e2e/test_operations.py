@@ -26,7 +26,7 @@ from ingestor.config.file import load
 from ingestor.model import CollectionName
 from ingestor.rechunk.swap import Swaps
 from ingestor.state import lock
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 from tests.e2e.in_process import Ask
 from tests.e2e.project import INGESTOR, Daemon, Project, wait
 

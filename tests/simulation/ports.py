@@ -24,8 +24,8 @@ from ingestor.engine.outcomes import Outcome
 from ingestor.model import Blob, Chunk, Chunking, Document, Hit, Item, Record, SourceName, Sums, Vectors
 from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import BadDocument, Embed, Index, PartialScan, Stale, Torn, Transient
-from ingestor.state import reports
 from ingestor.state.journal import Journal
+from ingestor.state.queries import reports
 from tests.memory_index import MemoryIndex
 from tests.simulation.laws import ASKED, LISTED, READABLE, STATES, THERE, LawBroken, hold
 

@@ -13,7 +13,7 @@ import pytest
 from ingestor.model import Chunking, CollectionName, Document, Sums
 from ingestor.ports import Collective, Embed
 from ingestor.registry import find
-from ingestor.state.backlog import Backlog
+from ingestor.state.queries.backlog import Backlog
 from ingestor.text.tokens import Tokens
 from tests.simulation import play as playing
 from tests.simulation import world as worlds

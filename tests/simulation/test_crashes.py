@@ -21,10 +21,10 @@ from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.filling import Filling
 from ingestor.pipeline import listing
 from ingestor.rechunk import policy
-from ingestor.state import backlog, reports
-from ingestor.state.backlog import Backlog
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
+from ingestor.state.queries import backlog, reports
+from ingestor.state.queries.backlog import Backlog
 from tests.simulation.laws import (
     ASKED,
     CLEAN,

@@ -29,7 +29,7 @@ from ingestor.rechunk.recipes import Choices, profile_of
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 from tests.plain_embedder import PLUGIN, PlainOptions

@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 
-from ingestor.state.browsing import Wanted, Which, failures, one_of, page_of
 from ingestor.state.columns import IN_FORCE, STATE
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.queries.browsing import Wanted, Which, failures, one_of, page_of
+from ingestor.state.queries.reports import Reports
 from tests.page.large import fill
 
 

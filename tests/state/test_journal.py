@@ -13,10 +13,10 @@ import pytest
 from ingestor.core.decisions import NEVER, Changes, Failure
 from ingestor.core.entries import CollectionRow, Entry, Feed, Intent, Receipt, SourceRow
 from ingestor.model import CollectionName, Item, Known, SourceName
-from ingestor.state.backlog import Backlog
 from ingestor.state.columns import pack, unpack
 from ingestor.state.journal import Journal, opened
-from ingestor.state.reports import Reports
+from ingestor.state.queries.backlog import Backlog
+from ingestor.state.queries.reports import Reports
 from ingestor.state.schema import NewerJournal
 from ingestor.state.sources import SourceRows
 

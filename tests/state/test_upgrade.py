@@ -13,7 +13,7 @@ import pytest
 from ingestor.model import CollectionName
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 from ingestor.state.requests import Notices, Requests
 
 OLD = Path(__file__).with_name("journal-9.sql").read_text(encoding="utf-8")

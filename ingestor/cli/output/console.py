@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ingestor.app.plan import Plan
     from ingestor.app.recipe_changes import Outlook
     from ingestor.app.verification import Verification
-    from ingestor.state.reports import Listed as Document
+    from ingestor.state.queries.reports import Listed as Document
     from ingestor.state.run_status import Listing
 
 out = Console(highlight=False, soft_wrap=True)

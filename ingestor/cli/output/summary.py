@@ -8,7 +8,7 @@ from typing import Any
 from ingestor.app.wiring import Running
 from ingestor.core.entries import SourceRow
 from ingestor.model import SourceName
-from ingestor.state.reports import Reports
+from ingestor.state.queries.reports import Reports
 from ingestor.state.requests import Notices
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals

@@ -6,7 +6,7 @@ from typing import Literal
 
 from ingestor.core.document_state import State
 from ingestor.state.columns import GONE, LIVE, PENDING, STATE, UNSUPPORTED
-from ingestor.state.reports import Selecting
+from ingestor.state.queries.reports import Selecting
 
 Which = Literal["any", "settled", "due", "waiting", "quarantined", "unsupported", "short", "failed"]
 Place = tuple[str, str, str]  # source, edition and key: the order of documents
