@@ -5,8 +5,8 @@ while the rules were made; then manuals of Debian packages, by their outlines, w
 Counted there are entries whose title stands on its page; an outline need not hold every heading, so that the
 precision is too low. Last, documents of packages that lie beside their TeX source: its sectioning commands
 are counted where the title stands on lines of its own, and headings that the class sets by itself are left
-open where their names are known. Needs pdflatex (texlive-latex-recommended), soffice (libreoffice-writer) and
-fonts-liberation.
+open where their names are known. Needs pdflatex (texlive-latex-extra, -publishers, -science,
+-fonts-recommended, lmodern, cm-super), soffice (libreoffice-writer) and fonts-liberation.
 """
 
 import re
@@ -82,7 +82,7 @@ class Score:
 
 
 def main(verbose: int = 0) -> None:
-    need_program("pdflatex", "texlive-latex-recommended")
+    need_program("pdflatex", "texlive-publishers")
     need_program("soffice", "libreoffice-writer")
     FOLDER.mkdir(parents=True, exist_ok=True)
     made = [

@@ -1,4 +1,4 @@
-"""What properties, styles and lists make of a paragraph of a .doc. Pure.
+"""What properties, styles and lists make of a paragraph of a .doc.
 
 [MS-DOC] Properties are codes with operands (2.2.5.1). A style has those that its paragraphs do not set
 themselves (2.9.260), and inherits from another. A list's levels say how its numbers look (2.9.150).
