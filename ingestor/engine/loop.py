@@ -27,8 +27,8 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
 from ingestor.pipeline.stage_times import StageTimes
 from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
-from ingestor.state.queries.backlog import Backlog
 from ingestor.state.journal import Journal
+from ingestor.state.queries.backlog import Backlog
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import WithdrawalGuard
 
