@@ -1,8 +1,9 @@
 """Ask a collection that ingestor keeps up to date, from a program of your own.
 
-It needs `pip install chromadb sentence-transformers`, and nothing of ingestor: the collection itself says
-which model its questions are to be embedded with. ingestor and its Chroma server run meanwhile.
-If Chroma asks for a token, the variable CHROMA_TOKEN must hold it.
+It needs `pip install chromadb`, and nothing of ingestor: the collection itself says what embeds its
+questions, usually the daemon at its service port; where that is a model, `pip install sentence-transformers`,
+too. If Chroma asks for a token, the variable CHROMA_TOKEN must hold it; that of the service port is
+INGESTOR_TOKEN.
 
     python query_from_outside.py docs "How do I renew my passport?"
 """
@@ -25,7 +26,7 @@ def main() -> None:
 
     client = chromadb.HttpClient(host=wanted.host, port=wanted.port, settings=settings())
     collection = client.get_collection(wanted.collection)
-    # Filters go in `where`, e.g. where={"language": "en"} or where={"source": "handbook/pay.md"}.
+    # Filters go in `where`, e.g. where={"language": "en"} or where={"path": "handbook/pay.md"}.
     found = collection.query(query_texts=[wanted.question], n_results=wanted.n)
 
     for text, metadata, distance in zip(

@@ -157,6 +157,12 @@ def test_there_is_one_writer_with_a_volume_and_probes() -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"]
 
 
+def test_the_app_that_asks_has_the_client_of_the_lock_file() -> None:
+    pinned = re.search(r"^chromadb==\S+", (ROOT / "requirements.lock").read_text(), re.M)
+    assert pinned is not None
+    assert f" {pinned[0]} " in (DEPLOY / "compose.yaml").read_text()
+
+
 def test_compose_mounts_files_that_exist() -> None:
     services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
     mounts = [mount.split(":")[0] for each in services.values() for mount in each["volumes"]]
