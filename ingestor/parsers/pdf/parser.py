@@ -97,7 +97,8 @@ def opened(data: bytes) -> "PdfDocument":
     except PdfiumError as error:
         if "password" in str(error).lower():
             raise BadDocument("is encrypted; save it without a password, or exclude it") from None
-        raise BadDocument(f"is a damaged or cut-off PDF ({error}); repair it, or exclude it") from None
+        reason = str(error).rstrip(".")
+        raise BadDocument(f"is a damaged or cut-off PDF ({reason}); repair it, or exclude it") from None
     if len(document) > _PAGES:
         raise BadDocument(f"has {len(document):,} pages; {_PAGES:,} are read at most: split it")
     return document
