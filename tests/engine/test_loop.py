@@ -1,13 +1,17 @@
 """What the engine says, and what the histories of tests/simulation seldom meet."""
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ingestor.core.entries import Entry, Feed
+from ingestor.engine.loop import Engine
 from ingestor.model import Blob, Item
 from ingestor.ports import Transient
 from ingestor.state.withdrawals import Withdrawals
+from tests.simulation.laws import ASKED, LawBroken
 from tests.simulation.world import FILES, World
 
 
@@ -29,9 +33,9 @@ def test_a_folder_of_pictures_is_told_in_one_line_for_each_kind(
         assert "others like it are only listed, by `ingestor status`" in line
 
 
-def test_withdrawals_add_up_while_documents_are_cut_again(tmp_path: Path) -> None:
+def broken_while_cut_again(folder: Path) -> World:
     """The engine cuts a few documents at a time; each few are too small a loss to ask about."""
-    world = World(tmp_path, seed=1, collective=True)
+    world = World(folder, seed=1, collective=True)
     for number in range(20):
         world.files.write(f"{number}.txt", "x")
     world.files.write("long.txt", "long" * 100)
@@ -42,9 +46,30 @@ def test_withdrawals_add_up_while_documents_are_cut_again(tmp_path: Path) -> Non
     for _ in range(100):
         world.now += 1
         world.engine_step()
+    return world
+
+
+def test_withdrawals_add_up_while_documents_are_cut_again(tmp_path: Path) -> None:
+    world = broken_while_cut_again(tmp_path)
     assert Withdrawals(world.journal).kept(FILES) is not None
     assert world.journal.indexed() == 10
     world.journal.close()
+
+
+def test_an_engine_that_forgets_withdrawals_meanwhile_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drifted = Engine._drifted
+
+    def in_step(self: Engine, ready: Sequence[Feed], limit: int) -> list[Entry]:
+        if limit > 1:  # for _tidy
+            self.guard.settle([name for name, _ in ready])
+        return drifted(self, ready, limit)
+
+    monkeypatch.setattr(Engine, "_drifted", in_step)
+    with pytest.raises(LawBroken) as found:
+        broken_while_cut_again(tmp_path)
+    assert found.value.law == ASKED
 
 
 def test_attempts_that_come_again_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

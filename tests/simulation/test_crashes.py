@@ -15,7 +15,6 @@ import pytest
 
 from ingestor.core import decisions, fingerprint, slots
 from ingestor.engine import open_collections, outbox, protocol
-from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import Scanner
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.filling import Filling
@@ -66,11 +65,6 @@ def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
         "after drop",
         "after patch",
     } <= set(found)
-
-
-def test_a_history_that_once_broke_a_law(tmp_path: Path) -> None:
-    """Documents became unreadable while others were cut again."""
-    assert crashes(tmp_path, [960]).total() > 5
 
 
 @pytest.mark.slow
@@ -204,15 +198,6 @@ def _believe_the_file(self):
     self.done = True
 
 
-def _in_step_although_drifted(self, ready, limit):
-    if limit > 1:  # for _tidy
-        self.guard.settle([name for name, _ in ready])
-    return _DRIFTED(self, ready, limit)
-
-
-_DRIFTED = Engine._drifted
-
-
 # What is removed, and the laws of which one finds that out.
 BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "what was remembered of another state is believed": (Remembered, "find", _whatever_state, {EXACT}),
@@ -237,9 +222,6 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "an unknown error withdraws a document": (decisions, "after_failure", _give_up, {READABLE}),
     "another disk is believed": (decisions, "sudden_loss", lambda *args: None, {THERE}),
     "withdrawals are not asked about": (decisions, "withdrawal", lambda *args: None, {ASKED}),
-    "withdrawals are forgotten while documents are cut again": (
-        Engine, "_drifted", _in_step_although_drifted, {ASKED},
-    ),
     "names are believed after a crash": (
         open_collections, "rename_to_roles", lambda registrar, editions: 0,
         {EXACT, CLEAN, SUPERSET, ONE_EMBEDDER},
@@ -276,7 +258,6 @@ BEGINS = {
     "statistics that moved disturb nobody": 15,
     "an unknown error withdraws a document": 6,
     "withdrawals are not asked about": 26,
-    "withdrawals are forgotten while documents are cut again": 960,
     "names are believed after a crash": 5,
     "options of an embedder do not count": 11,
     "another embedder writes in place": 11,
