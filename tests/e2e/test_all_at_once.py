@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -12,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-import chromadb
 import httpx
 import pytest
 
@@ -23,6 +23,13 @@ from tests.e2e.test_sync import long_document
 
 STORM = 45.0  # seconds
 TOKEN = "t0ken-of-the-port"
+READER = """
+import sys, time, chromadb
+docs = chromadb.HttpClient(port=int(sys.argv[1])).get_collection("docs")
+for _ in range(20):
+    print(len(docs.query(query_texts=["the harbour in winter"], n_results=5)["ids"][0]))
+    time.sleep(0.05)
+"""
 SCRAPED = """
 global: {{scrape_interval: 1s}}
 scrape_configs:
@@ -81,8 +88,10 @@ class Crowd:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def read(self) -> None:
-        docs = chromadb.HttpClient(port=self.here.port).get_collection("docs")
-        assert docs.query(query_texts=["the harbour in winter"], n_results=5)["ids"][0]
+        done = subprocess.run(
+            [sys.executable, "-c", READER, str(self.here.port)], capture_output=True, text=True, timeout=120
+        )
+        assert (done.stdout, done.stderr) == ("5\n" * 20, "")
 
     def look(self) -> None:
         for address in ("/", "/page/documents", "/page/search?q=harbour"):
@@ -91,7 +100,7 @@ class Crowd:
     def assist(self) -> None:
         async def session() -> None:
             async with by_http(self.here) as client:
-                assert (await call(client, "search", query="winter garden", n=3))["hits"]
+                assert (await call(client, "search", query="winter garden", n=3))["passages"]
 
         asyncio.run(session())
 
@@ -153,7 +162,7 @@ def test_nothing_fails_and_the_lag_recovers(here: Project, capsys: pytest.Captur
         worst = value(series, "max(max_over_time(ingestor_lag_seconds[10m]))")
         assert daemon.stop() == 0, daemon.said()
     assert crowd.wrong == []
-    assert min(crowd.answered[name] for name in ("reader", "person", "assistant")) > 5, crowd.answered
+    assert min(crowd.answered[name] for name in ("reader", "person", "assistant")) > 2, crowd.answered
     assert (least_up, worst < STORM) == (1, True), worst
     assert "Traceback" not in daemon.said()
     assert here.json("verify")["checked"] > 0
