@@ -29,6 +29,7 @@ def test_a_daemon_is_seen_in_a_browser_and_ends_while_one_listens(tmp_path: Path
     here, client = project(tmp_path, token=f"file:{tmp_path / 'token'}")
     with running(here) as daemon, client:
         wait(lambda: here.settled(2))
+        wait(lambda: f"Look at it in a browser: {str(client.base_url).rstrip('/')}/" in daemon.said())
         form = {"form_token": Page(client.get("/")).token(), "token": "t0ken-of-the-port"}
         client.post("/page/sign-in", data=form)
         overview = wait(

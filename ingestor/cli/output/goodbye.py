@@ -27,11 +27,12 @@ def greet(
     question: str | None,
     config: Path,
     unseen: Sequence[str] = (),
+    page: str | None = None,
 ) -> None:
     """Print the message.
 
     ``live``: the progress at the first rest. ``failed``: number of documents that failed. ``unseen``: sources
-    that are held or paused, or could not be listed whole.
+    that are held or paused, or could not be listed whole. ``page``: the address for people.
     """
     spent = duration(live.at - live.started)
     err.print(
@@ -46,6 +47,8 @@ def greet(
         err.print(f"[yellow]But {about};[/] why: {command('status', config)}")
     if live.chroma:
         err.print(f"Chroma listens at [bold]{live.chroma}[/].")
+    if page:
+        err.print(f"Look at it in a browser: [bold]{page}/[/]")
     if question:
         name = f" --collection {collections[0]}" if len(collections) > 1 else ""
         err.print("Ask it something from another terminal:\n")
