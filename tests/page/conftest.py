@@ -7,16 +7,11 @@ import httpx
 import pytest
 
 from ingestor.chroma.client import Client
-from ingestor.chroma.collections import open_collection
 from ingestor.config.file import load
 from ingestor.config.models import Config
-from ingestor.core.entries import ChromaName, CollectionRow, EditionName
 from ingestor.embedders.hashing import PLUGIN
-from ingestor.lexical.composed import ComposedIndex
-from ingestor.lexical.file import LexicalFile
-from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Record, RecordId
-from tests.service.world import RECIPE, Daemon, served
+from tests.service.world import Daemon, holding, served
 from tests.serving import client_of, server
 
 MODEL = PLUGIN.build(PLUGIN.options(dimensions=64))
@@ -56,15 +51,14 @@ def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 @pytest.fixture(scope="session")
 def daemon(tmp_path_factory: pytest.TempPathFactory, chroma: Client) -> Iterator[Daemon]:
-    found = Daemon(tmp_path_factory.mktemp("daemon"), MODEL)
-    index = open_collection(chroma, ChromaName("pages"), model=None, dimensions=64, owner="ours")
-    file = LexicalFile(found.folder / "lexical.sqlite3")
-    words = LexicalIndex(file, index.uuid)
-    ComposedIndex(index, words, lambda: None).upsert(list(_records()))
-    words.set_complete(True)
-    found.collections[index.uuid] = index
-    found.journal.note_collection(EditionName("docs"), CollectionRow(index.uuid, RECIPE))
-    with found.journal.transaction() as db:
+    with holding(_records(), tmp_path_factory.mktemp("daemon"), MODEL, chroma) as found:
+        _note_rows(found)
+        yield found
+
+
+def _note_rows(daemon: Daemon) -> None:
+    """Of the two documents, and of two that have no records."""
+    with daemon.journal.transaction() as db:
         columns = (
             "id, document_id, source, collection, key, uri, size, modified, extra, wanted_version, "
             "done_version, quarantined, attempts, retry_at, reason"
@@ -85,9 +79,6 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, chroma: Client) -> Iterator
                 "INSERT INTO records VALUES (?, ?, '', '', '', 0, x'')",
                 [(row, slot) for slot in range(count)],
             )
-    yield found
-    file.close()
-    found.close()
 
 
 @pytest.fixture(scope="session")

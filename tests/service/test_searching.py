@@ -11,12 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ingestor.chroma.client import Client
-from ingestor.chroma.collections import open_collection
-from ingestor.core.entries import ChromaName, CollectionRow, EditionName
 from ingestor.embedders.hashing import PLUGIN
-from ingestor.lexical.composed import ComposedIndex
-from ingestor.lexical.file import LexicalFile
-from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Vectors
 from ingestor.ports import Gone, Transient
 from ingestor.search.reranking import Reranker
@@ -24,7 +19,7 @@ from ingestor.search.values import EXPANSIONS, MODES, Question, answer_of, as_js
 from ingestor.service import searching
 from tests.e2e.project import wait
 from tests.search.test_search import records
-from tests.service.world import RECIPE, Daemon, served
+from tests.service.world import Daemon, holding, served
 from tests.serving import client_of, server
 
 MODEL = PLUGIN.build(PLUGIN.options(dimensions=64))
@@ -39,17 +34,8 @@ def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory, chroma: Client) -> Iterator[Daemon]:
-    found = Daemon(tmp_path_factory.mktemp("daemon"), MODEL)
-    index = open_collection(chroma, ChromaName("docs"), model=None, dimensions=64, owner="ours")
-    file = LexicalFile(found.folder / "lexical.sqlite3")
-    words = LexicalIndex(file, index.uuid)
-    ComposedIndex(index, words, lambda: None).upsert(list(records()))
-    words.set_complete(True)
-    found.collections[index.uuid] = index
-    found.journal.note_collection(EditionName("docs"), CollectionRow(index.uuid, RECIPE))
-    yield found
-    file.close()
-    found.close()
+    with holding(records(), tmp_path_factory.mktemp("daemon"), MODEL, chroma) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,16 @@ from typing import Any
 import httpx
 import numpy as np
 
+from ingestor.chroma.client import Client
+from ingestor.chroma.collections import open_collection
 from ingestor.config.models import Config, Http
+from ingestor.core.entries import ChromaName, CollectionRow, EditionName
 from ingestor.engine.embedding import Embeddings
 from ingestor.http_server.server import Server
-from ingestor.model import Fingerprint, Vectors
+from ingestor.lexical.composed import ComposedIndex
+from ingestor.lexical.file import LexicalFile
+from ingestor.lexical.index import LexicalIndex
+from ingestor.model import Fingerprint, Record, Vectors
 from ingestor.page.opening import pages_of
 from ingestor.ports import Gone
 from ingestor.search.reranking import Reranker
@@ -89,6 +95,24 @@ def note_documents(daemon: Daemon, names: Iterable[str]) -> None:
             keys = "id, document_id, source, collection, key, uri, size"
             db.execute(f"INSERT INTO documents ({keys}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             db.execute("INSERT INTO records VALUES (?, 0, '', '', '', 0, x'')", (number,))
+
+
+@contextmanager
+def holding(records: Iterable[Record], folder: Path, model: Any, chroma: Client) -> Iterator[Daemon]:
+    """A daemon whose collection ``docs`` has these records, in Chroma and in a lexical file of its own."""
+    found = Daemon(folder, model)
+    index = open_collection(chroma, ChromaName("docs"), model=None, dimensions=model.dimensions, owner="ours")
+    file = LexicalFile(folder / "lexical.sqlite3")
+    words = LexicalIndex(file, index.uuid)
+    ComposedIndex(index, words, lambda: None).upsert(list(records))
+    words.set_complete(True)
+    found.collections[index.uuid] = index
+    found.journal.note_collection(EditionName("docs"), CollectionRow(index.uuid, RECIPE))
+    try:
+        yield found
+    finally:
+        file.close()
+        found.close()
 
 
 @contextmanager
