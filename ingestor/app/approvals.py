@@ -9,7 +9,8 @@ from ingestor.app.handover import rehearsed
 from ingestor.app.queries import BadRequest, collections_of, is_running, journal_of
 from ingestor.app.recipe_changes import outlook
 from ingestor.app.wiring import Parts, gone_sources, made_by, opened
-from ingestor.config.models import Config, Embedded
+from ingestor.config.models import Config
+from ingestor.config.servers import Embedded
 from ingestor.core.entries import Edition
 from ingestor.model import CollectionName
 from ingestor.ports import NeedsHuman, Transient

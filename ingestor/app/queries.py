@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ingestor.config.hosts import local_address
-from ingestor.config.models import Config, Embedded, Supervised
+from ingestor.config.models import Config
+from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.entries import ChromaName, Edition, Entry
 from ingestor.lexical.check import words_of
 from ingestor.model import CollectionName, Record

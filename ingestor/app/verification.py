@@ -11,7 +11,8 @@ from ingestor.app.signals import Signals
 from ingestor.app.wiring import Parts, made_by, opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
-from ingestor.config.models import Config, Embedded, Supervised
+from ingestor.config.models import Config
+from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.entries import Edition
 from ingestor.lexical.check import words_of
 from ingestor.model import CollectionName, Fingerprint

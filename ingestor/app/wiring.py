@@ -16,8 +16,9 @@ from ingestor.app import handover
 from ingestor.app.renames import origin
 from ingestor.chroma.backend import Collections
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.config.models import Choice, Config, Remote, SourceConfig, readers_ask_service
+from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
+from ingestor.config.servers import Remote
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint

@@ -26,7 +26,7 @@ from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.chroma.torn_check import LOCAL, crashes_chroma
 from ingestor.config.hosts import local_address
-from ingestor.config.models import Chroma, Embedded, Remote, Supervised
+from ingestor.config.servers import Chroma, Embedded, Remote, Supervised
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient

@@ -7,7 +7,7 @@ from typing import Any
 
 from ingestor.cli.invocation import command
 from ingestor.cli.usage import CONFIG, FAILED, USAGE, ConfigOption, fail, looked_up
-from ingestor.config.models import Http
+from ingestor.config.servers import Http
 from ingestor.ports import NeedsHuman
 
 

@@ -12,20 +12,16 @@ from ingestor.config.models import (
     DEFAULT_EMBEDDER,
     DEFAULT_STRATEGY,
     Choice,
-    Chroma,
     Config,
-    Embedded,
-    Http,
     Problem,
     Rechunk,
-    Remote,
     Settings,
     SourceConfig,
     SourceSettings,
-    Supervised,
     TextTypes,
 )
 from ingestor.config.options import Check, Mapped
+from ingestor.config.servers import Chroma, Embedded, Http, Remote, Supervised
 from ingestor.config.yaml_tree import Tree, Where
 from ingestor.core.metadata_keys import Profile
 from ingestor.llm.options import Endpoint

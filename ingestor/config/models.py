@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, SecretStr, model_validator
+from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, model_validator
 
-from ingestor.config.hosts import is_loopback, local_address
-from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
+from ingestor.config.hosts import is_loopback
+from ingestor.config.servers import Chroma, Embedded, Http, Search, Supervised
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
 from ingestor.core.metadata_keys import Profile
 from ingestor.llm.options import Endpoint
@@ -50,86 +50,8 @@ def _enough_memory(size: int) -> int:
     return size
 
 
-def _host(host: str) -> str:
-    if not host or re.search(r"[/\s]", host):
-        raise ValueError("must be a host name or an address alone, without http:// or a path")
-    return host
-
-
-def _host_name(name: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", name):
-        raise ValueError("must be a host name alone, without http://, a port or a path")
-    return name
-
-
-Host = Annotated[str, AfterValidator(_host)]
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
-HostName = Annotated[str, AfterValidator(_host_name)]
-Port = Annotated[int, Field(ge=1, le=65535)]
 ScanEvery = Annotated[Duration, Field(gt=0, allow_inf_nan=False)]
 MaxLoss = Annotated[float, Field(ge=0, le=1)]
-
-
-class Supervised(Options):
-    """A Chroma server that ingestor starts, supervises and stops (the usual way)."""
-
-    path: Path = Field(default=Path("chroma"), description="folder in which Chroma keeps its data")
-    port: Port = Field(default=8000, description="port on which it listens")
-    host: Host = Field(
-        default="127.0.0.1",
-        description="address on which it listens; without a `token`, every client may do everything",
-    )
-    hosts: tuple[HostName, ...] = Field(
-        default=(),
-        description="names that clients use for it, besides `host`, `localhost` and any address; "
-        "requests for other names are refused",
-    )
-    token: SecretStr | None = Field(
-        default=None,
-        description="token that clients must send, as bearer token or X-Chroma-Token; a secret: `${VAR}` or "
-        "`file:/path` keep it out of the file",
-    )
-    embedded: bool = Field(default=False, description="false: run a server")
-
-
-class Remote(Options):
-    """A Chroma server that runs already: another machine's, distributed Chroma, or Chroma Cloud."""
-
-    host: Host = Field(description="host name or address of the server")
-    port: Port = Field(default=8000, description="port of the server")
-    token: SecretStr | None = Field(
-        default=None,
-        description="sent as a bearer token; a secret: `${VAR}` or `file:/path` keep it out of the file",
-    )
-    ssl: bool = Field(default=False, description="connect with TLS")
-    tenant: Annotated[str, Field(min_length=1)] = Field(
-        default="default_tenant", description="tenant of the server; it must exist"
-    )
-    database: Annotated[str, Field(min_length=1)] = Field(
-        default="default_database", description="database of the tenant; it must exist"
-    )
-    headers: dict[HeaderName, SecretStr] = Field(
-        default={}, description="sent with each request, for a proxy before the server; secrets, as `token`"
-    )
-    quotas: Literal["auto", "cloud", "none"] | Quotas = Field(
-        default="auto",
-        description="what the server takes: `cloud`: as Chroma Cloud publishes; `none`: anything; `auto`: "
-        "`cloud` where `host` is in trychroma.com; or a mapping, see below",
-    )
-
-    @property
-    def bounds(self) -> Quotas:
-        if isinstance(self.quotas, Quotas):
-            return self.quotas
-        hosted = self.host == "trychroma.com" or self.host.endswith(".trychroma.com")
-        return CLOUD if self.quotas == "cloud" or (self.quotas == "auto" and hosted) else UNBOUNDED
-
-
-class Embedded(Options):
-    """Chroma inside the ingestor process: for one-shot runs, when no other process reads meanwhile."""
-
-    path: Path = Field(default=Path("chroma"), description="folder in which Chroma keeps its data")
-    embedded: bool = Field(default=True, description="true: no server")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,84 +70,6 @@ def _approval(value: object) -> Above:
 
 
 Approval = Annotated[Above, PlainValidator(_approval), PlainSerializer(str)]
-Chroma = Supervised | Remote | Embedded
-
-
-class Http(Options):
-    """The service port of the daemon: health, metrics, embeddings. `http: false` turns it off."""
-
-    host: Host = Field(
-        default="127.0.0.1", description="address on which it listens; any but loopback needs a `token`"
-    )
-    port: Port = Field(default=8001, description="port on which it listens")
-    hosts: tuple[HostName, ...] = Field(
-        default=(),
-        description="names under which clients reach it, besides `host`, `localhost` and any address; "
-        "requests for other names are refused",
-    )
-    token: SecretStr | None = Field(
-        default=None,
-        description="what clients must send as a bearer token, except to `/healthz` and `/readyz`; a secret: "
-        "`${VAR}` or `file:/path` keep it out of the file",
-    )
-    public_url: str | None = Field(
-        default=None,
-        pattern=r"^https?://[^\s?#]+$",
-        description="address under which readers reach it, as in `https://search.example.org`; without it, "
-        "`http://`, host and port",
-    )
-    readers: Literal["auto", "service", "model"] = Field(
-        default="auto",
-        description="how `query(query_texts=...)` of Chroma's clients embeds: `service` asks this port; "
-        "`model` loads the model in the reader's process; `auto`: `service` where all who reach Chroma reach "
-        "this port, that is where Chroma listens on loopback, or `host` or `public_url` is set",
-    )
-
-    @property
-    def url(self) -> str:
-        """The address for readers, without a slash at its end."""
-        host = local_address(self.host)
-        own = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
-        return (self.public_url or own).rstrip("/")
-
-
-class Rerank(Options):
-    """A cross-encoder that orders the first hits of every search anew."""
-
-    model: str | None = Field(
-        default=None,
-        min_length=1,
-        description="a cross-encoder of sentence-transformers: a folder, or a name on the Hugging Face hub; "
-        "it needs the extra `torch`. With `url`: the model's name there",
-    )
-    url: str | None = Field(
-        default=None,
-        pattern=r"^https?://[^\s?#@]+$",
-        description="address of a server with `/rerank`: in the form of text-embeddings-inference, or, with "
-        "`model`, of Cohere, Jina and vLLM",
-    )
-    api_key: SecretStr | None = Field(
-        default=None, description="of that server; a secret: `${VAR}` or `file:/path` keep it out of the file"
-    )
-    hits: int = Field(default=20, ge=2, le=100, description="how many hits it sees")
-    timeout: Duration = Field(
-        default=2.0,
-        gt=0,
-        le=60,
-        description="for one search; after that the answer is in the order of the search, and says so",
-    )
-
-    @model_validator(mode="after")
-    def _needs_one(self) -> "Rerank":
-        if self.model is None and self.url is None:
-            raise ValueError("needs `model`, a cross-encoder, or `url`, a server")
-        return self
-
-
-class Search(Options):
-    """How questions are answered, by the service port and by `ingestor query`."""
-
-    rerank: Rerank | None = Field(default=None, description="a reranker, see below; without it, none")
 
 
 class Log(Options):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ingestor.config.models import Rerank
+from ingestor.config.servers import Rerank
 from ingestor.rerankers.cross_encoder import cross_encoder
 from ingestor.rerankers.endpoint import AT_ONCE, endpoint
 from ingestor.rerankers.in_time import in_time

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ingestor.config.models import Rerank
+from ingestor.config.servers import Rerank
 from ingestor.llm.options import Server
 from ingestor.llm.server import Busy, Refused, Requests
 from ingestor.ports import Transient

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ingestor.chroma import processes
-from ingestor.config.models import Http
+from ingestor.config.servers import Http
 from ingestor.http_server.server import Server
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ingestor.assistants import port as assistants
-from ingestor.config.models import Http
+from ingestor.config.servers import Http
 from ingestor.http_server.access import rules
 from ingestor.http_server.bounded import Bounded, Refused
 from ingestor.http_server.guarded import Guarded

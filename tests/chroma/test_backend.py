@@ -18,7 +18,7 @@ from ingestor.chroma import server as chroma_server
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Full, Unanswered
 from ingestor.chroma.server import ChromaServer
-from ingestor.config.models import Supervised
+from ingestor.config.servers import Supervised
 from ingestor.core.backend import Model
 from ingestor.model import Fingerprint, Record
 from ingestor.ports import NeedsHuman, Torn, Transient

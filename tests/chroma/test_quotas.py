@@ -16,8 +16,8 @@ from ingestor.chroma.client import Client, Place, connect
 from ingestor.chroma.collections import list_names, open_collection
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.server import ChromaServer
-from ingestor.config.models import Remote
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
+from ingestor.config.servers import Remote
 from ingestor.model import RecordId
 from ingestor.ports import BadDocument, Later, NeedsHuman
 from tests.chroma.laws import DIMENSIONS, Fresh, IndexLaws, contents, many, record

@@ -6,8 +6,8 @@ import pytest
 from pydantic import SecretStr
 
 from ingestor.config.file import load
-from ingestor.config.models import Embedded, Http, Remote, Supervised
 from ingestor.config.quotas import CLOUD, UNBOUNDED
+from ingestor.config.servers import Embedded, Http, Remote, Supervised
 from ingestor.connectors.folder.connector import FolderOptions
 from tests.config.written import AT, ROOT, SOURCE, checked, source
 

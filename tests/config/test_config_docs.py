@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from ingestor.config import models as config_models
+from ingestor.config import servers
 from ingestor.config.file import load
-from ingestor.config.models import Embedded, Remote, Settings, SourceSettings, Supervised
+from ingestor.config.models import Settings, SourceSettings
+from ingestor.config.servers import Embedded, Remote, Supervised
 from ingestor.registry import find
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +43,7 @@ def test_a_table_out_of_date_is_noticed() -> None:
 def test_every_section_of_the_config_has_its_table() -> None:
     models = {
         name
-        for name, value in vars(config_models).items()
+        for name, value in (vars(config_models) | vars(servers)).items()
         if isinstance(value, type) and "model_fields" in dir(value)
     }
     shown = set(re.findall(r"<!-- table (\w+) -->", PAGE.read_text("utf-8")))

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.config.file import load
-from ingestor.config.models import (
-    Remote,
-)
+from ingestor.config.servers import Remote
 from tests.config.written import SOURCE, said
 
 

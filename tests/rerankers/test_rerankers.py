@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.config.models import Rerank
+from ingestor.config.servers import Rerank
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.rerankers import cross_encoder as module
 from ingestor.rerankers.configured import scores_of

@@ -11,7 +11,8 @@ import numpy as np
 
 from ingestor.chroma.client import Client
 from ingestor.chroma.collections import open_collection
-from ingestor.config.models import Config, Http
+from ingestor.config.models import Config
+from ingestor.config.servers import Http
 from ingestor.core.entries import ChromaName, CollectionRow, EditionName
 from ingestor.engine.embedding import Embeddings
 from ingestor.http_server.server import Server
