@@ -99,7 +99,7 @@ def truths(
 
     def part(number: int) -> str:
         path = output.with_suffix(f".{number}")
-        _run([python, str(_HERE / "truth.py"), str(path), node], items[number::AT_ONCE], timeout=3600)
+        _run([python, "-m", "benchmarks.converters.truths", str(path), node], items[number::AT_ONCE], 3600)
         return path.read_text("utf-8") if path.exists() else ""
 
     with ThreadPoolExecutor() as pool:
@@ -139,6 +139,7 @@ def _run(command: Sequence[str], items: Iterable[Item], timeout: float) -> None:
             input=said,
             text=True,
             stderr=errors,
+            cwd=_HERE.parents[1],
             check=False,
             timeout=timeout,
             start_new_session=True,
