@@ -1,5 +1,5 @@
 # An image with everything in it, the embedding model too: a container needs no network.
-#   docker build -t ingestor .
+#   docker build -t ingestor .      (or: --build-arg VARIANT=slim, a third of the size)
 #   docker run -v "$PWD/documents:/documents:ro" -v ingestor-data:/data -p 127.0.0.1:8000:8000 ingestor
 # docs/running.md has the rest.
 # A name that changes with its image; docs/running.md says how to pin it by digest.
@@ -9,22 +9,27 @@ ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE} AS build
 # CPU-only builds of torch; set it empty where pip already finds the build you want.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
+# full: every model of sentence-transformers. slim: models that OpenVINO runs, the default one among them.
+ARG VARIANT=full
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 WORKDIR /src
 # The largest layer first, by itself, so that it is built again only when torch changes. Builds of torch differ
 # from place to place, so it is pinned by version; everything else is pinned by its SHA-256.
 RUN python3 -m venv /opt/ingestor \
-    && /opt/ingestor/bin/pip install ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch==2.13.0
+    && if [ "${VARIANT}" = full ]; then \
+        /opt/ingestor/bin/pip install ${TORCH_INDEX:+--index-url "${TORCH_INDEX}"} torch==2.13.0; fi
 COPY requirements.lock requirements-torch.lock requirements-build.lock ./
-RUN /opt/ingestor/bin/pip install --require-hashes --no-deps \
+RUN if [ "${VARIANT}" = slim ]; then : > requirements-torch.lock; fi \
+    && /opt/ingestor/bin/pip install --require-hashes --no-deps \
     --requirement requirements.lock --requirement requirements-torch.lock --requirement requirements-build.lock
 COPY pyproject.toml ./
 COPY README.md LICENSE ./
 # ingestor/connectors is a link to ../connectors: COPY keeps links inside a folder, and setuptools follows it.
 COPY connectors connectors
 COPY ingestor ingestor
+COPY docker/slim.sh ./
 RUN /opt/ingestor/bin/pip install --no-deps --no-build-isolation . \
-    && /opt/ingestor/bin/pip check
+    && if [ "${VARIANT}" = slim ]; then sh slim.sh /opt/ingestor; else /opt/ingestor/bin/pip check; fi
 
 # hadolint ignore=DL3006
 FROM ${BASE}

@@ -29,6 +29,14 @@ def kubernetes() -> dict[str, dict[str, Any]]:
     return {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
 
 
+def test_the_image_is_made_of_what_its_build_is_given() -> None:
+    given = re.findall(r"(?m)^!(\S+)", (ROOT / ".dockerignore").read_text())
+    copied = re.findall(r"(?m)^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text())
+    wanted = [name for line in copied for name in line.split()]
+    assert sorted(wanted) == sorted(given)
+    assert all((ROOT / name).exists() for name in wanted)
+
+
 needs_promtool = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="Debian's package prometheus is not installed"
 )

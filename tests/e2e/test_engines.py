@@ -14,7 +14,9 @@ FORBIDDEN = """
 import sys
 class Forbidden:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "transformers", "sentence_transformers"):
+        if name.partition(".")[0] in (
+            *("torch", "transformers", "sentence_transformers"), "kubernetes", "onnxruntime"
+        ):
             raise ModuleNotFoundError(f"{name} is forbidden")
 sys.meta_path.insert(0, Forbidden())
 """
@@ -36,7 +38,7 @@ def recipes(project: Project) -> list[str]:
     return [recipe for (recipe,) in found]
 
 
-def test_a_sync_and_a_query_need_no_torch(small: Project, tmp_path: Path) -> None:
+def test_a_sync_and_a_query_need_nothing_that_the_slim_image_lacks(small: Project, tmp_path: Path) -> None:
     forbidding = tmp_path / "forbidding"
     forbidding.mkdir()
     (forbidding / "sitecustomize.py").write_text(FORBIDDEN)
