@@ -11,6 +11,7 @@ from ingestor.chroma.backend import Collections
 from ingestor.chroma.collections import Described
 from ingestor.config.models import Config
 from ingestor.core.entries import Edition
+from ingestor.core.shards import separate, shard_names, shard_of
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
@@ -42,6 +43,12 @@ class CollectionInfo:
     uuid: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Shard:
+    edition: Edition
+    number: int
+
+
 def list_collections(config: Config) -> list[CollectionInfo]:
     """All collections, by name."""
     with _opened(config) as (journal, collections):
@@ -61,7 +68,7 @@ def delete(config: Config, name: str, *, not_ours: bool) -> CollectionInfo:
             raise BadRequest(why)
         collections.delete_any(found.uuid)
         for edition in Editions(journal).all():
-            if edition.uuid == found.uuid and edition.role == "live":
+            if found.uuid in separate(edition.uuid or "") and edition.role == "live":
                 Editions(journal).forget(edition.name)
         return found
 
@@ -71,8 +78,9 @@ def adopt(config: Config, name: str) -> CollectionInfo:
 
     Raises BadRequest unless the config names it and another ingestor wrote it.
     """
-    if name not in config.collections:
-        raise BadRequest(f"no source of the config feeds {name!r}; known: {', '.join(config.collections)}")
+    names = _names(config)
+    if name not in names:
+        raise BadRequest(f"no source of the config feeds {name!r}; known: {', '.join(names)}")
     with _opened(config) as (journal, collections):
         found = _named(_infos(config, journal, collections), name)
         if found.owner == "this ingestor":
@@ -123,13 +131,23 @@ def _named(all_: Sequence[CollectionInfo], name: str) -> CollectionInfo:
 
 
 def _infos(config: Config, journal: Journal, collections: Collections) -> list[CollectionInfo]:
-    editions = {edition.uuid: edition for edition in Editions(journal).all()}
-    return [_one(config, journal, found, editions.get(found.uuid)) for found in collections.described()]
+    shards = {
+        uuid: _Shard(edition, number)
+        for edition in Editions(journal).all()
+        for number, (uuid, _) in enumerate(edition.places)
+    }
+    return [_one(config, journal, found, shards.get(found.uuid)) for found in collections.described()]
 
 
-def _one(config: Config, journal: Journal, found: Described, edition: Edition | None) -> CollectionInfo:
+def _names(config: Config) -> list[str]:
+    """Names in Chroma of all collections that the config names, and of their shards."""
+    fed = dict.fromkeys((source.collection, source.shards) for source in config.sources)
+    return [name for whole, shards in fed for name in shard_names(whole, shards)]
+
+
+def _one(config: Config, journal: Journal, found: Described, shard: _Shard | None) -> CollectionInfo:
     ours = found.owner == journal.owner
-    known = edition if ours else None
+    known = shard.edition if ours and shard is not None else None
     made_by = unpacked(known.choices) if known is not None and known.choices is not None else None
     strategies, model = strategies_and_model(made_by) if made_by is not None else ((), None)
     return CollectionInfo(
@@ -137,8 +155,8 @@ def _one(config: Config, journal: Journal, found: Described, edition: Edition | 
         owner="this ingestor" if ours else "another ingestor" if found.owner else "not ingestor",
         state=found.owner,
         role=_role(known),
-        in_config=(known.serves if known else found.name) in config.collections,
-        documents=_documents(journal, known) if known else 0,
+        in_config=known.serves in config.collections if known else found.name in _names(config),
+        documents=_documents(journal, shard) if known and shard else 0,
         records=found.records,
         strategies=strategies or ((found.strategy,) if found.strategy else ()),
         model=model or found.model,
@@ -148,9 +166,13 @@ def _one(config: Config, journal: Journal, found: Described, edition: Edition | 
     )
 
 
-def _documents(journal: Journal, edition: Edition) -> int:
-    query = "SELECT COUNT(*) FROM documents WHERE collection = ?"
-    return int(journal.select(query, (edition.name,))[0][0])
+def _documents(journal: Journal, shard: _Shard) -> int:
+    edition, shards = shard.edition, shard.edition.shards
+    if shards == 1:
+        query = "SELECT COUNT(*) FROM documents WHERE collection = ?"
+        return int(journal.select(query, (edition.name,))[0][0])
+    rows = journal.select("SELECT document_id FROM documents WHERE collection = ?", (edition.name,))
+    return sum(shard_of(document, shards) == shard.number for (document,) in rows)
 
 
 def _role(edition: Edition | None) -> Literal["live", "building", "previous"] | None:

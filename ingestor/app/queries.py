@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,6 +19,7 @@ from ingestor.config.hosts import local_address
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.entries import ChromaName, Edition, Entry
+from ingestor.core.shards import shard_names
 from ingestor.lexical.check import words_of
 from ingestor.model import CollectionName, Record
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
@@ -154,18 +155,20 @@ def unusable(config: Config, journal: Journal) -> dict[str, str]:
         return {}
     try:
         with collections_of(config, journal) as collections:
-            new = [name for name in config.collections if name not in [one.serves for one in editions]]
-            found = {name: _strange(collections, name) for name in new}
+            here = [one.serves for one in editions]
+            new = {each.collection: each.shards for each in config.sources if each.collection not in here}
+            found = {name: _strange(collections, shard_names(name, shards)) for name, shards in new.items()}
             found |= {one.serves: _doubt(collections, kept, one) for one in editions}
     except (NeedsHuman, Transient) as error:
         return dict.fromkeys(config.collections, str(error))
     return {str(name): reason for name, reason in found.items() if reason is not None}
 
 
-def _strange(collections: Collections, name: CollectionName) -> str | None:
-    """Why a new collection could not be created, or None."""
+def _strange(collections: Collections, names: Sequence[str]) -> str | None:
+    """Why a new collection, of these shards, could not be created, or None."""
     try:
-        collections.existing(ChromaName(name))
+        for name in names:
+            collections.existing(ChromaName(name))
     except NeedsHuman as error:
         return str(error)
     return None
@@ -218,7 +221,7 @@ def _searched(config: Config, journal: Journal, question: Question) -> Answer:
     embed = cache(lambda texts: parts.query_vectors(texts))  # once, though Chroma may be asked twice
 
     def ask(collections: Collections) -> Answer:
-        index = collections.existing(ChromaName(question.collection))
+        index = collections.edition(Editions(journal).live(CollectionName(question.collection)))
         if index is None:
             raise _no_collection(journal, question.collection)
         if question.where:  # first, since loading the model takes time

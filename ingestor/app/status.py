@@ -69,6 +69,7 @@ class CollectionStatus:
     old_until: float | None = None  # POSIX seconds until which `rollback` works
     strategy: str = ""  # of its documents; several names if its sources differ
     model: str = ""  # that embeds them
+    shards: int = 1  # collections in Chroma that it is made of
 
 
 @dataclass(slots=True)
@@ -180,8 +181,16 @@ def _add_collections(
         collection.waits = Notices(journal).get("waits", name)
         collection.delayed = Notices(journal).get("delayed", name)
         if probe is not None and edition.uuid is not None:
-            collection.reason = probe(edition.shown)
+            collection.shards = edition.shards
+            collection.reason = _reason(edition, probe)
             collection.healthy = collection.reason is None
+
+
+def _reason(edition: Edition, probe: Callable[[ChromaName], str | None]) -> str | None:
+    """Why the collection, or a shard of it, is not healthy."""
+    said = ((name, probe(name)) for _, name in edition.places)
+    found = [reason if name == edition.shown else f"{name}: {reason}" for name, reason in said if reason]
+    return "; ".join(found) or None
 
 
 def _add_words(status: Status, journal: Journal, config: Config) -> None:

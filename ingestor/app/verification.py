@@ -11,6 +11,7 @@ from ingestor.app.signals import Signals
 from ingestor.app.wiring import Parts, made_by, opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
+from ingestor.chroma.shards.index import parts_of
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.entries import Edition
@@ -115,7 +116,7 @@ def _examine(
             )
         with words_of(lexical, edition.uuid) as words:
             recipe = Fingerprint(edition.embedder or "")
-            return verify.examine(journal, index, edition.name, cache, recipe, words)
+            return verify.examine(journal, parts_of(index), edition.name, cache, recipe, words)
     except Torn as error:
         return verify.Findings(broken=str(error))
     except Transient:
@@ -157,13 +158,14 @@ def _mend(config: Config) -> Verification:
             _count(report, edition.serves, found)
             if found.broken is not None:
                 running.journal.doubt(edition.name)
-                running.collections.delete(edition.shown)
+                for _, name in edition.places:
+                    running.collections.delete(name)
             elif found.rebuild is not None:
                 running.swaps.rebuild(edition.serves, found.rebuild)
             elif not found.clean:
                 index = running.collections.edition(edition)
                 assert index is not None
-                verify.mend(running.journal, index, edition.name, found)
+                verify.mend(running.journal, parts_of(index), edition.name, found)
                 running.lexical.mend(index.uuid, found.words)
         Loop(running, Signals(), lambda live: None).sync()
     return report

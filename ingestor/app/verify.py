@@ -13,6 +13,7 @@ import numpy as np
 from ingestor.chroma.reach import PAGE, reachable
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import combine, halved, metadata_digest, text_digest, vector_digest
+from ingestor.core.shards import shard_of
 from ingestor.lexical.check import Words
 from ingestor.model import Digest, Fingerprint, Known, Record, RecordId, Vector
 from ingestor.pipeline.prepare import record_id
@@ -24,6 +25,9 @@ FEW_STALE = 0.1  # of the records: up to this share they are written again in pl
 LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
 
 
+Expected = dict[RecordId, tuple[int, Known]]  # the row of its document, and what the journal knows of it
+
+
 @dataclass(slots=True)
 class Findings:
     """Findings in one collection. ``rows``: documents that must be written again."""
@@ -31,6 +35,7 @@ class Findings:
     checked: int = 0
     missing: list[RecordId] = field(default_factory=list)
     orphaned: list[RecordId] = field(default_factory=list)
+    orphans: dict[int, list[RecordId]] = field(default_factory=dict)  # the same by the shard that has them
     stale: list[RecordId] = field(default_factory=list)
     wrong_metadata: list[RecordId] = field(default_factory=list)
     unreachable: list[RecordId] = field(default_factory=list)
@@ -55,44 +60,53 @@ class Findings:
 
 def examine(
     journal: Journal,
-    index: Index,
+    shards: Sequence[Index],
     collection: EditionName,
     cache: VectorCache,
     embedder: Fingerprint,
     words: Words,
 ) -> Findings:
-    """Read every record once and search each by its own vector. Raises Transient if the server is away."""
-    entries = journal.of_collection(collection)
-    expected = {record_id(e.document_id, k.slot): (e.row, k) for e in entries for k in e.known}
-    found = Findings()
+    """Read every record once and search each by its own vector. Raises Transient if the server is away.
+
+    ``shards``: of the collection, in their order.
+    """
+    expected: list[Expected] = [{} for _ in shards]
+    for entry in journal.of_collection(collection):
+        ids = {record_id(entry.document_id, known.slot): (entry.row, known) for known in entry.known}
+        expected[shard_of(entry.document_id, len(shards))].update(ids)
+    found, present = Findings(), set[RecordId]()
     try:
-        present = set(index.ids())
-        found.orphaned = sorted(present - expected.keys())
-        for page in _pages([id_ for id_ in expected if id_ in present]):
-            records = index.read(page, vectors=True)
-            found.words += words.differing(records)
-            _examine_page(found, expected, records, index, cache, embedder)
-        found.words += words.surplus(present)
+        for number, (shard, wanted) in enumerate(zip(shards, expected, strict=True)):
+            here = set(shard.ids())
+            present |= here & wanted.keys()
+            found.orphans[number] = sorted(here - wanted.keys())
+            found.orphaned += found.orphans[number]
+            for page in _pages([id_ for id_ in wanted if id_ in here]):
+                records = shard.read(page, vectors=True)
+                found.words += words.differing(records)
+                _examine_page(found, wanted, records, shard, cache, embedder)
+        found.words += words.surplus(present.union(found.orphaned))
     except Torn as error:
         found.broken = str(error)
         return found
-    absent = [id_ for id_ in expected if id_ not in present]
-    found.missing = sorted(id_ for id_ in absent if not expected[id_][1].unsure)
-    found.rows.update(expected[id_][0] for id_ in absent)
+    absent = {id_: of for wanted in expected for id_, of in wanted.items() if id_ not in present}
+    found.missing = sorted(id_ for id_, (_, known) in absent.items() if not known.unsure)
+    found.rows.update(row for row, _ in absent.values())
     return found
 
 
-def mend(journal: Journal, index: Index, collection: EditionName, found: Findings) -> None:
+def mend(journal: Journal, shards: Sequence[Index], collection: EditionName, found: Findings) -> None:
     """Make wrong documents due; the pass that must follow writes them."""
-    if found.orphaned:
-        index.drop(found.orphaned)
+    for number, shard in enumerate(shards):
+        if found.orphans.get(number):
+            shard.drop(found.orphans[number])
     if found.rows:
         journal.doubt(collection, sorted(found.rows))
 
 
 def _examine_page(
     found: Findings,
-    expected: dict[RecordId, tuple[int, Known]],
+    expected: Expected,
     records: Sequence[Record],
     index: Index,
     cache: VectorCache,

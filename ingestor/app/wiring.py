@@ -15,6 +15,7 @@ from typing import Literal
 from ingestor.app import handover
 from ingestor.app.renames import origin
 from ingestor.chroma.backend import Collections
+from ingestor.chroma.shards.backend import ShardedBackend
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
@@ -448,7 +449,8 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         models: dict[EditionName, Model] = {}
         file = LexicalFile(lexical_path(config))
         stack.callback(file.close)
-        lexical = LexicalBackend(collections, file, time.monotonic)
+        sharded = ShardedBackend(collections, Editions(journal).shards)
+        lexical = LexicalBackend(sharded, file, time.monotonic)
         opened = OpenCollections(journal, lexical, lambda name: models.get(name) or unknown(journal, name))
         forget = Parses(cache).forget
         engine = Engine(journal, opened, pool, time.time, random.random, config.workers, forget, parts.times)

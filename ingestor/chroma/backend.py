@@ -24,11 +24,13 @@ from ingestor.chroma.collections import (
 from ingestor.chroma.heartbeat import heartbeat
 from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.server import ChromaServer, free_port
+from ingestor.chroma.shards.index import Store, as_one
 from ingestor.chroma.torn_check import LOCAL, crashes_chroma
 from ingestor.config.hosts import local_address
 from ingestor.config.servers import Chroma, Embedded, Remote, Supervised
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
+from ingestor.core.shards import separate
 from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 
 log = logging.getLogger("ingestor")
@@ -97,9 +99,9 @@ class Collections:
             return f"http://{self._chroma.host}:{self._chroma.port}"
         return ""
 
-    def for_readers(self, uuid: str) -> ChromaIndex:
-        """A collection by a connection that the engine does not use. Any thread."""
-        return ChromaIndex(self._readers, UUID(uuid))
+    def for_readers(self, uuid: str) -> Store:
+        """A collection, of all its shards, by a connection that the engine does not use. Any thread."""
+        return as_one([ChromaIndex(self._readers, UUID(part)) for part in separate(uuid)])
 
     def answers(self, patience: float) -> bool:
         """Whether Chroma answers within ``patience`` seconds. Any thread."""
@@ -160,13 +162,16 @@ class Collections:
         """Our collection of that name, or None."""
         return find_collection(self._client, name, owner=self._owner)
 
-    def edition(self, edition: Edition) -> ChromaIndex | None:
-        """The collection of an edition, by UUID: after a crash its name may not match its role. None if
-        gone."""
-        return self.existing(ChromaName(self.names().get(edition.uuid or "", edition.shown)))
+    def edition(self, edition: Edition) -> Store | None:
+        """The collection of an edition, by UUID: after a crash its name may not match its role. None if it,
+        or one of its shards, is gone."""
+        here = self.names()
+        found = [self.existing(ChromaName(here.get(uuid, name))) for uuid, name in edition.places]
+        parts = [part for part in found if part is not None]
+        return as_one(parts) if len(parts) == len(found) else None
 
     def probe(self, name: ChromaName) -> str | None:
-        """Why the collection is not healthy or cannot grow, or None."""
+        """Why the collection or shard is not healthy or cannot grow, or None."""
         try:
             self._client.require_room()
             index = self.existing(name)

@@ -94,7 +94,7 @@ def _ready(live: "Live", loop: "Loop", config: Path, as_json: bool) -> None:
     rows = SourceRows(loop.running.journal)
     known = {source.name: rows.of(source.name) for source in loop.running.parts.config.sources}
     unseen = [name for name, row in known.items() if row.trouble or not row.ready]
-    question = goodbye.question(loop.running.collections, names[0])
+    question = goodbye.question(loop.running.collections, editions.live(names[0]))
     http = loop.running.parts.config.http
     page = None if http is None else http.url
     goodbye.greet(live, names, records, failed, question, config, unseen, page)

@@ -12,6 +12,7 @@ from ingestor.config.models import (
     DEFAULT_EMBEDDER,
     DEFAULT_STRATEGY,
     Choice,
+    CollectionSettings,
     Config,
     Problem,
     Rechunk,
@@ -24,6 +25,7 @@ from ingestor.config.options import Check, Mapped
 from ingestor.config.servers import Chroma, Embedded, Http, Remote, Supervised
 from ingestor.config.yaml_tree import Tree, Where
 from ingestor.core.metadata_keys import Profile
+from ingestor.core.shards import shard_names
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options
@@ -90,7 +92,9 @@ def _config(found: Check, data: Mapped) -> Config | None:
         if (source := _source(found, given, ("sources", index), settings, chunking, base))
     }
     _names(found, data)
-    _profiles(found, data)
+    _fed(found, data, "metadata")
+    _fed(found, data, "collections")
+    _shards(found, settings, sources)
     warnings = list(_overlaps(found, sources))
     if not (settings and chroma and embedding and chunking):
         return None
@@ -199,6 +203,7 @@ def _source(
         max_loss=defaults.max_loss if settings.max_loss is None else settings.max_loss,
         archives=settings.archives,
         metadata=_profile(defaults, settings.collection),
+        shards=defaults.collections.get(settings.collection, CollectionSettings()).shards,
         types=(*types, *defaults.parsing.types.items()),
     )
 
@@ -244,12 +249,25 @@ def _profile(settings: Settings, collection: str) -> Profile:
     return tuple(sorted(set(chosen))) if isinstance(chosen, list) else chosen
 
 
-def _profiles(found: Check, data: Mapped) -> None:
-    """Report profiles of collections that no source feeds."""
+def _fed(found: Check, data: Mapped, section: str) -> None:
+    """Report options of collections that no source feeds."""
     fed = sorted({str(source.get("collection")) for _, source in _source_data(data)})
-    for name in _section(data, "metadata"):
+    for name in _section(data, section):
         if name not in fed:
-            found.fault(("metadata", name), f"no source feeds this collection; there are: {', '.join(fed)}")
+            found.fault((section, name), f"no source feeds this collection; there are: {', '.join(fed)}")
+
+
+def _shards(found: Check, settings: Settings | None, sources: Mapping[int, SourceConfig]) -> None:
+    """Report a collection that has the name of another one's shard."""
+    divided = settings.collections.items() if settings else ()
+    taken = {part: name for name, own in divided for part in shard_names(name, own.shards) if part != name}
+    for index, source in sources.items():
+        if source.collection in taken:
+            whole = taken[source.collection]
+            found.fault(
+                ("sources", index, "collection"),
+                f"{source.collection} is a shard of {whole}: choose another name",
+            )
 
 
 def _overlaps(found: Check, sources: Mapping[int, SourceConfig]) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from ingestor.config.hosts import is_loopback
 from ingestor.config.servers import Chroma, Embedded, Http, Search, Supervised
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
 from ingestor.core.metadata_keys import Profile
+from ingestor.core.shards import MOST
 from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
 from ingestor.registry import Options, Plugin
@@ -160,6 +161,18 @@ class Rechunk(Options):
         return {"mode": data} if isinstance(data, str) else data
 
 
+class CollectionSettings(Options):
+    """Options of one collection, under its name."""
+
+    shards: int = Field(
+        default=1,
+        ge=1,
+        le=MOST,
+        description="into how many collections in Chroma its records are divided, see "
+        "[shards](scaling.md#shards). A change builds them beside the old ones",
+    )
+
+
 MetadataSetting = Literal["full", "lean"] | list[Annotated[str, Field(min_length=1)]]
 
 
@@ -186,6 +199,9 @@ class Settings(Options):
         description="which [metadata keys](metadata.md#profiles) records carry: `full`, `lean`, or a list of "
         "keys besides those that ingestor needs; or a mapping of collections to these. A change writes "
         "metadata alone",
+    )
+    collections: dict[str, CollectionSettings] = Field(
+        default={}, description="options of single collections by their names, see below"
     )
     language_model: dict[str, Any] = Field(
         default={},
@@ -275,6 +291,7 @@ class SourceConfig:
     max_loss: float  # share of the source's documents, 0 to 1
     archives: bool = False
     metadata: Profile = "full"  # of its collection
+    shards: int = 1  # of its collection
     types: tuple[tuple[str, str], ...] = ()  # file name patterns and content types, the top level's last
 
 

@@ -1,11 +1,13 @@
 """What the journal knows of documents, sources and collections, as frozen values. Pure."""
 
+import json
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, NewType
 
 from ingestor.core.completeness import Shortfall
 from ingestor.core.decisions import Failure
 from ingestor.core.document_state import State, state_of
+from ingestor.core.shards import separate, shard_names
 from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName, Sums
 
 ChromaName = NewType("ChromaName", str)  # of a collection in Chroma, ours or not
@@ -130,8 +132,20 @@ class Edition:
     role: Role = "live"
     choices: str | None = None  # JSON: what its documents are made by (see rechunk/recipes.py)
     since: float = 0.0  # POSIX seconds: when it took on this role
-    uuid: str | None = None
+    uuid: str | None = None  # of all its shards, see core/shards.py
     embedder: str | None = None
+
+    @property
+    def shards(self) -> int:
+        """How many collections in Chroma it is made of."""
+        return 1 if self.choices is None else int(json.loads(self.choices).get("shards", 1))
+
+    @property
+    def places(self) -> tuple[tuple[str, ChromaName], ...]:
+        """UUID, "" if it is not made yet, and name in Chroma of each shard."""
+        names = [ChromaName(name) for name in shard_names(self.shown, self.shards)]
+        uuids = separate(self.uuid or "")
+        return tuple(zip(uuids if len(uuids) == len(names) else [""] * len(names), names, strict=True))
 
     @property
     def shown(self) -> ChromaName:

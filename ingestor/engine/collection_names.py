@@ -3,6 +3,9 @@
 A collection is known by its UUID, which a rename keeps. A switch is two renames. Between them the readers'
 name is missing for some milliseconds, and a client that calls ``get_or_create_collection`` then creates a
 collection under it. That collection is deleted if it is empty, else renamed.
+
+Of a collection in shards all old names are freed before the first new one is given: a reader that finds all
+shards in one listing of Chroma has those of one edition.
 """
 
 import logging
@@ -18,16 +21,16 @@ ATTEMPTS = 5  # against clients that keep creating a collection of that name
 
 
 def rename_to_roles(registrar: Registrar, editions: Sequence[Edition]) -> int:
-    """Give every edition the name of its role. Returns how many were renamed.
+    """Give every edition the names of its role. Returns how many collections were renamed.
 
     Raises Transient when Chroma is away, or when a client keeps taking a name.
     """
     here, renamed = registrar.names(), 0
     for edition in sorted(editions, key=lambda edition: edition.role == "live"):  # names are freed first
-        uuid = edition.uuid or ""
-        if here.get(uuid, edition.shown) != edition.shown:
-            _rename(registrar, uuid, edition.shown)
-            renamed += 1
+        for uuid, name in edition.places:
+            if here.get(uuid, name) != name:
+                _rename(registrar, uuid, name)
+                renamed += 1
     return renamed
 
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from ingestor.app.queries import BadRequest, collections_of, journal_of
 from ingestor.config.models import Config
-from ingestor.core.entries import ChromaName
 from ingestor.evaluate.intervals import Interval, compare
 from ingestor.evaluate.questions.csv_file import Refused
 from ingestor.evaluate.scores import Place, score, within
@@ -21,6 +20,7 @@ from ingestor.model import CollectionName, Hit, Vectors
 from ingestor.ports import Index, NeedsHuman
 from ingestor.state import checks
 from ingestor.state.checks import CheckResult
+from ingestor.state.editions import Editions
 
 _ELSEWHERE = -1  # the number of a document that no question is about
 _AT_FIRST = 32  # hits a question; more are asked for until the budget is full
@@ -111,7 +111,7 @@ def _ask(
     config: Config, inspection: Inspection, asked: Vectors, numbers: Mapping[str, int], count: Count
 ) -> list[list[Place]]:
     with journal_of(config) as journal, collections_of(config, journal) as collections:
-        index = collections.existing(ChromaName(inspection.collection))
+        index = collections.edition(Editions(journal).live(CollectionName(inspection.collection)))
         if index is None:
             raise NeedsHuman(f"collection {inspection.collection!r} is not in Chroma; run: ingestor sync")
         rows = _hits(index, asked, inspection.budget, count)

@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from ingestor.core.backend import Backend, Model
 from ingestor.core.entries import ChromaName
+from ingestor.core.shards import separate
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import LexicalFile, Unusable
 from ingestor.lexical.filling import Filling
@@ -99,7 +100,8 @@ class LexicalBackend:
     def _sweep(self) -> None:
         """Forget collections that Chroma no longer has."""
         if self._sweeping:
-            for uuid in self._file.uuids() - self._inner.names().keys():
+            there = self._inner.names().keys()
+            for uuid in {each for each in self._file.uuids() if not there >= set(separate(each))}:
                 self._file.discard(uuid)
                 self._opened.pop(uuid, None)
                 self._fillings.pop(uuid, None)

@@ -30,6 +30,7 @@ class Situation:
     approved: str | None = None  # what a person approved, as ``named``
     refused: str | None = None  # what a person rolled back from, as ``named``
     rebuild: str | None = None  # why all records must go into another collection, whatever the config says
+    resharded: bool = False  # the collection in Chroma is divided otherwise than ``wanted``
     moved: bool = False  # the same config means another embedder on this machine
 
 
@@ -61,10 +62,11 @@ def decide(now: Situation, rechunk: Rechunk) -> Decision:
 def _by_config(now: Situation, rechunk: Rechunk) -> Decision:
     wanted, live = now.wanted, now.live
     other_embedder = now.embedder not in (None, wanted["embedding"]["recipe"])
-    if now.empty:
+    anew = other_embedder or now.resharded  # not to be had document by document
+    if now.empty and not now.resharded:
         return Decision("follow", wanted)
     if live is None:
-        return Decision("build" if other_embedder else "follow", wanted)
+        return Decision("build" if anew else "follow", wanted)
     found = tuple(changes(live, wanted))
     if not (found or other_embedder):
         return Decision("follow", wanted)
@@ -75,7 +77,7 @@ def _by_config(now: Situation, rechunk: Rechunk) -> Decision:
         return Decision("go_on", wanted, found)
     if token != now.approved and (why := _asks(now, rechunk)):
         return Decision("keep", merged(live, wanted), found, why)
-    if other_embedder or rechunk.mode == "swap":
+    if anew or rechunk.mode == "swap":
         return Decision("build", wanted, found)
     return Decision("follow", wanted, found)
 

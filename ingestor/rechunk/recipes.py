@@ -19,7 +19,7 @@ from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.registry import Group, UnknownKind, find, kinds
 
 # {"detection", "embedding": {"recipe", ...}, "sources": {NAME: {"chunking", "parsing", "types" if any}},
-#  "metadata": the profile, if it is not "full"}
+#  "metadata": the profile, if it is not "full", "shards": how many, if not one}
 Choices = Mapping[str, Any]
 
 
@@ -33,10 +33,12 @@ def chosen(
     """Today's choices. ``embedder``: the recipe of the embedder; ``detection``: detect.rules()."""
     sources = [source for source in config.sources if source.collection == collection]
     profile = next((source.metadata for source in sources), "full")
+    shards = next((source.shards for source in sources), 1)
     return {
         "detection": detection,
         "embedding": {**_stored(config.embedding), "recipe": embedder},
         **({"metadata": profile} if profile != "full" else {}),
+        **({"shards": shards} if shards > 1 else {}),
         "sources": {
             source.name: {
                 "chunking": _stored(source.chunking),
@@ -120,6 +122,11 @@ def profile_of(choices: Choices) -> Profile:
     return stored if stored in ("full", "lean") else tuple(stored)
 
 
+def shards_of(choices: Choices) -> int:
+    """How many collections in Chroma its records are divided into."""
+    return int(choices.get("shards", 1))
+
+
 def _source(source: SourceConfig, stored: Mapping[str, Any] | None) -> SourceConfig:
     if stored is None:
         return source
@@ -177,6 +184,8 @@ def changes(old: Choices, new: Choices) -> list[Change]:
     found = [] if same else list(_changed("", "embedding", old["embedding"], new["embedding"]))
     if old.get("detection") != new.get("detection"):
         found.append(Change("", "how formats are told apart", "as before", "as this version does"))
+    if shards_of(old) != shards_of(new):
+        found.append(Change("", "shards", str(shards_of(old)), str(shards_of(new))))
     for name in sorted(old["sources"].keys() & new["sources"].keys()):
         before, after = old["sources"][name], new["sources"][name]
         found += _changed(name, "chunking", before["chunking"], after["chunking"])

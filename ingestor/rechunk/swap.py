@@ -20,7 +20,7 @@ from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
 from ingestor.rechunk.policy import Decision, Situation
-from ingestor.rechunk.recipes import Choices, changes, packed, unpacked, without_unused
+from ingestor.rechunk.recipes import Choices, changes, packed, shards_of, unpacked, without_unused
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
@@ -327,6 +327,7 @@ def situation(
         requests.get("approved", serves),
         requests.get("refused", serves),
         requests.get("rebuild", serves),
+        live.uuid is not None and live.shards != shards_of(wanted),
         live.embedder in other_recipes,
     )
 

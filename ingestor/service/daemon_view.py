@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.shards.index import Store
 from ingestor.engine.embedding import Embeddings
 from ingestor.search.passages import Count
 from ingestor.search.reranking import Reranker
@@ -31,7 +31,7 @@ class DaemonView:
     intervals: Callable[[], Mapping[str, float]]
     chroma_answers: Callable[[float], bool]
     chroma_restarts: Callable[[], int]
-    collection: Callable[[str], ChromaIndex]
+    collection: Callable[[str], Store]
     lexical: Path
     count_tokens: Count
     retries: Callable[[], int]

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.shards.index import Store
 from ingestor.http_server.bounded import json_response
 from ingestor.http_server.problems import Problem
 from ingestor.model import Record
@@ -87,12 +87,12 @@ def _read(daemon: DaemonView, collection: str, document: str, start: int, end: i
 
 
 def _within(
-    store: ChromaIndex, document: str, *conditions: dict[str, Any], most: int = MOST_RECORDS
+    store: Store, document: str, *conditions: dict[str, Any], most: int = MOST_RECORDS
 ) -> list[Record]:
     return store.select({"$and": [{"document_id": document}, *conditions]}, most)
 
 
-def _next(store: ChromaIndex, document: str, records: Sequence[Record], end: int) -> int | None:
+def _next(store: Store, document: str, records: Sequence[Record], end: int) -> int | None:
     """Where the text goes on; None at its end. White space between chunks belongs to none."""
     places = [(int(str(one.metadata.get("chunk_index"))), one.metadata) for one in records]
     if places and max(at for at, _ in places) + 1 >= int(str(places[0][1].get("chunk_count"))):

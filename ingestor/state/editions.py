@@ -4,9 +4,10 @@ Roles change here first, in one transaction; names in Chroma follow (engine/coll
 crash between the two.
 """
 
+import re
 from collections.abc import Collection, Sequence
 
-from ingestor.core.entries import Edition, EditionName, Role
+from ingestor.core.entries import ChromaName, Edition, EditionName, Role
 from ingestor.model import CollectionName, SourceName
 from ingestor.state.columns import PENDING
 from ingestor.state.journal import Journal
@@ -37,6 +38,10 @@ class Editions:
             (edition for edition in self.all() if edition.name == name), Edition(name, CollectionName(name))
         )
 
+    def shards(self, shown: ChromaName) -> int:
+        """How many shards the edition of that name in Chroma has."""
+        return next((edition.shards for edition in self.all() if edition.shown == shown), 1)
+
     def live(self, serves: CollectionName) -> Edition:
         """The edition that readers see, or will see first."""
         return next(iter(self.of(serves, "live")), Edition(EditionName(serves), serves))
@@ -46,6 +51,7 @@ class Editions:
     ) -> Edition:
         """Add an edition in building, under a name that is not in ``others``."""
         taken = {edition.name for edition in self.all()} | set(others)
+        taken |= {shard.group(1) for name in taken if (shard := re.fullmatch(r"(.+--\d+)-\d+-of-\d+", name))}
         number = next(n for n in range(2, len(taken) + 3) if f"{serves}--{n}" not in taken)
         made = Edition(EditionName(f"{serves}--{number}"), serves, "staging", choices, now)
         with self._journal.transaction() as db:

@@ -22,8 +22,8 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
     [
         (
             "wokers: 3",
-            "1: unknown key 'wokers'; did you mean 'workers'? allowed: cache, chroma, chunking, embedding, "
-            "http, language_model, log, max_loss, max_records, metadata, parsing, prune, rechunk, "
+            "1: unknown key 'wokers'; did you mean 'workers'? allowed: cache, chroma, chunking, collections, "
+            "embedding, http, language_model, log, max_loss, max_records, metadata, parsing, prune, rechunk, "
             "scan_every, search, sources, state, workers",
         ),
         (

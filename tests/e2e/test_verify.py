@@ -56,7 +56,7 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
         some = frozenset(sorted(index.ids())[:hidden])
         recipe = Fingerprint(live.embedder or "")
         with words_of(state / "lexical.sqlite3", live.uuid) as words:
-            found = examine(journal, Approximate(index, some, depth), live.name, cache, recipe, words)  # type: ignore[arg-type]
+            found = examine(journal, [Approximate(index, some, depth)], live.name, cache, recipe, words)  # type: ignore[arg-type]
     cache.close()
     journal.close()
     return found, some

@@ -27,6 +27,8 @@ CLEAN = "at rest nothing has failed, is in doubt or was left behind"
 STATES = "a document changes its state only as core/document_state.py says, in SQL as in Python"
 LEXICAL = "at rest the lexical index holds what Chroma holds"
 KNOWN_WORDS = "the journal knows every record in the lexical index"
+IN_PLACE = "a record is in the shard that the hash of its document says, and in no other"
+ONE_SET = "a listing of Chroma shows readers the shards of one edition"
 ALIVE = "no error of a port ends the program"
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from random import Random
 
-from ingestor.rechunk.recipes import profile_of, unpacked
+from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
 from tests.simulation.lexical import harm
 from tests.simulation.ports import UNREADABLE, Crash
@@ -94,7 +94,7 @@ def tree(world: World, random: Random, key: str) -> None:
 
 
 def rare(world: World, random: Random) -> None:
-    deed, files = random.choice(RARE), world.files
+    deed, files = random.choice([*RARE, *["reshard"] * world.resharded]), world.files
     if deed in ("unlink", "damage"):
         harm(world.words, deed)
     elif deed in ("hide", "show"):
@@ -109,10 +109,10 @@ def rare(world: World, random: Random) -> None:
         world.now += random.choice([-1e5, -100.0, 1e5])
     elif deed == "answer":
         world.answer()
-    elif deed == "tear" and "docs" in world.shelves.collections:
-        world.shelves.collections["docs"][0].torn = True
+    elif deed == "tear" and world.names():
+        world.shelves.collections[world.names()[-1]][0].torn = True
     elif deed == "wipe":
-        world.shelves.collections.pop("docs", None)
+        world.shelves.collections.pop(next(iter(world.names()), ""), None)
         world.journal.close()
         world.start()
     else:
@@ -123,6 +123,8 @@ def configure(world: World, random: Random, deed: str) -> None:
     if deed == "recipe":
         world.per_chunk = random.choice([1, 2, 3])
         world.profile = ("recipe", "title") if world.per_chunk == 2 else "full"
+    elif deed == "reshard":
+        world.shards = random.choice([1, 2, 3])
     elif deed == "embedder":
         world.embedder = random.choice(EMBEDDERS)
     elif deed == "parser":  # another version of it, which may take nothing
@@ -146,7 +148,7 @@ def roll_back(world: World) -> None:
     choices = unpacked(Editions(world.journal).live("docs").choices or "")
     world.embedder = choices["embedding"]["options"]["flavour"]
     world.per_chunk = choices["sources"]["files"]["chunking"]["options"]["per_chunk"]
-    world.profile = profile_of(choices)
+    world.profile, world.shards = profile_of(choices), shards_of(choices)
     world.configure()
 
 

@@ -3,15 +3,18 @@
 Everything between the ports (ports.py) is the real program, with its journal on disk.
 """
 
+import re
 import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from random import Random
 
 import numpy as np
 
+from ingestor.chroma.shards.backend import ShardedBackend
 from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.backoff import LONGEST
@@ -21,7 +24,7 @@ from ingestor.core.metadata_keys import Profile
 from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.lexical.backend import LexicalBackend
-from ingestor.model import Fingerprint, SourceName, Vectors
+from ingestor.model import Fingerprint, Record, SourceName, Vectors
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Tools
 from ingestor.pipeline.reading import Reader
@@ -38,11 +41,13 @@ from tests.simulation.laws import (
     CLEAN,
     COMPLETE,
     EXACT,
+    IN_PLACE,
     KNOWN_WORDS,
     LEXICAL,
     ONE_EMBEDDER,
     ONE_LIVE,
     ONE_RECIPE,
+    ONE_SET,
     REST,
     SUPERSET,
     LawBroken,
@@ -71,6 +76,20 @@ PUT_BACK = 5.0  # seconds, as daemon.PUT_BACK
 NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
 
 
+def place(id_: str, shards: int) -> int:
+    """The shard of a record, as docs/reading.md tells readers."""
+    return int.from_bytes(blake2b(id_.split("#")[0].encode(), digest_size=8).digest(), "big") % shards
+
+
+def whole_set(name: str, listed: Collection[str]) -> tuple[str, ...]:
+    """The rule of docs/reading.md: the collection of that name, or all its shards, or nothing."""
+    found = [re.fullmatch(rf"{re.escape(name)}-0-of-(\d+)", each) for each in listed]
+    sets = [tuple(f"{name}-{n}-of-{one[1]}" for n in range(int(one[1]))) for one in found if one]
+    whole = [each for each in [(name,), *sets] if set(each) <= set(listed)]
+    hold(ONE_SET, whole[1:])
+    return whole[0] if whole else ()
+
+
 @dataclass
 class World:
     """``step`` and ``settle`` run the program; ``check`` holds it to its laws."""
@@ -82,6 +101,8 @@ class World:
     collective: bool = False
     per_chunk: int = 1
     profile: Profile = "full"
+    shards: int = 1
+    resharded: int = 0  # how likely it is that the number changes
     mode: str = "in_place"
     embedder: str = "sweet"
     parser: int = 1  # version
@@ -114,7 +135,8 @@ class World:
 
     def _engine(self, journal: Journal, shelves: Shelves) -> Engine:
         self.models: dict[str, Model] = {}
-        self.lexical = LexicalBackend(shelves, CrashingFile(self.words, self.chaos), ticking())
+        sharded = ShardedBackend(shelves, Editions(journal).shards)
+        self.lexical = LexicalBackend(sharded, CrashingFile(self.words, self.chaos), ticking())
         shelf = OpenCollections(
             journal, self.lexical, lambda name: self.models.get(name) or Model(Fingerprint("lost"))
         )
@@ -139,6 +161,7 @@ class World:
             },
             "sources": {"files": {"chunking": chunking, "parsing": {}}},
             "metadata": self.profile,
+            **({"shards": self.shards} if self.shards > 1 else {}),
         }
         standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
         sources = [self.source(s.edition, s.choices) for s in standings if s.choices is not None]
@@ -262,20 +285,23 @@ class World:
             known = {
                 f"{e.document_id}#{k.slot}" for e in journal.of_collection(edition.name) for k in e.known
             }
-            name = names.get(edition.uuid or "")
-            hold(SUPERSET, {record.id for record in self.shelves.records(name)} - known if name else ())
-            hold(KNOWN_WORDS, records_of(self.words, edition.uuid or "").keys() - known if name else ())
+            for number, (uuid, _) in enumerate(edition.places):
+                there = {record.id for record in self.shelves.records(names.get(uuid, ""))}
+                hold(SUPERSET, there - known)
+                hold(IN_PLACE, {id_ for id_ in there if place(id_, edition.shards) != number})
+            if all(uuid in names for uuid, _ in edition.places):
+                hold(KNOWN_WORDS, records_of(self.words, edition.uuid or "").keys() - known)
         journal.close()
 
     def check_readers(self) -> None:
         """Law 8: records of one embedder only; and of one recipe, where collections are swapped."""
         self._check_editions()
-        made_by = {record.metadata["recipe"] for record in self.shelves.records("docs")}
+        made_by = {record.metadata["recipe"] for record in self.seen()}
         if self.mode == "swap" and self.parser == 1:
             hold(ONE_RECIPE, made_by if len(made_by) > 1 else ())
         seen = {
             name
-            for record in self.shelves.records("docs")
+            for record in self.seen()
             for name in EMBEDDERS
             if np.array_equal(record.vector, vector(record.text, name))
         }
@@ -292,13 +318,15 @@ class World:
 
     def _check_swap(self) -> None:
         """A collection that takes another's place has every document that is still there, as last listed."""
-        before, uuid = self.visible, self.shelves.uuid("docs")
-        if uuid is None:  # between two renames
+        before, names = self.visible, self.names()
+        if not names:  # between two renames
             return
-        keys = {str(record.metadata["source"]) for record in self.shelves.records("docs")}
+        uuid = "+".join(self.shelves.uuid(name) or "" for name in names)
+        keys = {str(record.metadata["source"]) for record in self.seen()}
         self.visible = (uuid, keys)
         editions = {edition.uuid: edition for edition in Editions(self.journal).all()}
-        if uuid != before[0] and before[0] in editions and before[0] in self.shelves._names():
+        there = self.shelves._names().keys() >= set((before[0] or "-").split("+"))
+        if uuid != before[0] and before[0] in editions and there:
             entries = self.journal.of_collection(editions[before[0]].name)
             hold(COMPLETE, (before[1] & {f"/root/{e.key}" for e in entries if self._there(e)}) - keys)
 
@@ -313,7 +341,7 @@ class World:
         """Law 1: at rest the index equals that of a run from nothing."""
         fresh = World(
             self._scratch(), self.seed, collective=self.collective, per_chunk=self.per_chunk,
-            embedder=self.embedder, parser=self.parser, profile=self.profile,
+            embedder=self.embedder, parser=self.parser, profile=self.profile, shards=self.shards,
         )  # fmt: skip
         fresh.files.contents, fresh.files.versions = self.files.contents, self.files.versions
         fresh.files.written = self.files.written
@@ -331,17 +359,17 @@ class World:
         hold(CLEAN, [failure for failure in Reports(self.journal).failures() if failure[1] in readable])
         hold(CLEAN, full != any(self.files.contents[key].strip() for key in readable) and "an empty index")
         live = Editions(self.journal).live("docs").name
-        records = len(self.shelves.records("docs"))
+        records = len(self.seen())
         hold(CLEAN, Reports(self.journal).records(live) - records)
         hold(CLEAN, [k for e in self.journal.of_collection(live) for k in e.known if k.unsure])
-        ours = {edition.shown for edition in Editions(self.journal).all()}
+        ours = {name for edition in Editions(self.journal).all() for _, name in edition.places}
         hold(CLEAN, set(self.shelves.collections) - ours)
 
     def _check_lexical(self) -> None:
-        names = self.shelves.names()
-        live = Editions(self.journal).live("docs").uuid
-        for uuid, name in names.items():
-            hold(LEXICAL, difference(self.words, uuid, self.shelves.records(name), required=uuid == live))
+        for edition in Editions(self.journal).all():
+            records = [record for _, name in edition.places for record in self.shelves.records(name)]
+            live = edition.role == "live"
+            hold(LEXICAL, difference(self.words, edition.uuid or "", records, required=live))
 
     def _scratch(self) -> Path:
         path = self.folder / f"fresh-{self.chaos.random.random()}"
@@ -358,5 +386,12 @@ class World:
                     (k, v) for k, v in record.metadata.items() if k not in NAMED_BY_HISTORY and v is not None
                 ),
             )
-            for record in self.shelves.records("docs")
+            for record in self.seen()
         )
+
+    def names(self) -> tuple[str, ...]:
+        """The collections in Chroma that readers see: one, or all shards that a single listing shows."""
+        return whole_set("docs", self.shelves.collections)
+
+    def seen(self) -> list[Record]:
+        return [record for name in self.names() for record in self.shelves.records(name)]

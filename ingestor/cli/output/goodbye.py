@@ -9,9 +9,8 @@ from pathlib import Path
 from ingestor.chroma.backend import Collections
 from ingestor.cli.invocation import command, quoted
 from ingestor.cli.output.console import counted, duration, err
-from ingestor.core.entries import ChromaName
+from ingestor.core.entries import Edition
 from ingestor.core.escape import line
-from ingestor.model import CollectionName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.state.run_status import Live
 
@@ -62,10 +61,10 @@ def say_goodbye() -> None:
     err.print("\nStopping; running writes are finished first.")
 
 
-def question(collections: Collections, name: CollectionName) -> str | None:
+def question(collections: Collections, edition: Edition) -> str | None:
     """A heading that is a question, else any heading; None if there is none."""
     with suppress(Transient, Gone, Torn, NeedsHuman):
-        index = collections.existing(ChromaName(name))
+        index = collections.edition(edition)
         if index is not None:
             records = index.read(list(islice(index.ids(), LOOKED_AT)))
             found = [r.metadata.get("section_title") or r.metadata.get("title") for r in records]

@@ -173,7 +173,13 @@ def _print_sources(status: Status, now: float) -> None:
 
 def _print_collections(status: Status) -> None:
     rows = [
-        (name, _number(c.records), c.strategy or "-", c.model or "-", _health(c))
+        (
+            name if c.shards == 1 else f"{name} ({c.shards} shards)",
+            _number(c.records),
+            c.strategy or "-",
+            c.model or "-",
+            _health(c),
+        )
         for name, c in status.collections.items()
     ]
     print_table(("collection", "records", "strategy", "model", "in Chroma"), rows)

@@ -1,0 +1,1 @@
+"""One collection made of several in Chroma."""

@@ -1,0 +1,125 @@
+"""One collection that is made of several in Chroma, written and searched as one.
+
+Records are divided by ``core.shards``. A question goes to all shards, and the best hits of all are kept: the
+distance of a record to a question does not depend on the other records. What the lexical index counts is of
+the whole collection, so scores are those of a collection in one piece.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ingestor.chroma.index import ChromaIndex
+from ingestor.core.shards import joined, shard_of
+from ingestor.model import Hit, Metadata, Record, RecordId, Vector, Vectors
+from ingestor.ports import Index
+
+T = TypeVar("T")
+
+
+class ShardedIndex:
+    """``parts``: the shards in their order."""
+
+    def __init__(self, parts: Sequence[Index]) -> None:
+        self.parts = tuple(parts)
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        for part, some in self._divided(records, lambda record: record.id):
+            part.upsert(some)
+
+    def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
+        for part, some in self._divided(metadata, lambda row: row[0]):
+            part.patch(some)
+
+    def drop(self, ids: Sequence[RecordId]) -> None:
+        for part, some in self._divided(ids, lambda id_: id_):
+            part.drop(some)
+
+    def count(self) -> int:
+        return sum(part.count() for part in self.parts)
+
+    def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
+        divided = self._divided(ids, lambda id_: id_)
+        return [record for part, some in divided for record in part.read(some, vectors=vectors)]
+
+    def ids(self) -> Iterator[RecordId]:
+        for part in self.parts:
+            yield from part.ids()
+
+    def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
+        answers = [part.query(vectors, n, where) for part in self.parts]
+        return [
+            sorted((hit for hits in row for hit in hits), key=lambda hit: (-hit.score, hit.id))[:n]
+            for row in zip(*answers, strict=True)
+        ]
+
+    def _divided(self, items: Sequence[T], id_of: Callable[[T], str]) -> Iterator[tuple[Index, list[T]]]:
+        """The items of each shard that has any."""
+        for number, some in divided(items, id_of, len(self.parts)):
+            yield self.parts[number], some
+
+
+class ShardedStore(ShardedIndex):
+    """The same, with what a search asks of a collection in Chroma."""
+
+    def __init__(self, parts: Sequence[ChromaIndex]) -> None:
+        super().__init__(parts)
+        self.stores = tuple(parts)
+
+    @property
+    def uuid(self) -> str:
+        return joined([store.uuid for store in self.stores])
+
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[tuple[RecordId, float]]:
+        found = (row for store in self.stores for row in store.nearest(vectors, n, where))
+        return sorted(found, key=lambda row: (-row[1], row[0]))[:n]
+
+    def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
+        found: dict[RecordId, Vector] = {}
+        for number, some in divided(ids, str, len(self.stores)):
+            found |= self.stores[number].vectors(some)
+        return found
+
+    def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
+        found = set[RecordId]()
+        for number, some in divided(ids, str, len(self.stores)):
+            found |= self.stores[number].matching(some, where)
+        return found
+
+    def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
+        document = _document_of(where)
+        if document is not None:
+            return self.stores[shard_of(document, len(self.stores))].select(where, most)
+        return [record for store in self.stores for record in store.select(where, most)][:most]
+
+    def check_filter(self, where: dict[str, object]) -> None:
+        self.stores[0].check_filter(where)
+
+
+Store = ChromaIndex | ShardedStore
+
+
+def as_one(parts: Sequence[ChromaIndex]) -> Store:
+    """The collection that these shards are."""
+    return ShardedStore(parts) if len(parts) > 1 else parts[0]
+
+
+def parts_of(store: Store) -> Sequence[ChromaIndex]:
+    """Its shards in their order."""
+    return store.stores if isinstance(store, ShardedStore) else (store,)
+
+
+def divided(items: Sequence[T], id_of: Callable[[T], str], shards: int) -> list[tuple[int, list[T]]]:
+    """The items by shard, in the order of the shards that have any."""
+    found: dict[int, list[T]] = {}
+    for item in items:
+        found.setdefault(shard_of(id_of(item), shards), []).append(item)
+    return sorted(found.items())
+
+
+def _document_of(where: Mapping[str, Any]) -> str | None:
+    """The document that a filter asks for, if it asks for one."""
+    conditions = [where, *where.get("$and", ())]
+    named = (one.get("document_id") for one in conditions)
+    return next((document for document in named if isinstance(document, str)), None)

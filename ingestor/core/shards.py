@@ -1,0 +1,32 @@
+"""The collections in Chroma that one collection is made of, where the config gives it several shards. Pure.
+
+A record is in the shard that the hash of its document's id says. The id stays when a document is renamed, so
+its records stay where they are. Names carry the number of shards, so that no reader takes a part for all.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+MOST = 64  # shards of a collection
+_BETWEEN = "+"  # the UUIDs of the shards, in the journal and the lexical index
+
+
+def shard_of(id_: str, shards: int) -> int:
+    """``id_``: of a document, or of one of its records. From 0."""
+    document = id_.partition("#")[0]
+    return int.from_bytes(blake2b(document.encode(), digest_size=8).digest()) % shards
+
+
+def shard_names(name: str, shards: int) -> tuple[str, ...]:
+    """The names in Chroma of the shards of a collection; its own name if it has one shard."""
+    return tuple(f"{name}-{number}-of-{shards}" for number in range(shards)) if shards > 1 else (name,)
+
+
+def joined(uuids: Sequence[str]) -> str:
+    """One text for the UUIDs of all shards; the UUID itself if there is one."""
+    return _BETWEEN.join(uuids)
+
+
+def separate(uuid: str) -> tuple[str, ...]:
+    """The opposite of ``joined``."""
+    return tuple(uuid.split(_BETWEEN))

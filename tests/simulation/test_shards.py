@@ -1,0 +1,90 @@
+"""The crash laws over collections in shards, whose number changes; and that they can fail.
+
+The ids of documents are drawn by the history's seed here: in which shard a record is depends on them.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from ingestor.chroma.shards import index as sharding
+from ingestor.core import shards
+from ingestor.engine import collection_names
+from ingestor.rechunk import policy
+from ingestor.state import journal
+from tests.simulation.laws import CLEAN, EXACT, IN_PLACE, ONE_SET, SUPERSET, LawBroken
+from tests.simulation.play import play
+
+
+def crashes(folder: Path, seeds: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> int:
+    total = 0
+    for seed in seeds:
+        place, ids = folder / str(seed), Random(f"ids {seed}")
+        place.mkdir()
+        monkeypatch.setattr(journal, "token_hex", lambda n, ids=ids: ids.randbytes(n).hex())
+        total += play(place, seed, shards=1 + seed % 3, resharded=4).chaos.crashes.total()
+    return total
+
+
+def test_collections_in_shards_end_as_a_run_from_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert crashes(tmp_path, range(20), monkeypatch) > 40
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_many_more_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert crashes(tmp_path, range(100, 400), monkeypatch) > 600
+
+
+def _by_slot(id_: str, shards: int) -> int:
+    """As if each record were hashed, and not its document."""
+    return _SHARD_OF(id_.replace("#", "-"), shards)
+
+
+_SHARD_OF = shards.shard_of
+
+
+def _salted(self: sharding.ShardedIndex, parts: Any) -> None:
+    """As Python's own hash, which differs between two runs."""
+    self.parts = tuple(parts)
+    salt = Random(str(parts)).random()
+    self._divided = lambda items, id_of: (  # type: ignore[method-assign]
+        (self.parts[n], some)
+        for n, some in sharding.divided(items, lambda item: f"{salt}{id_of(item)}", len(self.parts))
+    )
+
+
+def _new_names_first(editions: Any, key: Any) -> Any:
+    return sorted(editions, key=key, reverse=True)
+
+
+def _in_place(now: policy.Situation, rechunk: Any) -> policy.Decision:
+    return policy.Decision("follow", now.wanted) if now.resharded else _DECIDE(now, rechunk)
+
+
+_DECIDE = policy.decide
+
+BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
+    "records of a document are in several shards": (sharding, "shard_of", _by_slot, {IN_PLACE}),
+    "a hash differs between runs": (sharding.ShardedIndex, "__init__", _salted, {IN_PLACE, EXACT, CLEAN}),
+    "new shards get their names before old ones lose them": (
+        collection_names, "sorted", _new_names_first, {ONE_SET},
+    ),
+    "another number of shards is written in place": (
+        policy, "decide", _in_place, {CLEAN, EXACT, SUPERSET, ONE_SET},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, attribute, broken, laws = BROKEN[name]
+    monkeypatch.setattr(owner, attribute, broken, raising=attribute != "sorted")
+    with pytest.raises(LawBroken) as found:
+        crashes(tmp_path, range(300), monkeypatch)
+    assert found.value.law in laws
