@@ -13,7 +13,7 @@ NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not p
 
 
 def main(arguments: list[str]) -> None:
-    """Each benchmark is a module with a ``main`` that takes numbers and prints a table."""
+    """Each benchmark is a module with a ``main`` that takes numbers, or a folder, and prints a table."""
     wanted = arguments[:1] or NAMES
     if not set(wanted) <= set(NAMES):
         sys.exit(f"no benchmark is named {wanted[0]!r}; there are: {', '.join(NAMES)}")
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> None:
         module = import_module(f"benchmarks.{name}")
         print(f"\n== {name}: {(module.__doc__ or '').partition(chr(10))[0]}", flush=True)
         try:
-            module.main(*map(int, arguments[1:]))
+            module.main(*(int(each) if each.isdecimal() else each for each in arguments[1:]))
         except Missing as error:
             missing = True
             print(f"cannot run: {error}", file=sys.stderr)

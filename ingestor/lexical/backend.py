@@ -58,11 +58,11 @@ class LexicalBackend:
         return self._inner.evict(name)
 
     def mend(self, uuid: str, ids: Sequence[RecordId]) -> None:
-        """Index the words of these records again, or forget them if Chroma does not have them."""
-        lexical = LexicalIndex(self._file, uuid)
+        """``ids``: records whose words differ. If there are any, all words are indexed again."""
         with suppress(Unusable):  # the file is made again
-            lexical.drop(ids)
-            lexical.set_complete(False)
+            if ids:
+                self._file.discard(uuid)
+            LexicalIndex(self._file, uuid).set_complete(False)
 
     @property
     def complete(self) -> bool:

@@ -1,8 +1,9 @@
 """The SQLite file of all lexical indexes: opened, told apart from foreign and damaged files, made again.
 
 It can be deleted at any time: what it holds is made again from Chroma. A collection is known by Chroma's UUID
-and has tables of its own, so that its word counts are its own and its removal is cheap. Terms are made by
-``terms.py``; FTS5 only splits them at spaces. One thread writes; other processes read (WAL).
+and has tables of its own, so that its word counts are its own and its removal is cheap: its records with
+their terms (``terms.py``), and for each term who holds it (``postings.py``). One thread writes; other
+processes read (WAL).
 """
 
 import logging
@@ -14,23 +15,22 @@ from zlib import crc32
 
 import Stemmer
 
-from ingestor.lexical import stems, terms
-from ingestor.ports import NeedsHuman, Transient
+from ingestor.lexical import postings, stems, terms
+from ingestor.ports import Transient
 
 log = logging.getLogger("ingestor")
 
 _APPLICATION = 0x16E57C4F
-_SCHEMA = 1
+_SCHEMA = 2
 PATIENCE = 10.0  # seconds to wait for another process that holds the file
-_PUNCTUATION = "_.:@/\\+&-,#>"  # that terms.py leaves inside of terms
 _COLLECTIONS = """CREATE TABLE collections (
     number INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, complete INTEGER NOT NULL DEFAULT 0)"""
 _LANGUAGES = """CREATE TABLE languages (
     number INTEGER NOT NULL, language TEXT NOT NULL, PRIMARY KEY (number, language)) WITHOUT ROWID"""
 _RECORDS = """CREATE TABLE records_{0} (
-    row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text_key BLOB NOT NULL, language TEXT NOT NULL)"""
-_TERMS = f"CREATE VIRTUAL TABLE terms_{{0}} USING fts5(terms, tokenize=\"ascii tokenchars '{_PUNCTUATION}'\")"
-TABLES = ("terms", "records")
+    row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text_key BLOB NOT NULL, language TEXT NOT NULL,
+    terms TEXT NOT NULL)"""
+TABLES = ("records", "postings")
 
 
 class Unusable(Exception):
@@ -92,7 +92,7 @@ class LexicalFile:
             if found is not None:
                 return int(found[0])
             number = int(db.execute("INSERT INTO collections (uuid) VALUES (?)", (uuid,)).lastrowid or 0)
-            for statement in (_RECORDS, _TERMS):
+            for statement in (_RECORDS, postings.TABLE):
                 db.execute(statement.format(number))
             return number
 
@@ -181,10 +181,6 @@ def is_damage(error: sqlite3.DatabaseError) -> bool:
 
 
 def _prepare(db: sqlite3.Connection) -> None:
-    if not db.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'").fetchone():
-        raise NeedsHuman(
-            "the SQLite of this Python has no FTS5, which keyword search needs: use another build of Python"
-        )
     db.execute("BEGIN IMMEDIATE")
     try:
         if not db.execute("SELECT 1 FROM sqlite_master").fetchone():

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TypeVar
 
 from ingestor.core.fingerprint import text_digest
+from ingestor.lexical import postings
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.stems import primary
 from ingestor.lexical.terms import terms
@@ -17,8 +18,9 @@ from ingestor.model import Metadata, Record, RecordId
 T = TypeVar("T")
 
 _PAGE = 500  # ids in one statement
-_WRITE = """INSERT INTO records_{0} (id, text_key, language) VALUES (?, ?, ?)
-            ON CONFLICT (id) DO UPDATE SET text_key = excluded.text_key, language = excluded.language"""
+_WRITE = """INSERT INTO records_{0} (id, text_key, language, terms) VALUES (?, ?, ?, ?)
+            ON CONFLICT (id) DO UPDATE SET text_key = excluded.text_key, language = excluded.language,
+            terms = excluded.terms RETURNING row"""
 
 
 class LexicalIndex:
@@ -28,20 +30,21 @@ class LexicalIndex:
         self._file, self._uuid = file, uuid
 
     def upsert(self, records: Sequence[Record]) -> None:
-        rows = [(record, *indexed(record.text, language_of(record.metadata) or "")) for record in records]
+        given = {record.id: (record, language_of(record.metadata)) for record in records}
+        made = {id_: indexed(record.text, language or "") for id_, (record, language) in given.items()}
 
         def write(db: sqlite3.Connection, number: int) -> None:
-            known = _languages(db, number, [record.id for record in records])
-            for record, key, whole in rows:
-                language = language_of(record.metadata)
-                if language is None and known.get(record.id):  # metadata is merged: what is not named stays
-                    language, (key, whole) = known[record.id], indexed(record.text, known[record.id])
-                db.execute(_WRITE.format(number), (record.id, key, language or ""))
+            known = {row[0]: row for row in _rows(db, number, given)}
+            changes = []
+            for id_, (record, language) in given.items():
+                key, whole = made[id_]
+                _, _, before, terms_before = known.get(id_, (id_, 0, "", None))
+                if language is None and before:  # metadata is merged: what is not named stays
+                    language, (key, whole) = before, indexed(record.text, before)
                 db.execute("INSERT OR IGNORE INTO languages VALUES (?, ?)", (number, language or ""))
-                row = _row(db, number, record.id)
-                db.execute(
-                    f"INSERT OR REPLACE INTO terms_{number} (rowid, terms) VALUES (?, ?)", (row, whole)
-                )
+                row = _one(db, _WRITE.format(number), (id_, key, language or "", whole))
+                changes.append((row, postings.counted(terms_before), postings.counted(whole)))
+            postings.change(db, number, changes)
 
         self._write(write)
 
@@ -53,11 +56,9 @@ class LexicalIndex:
 
     def drop(self, ids: Sequence[RecordId]) -> None:
         def write(db: sqlite3.Connection, number: int) -> None:
-            for page in _pages(ids):
-                marks = ", ".join("?" * len(page))
-                rows = db.execute(f"SELECT row FROM records_{number} WHERE id IN ({marks})", page).fetchall()
-                db.executemany(f"DELETE FROM terms_{number} WHERE rowid = ?", rows)
-                db.executemany(f"DELETE FROM records_{number} WHERE row = ?", rows)
+            known = list(_rows(db, number, ids))
+            postings.change(db, number, ((row, postings.counted(whole), {}) for _, row, _, whole in known))
+            db.executemany(f"DELETE FROM records_{number} WHERE row = ?", ((row,) for _, row, *_ in known))
 
         self._write(write)
 
@@ -116,9 +117,8 @@ def language_of(metadata: Metadata) -> str | None:
 def read_rows(
     db: sqlite3.Connection, number: int, ids: Collection[RecordId]
 ) -> dict[RecordId, tuple[bytes, str, str]]:
-    """See LexicalIndex.read. A record without terms has no row there, and gives a text that none gives."""
-    query = """SELECT id, text_key, language, COALESCE(terms, ' ') FROM records_{0}
-               LEFT JOIN terms_{0} ON terms_{0}.rowid = row WHERE id IN ({1})"""
+    """See LexicalIndex.read."""
+    query = "SELECT id, text_key, language, terms FROM records_{0} WHERE id IN ({1})"
     return {
         id_: (key, language, whole)
         for page in _pages(ids)
@@ -135,12 +135,17 @@ def _languages(db: sqlite3.Connection, number: int, ids: Collection[RecordId]) -
     }
 
 
-def _row(db: sqlite3.Connection, number: int, id_: RecordId) -> int:
-    return int(db.execute(f"SELECT row FROM records_{number} WHERE id = ?", (id_,)).fetchone()[0])
+def _rows(
+    db: sqlite3.Connection, number: int, ids: Collection[RecordId]
+) -> Iterator[tuple[RecordId, int, str, str]]:
+    """Id, row, language and terms of those of ``ids`` that exist."""
+    query = "SELECT id, row, language, terms FROM records_{0} WHERE id IN ({1})"
+    for page in _pages(ids):
+        yield from db.execute(query.format(number, ", ".join("?" * len(page))), page)
 
 
-def _one(db: sqlite3.Connection, query: str) -> int:
-    return int(db.execute(query).fetchone()[0])
+def _one(db: sqlite3.Connection, query: str, values: Sequence[object] = ()) -> int:
+    return int(db.execute(query, values).fetchone()[0])
 
 
 def _pages(ids: Iterable[RecordId]) -> Iterator[list[RecordId]]:

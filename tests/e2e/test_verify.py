@@ -98,10 +98,9 @@ def test_words_that_differ_are_found_and_mended(project: Project) -> None:
     assert project.json("verify")["words"] == 0
     path = project.folder / "state/lexical.sqlite3"
     db = sqlite3.connect(path)
-    db.execute("UPDATE terms_1 SET terms = 'other' WHERE rowid = 1")
-    db.execute("DELETE FROM terms_1 WHERE rowid = 2")
+    db.execute("UPDATE records_1 SET terms = 'other' WHERE row = 1")
     db.execute("DELETE FROM records_1 WHERE row = 2")
-    db.execute("INSERT INTO records_1 (id, text_key, language) VALUES ('surplus#0', x'00', '')")
+    db.execute("INSERT INTO records_1 (id, text_key, language, terms) VALUES ('surplus#0', x'00', '', '')")
     db.commit()
     db.close()
     found = project.json("verify", code=4)

@@ -1,14 +1,18 @@
 """Lexical indexes beside indexes in memory, for tests."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingestor.lexical import postings
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.index import LexicalIndex, indexed, language_of
 from ingestor.ports import Index
+
+Rows = dict[tuple[int, str], int]  # by row and term
 
 
 @contextmanager
@@ -53,6 +57,26 @@ def in_step(dense: Index, lexical: LexicalIndex) -> None:
     }
     assert found == wanted
     assert lexical.count() == dense.count()
+
+
+def postings_kept(db: sqlite3.Connection, number: int) -> Rows:
+    """How often each row holds each term, as the postings say."""
+    terms = [term for (term,) in db.execute(f"SELECT DISTINCT term FROM postings_{number}")]
+    return {
+        (row, term): int(count)
+        for start in range(0, len(terms), 500)
+        for term, found in postings.read(db, number, terms[start : start + 500]).items()
+        for row, count in zip(found.rows.tolist(), found.counts.tolist(), strict=True)
+    }
+
+
+def postings_wanted(db: sqlite3.Connection, number: int) -> Rows:
+    """The same, as the terms of the records say."""
+    return {
+        (row, term): count
+        for row, terms in db.execute(f"SELECT row, terms FROM records_{number}")
+        for term, count in postings.counted(terms).items()
+    }
 
 
 def finish(backend: LexicalBackend, steps: int = 200) -> None:

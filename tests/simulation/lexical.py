@@ -10,6 +10,7 @@ from ingestor.lexical.file import LexicalFile, Unusable, reading
 from ingestor.lexical.index import indexed, language_of, read_rows
 from ingestor.model import Record
 from ingestor.ports import Transient
+from tests.lexical.worlds import postings_kept, postings_wanted
 from tests.simulation.ports import Chaos
 
 _Rows = dict[str, tuple[bytes, str, str]]
@@ -62,11 +63,12 @@ def records_of(path: Path, uuid: str) -> _Rows:
 def difference(path: Path, uuid: str, records: Sequence[Record], *, required: bool) -> object:
     """How a lexical index that is complete differs. ``required``: it must be complete."""
     with suppress(Unusable), reading(path) as db:
-        complete = db.execute("SELECT complete FROM collections WHERE uuid = ?", (uuid,)).fetchone()
-        if complete == (1,):
-            found = records_of(path, uuid)
+        found = db.execute("SELECT complete, number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
+        complete, number = found or (0, 0)
+        if complete:
+            assert postings_kept(db, number) == postings_wanted(db, number)
             wanted = {record.id: _row(record) for record in records}
-            return set(found.items()) ^ set(wanted.items())
+            return set(records_of(path, uuid).items()) ^ set(wanted.items())
     return "it is not complete" if required and records else ()
 
 
