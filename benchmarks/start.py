@@ -48,12 +48,16 @@ def main(rounds: int = 3) -> None:
 def configure(folder: Path) -> None:
     shutil.copytree(DOCUMENTS, folder / "documents")
     shutil.copy(next(DOCUMENTS.rglob("*.md")), folder / "documents" / "README.md")
+    source = {"name": "docs", "kind": "folder", "path": "./documents", "collection": "docs"}
+    config = {"state": "./state", "chroma": {"path": "./chroma", "port": free_port()}, "sources": [source]}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+
+
+def free_port() -> int:
     with socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    source = {"name": "docs", "kind": "folder", "path": "./documents", "collection": "docs"}
-    config = {"state": "./state", "chroma": {"path": "./chroma", "port": port}, "sources": [source]}
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+        port: int = free.getsockname()[1]
+    return port
 
 
 def one(project: Path, name: str) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -23,7 +23,6 @@ from ingestor.connectors.folder.beneath import file, real_path, status
 from ingestor.connectors.folder.inotify import Entered
 from ingestor.connectors.folder.mounts import identity
 from ingestor.connectors.folder.walk import Selection, Symlinks, Walk
-from ingestor.connectors.folder.watching import Watched, observed, polled
 from ingestor.connectors.shared.common_ancestors import cover
 from ingestor.connectors.shared.gitignore import rules
 from ingestor.connectors.shared.names import escape, key_of, names_of
@@ -32,6 +31,9 @@ from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale, Stop, Transient
 from ingestor.registry import Options, Plugin, tuning
 from ingestor.units import Duration, Size
+
+if TYPE_CHECKING:
+    from ingestor.connectors.folder.watching import Watched
 
 _NAMED = 10  # paths that an error message lists
 _UNKNOWN = 100  # subtrees named by one PartialScan
@@ -145,10 +147,13 @@ class Folder:
         if options.watch == "off":
             yield Hint()
             stop.wait()
-        elif options.watch == "poll":
-            yield from polled(options.poll, stop)
+            return
+        from ingestor.connectors.folder import watching
+
+        if options.watch == "poll":
+            yield from watching.polled(options.poll, stop)
         else:
-            yield from observed(self._watched(), stop)
+            yield from watching.observed(self._watched(), stop)
 
     def identity(self) -> str:
         """Changes when another file system is mounted at the folder, or its own is unmounted."""
@@ -207,7 +212,9 @@ class Folder:
             raise Stale(f"{item.uri} is now reached by a link that is not followed")
         return real
 
-    def _watched(self) -> Watched:
+    def _watched(self) -> "Watched":
+        from ingestor.connectors.folder.watching import Watched
+
         return Watched(
             path=self._path,
             enter=self._enter,

@@ -26,7 +26,7 @@ from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.search.values import Answer, Question, checked
 from ingestor.state import run_status
 from ingestor.state.editions import Editions
-from ingestor.state.files import journal_path, lexical_path, lock_path
+from ingestor.state.files import chroma_log_path, journal_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import Locked, held, noted, retry_until_free
@@ -77,13 +77,12 @@ def collections_of(config: Config, journal: Journal, patience: float = 30.0) -> 
     ``patience``: seconds to wait while Chroma starts or another command uses it. Raises Locked after that,
     NeedsHuman if Chroma cannot be shared.
     """
-
-    from ingestor.app.wiring import Parts
+    from ingestor.chroma.backend import Collections
 
     def opened(stack: ExitStack) -> Collections:
         running = is_running(config)
-        parts = Parts(_as_served(config) if running else config)
-        return stack.enter_context(parts.collections(journal, attach=running))
+        place, log = (_as_served(config) if running else config).chroma, chroma_log_path(config)
+        return stack.enter_context(Collections(place, journal.owner, log_path=log, attach=running))
 
     with ExitStack() as stack:
         yield retry_until_free(lambda: opened(stack), patience)

@@ -67,7 +67,7 @@ from ingestor.state import checks, file_permissions, running_config
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
-from ingestor.state.files import cache_path, journal_path, lexical_path, lock_path
+from ingestor.state.files import cache_path, chroma_log_path, journal_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import hold, retry_until_free
@@ -187,7 +187,7 @@ class Parts:
         return Collections(
             self.config.chroma,
             journal.owner,
-            log_path=self.config.state / "chroma.log",
+            log_path=chroma_log_path(self.config),
             serve=serve,
             attach=attach,
         )
@@ -407,8 +407,8 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
 
 def _is_ours(config: Config) -> Callable[[str], bool]:
     """Whether a file name in the state folder is one of ours."""
-    files = (path(config).name for path in (journal_path, cache_path, lexical_path))
-    begins = (*files, "live.", "chroma.log", running_config.NAME, checks.PREFIX)
+    files = (path(config).name for path in (journal_path, cache_path, lexical_path, chroma_log_path))
+    begins = (*files, "live.", running_config.NAME, checks.PREFIX)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
     return lambda name: name.startswith(begins) or config.state / name in whole
 

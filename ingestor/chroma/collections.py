@@ -19,6 +19,7 @@ from ingestor.ports import Foreign, Gone, NeedsHuman, Torn, Transient
 _log = logging.getLogger(__name__)
 
 _PAGE = 100  # collections listed at once
+OUR_FUNCTIONS = {"sentence_transformer", "huggingface_server"}  # of Chroma; others are looked up
 OWNER = "ingestor_owner"  # key of the mark in a collection's own metadata
 
 # Chroma's graph of vectors: links of each, and how many neighbours are looked at to add one, and to search.
@@ -208,14 +209,19 @@ def _delete(client: Client, name: ChromaName) -> None:
 
 def _embedding_function(model: ReaderModel) -> dict[str, Any]:
     """What Chroma stores of one of its embedding functions. Raises NeedsHuman for an unknown one."""
+    if model.function not in OUR_FUNCTIONS:
+        _require_known(model.function)
+    return _as_stored(model)
+
+
+def _require_known(function: str) -> None:
     from chromadb.utils.embedding_functions import known_embedding_functions
 
-    if model.function not in known_embedding_functions:
+    if function not in known_embedding_functions:
         raise NeedsHuman(
-            f"the embedder names {model.function!r} for readers, which is not one of Chroma's embedding "
+            f"the embedder names {function!r} for readers, which is not one of Chroma's embedding "
             f"functions ({', '.join(sorted(known_embedding_functions))}): correct its plugin (reader_model)"
         )
-    return _as_stored(model)
 
 
 def _as_stored(model: ReaderModel) -> dict[str, Any]:

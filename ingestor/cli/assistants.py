@@ -3,12 +3,13 @@
 from collections.abc import Awaitable, Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingestor.cli.invocation import command
 from ingestor.cli.usage import CONFIG, FAILED, USAGE, ConfigOption, fail, looked_up
-from ingestor.config.servers import Http
-from ingestor.ports import NeedsHuman
+
+if TYPE_CHECKING:
+    from ingestor.config.servers import Http
 
 
 def mcp(config: ConfigOption = CONFIG) -> None:
@@ -28,12 +29,13 @@ def mcp(config: ConfigOption = CONFIG) -> None:
     server(_ask(config, http)).run("stdio")
 
 
-def _ask(config: Path, http: Http) -> Callable[[str, str, object], Awaitable[tuple[int, Any]]]:
+def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[tuple[int, Any]]]:
     """How the tools ask the daemon: see assistants.asking."""
     from anyio.to_thread import run_sync
 
     from ingestor.app.queries import journal_of
     from ingestor.assistants.asking import Unanswered
+    from ingestor.ports import NeedsHuman
     from ingestor.service.client import Client
 
     @cache

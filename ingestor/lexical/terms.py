@@ -11,6 +11,7 @@ A term holds no white space, no quotation mark and no control character.
 
 import re
 from collections.abc import Iterable, Iterator, Set
+from functools import lru_cache
 from itertools import pairwise
 from unicodedata import normalize
 
@@ -29,11 +30,12 @@ _MARKS = (  # that \\w leaves out: accents, vowel signs, joiners
 )
 _IS_HAN = re.compile(f"[{_HAN}]")
 _PART = f"[^\\W{_DENSE}](?:[^\\W{_DENSE}]|[{_MARKS}])*"
-_TOKEN = re.compile(
-    f"(?P<dense>[{_DENSE}]+)"
-    r"|(?P<sign>[§¶№#]{1,2}\s?\d+[a-z]?\b)"
-    rf"|(?P<name>{_PART}(?:(?:::|->|[.:@/\\+&-]){_PART}|(?<=\d),(?=\d\d\d){_PART})*(?:\+\+|\#(?!\w))?)"
-)
+_SIGN = r"(?P<sign>[§¶№#]{1,2}\s?\d+[a-z]?\b)"
+_NAME = r"(?P<name>PART(?:(?:::|->|[.:@/\\+&-])PART|(?<=\d),(?=\d\d\d)PART)*(?:\+\+|\#(?!\w))?)"
+_TOKEN = re.compile(f"(?P<dense>[{_DENSE}]+)|{_SIGN}|{_NAME}".replace("PART", _PART))
+# Finds in ASCII text what _TOKEN finds, and is three times as fast.
+_ASCII_TOKEN = re.compile(f"{_SIGN}|{_NAME}".replace("PART", r"\w+"))
+_KEPT = 2**15  # words whose terms are kept in memory
 _BETWEEN = re.compile(f"[^\\w{_MARKS}]+")
 _RUN = re.compile(r"[^\W_]+")
 _UNDERSCORES = re.compile("_+")
@@ -93,16 +95,26 @@ def _dense_places(run: str, start: int, wanted: Set[str]) -> Iterator[tuple[int,
 
 
 def _terms(text: str, language: str, *, question: bool = False) -> Iterator[str]:
-    for token in _TOKEN.finditer(normalize("NFKC", text)):
-        if token.lastgroup == "dense":
+    found = _ASCII_TOKEN.finditer(text) if text.isascii() else _TOKEN.finditer(normalize("NFKC", text))
+    for token in found:
+        if token.lastgroup == "name":
+            word = token[0]
+            yield from _kept(word, language) if len(word) <= LONGEST else _of_word(word, language)
+        elif token.lastgroup == "dense":
             yield from _pairs(token[0], alone=not question)
-        elif token.lastgroup == "sign":
+        else:
             whole = "".join(token[0].split()).replace("§§", "§")
             yield from (whole.lower(), whole.lstrip("§¶№#").lower())
-        elif _is_plain(token[0]):
-            yield _cut(stem(token[0].lower(), language))
-        else:
-            yield from dict.fromkeys(_name(token[0], language))
+
+
+def _of_word(word: str, language: str) -> tuple[str, ...]:
+    """The terms of a word, or of a name of several."""
+    if _is_plain(word):
+        return (_cut(stem(word.lower(), language)),)
+    return tuple(dict.fromkeys(_name(word, language)))
+
+
+_kept = lru_cache(_KEPT)(_of_word)  # a few words make most of any text
 
 
 def _is_plain(token: str) -> bool:

@@ -19,3 +19,7 @@ def lexical_path(config: Config) -> Path:
 
 def cache_path(config: Config) -> Path:
     return config.state / "cache.sqlite3"
+
+
+def chroma_log_path(config: Config) -> Path:
+    return config.state / "chroma.log"

@@ -1,9 +1,11 @@
 """Renaming collections of a real Chroma, over HTTP and in this process."""
 
 import pytest
+from chromadb.utils.embedding_functions import known_embedding_functions
 
 from ingestor.chroma.client import Client, embedded
 from ingestor.chroma.collections import (
+    OUR_FUNCTIONS,
     evict_collection,
     list_names,
     open_collection,
@@ -54,3 +56,7 @@ def test_an_empty_impostor_goes_and_one_with_records_is_put_aside(client: Client
     aside = evict_collection(client, "impostor").removeprefix("kept, as ")
     assert list_names(client)[full.uuid] == aside
     assert full.count() == 2
+
+
+def test_the_functions_that_we_name_for_readers_are_known_to_chroma() -> None:
+    assert set(known_embedding_functions) >= OUR_FUNCTIONS

@@ -76,3 +76,8 @@ def test_terms_can_be_stored(text: str, language: str | None) -> None:
 @given(st.text(max_size=60))
 def test_a_text_is_found_by_itself(text: str) -> None:
     assert set(question_terms(text, ["en"])) <= set(terms(text, "en")) | set(terms(text))
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_text_gives_the_terms_that_it_gives_beside_other_text(text: str) -> None:
+    assert terms(f"{text}\n\u00e9", "en") == [*terms(text, "en"), "e"]
