@@ -35,7 +35,7 @@ from ingestor.state.withdrawals import WithdrawalGuard
 log = logging.getLogger("ingestor")
 
 EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
-IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; a larger one is prepared alone
+IN_FLIGHT_BYTES = 128 * 10**6  # of documents being prepared; a larger one is prepared alone
 LARGE = 2 * 10**6  # bytes; such documents are heavy
 _HEAVY_SHARE = 1 / 2  # of the workers, that may prepare heavy documents
 _SOURCE_SHARE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang

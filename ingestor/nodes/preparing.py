@@ -6,7 +6,7 @@ vectors, where the texts of all documents meet in batches.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -17,7 +17,7 @@ from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Entry, Feed
 from ingestor.core.interruptions import Stopped
 from ingestor.model import Blob, Item
-from ingestor.nodes.crew import Crew
+from ingestor.nodes.crew import Crew, Hand
 from ingestor.nodes.deaths import Death, Died, described, judged
 from ingestor.nodes.messages import Done, Failed, Line, Reply, Said, Task, Wanted, failed, pack, unpack
 from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Tools, prepare, unchanged
@@ -34,12 +34,12 @@ Resting = Callable[[], AbstractContextManager[None]]
 class Setup:
     """How a process makes the tools of one source. ``key``: another one wherever the tools differ.
 
-    ``reads``: the process reads the documents itself.
+    ``recipes``: fingerprints by part, as they are here; a process must come to the same ones.
     """
 
     key: str
     packed: bytes
-    reads: bool = False
+    recipes: Mapping[str, str]
 
 
 class OnNodes:
@@ -69,11 +69,7 @@ class OnNodes:
         setup = self._setup_of(job.entry.feed, tools)
         if setup is None:
             return prepare(job, tools, predecessor)
-        try:
-            task = _read(job, setup, tools, predecessor)
-        except _NotHere:
-            prepared = self._sent(Task(setup.key, job), setup, tools, 0)
-            return self._adopting(prepared, job, setup, tools, predecessor)
+        task = _read(job, setup, tools, predecessor)
         if isinstance(task, Prepared):
             return task
         return self._sent(task, setup, tools, _size(task))
@@ -82,17 +78,6 @@ class OnNodes:
         """Who waits gets Stopped."""
         self._budget.stop()
         self._crew.stop()
-
-    def _adopting(
-        self, prepared: Prepared, job: Job, setup: Setup, tools: Tools, predecessor: Predecessor
-    ) -> Prepared:
-        """If the records of a vanished document are there for it: prepared once more, to take them over."""
-        if not _is_new(job.entry) or prepared.receipt.failure is not None:
-            return prepared
-        found = predecessor(job.entry.collection, prepared.receipt.digest)
-        if found is None:
-            return prepared
-        return self._sent(Task(setup.key, job, predecessor=found), setup, tools, 0)
 
     def _sent(self, task: Task, setup: Setup, tools: Tools, size: int) -> Prepared:
         with _Turn(self._budget.taken(size), self._resting):
@@ -125,8 +110,7 @@ class OnNodes:
     ) -> tuple[Done | Failed, str]:
         """The whole talk with one process, and its node. Raises Died."""
         with _Turn(self._crew.hand(avoid), self._resting) as hand:
-            if not hand.knows(setup.key) and (refused := hand.call("learn", setup.key, setup.packed)):
-                raise unpack(refused).error(hand.node)
+            teach(hand, setup)
             said: Said = unpack(hand.call("begin", pack(task)))
             while isinstance(said, Wanted):
                 said = unpack(hand.call("resume", pack(_reply(tools, said))))
@@ -159,6 +143,14 @@ class OnNodes:
             raise Transient(f"the processes that prepared it ended ({described(deaths)})")
 
 
+def teach(hand: Hand, setup: Setup) -> None:
+    """Have a process make the tools of a setup, unless it has them. Raises NeedsHuman if it cannot."""
+    if hand.knows(setup.key):
+        return
+    if refused := hand.call("learn", setup.key, setup.packed, pack(dict(setup.recipes))):
+        raise unpack(refused).error(hand.node)
+
+
 class _Turn(Generic[T]):
     """What is entered while the thread rests."""
 
@@ -175,21 +167,12 @@ class _Turn(Generic[T]):
         return self._inner.__exit__(kind, error, trace)
 
 
-class _NotHere(Exception):
-    """The process reads the document."""
-
-
 def _read(job: Job, setup: Setup, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
-    """The task, with the document's bytes or its text; or the writes, if nothing changed.
-
-    Raises _NotHere if its text is not in the cache and the process reads documents itself.
-    """
+    """The task, with the document's bytes or its text; or the writes, if nothing changed."""
     entry, fetched = job.entry, list[Blob]()
     assert entry.item is not None
 
     def fetch(item: Item) -> Blob:
-        if setup.reads:
-            raise _NotHere
         fetched.append(tools.reader.fetch(item))
         return fetched[-1]
 
@@ -197,16 +180,13 @@ def _read(job: Job, setup: Setup, tools: Tools, predecessor: Predecessor) -> Tas
         reading = replace(tools.reader, fetch=fetch).read(entry.item)
     if (same := unchanged(job, reading, tools)) is not None:
         return same
-    vanished = predecessor(entry.collection, reading.content) if _is_new(entry) else None
+    new = not (entry.known or entry.digest)
+    vanished = predecessor(entry.collection, reading.content) if new else None
     if fetched:
         return Task(setup.key, job, blob=fetched[-1], predecessor=vanished)
     recipe = tools.reader.recipes[reading.parser]
     parsed = Parsed(reading.content, reading.parser, recipe, reading.document())
     return Task(setup.key, job, parsed=parsed, predecessor=vanished)
-
-
-def _is_new(entry: Entry) -> bool:
-    return not (entry.known or entry.digest)
 
 
 def _reply(tools: Tools, wanted: Wanted) -> Reply:

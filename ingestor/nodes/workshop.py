@@ -16,14 +16,17 @@ import numpy as np
 
 from ingestor.core.document_json import Parsed
 from ingestor.core.interruptions import Stopped
-from ingestor.model import Blob, Item, SourceName, Vectors
+from ingestor.model import Blob, Fingerprint, Item, SourceName, Vectors
+from ingestor.nodes.facts import MODEL, recipes_of, require_same
 from ingestor.nodes.messages import Done, Failed, Keep, Line, Said, Task, Wanted, failed, pack, unpack
 from ingestor.pipeline.prepare import Tools, prepare
 from ingestor.pipeline.stage_times import StageTimes
+from ingestor.ports import Embedder
 
 log = logging.getLogger("ingestor")
 
 ToolsOf = Callable[[bytes], Tools]
+EmbedderOf = Callable[[bytes], tuple[Embedder, Fingerprint]]  # and its recipe
 
 
 class Workshop:
@@ -34,10 +37,14 @@ class Workshop:
         self._tools: dict[str, Tools] = {}
         self._document: _Document | None = None
 
-    def learn(self, setup: str, packed: bytes) -> bytes:
-        """Make the tools of a setup. The answer is empty, or a packed ``Failed``."""
+    def learn(self, setup: str, packed: bytes, recipes: bytes) -> bytes:
+        """Make the tools of a setup; they must have these recipes. Empty, or a packed ``Failed``."""
         try:
-            self._tools[setup] = self._tools_of(packed)
+            tools = self._tools_of(packed)
+            require_same(
+                unpack(recipes), recipes_of(tools), "its part in the config, or its package, differs"
+            )
+            self._tools[setup] = tools
         except BaseException as error:  # noqa: BLE001 - who asked decides what it means
             return pack(failed(error))
         return b""
@@ -137,3 +144,29 @@ def _reader(task: Task, tools: Tools, kept: list[Keep]) -> Any:
 def _given(blob: Blob, item: Item) -> Blob:
     del item
     return blob
+
+
+class Desk:
+    """What a process that embeds does. ``embedder_of``: makes the embedder that a packed setup describes."""
+
+    def __init__(self, embedder_of: EmbedderOf) -> None:
+        self._embedder_of = embedder_of
+        self._embedder: Embedder | None = None
+
+    def learn(self, setup: str, packed: bytes, recipes: bytes) -> bytes:
+        """Load the embedder; its recipe must be the same. Empty, or a packed ``Failed``."""
+        del setup
+        try:
+            self._embedder, recipe = self._embedder_of(packed)
+            require_same(unpack(recipes), {MODEL: recipe}, "its model, or its processor, differs")
+        except BaseException as error:  # noqa: BLE001 - who asked decides what it means
+            return pack(failed(error))
+        return b""
+
+    def embed(self, packed: bytes) -> bytes:
+        """Vectors of packed texts, or a ``Failed``, packed."""
+        assert self._embedder is not None
+        try:
+            return pack(self._embedder.embed(unpack(packed)))
+        except BaseException as error:  # noqa: BLE001 - who asked decides what it means
+            return pack(failed(error))

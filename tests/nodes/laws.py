@@ -122,7 +122,7 @@ class PreparingLaws:
 
 
 class ProcessLaws(PreparingLaws):
-    """Laws of processes. A subclass has ``on_nodes``, and ``preparing`` is that."""
+    """Laws of processes. A subclass has ``on_nodes``, and ``fresh``, which a test may stop."""
 
     @pytest.fixture
     def preparing(self, on_nodes: OnNodes) -> OnNodes:
@@ -130,23 +130,24 @@ class ProcessLaws(PreparingLaws):
 
     def test_a_document_that_kills_two_processes_is_quarantined(self, on_nodes: OnNodes) -> None:
         tools = shop.tools("sentence", shop.Texts({"a.txt": "exit:", "b.txt": shop.TEXT}))
+        before = on_nodes.lost
         with pytest.raises(BadDocument, match="ended the processes that prepared it"):
             on_nodes(Job(shop.entry("a.txt")), tools, nobody)
-        assert on_nodes.lost == 2
+        assert on_nodes.lost - before == 2
         assert on_nodes(Job(shop.entry("b.txt")), tools, nobody).records
 
-    def test_those_who_wait_get_stopped(self, on_nodes: OnNodes) -> None:
+    def test_those_who_wait_get_stopped(self, fresh: OnNodes) -> None:
         texts = shop.Texts({f"{number}.txt": shop.TEXT for number in range(8)})
 
         def stop(wanted: object) -> object:
-            on_nodes.stop()
+            fresh.stop()
             raise Stopped
 
         tools = replace(shop.tools("sentence", texts), embed=stop)  # type: ignore[arg-type]
         with pooled() as pool:
             for number, key in enumerate(texts.texts):
                 job = Job(shop.entry(key, number))
-                pool.submit(key, partial(on_nodes, job, tools, nobody))
+                pool.submit(key, partial(fresh, job, tools, nobody))
             found = outcomes(pool, 8)
         assert {type(each.error) for each in found} == {Stopped}
         assert len(found) == 8

@@ -12,6 +12,7 @@ import numpy as np
 from ingestor.core.entries import EditionName, Entry
 from ingestor.model import Blob, Document, DocumentId, Fingerprint, Item, SourceName, Vectors
 from ingestor.nodes.deaths import Cause, Death, Died
+from ingestor.nodes.facts import recipes_of
 from ingestor.nodes.preparing import Setup
 from ingestor.nodes.workshop import Workshop
 from ingestor.pipeline.prepare import Tools
@@ -116,7 +117,7 @@ def tools(strategy: str, texts: Texts, vectors: Callable[[Sequence[str]], Vector
 
 
 def setup(strategy: str) -> Setup:
-    return Setup(strategy, packed(strategy))
+    return Setup(strategy, packed(strategy), recipes_of(tools(strategy, Texts())))
 
 
 def entry(key: str, row: int = 1) -> Entry:

@@ -30,6 +30,10 @@ class TestObjects(ProcessLaws):
         yield found
         found.stop()
 
+    @pytest.fixture
+    def fresh(self, on_nodes: OnNodes) -> OnNodes:
+        return on_nodes
+
 
 def made(hire: Callable[[], Hand], most: int = 3, in_flight: int = 10**6, idle: float = 60.0) -> OnNodes:
     return OnNodes(Crew(hire, most, idle=idle), by_strategy, in_flight)
