@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 from ingestor import units
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.config import models, quotas, servers
+from ingestor.config import models, quotas, servers, workers
 from ingestor.registry import Group, Plugin, find, kinds
 
 PAGE = Path(__file__).with_name("config.md")
@@ -66,7 +66,9 @@ def _section(name: str) -> str:
     for group in get_args(Group):
         if name == group:
             return "\n".join(_plugin(find(group, kind)) for kind in kinds(group))
-    return _table(next(getattr(each, name) for each in (models, servers, quotas) if hasattr(each, name)))
+    return _table(
+        next(getattr(each, name) for each in (models, servers, quotas, workers) if hasattr(each, name))
+    )
 
 
 def _plugin(plugin: Plugin) -> str:

@@ -17,12 +17,12 @@ from ingestor.app.renames import origin
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.shards.backend import ShardedBackend
 from ingestor.chunkers.options import ChunkerOptions
-from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
+from ingestor.config.models import Choice, Config, Origin, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
-from ingestor.config.servers import Remote
+from ingestor.config.servers import Embedded, Remote, Search
 from ingestor.core.backend import Model
-from ingestor.core.entries import EditionName
-from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
+from ingestor.core.entries import EditionName, Feed
+from ingestor.core.fingerprint import combine, embedder_fingerprint, plugin_fingerprint
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.embedding import Embeddings
 from ingestor.engine.loop import Engine
@@ -32,13 +32,19 @@ from ingestor.engine.workers import Pool
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
 from ingestor.llm.client import Answers, Asking
-from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
+from ingestor.model import Blob, CollectionName, Fingerprint, Item, ReaderModel, SourceName, Vectors
+from ingestor.nodes.facts import MODEL, recipes_of
+from ingestor.nodes.fleet import Fleet
+from ingestor.nodes.messages import unpack
+from ingestor.nodes.packing import packed, without_secrets
+from ingestor.nodes.preparing import Setup
+from ingestor.nodes.ray_cluster import connected
 from ingestor.parsers.shared import detect
 from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.pipeline.containers import Containers
 from ingestor.pipeline.downloads import Downloads
 from ingestor.pipeline.listing import Source
-from ingestor.pipeline.prepare import Tools
+from ingestor.pipeline.prepare import Tools, prepare
 from ingestor.pipeline.reading import Fetch, Memory, Reader
 from ingestor.pipeline.stage_times import StageTimes
 from ingestor.pipeline.text_budget import TextBudget
@@ -245,13 +251,17 @@ class Parts:
             )
             places[source.name] = connector, containers
         connector, containers = places[source.name]
-        reader = self._reader(source, containers.fetch, near=getattr(connector, "near", False), memory=memory)
+        near = getattr(connector, "near", False)
+        reader = self.reader(source, containers.fetch, origin(source), near=near, memory=memory)
         return Source(
-            source.name, edition, connector, self._tools(source, edition, reader, embed, answers),
+            source.name, edition, connector, self.tools(source, edition, reader, embed, answers),
             source.max_loss, source.scan_every, containers.expand,
         )  # fmt: skip
 
-    def _reader(self, source: SourceConfig, fetch: Fetch, *, near: bool, memory: Memory | None) -> Reader:
+    def reader(
+        self, source: SourceConfig, fetch: Fetch, place: str, *, near: bool, memory: Memory | None
+    ) -> Reader:
+        """``place``: the origin of the source. ``near``, ``memory``: see Connector and Reader."""
         parsers = {choice.plugin.kind: choice for choice in parsing(source)}
         return Reader(
             source.name,
@@ -261,10 +271,10 @@ class Parts:
             memory,
             costly={kind for kind, choice in parsers.items() if not near or isolated(choice)},
             types=source.types,
-            origin=origin(source),
+            origin=place,
         )
 
-    def _tools(
+    def tools(
         self, source: SourceConfig, edition: EditionName, reader: Reader, embed: Embed, answers: Answers
     ) -> Tools:
         chunking = source.chunking
@@ -289,9 +299,83 @@ class Parts:
             times=self.times,
         )
 
+    def setup(self, feed: Feed, tools: Tools) -> Setup | None:
+        """How a process on a node makes these tools. Connectors, servers and their secrets stay here.
+
+        None where a strategy asks a language model: it waits for a server, and needs no other machine.
+        """
+        if isinstance(tools.chunker, Asking):
+            return None
+        source = next(each for each in self.config.sources if each.name == feed.source)
+        near = getattr(build(source.connector), "near", False)
+        told = OnNode(self._for_nodes(source), self.embedder_recipe, feed.edition, tools.reader.origin, near)
+        key = combine(feed, tools.recipe(""), self.config.max_records)
+        return Setup(key, packed(told), recipes_of(tools))
+
+    @property
+    def embedder_setup(self) -> Setup:
+        """How a process on a node makes the embedder."""
+        told = OnNode(self._for_nodes(None), self.embedder_recipe, EditionName(""))
+        return Setup(self.embedder_recipe, packed(told), {MODEL: self.embedder_recipe})
+
+    def _for_nodes(self, source: SourceConfig | None) -> Config:
+        """The config without all that a process on a node does not need."""
+        config, chroma = self.config, self.config.chroma
+        remote = Remote(host=chroma.host, quotas=chroma.quotas) if isinstance(chroma, Remote) else None
+        return replace(
+            config,
+            chroma=remote or Embedded(),
+            embedding=replace(config.embedding, options=without_secrets(config.embedding.options)),
+            sources=() if source is None else (replace(source, connector=None),),  # type: ignore[arg-type]
+            parsing=config.parsing.model_copy(update={"processes": 1}),
+            http=None,
+            search=Search(),
+            language_model=None,
+            warnings=(),
+            origin=Origin(),
+        )
+
     def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
         chunker: Chunker = choice.plugin.build(choice.options, self.tokens)
         return chunker.through(answers) if isinstance(chunker, Asking) else chunker
+
+
+@dataclass(frozen=True)
+class OnNode:
+    """What a process on a node is told: ``embedder``: the recipe; ``origin``, ``near``: of the connector."""
+
+    config: Config
+    embedder: Fingerprint
+    edition: EditionName
+    origin: str = ""
+    near: bool = False
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(self.config, frozenset({self.embedder}))
+
+
+def tools_of(packed_setup: bytes) -> Tools:
+    """On a node: the tools of one source. What they read and embed with is at the head."""
+    told: OnNode = unpack(packed_setup)
+    parts, (source,) = told.parts, told.config.sources
+    reader = parts.reader(source, _nothing_here, told.origin, near=told.near, memory=None)
+    answers = DryRunAnswers(None, parts.tokens.counts)
+    return parts.tools(source, told.edition, reader, _no_model_here, answers)
+
+
+def embedder_of(packed_setup: bytes) -> tuple[Embedder, Fingerprint]:
+    """On a node: the embedder and its recipe."""
+    told: OnNode = unpack(packed_setup)
+    return told.parts.embedder, told.parts.embedder_recipe
+
+
+def _nothing_here(item: Item) -> Blob:
+    raise AssertionError(f"{item.uri} is read at the head")
+
+
+def _no_model_here(texts: Sequence[str]) -> Vectors:
+    raise AssertionError("texts are embedded elsewhere")
 
 
 @dataclass(frozen=True)
@@ -309,6 +393,7 @@ class Running:
     engine: Engine
     swaps: Swaps
     models: dict[EditionName, Model]  # by edition, for those that are kept in step
+    fleet: Fleet | None = None  # where documents are prepared on nodes
 
     @property
     def embedding_cost(self) -> float:
@@ -344,6 +429,8 @@ class Running:
         previous = {each.embedder for each in Editions(self.journal).all() if each.role == "previous"}
         asked = {source.tools.embedder_recipe for source in sources}
         self.embedding.keep(asked | {Fingerprint(each) for each in previous if each})
+        if self.fleet is not None:
+            self.fleet.check()
         self.engine.configure(
             sources, watch=watch, leaving=leaving(config, self.journal), untouched=untouched
         )
@@ -357,9 +444,18 @@ class Running:
             )  # fmt: skip
             return []
         self.models[standing.edition] = parts.model
-        embed = self.embedding.of(parts.embedder_recipe, lambda: parts.embedder)
+        embed = self.embedding.of(parts.embedder_recipe, lambda: self._embedder(parts))
         memory = Parses(self.cache)
-        return parts.sources(standing.serves, standing.edition, embed, self.answers, memory, places)
+        found = parts.sources(standing.serves, standing.edition, embed, self.answers, memory, places)
+        for source in found if self.fleet is not None else ():
+            setup = parts.setup(source.feed, source.tools)
+            if setup is not None and self.fleet is not None:
+                self.fleet.know(source.feed, source.tools, setup)
+        return found
+
+    def _embedder(self, parts: Parts) -> Embedder:
+        own = parts.embedder
+        return own if self.fleet is None else self.fleet.embedder(own, parts.embedder_setup)
 
 
 def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
@@ -438,7 +534,9 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(embedding.close)
         answers = CachedAnswers(cache)
         stack.callback(parts.isolation.close)
-        pool = Pool(config.workers)
+        workers = config.workers
+        cluster = stack.enter_context(connected(workers)) if workers.kind == "ray" else None
+        pool = Pool(workers.count)
         parts.isolation.take_turns(pool.resting)
         stack.callback(pool.close)
         stack.callback(parts.isolation.stop)
@@ -446,6 +544,9 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         stack.callback(_end_chunking, parts.tokens)
         stack.callback(answers.stop)
         stack.callback(embedding.stop)  # closed first, so that no worker waits for vectors
+        fleet = None if cluster is None else Fleet(cluster, workers, tools_of, embedder_of, pool.resting)
+        if fleet is not None:
+            stack.callback(fleet.stop)
         models: dict[EditionName, Model] = {}
         file = LexicalFile(lexical_path(config))
         stack.callback(file.close)
@@ -453,10 +554,24 @@ def opened(config: Config, *, serve: bool) -> Iterator[Running]:
         lexical = LexicalBackend(sharded, file, time.monotonic)
         opened = OpenCollections(journal, lexical, lambda name: models.get(name) or unknown(journal, name))
         forget = Parses(cache).forget
-        engine = Engine(journal, opened, pool, time.time, random.random, config.workers, forget, parts.times)
+        engine = Engine(
+            journal, opened, pool, time.time, random.random, workers.count, forget, parts.times,
+            prepare if fleet is None else fleet.preparing, workers.in_flight,
+        )  # fmt: skip
         swaps = Swaps(journal, opened, time.time)
         yield Running(
-            parts, journal, cache, answers, embedding, pool, collections, lexical, engine, swaps, models
+            parts,
+            journal,
+            cache,
+            answers,
+            embedding,
+            pool,
+            collections,
+            lexical,
+            engine,
+            swaps,
+            models,
+            fleet,
         )
 
 

@@ -1,7 +1,7 @@
 """Turn a parsed tree into the config, or into the list of all its problems."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from os.path import normpath
 from pathlib import Path
@@ -23,6 +23,7 @@ from ingestor.config.models import (
 )
 from ingestor.config.options import Check, Mapped
 from ingestor.config.servers import Chroma, Embedded, Http, Remote, Supervised
+from ingestor.config.workers import Workers
 from ingestor.config.yaml_tree import Tree, Where
 from ingestor.core.metadata_keys import Profile
 from ingestor.core.shards import shard_names
@@ -96,7 +97,8 @@ def _config(found: Check, data: Mapped) -> Config | None:
     _fed(found, data, "collections")
     _shards(found, settings, sources)
     warnings = list(_overlaps(found, sources))
-    if not (settings and chroma and embedding and chunking):
+    workers = _workers(found, settings)
+    if not (settings and chroma and embedding and chunking and workers):
         return None
     for index, source in sources.items():
         _own_files(found, ("sources", index, "path"), source, settings.state, chroma)
@@ -115,7 +117,7 @@ def _config(found: Check, data: Mapped) -> Config | None:
         chunking=chunking,
         sources=tuple(sources.values()),
         cache_size=settings.cache.size,
-        workers=settings.workers,
+        workers=workers,
         log=settings.log,
         parsing=settings.parsing,
         max_records=settings.max_records,
@@ -170,6 +172,29 @@ def _http(found: Check, data: Mapped) -> Http | None:
             "proxy in front",
         )
     return http
+
+
+def _workers(found: Check, settings: Settings | None) -> Workers | None:
+    """A number alone is one of threads."""
+    given, at = settings.workers if settings else 1, ("workers",)
+    if isinstance(given, int):
+        return Workers(count=given)
+    for where in _filled(found, given.get("runtime_env"), (*at, "runtime_env")):
+        found.fault(where, "must not be filled from a variable: everyone who sees Ray's dashboard can see it")
+    return found.model(Workers, given, at)
+
+
+def _filled(found: Check, value: object, at: Where) -> Iterator[Where]:
+    """Places beneath ``at`` that hold variables."""
+    inner: Iterable[tuple[str | int, object]] = ()
+    if isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, list):
+        inner = enumerate(value)
+    elif found.tree.is_filled(at):
+        yield at
+    for name, each in inner:
+        yield from _filled(found, each, (*at, name))
 
 
 def _check_token(found: Check, token: str, at: Where) -> None:

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator, mod
 
 from ingestor.config.hosts import is_loopback
 from ingestor.config.servers import Chroma, Embedded, Http, Search, Supervised
+from ingestor.config.workers import THREADS, Workers
 from ingestor.core.content_types import EXTENSIONS, PARSERS, TEXT_KINDS, is_text
 from ingestor.core.metadata_keys import Profile
 from ingestor.core.shards import MOST
@@ -209,8 +210,10 @@ class Settings(Options):
         "asked by no other command",
     )
     cache: Cache = Field(default=Cache(), description="see below")
-    workers: int = Field(
-        default=16, ge=1, le=64, description="documents prepared at the same time; changes speed, not results"
+    workers: Annotated[int, Field(ge=1, le=THREADS)] | dict[str, Any] = Field(
+        default=16,
+        description="documents prepared at the same time, or a mapping, see below; "
+        "changes speed, not results",
     )
     scan_every: ScanEvery = Field(
         default=300.0, description="time between two full listings of a source, which find what events missed"
@@ -325,7 +328,7 @@ class Config:
     chunking: Choice
     sources: tuple[SourceConfig, ...]
     cache_size: int  # bytes
-    workers: int
+    workers: Workers
     log: Log
     parsing: Parsing
     max_records: int

@@ -24,7 +24,7 @@ from ingestor.engine.scanner import Scan, Scanner
 from ingestor.engine.writer import Writer
 from ingestor.model import SourceName, Sums
 from ingestor.pipeline.listing import Source
-from ingestor.pipeline.prepare import Job, Prepared, prepare, withdraw
+from ingestor.pipeline.prepare import Job, Prepared, Preparing, prepare, withdraw
 from ingestor.pipeline.stage_times import StageTimes
 from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
 from ingestor.state.journal import Journal
@@ -35,7 +35,7 @@ from ingestor.state.withdrawals import WithdrawalGuard
 log = logging.getLogger("ingestor")
 
 EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
-IN_FLIGHT_BYTES = 128 * 2**20  # of documents being prepared; a larger one is prepared alone
+IN_FLIGHT_BYTES = 128 * 10**6  # of documents being prepared; a larger one is prepared alone
 LARGE = 2 * 10**6  # bytes; such documents are heavy
 _HEAVY_SHARE = 1 / 2  # of the workers, that may prepare heavy documents
 _SOURCE_SHARE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
@@ -46,7 +46,7 @@ class Engine:
 
     ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``workers``: documents prepared at the
     same time. ``forget``: called with source and key of each document that is removed.
-    ``times``: seconds by stage.
+    ``times``: seconds by stage. ``preparing``: prepares a document, called on a worker.
     """
 
     def __init__(
@@ -59,7 +59,10 @@ class Engine:
         workers: int = 16,
         forget: Callable[[SourceName, str], None] = lambda source, key: None,
         times: StageTimes | None = None,
+        preparing: Preparing = prepare,
+        in_flight_bytes: int = IN_FLIGHT_BYTES,
     ) -> None:
+        self.preparing, self.in_flight_bytes = preparing, in_flight_bytes
         self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
         self.forget, self.source_rows, self.backlog = forget, SourceRows(journal), Backlog(journal)
         self.times, self.retries = times or StageTimes(), 0  # attempts that failed and come again
@@ -348,9 +351,9 @@ class Engine:
         return {row: entry for row, entry in self.in_flight.items() if row not in held}
 
     def _affordable(self, entries: Sequence[Entry]) -> list[Entry]:
-        """As many as fit into IN_FLIGHT_BYTES; a larger document goes alone."""
+        """As many as fit into ``in_flight_bytes``; a larger document goes alone."""
         moving = self._moving()
-        room = IN_FLIGHT_BYTES - sum(map(_size, moving.values()))
+        room = self.in_flight_bytes - sum(map(_size, moving.values()))
         chosen: list[Entry] = []
         for entry in entries:
             if _size(entry) <= room or not (chosen or moving):
@@ -362,7 +365,7 @@ class Engine:
         tools = self.sources[job.entry.feed].tools
         self.in_flight[job.entry.row] = job.entry
         begun = _Begun(job.entry, tools.recipe(""), final)
-        self.pool.submit(begun, lambda: prepare(job, tools, self.journal.predecessor))
+        self.pool.submit(begun, lambda: self.preparing(job, tools, self.journal.predecessor))
 
     def _others(self, entry: Entry) -> Sums | None:
         statistic = self.sources[entry.feed].tools.statistic

@@ -24,6 +24,7 @@ from ingestor.model import (
     Document,
     DocumentId,
     Fingerprint,
+    Item,
     Known,
     Metadata,
     Record,
@@ -35,7 +36,7 @@ from ingestor.model import (
 from ingestor.parsers.shared import detect
 from ingestor.pipeline import language, metadata, repeats
 from ingestor.pipeline.metadata_quotas import require_short
-from ingestor.pipeline.reading import Reader
+from ingestor.pipeline.reading import Reader, Reading
 from ingestor.pipeline.stage_times import StageTimes
 from ingestor.pipeline.truncation import Beyond, endless, holding
 from ingestor.ports import BadDocument, Chunker, Collective, Embed
@@ -119,6 +120,7 @@ class Prepared:
 
 
 Predecessor = Callable[[EditionName, str], Entry | None]
+Preparing = Callable[[Job, Tools, Predecessor], Prepared]  # ``prepare``, here or elsewhere
 
 
 def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
@@ -131,10 +133,9 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
     assert entry.item is not None
     with tools.times.measured("read"):
         item, reading = entry.item, tools.reader.read(entry.item)
+    if (same := unchanged(job, reading, tools)) is not None:
+        return same
     content, recipe = reading.content, tools.recipe(reading.parser)
-    facts = combine(content, item.uri, item.size, item.modified, item.extra)
-    if not job.force and _nothing_new(entry, facts, recipe):
-        return _unchanged(entry, item.version)
     with tools.times.measured("read"):
         document = reading.document()
     with tools.chunking_turn(len(document.text)), tools.times.measured("chunk"):
@@ -145,11 +146,25 @@ def prepare(job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
         document = replace(document, lost=(*document.lost, lost))
     owner = entry if entry.known or entry.digest else predecessor(entry.collection, content) or entry
     receipt = Receipt(
-        owner.row, item.version, recipe, facts, content, reading.parser,
+        owner.row, item.version, recipe, _facts(item, content), content, reading.parser,
         statistic=tools.statistic if chunking.sums is not None else None,
         sums=chunking.sums, interval=chunking.interval, shortfall=shortfall(document),
     )  # fmt: skip
     return _compose(entry, owner, receipt, document, chunking, tools)
+
+
+def unchanged(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
+    """Of a document that was read: the writes, if nothing that its records depend on changed."""
+    entry = job.entry
+    assert entry.item is not None
+    facts, recipe = _facts(entry.item, reading.content), tools.recipe(reading.parser)
+    if job.force or not _nothing_new(entry, facts, recipe):
+        return None
+    return _unchanged(entry, entry.item.version)
+
+
+def _facts(item: Item, content: str) -> str:
+    return combine(content, item.uri, item.size, item.modified, item.extra)
 
 
 def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None) -> Chunking:

@@ -20,5 +20,9 @@ class StageTimes:
         try:
             yield
         finally:
-            with self._lock:
-                self.seconds[stage] += monotonic() - begun
+            self.add(stage, monotonic() - begun)
+
+    def add(self, stage: str, seconds: float) -> None:
+        """Seconds that were measured elsewhere."""
+        with self._lock:
+            self.seconds[stage] += seconds

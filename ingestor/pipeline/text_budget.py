@@ -1,4 +1,5 @@
-"""A bound on the text that is chunked at the same time: each character takes tens of bytes of memory."""
+"""A bound on what is under way at the same time: text that is chunked takes tens of bytes of memory for each
+character, and bytes on their way to other machines wait in memory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +14,8 @@ _SMALL = 250_000  # characters; documents below that size never wait
 class TextBudget:
     """Large documents take part of the budget while they are chunked, or wait. Threads share it."""
 
-    def __init__(self, characters: int = TOGETHER) -> None:
-        self._budget = characters
+    def __init__(self, characters: int = TOGETHER, small: int = _SMALL) -> None:
+        self._budget, self._small = characters, small
         self._taken = 0
         self._stopped = False
         self._changed = Condition()
@@ -25,7 +26,7 @@ class TextBudget:
 
         Raises Stopped after ``stop``.
         """
-        share = 0 if characters <= _SMALL else min(characters, self._budget)
+        share = 0 if characters <= self._small else min(characters, self._budget)
         with self._changed:
             self._changed.wait_for(lambda: self._stopped or self._taken + share <= self._budget)
             if self._stopped:

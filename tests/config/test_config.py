@@ -8,6 +8,7 @@ from pydantic import SecretStr
 from ingestor.config.file import load
 from ingestor.config.quotas import CLOUD, UNBOUNDED
 from ingestor.config.servers import Embedded, Http, Remote, Supervised
+from ingestor.config.workers import Workers
 from ingestor.connectors.folder.connector import FolderOptions
 from tests.config.written import AT, ROOT, SOURCE, checked, source
 
@@ -17,7 +18,7 @@ def test_only_sources_are_required() -> None:
     assert (config.state, config.chroma) == (AT / ".ingestor", Supervised(path=AT / "chroma"))
     assert config.embedding.plugin.kind == "sentence-transformers"
     assert config.chunking.plugin.kind == "changepoint"
-    assert (config.cache_size, config.workers, config.warnings) == (2 * 10**9, 16, ())
+    assert (config.cache_size, config.workers.count, config.warnings) == (2 * 10**9, 16, ())
     (only,) = config.sources
     assert (only.name, only.collection, only.parsing) == ("a", "abc", ())
     assert only.connector.options == FolderOptions(path=AT / "docs")
@@ -88,7 +89,7 @@ def test_every_key() -> None:
     assert config.chroma == Supervised(path=AT / "data", port=8001, host="0.0.0.0")
     assert config.http == Http(port=8002, hosts=("search",), readers="model")
     assert config.embedding.options.model_dump() == {"dimensions": 32}
-    assert (config.cache_size, config.workers) == (500 * 10**6, 3)
+    assert (config.cache_size, config.workers.count) == (500 * 10**6, 3)
     assert (config.log.level, config.log.format) == ("debug", "json")
     first, second = config.sources
     assert (first.scan_every, first.max_loss) == (3600.0, 1.0)
@@ -216,7 +217,7 @@ def test_variables(written: str, value: str) -> None:
 
 def test_variables_become_numbers_where_numbers_are_wanted() -> None:
     config = checked("workers: ${N}\ncache: {size: '${S}'}\n" + SOURCE, {"N": "5", "S": "2MB"})
-    assert (config.workers, config.cache_size) == (5, 2_000_000)
+    assert (config.workers.count, config.cache_size) == (5, 2_000_000)
 
 
 def test_text_that_yaml_1_1_would_change_stays_as_written() -> None:
@@ -257,3 +258,8 @@ def test_types_of_a_source_go_before_those_of_all(tmp_path: Path) -> None:
     assert first.types == (("*.txt", "text/x-rst"), ("*.inc", "text/x-php"))
     assert second.types == (("*.txt", "text/plain"), *first.types)
     assert [choice.plugin.kind for choice in second.parsing] == ["text"]
+
+
+def test_workers_are_a_number_or_a_mapping() -> None:
+    assert checked("workers: 3\n" + SOURCE).workers == Workers(count=3)
+    assert checked("workers: {kind: ray, count: 100, embedders: 0}\n" + SOURCE).workers.embedders == 0

@@ -111,7 +111,7 @@ def test_files_that_are_no_config(tmp_path: Path) -> None:
     assert failure(file) == "FILE:2: is not UTF-8 text"
     assert failure(file / "below") == "FILE: can't be read: Not a directory"
     file.write_text("workers: 0\n" + SOURCE)
-    assert failure(file) == "FILE:1: workers: must be at least 1, not 0"
+    assert failure(file) == "FILE:1: workers: must be at least 1 or a mapping of keys to values, not 0"
 
 
 def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""Where documents are prepared: on threads of the daemon, or in processes that Ray starts on nodes. Pure."""
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from ingestor.registry import Options
+from ingestor.units import Size
+
+THREADS = 64  # at most
+
+
+class Workers(Options):
+    """Documents are prepared on threads of the daemon, or in processes that Ray starts on nodes."""
+
+    kind: Literal["threads", "ray"] = Field(
+        default="threads",
+        description="`threads` of the daemon, or processes in a [Ray cluster](ray.md), which needs the "
+        "extra `ray`; all other keys but `count` are for `ray`",
+    )
+    count: int = Field(
+        default=16,
+        ge=1,
+        le=256,
+        description="documents prepared at the same time; with `threads` at most 64. With `ray`, as many "
+        "processes are started at most",
+    )
+    address: str = Field(
+        default="auto",
+        pattern=r"^(auto|local|ray://\S+|[^\s/]+:\d+)$",
+        description="`auto`: the cluster of this machine or of `RAY_ADDRESS`; `local`: one on this machine "
+        "alone, that ends with the daemon; or host and port of the cluster, or `ray://host:port`",
+    )
+    cpus: float = Field(default=1.0, gt=0, le=64, description="CPUs for each process that prepares documents")
+    embedders: int = Field(
+        default=1,
+        ge=0,
+        le=256,
+        description="most processes that embed; `0`: the daemon embeds. A server that embeds is asked by the "
+        "daemon in any case",
+    )
+    embedder_cpus: float = Field(default=1.0, ge=0, le=256, description="CPUs for each process that embeds")
+    embedder_gpus: float = Field(default=0.0, ge=0, le=64, description="GPUs for each process that embeds")
+    in_flight: Size = Field(
+        default=128 * 10**6,
+        ge=10**6,
+        description="bytes of documents that are on their way at the same time; a larger one goes alone",
+    )
+    runtime_env: dict[str, Any] = Field(
+        default={},
+        description="handed to Ray as it is, for packages that nodes lack. Ray shows it to everyone who sees "
+        "its dashboard, so variables are not allowed in it",
+    )
+
+    @field_validator("runtime_env")
+    @classmethod
+    def _no_environment(cls, given: dict[str, Any]) -> dict[str, Any]:
+        if "working_dir" in given:
+            raise ValueError("must not hold working_dir: processes run in folders of their own")
+        return given
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> "Workers":
+        if self.kind == "threads":
+            if others := sorted(self.model_fields_set - {"kind", "count"}):
+                raise ValueError(f"with kind 'threads', leave out {', '.join(others)}; or set kind: ray")
+            if self.count > THREADS:
+                raise ValueError(f"with kind 'threads', count must be at most {THREADS}")
+        return self

@@ -1,0 +1,1 @@
+"""Documents prepared in processes on other machines."""

@@ -1,0 +1,49 @@
+"""What the death of a process says of the document that it prepared. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+TWICE = 2  # processes that a document may kill before it is quarantined
+LOST_NODES = 3  # in a row, that one attempt outlives
+SHORT_OF_MEMORY = 4  # processes that the machine ended for want of memory, before the document is blamed
+
+Cause = Literal["crash", "node", "memory"]
+Verdict = Literal["again", "later", "quarantine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """``cause``: the process ended by itself (crash), its node was lost (node), or the node ended it since it
+    had no memory left (memory). ``said``: what is known of it, for people."""
+
+    node: str
+    cause: Cause
+    said: str = ""
+
+
+class Died(Exception):
+    """The process is gone, and with it the work that it did."""
+
+    def __init__(self, death: Death) -> None:
+        super().__init__(death.said)
+        self.death = death
+
+
+def judged(deaths: Sequence[Death]) -> Verdict:
+    """What follows for the document, of all processes that died while they prepared this version of it.
+
+    A lost node is no fault of the document. A crash on a node that lives on may be: once is chance.
+    """
+    counted = [death.cause for death in deaths]
+    if counted.count("crash") >= TWICE or counted.count("memory") >= SHORT_OF_MEMORY:
+        return "quarantine"
+    if deaths and deaths[-1].cause == "memory":
+        return "later"
+    lost = next((at for at, cause in enumerate(reversed(counted)) if cause != "node"), len(counted))
+    return "later" if lost and lost % LOST_NODES == 0 else "again"
+
+
+def described(deaths: Sequence[Death]) -> str:
+    """For people: where, and of what."""
+    return "; ".join(f"{death.node}: {death.said}" if death.said else death.node for death in deaths)

@@ -1,0 +1,95 @@
+"""An embedder whose vectors processes on nodes compute, many texts at once; questions are embedded here.
+
+A vector depends on its text alone (ports.Embedder), so it makes no difference which process gets which texts.
+"""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from ingestor.core.interruptions import Stopped
+from ingestor.model import Answered, Vector, Vectors
+from ingestor.nodes.crew import Crew
+from ingestor.nodes.deaths import Death, Died, judged
+from ingestor.nodes.messages import Failed, pack, unpack
+from ingestor.ports import Asymmetric, BadDocument, Embedder, Stop, Transient
+
+SLICE = 64  # texts that a process gets at once, of similar lengths
+
+
+class OnNodesEmbedder:
+    """See ports.Embedder and ports.Remote. ``own``: the same model in this process, for questions."""
+
+    def __init__(self, own: Embedder, crew: Crew) -> None:
+        self._own, self._crew = own, crew
+        self._threads = ThreadPoolExecutor(crew.most, "embedder")
+        if isinstance(own, Asymmetric):
+            self.embed_queries = own.embed_queries
+
+    @property
+    def at_once(self) -> int:
+        return SLICE * self._crew.most * 2
+
+    @property
+    def dimensions(self) -> int:
+        return self._own.dimensions
+
+    @property
+    def window(self) -> int:
+        return self._own.window
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        return self._own.count(texts)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return self._own.embed(texts)
+
+    def embed_each(self, texts: Sequence[str], stop: Stop) -> Answered:
+        """Raises Stopped, too."""
+        order = sorted(range(len(texts)), key=lambda position: len(texts[position]))
+        parts = [order[start : start + SLICE] for start in range(0, len(order), SLICE)]
+        found: dict[int, Vector | Exception] = {}
+        for part, answer in zip(
+            parts, self._threads.map(lambda part: self._part(texts, part, stop), parts), strict=True
+        ):
+            found.update(zip(part, answer, strict=True))
+        return Answered([found[position] for position in range(len(texts))])
+
+    def _part(self, texts: Sequence[str], part: Sequence[int], stop: Stop) -> list[Vector | Exception]:
+        if stop.is_set():
+            raise Stopped
+        return list(self._vectors([texts[position] for position in part]))
+
+    def _vectors(self, texts: Sequence[str]) -> Iterable[Vector | Exception]:
+        """Together; where that fails for what is in the texts, each alone."""
+        try:
+            answer = self._asked(texts)
+        except BadDocument as error:
+            answer = error
+        if not isinstance(answer, Exception):
+            return answer
+        if len(texts) == 1 or not isinstance(answer, BadDocument):
+            return [answer] * len(texts)
+        half = len(texts) // 2
+        return [*self._vectors(texts[:half]), *self._vectors(texts[half:])]
+
+    def _asked(self, texts: Sequence[str]) -> Sequence[Vector] | Exception:
+        deaths: list[Death] = []
+        while True:
+            try:
+                with self._crew.hand(frozenset(death.node for death in deaths)) as hand:
+                    answer = unpack(hand.call("embed", pack(list(texts))))
+            except Died as died:
+                deaths.append(died.death)
+                verdict = judged(deaths)
+                if verdict == "quarantine":
+                    raise BadDocument(
+                        "ended the processes that embedded it; exclude it, or split it"
+                    ) from None
+                if verdict == "later":
+                    return Transient(f"the processes that embed ended ({died})")
+                continue
+            except Transient as error:
+                return error
+            return answer.error(hand.node) if isinstance(answer, Failed) else list(np.asarray(answer))

@@ -1,0 +1,52 @@
+"""What must be the same on every node: documents that two versions prepared would not fit together."""
+
+import platform
+import re
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, requires, version
+
+from ingestor import __version__
+from ingestor.pipeline.prepare import Tools
+from ingestor.ports import NeedsHuman
+
+MODEL = "embedding model"
+_MOST = 8  # differences that a message names
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def versions() -> dict[str, str]:
+    """Of this program, of Python and of the packages that the program asks for, as installed here."""
+    found = {"ingestor": __version__, "Python": platform.python_version()}
+    for line in requires("ingestor") or ():
+        name = _NAME.match(line)
+        if name is not None and "extra ==" not in line:
+            found[f"package {name[0]}"] = _installed(name[0])
+    return found
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "none"
+
+
+def recipes_of(tools: Tools) -> dict[str, str]:
+    """Fingerprints of all that decides the records of a source, by part."""
+    parsers = {f"parser {kind}": str(recipe) for kind, recipe in tools.reader.recipes.items()}
+    return {
+        **parsers,
+        f"strategy {tools.strategy}": tools.chunker_recipe,
+        MODEL: tools.embedder_recipe,
+        "rules of the program": tools.recipe(""),
+    }
+
+
+def require_same(ours: Mapping[str, str], theirs: Mapping[str, str], hint: str) -> None:
+    """Raises NeedsHuman, naming what differs."""
+    names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
+    if not names:
+        return
+    told = [f"{name} ({theirs.get(name, 'none')} there, {ours.get(name, 'none')} here)" for name in names]
+    more = f", and {len(told) - _MOST} more" if len(told) > _MOST else ""
+    raise NeedsHuman(f"other than at the daemon: {', '.join(told[:_MOST])}{more}: {hint}")

@@ -1,0 +1,101 @@
+"""All that the daemon has on nodes: processes that prepare documents, and processes that embed."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+from ingestor.config.workers import Workers
+from ingestor.core.entries import Feed
+from ingestor.model import Fingerprint
+from ingestor.nodes.crew import Crew
+from ingestor.nodes.embedding import OnNodesEmbedder
+from ingestor.nodes.preparing import OnNodes, Resting, Setup, teach
+from ingestor.nodes.ray_cluster import RayCluster, RayHand, Room
+from ingestor.nodes.workshop import Desk, EmbedderOf, ToolsOf, Workshop
+from ingestor.pipeline.prepare import Tools
+from ingestor.ports import Embedder, NeedsHuman, Remote
+
+_AT_ONCE = 16  # nodes that are checked at the same time
+
+
+class Fleet:
+    """``tools_of``, ``embedder_of``: make on a node what a packed setup describes."""
+
+    def __init__(
+        self,
+        cluster: RayCluster,
+        workers: Workers,
+        tools_of: ToolsOf,
+        embedder_of: EmbedderOf,
+        resting: Resting = nullcontext,
+    ) -> None:
+        self._cluster, self._workers = cluster, workers
+        self._workshop, self._desk = partial(Workshop, tools_of), partial(Desk, embedder_of)
+        self._setups: dict[tuple[Feed, str], Setup] = {}
+        self._desks: dict[Fingerprint, tuple[Crew, OnNodesEmbedder]] = {}
+        self.crew = Crew(partial(self._hire, self._workshop, Room(workers.cpus)), workers.count)
+        self.preparing = OnNodes(self.crew, self._setup_of, workers.in_flight, resting)
+        self._checked = False
+
+    def know(self, feed: Feed, tools: Tools, setup: Setup) -> None:
+        """From now on documents that these tools are for are prepared on nodes."""
+        self._setups[feed, tools.recipe("")] = setup
+
+    def embedder(self, own: Embedder, setup: Setup) -> Embedder:
+        """The same embedder, whose documents nodes embed. One that asks a server stays as it is."""
+        if not self._workers.embedders or isinstance(own, Remote):
+            return own
+        recipe = Fingerprint(setup.key)
+        if recipe not in self._desks:
+            room = Room(self._workers.embedder_cpus, self._workers.embedder_gpus)
+            hire = partial(self._hire, self._desk, room, only=setup)
+            crew = Crew(hire, self._workers.embedders)
+            self._desks[recipe] = crew, OnNodesEmbedder(own, crew)
+        return self._desks[recipe][1]
+
+    def check(self) -> None:
+        """Once, before work starts: every node must have the same versions, plugins and models.
+
+        Raises NeedsHuman with every node that has not. Nodes that come later are checked when they come.
+        """
+        if self._checked:
+            return
+        with ThreadPoolExecutor(_AT_ONCE, "check") as threads:
+            nodes = self._cluster.nodes(Room(self._workers.cpus))
+            told = [each for each in threads.map(self._checked_node, nodes) if each]
+        if told:
+            raise NeedsHuman("; ".join(told))
+        self._checked = True
+
+    def stop(self) -> None:
+        """Who waits for a node gets Stopped."""
+        self._cluster.stop()
+        self.preparing.stop()
+        for crew, _ in self._desks.values():
+            crew.stop()
+
+    def _setup_of(self, feed: Feed, tools: Tools) -> Setup | None:
+        return self._setups.get((feed, tools.recipe("")))
+
+    def _checked_node(self, node: str) -> str | None:
+        """What is wrong with it."""
+        try:
+            self._hire(self._workshop, Room(0), node=node).dismiss()
+        except NeedsHuman as error:
+            return str(error)
+        return None
+
+    def _hire(
+        self, make: Callable[[], Any], room: Room, *, only: Setup | None = None, node: str | None = None
+    ) -> RayHand:
+        """A process with the tools of all setups, or of one. Raises NeedsHuman, Transient, Stopped."""
+        hand = self._cluster.hire(make, room, node)
+        for setup in [*self._setups.values()] if only is None else [only]:
+            try:
+                self._cluster.require(hand, partial(teach, hand, setup))
+            except BaseException:
+                hand.dismiss()
+                raise
+        return hand

@@ -1,0 +1,115 @@
+"""What goes to a process on a node and comes back: plain values, packed as bytes.
+
+A task goes out. The process answers with a question for vectors, as often as it has one, and in the end with
+what the document gave. Errors keep their class and their text.
+"""
+
+import pickle
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ingestor.core.document_json import Parsed
+from ingestor.core.entries import Entry
+from ingestor.core.interruptions import Slow, Stopped
+from ingestor.engine.outcomes import as_exception
+from ingestor.model import Blob, SourceName
+from ingestor.pipeline.prepare import Job, Prepared
+from ingestor.ports import BadDocument, NeedsHuman, Transient
+
+_TELLING = (Transient, BadDocument, NeedsHuman, Slow, Stopped)  # errors whose traceback helps nobody
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A document to prepare.
+
+    ``setup``: the key of the setup with its tools. ``blob``, ``parsed``: its content, as far as it is known
+    already; without both the process reads the document itself. ``predecessor``: the vanished document whose
+    records it takes over.
+    """
+
+    setup: str
+    job: Job
+    blob: Blob | None = None
+    parsed: Parsed | None = None
+    predecessor: Entry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Texts whose vectors the process waits for."""
+
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the process would have logged."""
+
+    level: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A parsed document for the cache, under the stamp of its item's state."""
+
+    source: SourceName
+    key: str
+    stamp: str
+    parsed: Parsed
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Done:
+    """``seconds``: by stage."""
+
+    prepared: Prepared
+    keep: Sequence[Keep] = ()
+    seconds: Sequence[tuple[str, float]] = ()
+    lines: Sequence[Line] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An error as parts that any error has: some errors cannot be built from their own text."""
+
+    kind: type[Exception]
+    arguments: tuple[Any, ...]
+    attributes: dict[str, Any]
+    trace: str
+    lines: Sequence[Line] = ()
+
+    def error(self, where: str = "") -> Exception:
+        """The error. That of a defect carries the traceback of the other process as a note."""
+        found = self.kind.__new__(self.kind, *self.arguments)
+        found.args = self.arguments
+        found.__dict__.update(self.attributes)
+        if not isinstance(found, _TELLING):
+            found.add_note(f"in a process on {where or 'a node'}:\n{self.trace}")
+        return found
+
+
+Said = Wanted | Done | Failed
+Reply = Sequence[Any] | Failed  # rows of vectors, or the error of those who were asked for them
+
+
+def failed(panic: BaseException, lines: Sequence[Line] = ()) -> Failed:
+    error, trace = as_exception(panic), "".join(traceback.format_exception(panic))
+    found = Failed(type(error), error.args, dict(error.__dict__), trace, lines)
+    try:
+        unpack(pack(found)).error()
+    except Exception:  # noqa: BLE001 - an error that cannot travel is told in words
+        return Failed(RuntimeError, (f"{type(error).__name__}: {error}",), {}, trace, lines)
+    return found
+
+
+def pack(value: object) -> bytes:
+    return pickle.dumps(value, 5)
+
+
+def unpack(data: bytes) -> Any:
+    """Only what one of our own processes packed."""
+    return pickle.loads(data)  # noqa: S301

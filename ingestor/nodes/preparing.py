@@ -1,0 +1,213 @@
+"""Prepares documents on nodes, in the place of ``pipeline.prepare.prepare``: same arguments, same answer.
+
+The head keeps what there is one of: the journal, the caches, the writer. It reads the document, or finds its
+text in the cache, and sends nothing if nothing changed. The node parses and chunks, and asks the head for
+vectors, where the texts of all documents meet in batches.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from threading import Lock
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from ingestor.core.document_json import Parsed
+from ingestor.core.entries import Entry, Feed
+from ingestor.core.interruptions import Stopped
+from ingestor.model import Blob, Item
+from ingestor.nodes.crew import Crew, Hand
+from ingestor.nodes.deaths import Death, Died, described, judged
+from ingestor.nodes.messages import Done, Failed, Line, Reply, Said, Task, Wanted, failed, pack, unpack
+from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Tools, prepare, unchanged
+from ingestor.pipeline.text_budget import TextBudget
+from ingestor.ports import BadDocument, Transient
+
+log = logging.getLogger("ingestor")
+
+T = TypeVar("T")
+Resting = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """How a process makes the tools of one source. ``key``: another one wherever the tools differ.
+
+    ``recipes``: fingerprints by part, as they are here; a process must come to the same ones.
+    """
+
+    key: str
+    packed: bytes
+    recipes: Mapping[str, str]
+
+
+class OnNodes:
+    """See ``pipeline.prepare.prepare``. Any thread.
+
+    ``setup_of``: of tools; None: their documents are prepared here. ``in_flight``: bytes of documents that
+    are on their way at the same time; a larger one goes alone. ``resting``: entered while a document waits
+    for a process.
+    """
+
+    def __init__(
+        self,
+        crew: Crew,
+        setup_of: Callable[[Feed, Tools], Setup | None],
+        in_flight: int,
+        resting: Resting = nullcontext,
+    ) -> None:
+        self._crew, self._setup_of, self._resting = crew, setup_of, resting
+        self._budget = TextBudget(in_flight, small=0)
+        self._lock = Lock()
+        self._deaths: dict[tuple[Feed, str, str], list[Death]] = {}
+        self.sent = 0  # documents that a node prepared
+        self.lost = 0  # processes that died at work
+
+    def __call__(self, job: Job, tools: Tools, predecessor: Predecessor) -> Prepared:
+        """Raises what ``prepare`` raises, and BadDocument for a document that kills its processes."""
+        setup = self._setup_of(job.entry.feed, tools)
+        if setup is None:
+            return prepare(job, tools, predecessor)
+        task = _read(job, setup, tools, predecessor)
+        if isinstance(task, Prepared):
+            return task
+        return self._sent(task, setup, tools, _size(task))
+
+    def stop(self) -> None:
+        """Who waits gets Stopped."""
+        self._budget.stop()
+        self._crew.stop()
+
+    def _sent(self, task: Task, setup: Setup, tools: Tools, size: int) -> Prepared:
+        with _Turn(self._budget.taken(size), self._resting):
+            done = self._done(task, setup, tools)
+        for kept in done.keep:
+            if tools.reader.memory is not None:
+                tools.reader.memory.keep(kept.source, kept.key, kept.stamp, kept.parsed)
+        for stage, seconds in done.seconds:
+            tools.times.add(stage, seconds)
+        self.sent += 1
+        return done.prepared
+
+    def _done(self, task: Task, setup: Setup, tools: Tools) -> Done:
+        """By the first process that lives to its end."""
+        while True:
+            deaths = self._deaths_of(task.job.entry)
+            try:
+                said, where = self._talked(task, setup, tools, frozenset(death.node for death in deaths))
+            except Died as died:
+                self._blame(task.job.entry, died.death)
+                continue
+            self._forget(task.job.entry)
+            _tell(said.lines)
+            if isinstance(said, Failed):
+                raise said.error(where)
+            return said
+
+    def _talked(
+        self, task: Task, setup: Setup, tools: Tools, avoid: frozenset[str]
+    ) -> tuple[Done | Failed, str]:
+        """The whole talk with one process, and its node. Raises Died."""
+        with _Turn(self._crew.hand(avoid), self._resting) as hand:
+            teach(hand, setup)
+            said: Said = unpack(hand.call("begin", pack(task)))
+            while isinstance(said, Wanted):
+                said = unpack(hand.call("resume", pack(_reply(tools, said))))
+            return said, hand.node
+
+    def _deaths_of(self, entry: Entry) -> Sequence[Death]:
+        with self._lock:
+            return tuple(self._deaths.get(_version(entry), ()))
+
+    def _forget(self, entry: Entry) -> None:
+        with self._lock:
+            self._deaths.pop(_version(entry), None)
+
+    def _blame(self, entry: Entry, death: Death) -> None:
+        """Note the death. Raises what follows for the document, unless it is sent again at once."""
+        with self._lock:
+            deaths = self._deaths.setdefault(_version(entry), [])
+            deaths.append(death)
+            self.lost += 1
+        log.warning("%s (%s): the process that prepared it ended (%s)",
+                    entry.key, entry.source, described([death]))  # fmt: skip
+        verdict = judged(deaths)
+        if verdict == "quarantine":
+            self._forget(entry)
+            raise BadDocument(
+                f"ended the processes that prepared it ({described(deaths)}); exclude it, or split it. "
+                "`ingestor retry` tries it again"
+            )
+        if verdict == "later":
+            raise Transient(f"the processes that prepared it ended ({described(deaths)})")
+
+
+def teach(hand: Hand, setup: Setup) -> None:
+    """Have a process make the tools of a setup, unless it has them. Raises NeedsHuman if it cannot."""
+    if hand.knows(setup.key):
+        return
+    if refused := hand.call("learn", setup.key, setup.packed, pack(dict(setup.recipes))):
+        raise unpack(refused).error(hand.node)
+
+
+class _Turn(Generic[T]):
+    """What is entered while the thread rests."""
+
+    def __init__(self, inner: AbstractContextManager[T], resting: Resting) -> None:
+        self._inner, self._resting = inner, resting
+
+    def __enter__(self) -> T:
+        with self._resting():
+            return self._inner.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._inner.__exit__(kind, error, trace)
+
+
+def _read(job: Job, setup: Setup, tools: Tools, predecessor: Predecessor) -> Task | Prepared:
+    """The task, with the document's bytes or its text; or the writes, if nothing changed."""
+    entry, fetched = job.entry, list[Blob]()
+    assert entry.item is not None
+
+    def fetch(item: Item) -> Blob:
+        fetched.append(tools.reader.fetch(item))
+        return fetched[-1]
+
+    with tools.times.measured("read"):
+        reading = replace(tools.reader, fetch=fetch).read(entry.item)
+    if (same := unchanged(job, reading, tools)) is not None:
+        return same
+    new = not (entry.known or entry.digest)
+    vanished = predecessor(entry.collection, reading.content) if new else None
+    if fetched:
+        return Task(setup.key, job, blob=fetched[-1], predecessor=vanished)
+    recipe = tools.reader.recipes[reading.parser]
+    parsed = Parsed(reading.content, reading.parser, recipe, reading.document())
+    return Task(setup.key, job, parsed=parsed, predecessor=vanished)
+
+
+def _reply(tools: Tools, wanted: Wanted) -> Reply:
+    try:
+        return tools.embed(wanted.texts)  # type: ignore[return-value]
+    except Stopped:
+        raise
+    except Exception as error:  # noqa: BLE001 - the process goes on, and fails as it would here
+        return failed(error)
+
+
+def _size(task: Task) -> int:
+    if task.blob is not None:
+        return len(task.blob.data)
+    return 0 if task.parsed is None else len(task.parsed.document.text)
+
+
+def _version(entry: Entry) -> tuple[Feed, str, str]:
+    return entry.feed, entry.key, entry.item.version if entry.item else ""
+
+
+def _tell(lines: Sequence[Line]) -> None:
+    for line in lines:
+        log.log(line.level, "%s", line.message)

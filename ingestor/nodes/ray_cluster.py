@@ -1,0 +1,227 @@
+"""Ray: processes on nodes as its actors. Nothing else imports Ray.
+
+Ray is imported when a config asks for it. It sends no figures of its use. No task has a name that tells of a
+document.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from ingestor.config.workers import Workers
+from ingestor.core.interruptions import Stopped
+from ingestor.nodes.deaths import Death, Died
+from ingestor.nodes.facts import require_same, versions
+from ingestor.ports import NeedsHuman, Transient
+
+log = logging.getLogger("ingestor")
+
+PROOF_OF_LIFE = 30.0  # seconds in which a node must answer, or it counts as lost
+_TICK = 1.0  # seconds: how soon a hiring process notices the stop
+_PATIENCE = 60.0  # seconds after which the log says that no node has room
+_MISSING = "workers.kind is ray, but the package ray is not installed: pip install 'ingestor[ray]'"
+_MEMORY = ("node_out_of_memory", "running low on memory")  # how Ray tells that it ended a process
+
+
+class Process:
+    """What runs on a node: it passes calls on to what ``make`` made."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._inner = make()
+
+    def about(self) -> tuple[str, str, dict[str, str]]:
+        """Its node's id and name, and the versions that it runs."""
+        import ray
+
+        return ray.get_runtime_context().get_node_id(), socket.gethostname(), versions()
+
+    def call(self, method: str, arguments: Sequence[bytes | str]) -> bytes:
+        answer: bytes = getattr(self._inner, method)(*arguments)
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a process takes of its node."""
+
+    cpus: float
+    gpus: float = 0.0
+
+
+class RayHand:
+    """See crew.Hand."""
+
+    def __init__(self, cluster: "RayCluster", actor: Any, node_id: str, node: str) -> None:
+        self._cluster, self._actor, self.node_id, self.node = cluster, actor, node_id, node
+        self._known: set[str] = set()
+
+    def call(self, method: str, *arguments: Any) -> bytes:
+        try:
+            answer: bytes = self._cluster.ray.get(self._actor.call.remote(method, arguments))
+        except self._cluster.ray.exceptions.RayTaskError:
+            raise  # a defect of ours: what a document raises is an answer
+        except self._cluster.ray.exceptions.RayError as error:
+            self.dismiss()
+            raise Died(self._cluster.death(self, error)) from None
+        return answer
+
+    def knows(self, setup: str) -> bool:
+        known = setup in self._known
+        self._known.add(setup)
+        return known
+
+    def dismiss(self) -> None:
+        with contextlib.suppress(Exception):
+            self._cluster.ray.kill(self._actor, no_restart=True)
+
+
+class RayCluster:
+    """A connection to a cluster. Threads share it."""
+
+    def __init__(self, ray: Any) -> None:
+        self.ray = ray
+        self._stopped = threading.Event()
+        self._refused: dict[str, str] = {}  # node ids, and why they get no work
+
+    def stop(self) -> None:
+        """Hiring ends, and the deaths that follow are told as such at once."""
+        self._stopped.set()
+
+    def nodes(self, room: Room) -> Sequence[str]:
+        """Ids of living nodes that are large enough for such a process. A head is often given no CPUs."""
+        living = [(each["NodeID"], each["Resources"]) for each in self.ray.nodes() if each["Alive"]]
+        return [node for node, has in living if has.get("CPU", 0.0) >= room.cpus]
+
+    def hire(self, make: Callable[[], Any], room: Room, node: str | None = None) -> RayHand:
+        """A new process, once a node has room for it; on that ``node`` only, if one is given.
+
+        Raises NeedsHuman if it runs other versions than this one, or does not start; Stopped after ``stop``.
+        """
+        options: dict[str, Any] = {"num_cpus": room.cpus, "num_gpus": room.gpus, "max_restarts": 0}
+        if node is not None:
+            affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+            options["scheduling_strategy"] = affinity(node, soft=False)
+        elif self._refused:
+            options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(self._refused))})"}
+        actor = self.ray.remote(Process).options(**options).remote(make)
+        try:
+            node_id, host, theirs = self._began(actor, room)
+            hand = RayHand(self, actor, node_id, _name(host, node_id))
+            self.require(hand, lambda: require_same(versions(), theirs, "install the same on every node"))
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self.ray.kill(actor, no_restart=True)
+            raise
+        return hand
+
+    def require(self, hand: RayHand, check: Callable[[], None]) -> None:
+        """Run a check of this process. If it fails, its node gets no work any more.
+
+        Raises NeedsHuman that names the node.
+        """
+        try:
+            check()
+        except NeedsHuman as error:
+            told = f"node {hand.node}: {error}"
+            if self._refused.setdefault(hand.node_id, told) is told:
+                log.error("%s; it gets no work", told)
+            raise NeedsHuman(told) from None
+
+    def death(self, hand: RayHand, error: Exception) -> Death:
+        """What ended a process: itself, its node, or want of memory."""
+        told = str(error).lower()
+        if any(word in told for word in _MEMORY):
+            return Death(hand.node, "memory", "the node ran out of memory")
+        if not self._lives(hand.node_id):
+            return Death(hand.node, "node", "the node was lost")
+        return Death(hand.node, "crash", "its process ended by itself")
+
+    def _lives(self, node: str) -> bool:
+        """Whether a node proves its life: it runs a task that was sent after the death."""
+        if self._stopped.is_set():
+            return False
+        affinity = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+        proof = self.ray.remote(_alive).options(num_cpus=0, max_retries=0, scheduling_strategy=affinity)
+        try:
+            self.ray.get(proof.remote(), timeout=PROOF_OF_LIFE)
+        except self.ray.exceptions.RayError:
+            return False
+        return True
+
+    def _began(self, actor: Any, room: Room) -> Any:
+        asked, since, told = actor.about.remote(), monotonic(), False
+        while not self._stopped.is_set():
+            try:
+                return self.ray.get(asked, timeout=_TICK)
+            except self.ray.exceptions.GetTimeoutError:
+                if not told and monotonic() - since > _PATIENCE:
+                    told = True
+                    log.warning("no node has had room for a process of %g CPUs and %g GPUs for %d seconds",
+                                room.cpus, room.gpus, _PATIENCE)  # fmt: skip
+            except self.ray.exceptions.RayError as error:
+                raise Transient(f"a process did not start on a node: {_short(error)}") from None
+        raise Stopped
+
+
+def _alive() -> bool:
+    return True
+
+
+def _short(error: Exception) -> str:
+    """The line that says most: the last one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:500] if lines else type(error).__name__
+
+
+def _name(host: str, node: str) -> str:
+    return f"{host} ({node[:8]})"
+
+
+@contextmanager
+def connected(options: Workers) -> Iterator[RayCluster]:
+    """The cluster, until the context ends. Raises NeedsHuman when there is no Ray, or no such cluster."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    if options.address == "local":
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # Ray's switch for loopback alone
+    try:
+        import ray
+    except ImportError:
+        raise NeedsHuman(_MISSING) from None
+    import ray.util.scheduling_strategies
+
+    own: dict[str, Any] = {"include_dashboard": False} if options.address == "local" else {}
+    if options.runtime_env:
+        own["runtime_env"] = options.runtime_env
+    with _handlers_kept():
+        try:
+            ray.init(address=options.address, log_to_driver=False, configure_logging=False, **own)
+        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            raise NeedsHuman(
+                f"the Ray cluster at {options.address!r} cannot be used: {_short(error)}"
+            ) from None
+    cluster = RayCluster(ray)
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+        ray.shutdown()
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Ray takes SIGTERM for itself: the daemon's handler is put back."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if main and before is not None:
+            signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,172 @@
+"""What a process on a node does: prepare one document at a time, and ask for vectors meanwhile.
+
+The document is prepared on a thread of its own by the same function as everywhere, so that its records are
+the same, bit for bit. When it needs vectors, the thread waits, and the question is the process's answer.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+import numpy as np
+
+from ingestor.core.document_json import Parsed
+from ingestor.core.interruptions import Stopped
+from ingestor.model import Blob, Fingerprint, Item, SourceName, Vectors
+from ingestor.nodes.facts import MODEL, recipes_of, require_same
+from ingestor.nodes.messages import Done, Failed, Keep, Line, Said, Task, Wanted, failed, pack, unpack
+from ingestor.pipeline.prepare import Tools, prepare
+from ingestor.pipeline.stage_times import StageTimes
+from ingestor.ports import Embedder
+
+log = logging.getLogger("ingestor")
+
+ToolsOf = Callable[[bytes], Tools]
+EmbedderOf = Callable[[bytes], tuple[Embedder, Fingerprint]]  # and its recipe
+
+
+class Workshop:
+    """``tools_of``: makes the tools that a packed setup describes. Methods are called one after another."""
+
+    def __init__(self, tools_of: ToolsOf) -> None:
+        self._tools_of = tools_of
+        self._tools: dict[str, Tools] = {}
+        self._document: _Document | None = None
+
+    def learn(self, setup: str, packed: bytes, recipes: bytes) -> bytes:
+        """Make the tools of a setup; they must have these recipes. Empty, or a packed ``Failed``."""
+        try:
+            tools = self._tools_of(packed)
+            require_same(
+                unpack(recipes), recipes_of(tools), "its part in the config, or its package, differs"
+            )
+            self._tools[setup] = tools
+        except BaseException as error:  # noqa: BLE001 - who asked decides what it means
+            return pack(failed(error))
+        return b""
+
+    def begin(self, packed: bytes) -> bytes:
+        """Begin a packed task; one that was begun before and abandoned ends. The answer is a packed Said."""
+        if self._document is not None:
+            self._document.abandon()
+        task: Task = unpack(packed)
+        self._document = _Document(task, self._tools[task.setup])
+        return self._next()
+
+    def resume(self, packed: bytes) -> bytes:
+        """Go on with a packed ``Reply``."""
+        assert self._document is not None
+        self._document.tell(unpack(packed))
+        return self._next()
+
+    def _next(self) -> bytes:
+        assert self._document is not None
+        said = self._document.next()
+        if not isinstance(said, Wanted):
+            self._document = None
+        return pack(said)
+
+
+class _Document:
+    """One document on its thread."""
+
+    def __init__(self, task: Task, tools: Tools) -> None:
+        self._said: SimpleQueue[Said] = SimpleQueue()
+        self._told: SimpleQueue[Any] = SimpleQueue()
+        self._thread = Thread(target=self._prepare, args=(task, tools), name="document", daemon=True)
+        self._thread.start()
+
+    def next(self) -> Said:
+        return self._said.get()
+
+    def tell(self, reply: Any) -> None:
+        self._told.put(reply)
+
+    def abandon(self) -> None:
+        self.tell(failed(Stopped()))
+        self._thread.join()
+
+    def _prepare(self, task: Task, tools: Tools) -> None:
+        times, kept, lines = StageTimes(), list[Keep](), _Lines()
+        log.addHandler(lines)
+        try:
+            ours = replace(tools, embed=self._embed, times=times, reader=_reader(task, tools, kept))
+            prepared = prepare(task.job, ours, lambda edition, content: task.predecessor)
+            self._said.put(Done(prepared, kept, tuple(times.seconds.items()), lines.seen))
+        except BaseException as error:  # noqa: BLE001 - it is the answer
+            self._said.put(failed(error, lines.seen))
+        finally:
+            log.removeHandler(lines)
+
+    def _embed(self, texts: Sequence[str]) -> Vectors:
+        self._said.put(Wanted(list(texts)))
+        reply = self._told.get()
+        if isinstance(reply, Failed):
+            raise reply.error("the head")
+        vectors: Vectors = np.asarray(reply, np.float32)
+        return vectors
+
+
+class _Lines(logging.Handler):
+    """Keeps what is logged, for the log of the daemon: that of this process may be read by others."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.seen: list[Line] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.seen.append(Line(record.levelno, record.getMessage()))
+
+
+class _Carried:
+    """The parsed document that came with a task; what is to be kept goes back with the answer."""
+
+    def __init__(self, parsed: Parsed | None, kept: list[Keep]) -> None:
+        self._parsed, self._kept = parsed, kept
+
+    def find(self, source: SourceName, key: str, stamp: str) -> Parsed | None:
+        del source, key, stamp
+        return self._parsed
+
+    def keep(self, source: SourceName, key: str, stamp: str, parsed: Parsed) -> None:
+        self._kept.append(Keep(source, key, stamp, parsed))
+
+
+def _reader(task: Task, tools: Tools, kept: list[Keep]) -> Any:
+    reader = replace(tools.reader, memory=_Carried(task.parsed, kept))
+    return reader if task.blob is None else replace(reader, fetch=partial(_given, task.blob))
+
+
+def _given(blob: Blob, item: Item) -> Blob:
+    del item
+    return blob
+
+
+class Desk:
+    """What a process that embeds does. ``embedder_of``: makes the embedder that a packed setup describes."""
+
+    def __init__(self, embedder_of: EmbedderOf) -> None:
+        self._embedder_of = embedder_of
+        self._embedder: Embedder | None = None
+
+    def learn(self, setup: str, packed: bytes, recipes: bytes) -> bytes:
+        """Load the embedder; its recipe must be the same. Empty, or a packed ``Failed``."""
+        del setup
+        try:
+            self._embedder, recipe = self._embedder_of(packed)
+            require_same(unpack(recipes), {MODEL: recipe}, "its model, or its processor, differs")
+        except BaseException as error:  # noqa: BLE001 - who asked decides what it means
+            return pack(failed(error))
+        return b""
+
+    def embed(self, packed: bytes) -> bytes:
+        """Vectors of packed texts, or a ``Failed``, packed."""
+        assert self._embedder is not None
+        try:
+            return pack(self._embedder.embed(unpack(packed)))
+        except BaseException as error:  # noqa: BLE001 - who asked decides what it means
+            return pack(failed(error))

@@ -1,0 +1,164 @@
+"""Tools that a process on a node can make by itself, and processes that are threads of the test."""
+
+import logging
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ingestor.core.entries import EditionName, Entry
+from ingestor.model import Blob, Document, DocumentId, Fingerprint, Item, SourceName, Vectors
+from ingestor.nodes.deaths import Cause, Death, Died
+from ingestor.nodes.facts import recipes_of
+from ingestor.nodes.preparing import Setup
+from ingestor.nodes.workshop import Workshop
+from ingestor.pipeline.prepare import Tools
+from ingestor.pipeline.reading import Reader
+from ingestor.ports import BadDocument, Later, NeedsHuman, Parser, Stale, Transient
+from ingestor.registry import find
+from ingestor.text.tokens import Tokens
+
+SOURCE, EDITION = SourceName("notes"), EditionName("docs")
+DIMENSIONS = 16
+TOKENS = Tokens()
+TEXT = "\n\n".join(
+    f"# Part {part}\n\n"
+    + " ".join(
+        f"Sentence {number} of part {part} speaks of {('rain', 'sun')[part % 2]}." for number in range(9)
+    )
+    for part in range(4)
+)
+ERRORS: dict[str, Callable[[], Exception]] = {
+    "bad": lambda: BadDocument("cannot be read: it is empty"),
+    "away": lambda: Transient("the server is away"),
+    "later": lambda: Later("the server said so", 7.5),
+    "stale": lambda: Stale("changed since"),
+    "person": lambda: NeedsHuman("log in again"),
+    "defect": lambda: ValueError("not so", 3),
+    "odd": lambda: Odd(lambda: None),
+}
+
+
+class Odd(Exception):
+    """An error that cannot be packed."""
+
+    def __str__(self) -> str:
+        return "an odd one"
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A parser that does to its process what a document says."""
+
+    parser: Parser
+
+    def parse(self, blob: Blob) -> Document:
+        word = blob.data.decode().split(":")
+        if word[0] == "raise":
+            raise ERRORS[word[1]]()
+        if word[0] == "say":
+            logging.getLogger("ingestor").info("a word of the parser")
+        if word[0] == "exit":
+            os._exit(3)
+        if word[0] == "once" and not Path(word[1]).exists():
+            Path(word[1]).touch()
+            os._exit(4)
+        return self.parser.parse(blob)
+
+
+@dataclass
+class Texts:
+    """Documents by key."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    fetched: list[str] = field(default_factory=list)
+
+    def fetch(self, item: Item) -> Blob:
+        self.fetched.append(item.key)
+        text = self.texts[item.key]
+        if text.startswith("fetch:"):
+            raise ERRORS[text.split(":")[1]]()
+        return Blob(text.encode(), item.key)
+
+
+def embed(texts: Sequence[str]) -> Vectors:
+    for text in texts:
+        if "unembeddable" in text:
+            raise BadDocument("the model cannot take it")
+    embedder = find("embedders", "hashing")
+    return embedder.build(embedder.options(dimensions=DIMENSIONS)).embed(texts)  # type: ignore[no-any-return]
+
+
+def never(texts: Sequence[str]) -> Vectors:
+    raise AssertionError("a process has no model")
+
+
+def packed(strategy: str) -> bytes:
+    return pickle.dumps(strategy)
+
+
+def tools_of(setup: bytes) -> Tools:
+    """As a process makes them: without documents and vectors."""
+    return tools(pickle.loads(setup), Texts(), never)
+
+
+def tools(strategy: str, texts: Texts, vectors: Callable[[Sequence[str]], Vectors] = embed) -> Tools:
+    parser, chunker = find("parsers", "text"), find("chunkers", strategy)
+    reader = Reader(
+        SOURCE, texts.fetch, {"text": Marked(parser.build(parser.options()))}, {"text": Fingerprint("text")}
+    )
+    return Tools(
+        reader, EDITION, chunker.build(chunker.options(), TOKENS), Fingerprint(strategy), strategy,
+        vectors, Fingerprint("hashing"), TOKENS.counts,
+    )  # fmt: skip
+
+
+def setup(strategy: str) -> Setup:
+    return Setup(strategy, packed(strategy), recipes_of(tools(strategy, Texts())))
+
+
+def entry(key: str, row: int = 1) -> Entry:
+    item = Item(key, "1", f"/{key}", None)
+    return Entry(row, DocumentId(f"d{row}"), SOURCE, EDITION, key, item, None, None, None, None, None, 0)
+
+
+class LocalHand:
+    """A process in the shape of an object: what would end a process ends the object."""
+
+    def __init__(self, node: str = "here", cause: Cause = "crash") -> None:
+        self.node, self._cause = node, cause
+        self._shop, self._known, self.dead = Workshop(tools_of), set[str](), False
+        self.calls: list[str] = []
+
+    def call(self, method: str, *arguments: object) -> bytes:
+        self.calls.append(method)
+        if method == "begin" and b"exit:" in arguments[0]:  # type: ignore[operator]
+            self.dead = True
+        if self.dead:
+            raise Died(Death(self.node, self._cause, "exit status 3"))
+        answer: bytes = getattr(self._shop, method)(*arguments)
+        return answer
+
+    def knows(self, setup: str) -> bool:
+        known = setup in self._known
+        self._known.add(setup)
+        return known
+
+    def dismiss(self) -> None:
+        self.dead = True
+
+
+def plain(value: object) -> object:
+    """Values that can be compared bit for bit."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return value
