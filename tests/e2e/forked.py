@@ -19,6 +19,8 @@ from pathlib import Path
 from subprocess import CompletedProcess, TimeoutExpired
 from tempfile import TemporaryDirectory
 
+from tests.e2e.forked_chroma import use_forks
+
 _SERVER = get_context("forkserver")
 _SERVER.set_forkserver_preload(["tests.e2e.warm"])
 _SECONDS = 560  # less than the timeout of a test; enough on a machine that many share
@@ -95,6 +97,7 @@ def _begin(
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     sys.stdout, sys.stderr = _stream(1), _stream(2)
     sys.argv = command
+    use_forks()
     main()
 
 
