@@ -19,10 +19,8 @@ from pathlib import Path
 from subprocess import CompletedProcess, TimeoutExpired
 from tempfile import TemporaryDirectory
 
-from tests.e2e.forked_chroma import use_forks
-
-_SERVER = get_context("forkserver")
-_SERVER.set_forkserver_preload(["tests.e2e.warm"])
+SERVER = get_context("forkserver")
+SERVER.set_forkserver_preload(["tests.e2e.warm"])
 _SECONDS = 560  # less than the timeout of a test; enough on a machine that many share
 
 
@@ -32,7 +30,7 @@ def run(
     """``main`` with ``command`` as its ``sys.argv``, to its end."""
     with TemporaryDirectory() as place:
         out, err = Path(place, "out"), Path(place, "err")
-        process = _SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), out, err))
+        process = SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), out, err))
         process.start()
         try:
             process.join(_SECONDS)
@@ -77,7 +75,7 @@ def start(
 ) -> Running:
     """``main`` as in ``run``, which goes on; ``log`` has all that it says."""
     log.touch()
-    process = _SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), log, log))
+    process = SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), log, log))
     process.start()
     return Running(process)
 
@@ -97,7 +95,6 @@ def _begin(
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
     sys.stdout, sys.stderr = _stream(1), _stream(2)
     sys.argv = command
-    use_forks()
     main()
 
 
