@@ -70,6 +70,8 @@ def serving(script: Script) -> Iterator[Endpoint]:
     endpoint, over = Endpoint(), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True  # or an answer in two parts waits for 40 ms
+
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             endpoint.bodies.append(body)

@@ -37,6 +37,8 @@ def answering(status: int, body: bytes) -> Iterator[tuple[int, list[dict[str, st
     seen: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
+        disable_nagle_algorithm = True  # or an answer in two parts waits for 40 ms
+
         def do_GET(self):
             seen.append({key.lower(): value for key, value in self.headers.items()})
             self.send_response(status)

@@ -306,8 +306,10 @@ class _Machine(RuleBasedStateMachine):
     def agrees(self):
         same(contents(self.index), self.model)
         assert self.index.count() == len(self.model)
-        for name, (_, _, vector_) in self.model.items():
-            (hits,) = self.index.query(vector_[np.newaxis], len(self.model))
+        if not self.model:
+            return
+        vectors = np.stack([vector_ for _, _, vector_ in self.model.values()])
+        for name, hits in zip(self.model, self.index.query(vectors, len(self.model)), strict=True):
             assert {hit.id for hit in hits} == self.model.keys()
             assert name in {hit.id for hit in hits if hit.score > 1 - 1e-5}
 

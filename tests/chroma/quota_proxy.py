@@ -85,6 +85,7 @@ class Cloud:
 
 
 class Handler(BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True  # or an answer in two parts waits for 40 ms
     protocol_version = "HTTP/1.1"
     cloud: Cloud
 

@@ -1,5 +1,6 @@
 """Chroma as an index: the laws over HTTP and in this process, whose collections are touched, and errors."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -357,16 +358,23 @@ def test_a_vector_that_finds_nothing_is_noticed(served):
     assert "zero#0" in probe(index)
 
 
+@pytest.fixture(scope="module")
+def two_collections(tmp_path_factory):
+    """A folder of a server that has stopped, with the collections ``whole`` and ``torn``."""
+    folder = tmp_path_factory.mktemp("two")
+    with server(folder) as running, client_of(running) as client:
+        opened(client, "whole").upsert(many(10))
+        opened(client, "torn").upsert(many(1200))
+    return folder / "db"
+
+
 @pytest.mark.parametrize("damage", ["cut the map", "cut the links", "lose the vectors", "lose all"])
-def test_a_torn_collection_is_noticed_and_can_be_made_anew(tmp_path, damage):
+def test_a_torn_collection_is_noticed_and_can_be_made_anew(tmp_path, two_collections, damage):
     """Torn as kill -9 or a full disk tears it: files that are cut off or not there."""
-    running = server(tmp_path)
+    shutil.copytree(two_collections, tmp_path / "db")
     records = many(1200)
-    with running, client_of(running) as client:
-        opened(client, "whole").upsert(records[:10])
-        opened(client, "torn").upsert(records)
     _tear(tmp_path / "db", damage)
-    with running, client_of(running) as client:
+    with server(tmp_path) as running, client_of(running) as client:
         index = opened(client, "torn")
         with pytest.raises(Torn):
             _use(index, records)

@@ -126,6 +126,7 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True  # or an answer in two parts waits for 40 ms
     server: Server
 
     def do_GET(self) -> None:

@@ -91,6 +91,7 @@ class Site(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    disable_nagle_algorithm = True  # or an answer in two parts waits for 40 ms
     protocol_version = "HTTP/1.1"
     server: Site
     timeout = 30

@@ -3,8 +3,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e import forked_chroma
 from tests.e2e.in_process import ask as ask
 from tests.e2e.project import Daemon, Project
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_chroma() -> Iterator[None]:
+    with forked_chroma.from_server():
+        yield
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from pathlib import Path
 from subprocess import CompletedProcess, TimeoutExpired
 from tempfile import TemporaryDirectory
 
-_SERVER = get_context("forkserver")
-_SERVER.set_forkserver_preload(["tests.e2e.warm"])
+SERVER = get_context("forkserver")
+SERVER.set_forkserver_preload(["tests.e2e.warm"])
 _SECONDS = 560  # less than the timeout of a test; enough on a machine that many share
 
 
@@ -30,7 +30,7 @@ def run(
     """``main`` with ``command`` as its ``sys.argv``, to its end."""
     with TemporaryDirectory() as place:
         out, err = Path(place, "out"), Path(place, "err")
-        process = _SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), out, err))
+        process = SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), out, err))
         process.start()
         try:
             process.join(_SECONDS)
@@ -75,7 +75,7 @@ def start(
 ) -> Running:
     """``main`` as in ``run``, which goes on; ``log`` has all that it says."""
     log.touch()
-    process = _SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), log, log))
+    process = SERVER.Process(target=_begin, args=(main, command, folder, dict(environment), log, log))
     process.start()
     return Running(process)
 

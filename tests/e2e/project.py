@@ -24,6 +24,7 @@ from ingestor.model import CollectionName
 from ingestor.state.editions import Editions
 from ingestor.state.journal import opened
 from tests.e2e import forked
+from tests.e2e.forked_chroma import program
 from tests.e2e.in_chroma import EVERYTHING, in_chroma
 from tests.simulation.lexical import records_of
 
@@ -136,7 +137,7 @@ class Project:
         """Run one command to its end."""
         command = [*self.under, str(INGESTOR), words[0], "--config", str(self.config), *words[1:]]
         if not self.under and env is None:
-            return forked.run(main, command, self.folder, os.environ)
+            return forked.run(program, command, self.folder, os.environ)
         full = {**os.environ, **(env or {})}
         return subprocess.run(command, capture_output=True, text=True, timeout=560, env=full, cwd=self.folder)
 
@@ -159,7 +160,7 @@ class Project:
         log = self.folder / f"daemon-{self.runs}.log"
         command = [*self.under, str(INGESTOR), "run", "--config", str(self.config)]
         if not self.under and not as_people_do:
-            return Daemon(forked.start(main, command, self.folder, os.environ, log), log)
+            return Daemon(forked.start(program, command, self.folder, os.environ, log), log)
         with log.open("wb") as stream:
             process = subprocess.Popen(command, stdout=stream, stderr=stream, cwd=self.folder)
         return Daemon(process, log)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.embedders import engines, hardware
+from ingestor.embedders import engines, hardware, sentence_transformers
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
 
@@ -63,7 +63,13 @@ def test_an_upgrade_keeps_the_engine_of_a_collection(small: Project, ask: Ask) -
     assert recipes(small) == made
 
 
-def test_a_chosen_engine_is_announced_and_goes_by_swap(small: Project, ask: Ask) -> None:
+@pytest.mark.parametrize("played", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_chosen_engine_is_announced_and_goes_by_swap(
+    small: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch, played: bool
+) -> None:
+    """``played``: torch's part is played by OpenVINO, for torch takes long to load."""
+    if played:
+        monkeypatch.setattr(sentence_transformers, "_torch", sentence_transformers._openvino)
     small.settings["embedding"] = {"engine": "torch", "precision": "float32", "threads": 1}
     small.configure()
     answered(ask("sync", "--json"))

@@ -99,7 +99,7 @@ def survives(project: Project, cases: Sequence[Case], restarted: bool = True) ->
 
 def has_seen_some(project: Project) -> bool:
     """A listing began with them, or ended."""
-    source = project.json("status")["sources"]["docs"]
+    source = project.poll("status")["sources"]["docs"]
     return bool(
         source["listing"] or source["due"] or source["settled"] or source["quarantined"] or source["trouble"]
     )
@@ -145,9 +145,9 @@ def stops(daemon: Daemon) -> None:
 
 def is_decided(project: Project, cases: Sequence[Case], places: dict[str, Path]) -> bool:
     """Nothing is due but what waits for another try, or never rests; and everything was listed."""
-    source = project.json("status")["sources"]["docs"]
+    source = project.poll("status")["sources"]["docs"]
     restless = _restless(cases, places)
-    due = [one for one in project.json("ls") if one["state"] == "due" and _top(one) not in restless]
+    due = [one for one in project.poll("ls") if one["state"] == "due" and _top(one) not in restless]
     return bool(source["last_scan"] and not due and not source["listing"])
 
 

@@ -128,13 +128,14 @@ def test_verify_finds_every_kind_of_damage_and_mends_it_without_embedding(projec
 
 
 @pytest.mark.timeout(280)
-def test_the_samples_with_the_real_model(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("part", "least"), [("kitchen", 3), pytest.param("", 10, marks=pytest.mark.slow)])
+def test_the_samples_with_the_real_model(tmp_path: Path, part: str, least: int) -> None:
     settings = {
         "embedding": {"model": "all-MiniLM-L6-v2"},
         "chunking": {"strategy": "recursive", "size": 200},
     }
-    project = Project(tmp_path / "real", settings, {"path": str(SAMPLES)})
-    assert project.json("sync")["documents"]["added"] >= 10
+    project = Project(tmp_path / "real", settings, {"path": str(SAMPLES / part)})
+    assert project.json("sync")["documents"]["added"] >= least
     hits = project.json("query", "How often should I feed a sourdough starter?", "-n", "3")["hits"]
     assert "sourdough" in hits[0]["metadata"]["source"]
     assert hits[0]["score"] > hits[2]["score"] > 0

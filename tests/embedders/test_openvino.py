@@ -47,12 +47,6 @@ def words(number, seed=3):
     return [" ".join(rng.choice(models.WORDS, size)) for size in rng.integers(1, 60, number)]
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Torch's threads wait for one another, for minutes where others use the processor."""
-    torch.set_num_threads(1)
-
-
 def cosines(found, reference):
     unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in (found, reference)]
     return (unit[0] * unit[1]).sum(axis=1)

@@ -24,6 +24,13 @@ def obeys_laws(parser: Parser, blob: Blob, *, sound: bool = True) -> Document | 
     return document
 
 
+def is_covered(parser: Parser, text: str, name: str) -> None:
+    """The laws about its blocks, for texts that are large: it is parsed once, and is its document's text."""
+    document = parser.parse(Blob(text.encode(), name))
+    assert document.text == text
+    blocks_cover_text(document)
+
+
 def text_is_whole(document: Document) -> None:
     """At least 90 % of the raw words, without those that named rules leave out."""
     found = words(document.text)

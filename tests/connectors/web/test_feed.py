@@ -12,12 +12,26 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from ingestor.connectors.http.headers import time_of
+from ingestor.connectors.web import feed_child, feed_process
 from ingestor.connectors.web.feed import Feed, FeedOptions
-from ingestor.connectors.web.feed_entries import Entry, NoFeed, entries
+from ingestor.connectors.web.feed_entries import Entry, Found, NoFeed, entries
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, listed
 from tests.connectors.sites import FeedWorld, Reply, Site, atom_of, outside, site
 from tests.connectors.web.crawling import broken_off
+
+
+@pytest.fixture(autouse=True)
+def _read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Feeds are read in this process; test_feed_hostile.py has the process that reads them otherwise."""
+
+    def read(data: bytes, content_type: str | None, url: str) -> Found:
+        answer = json.loads(json.dumps(feed_child._read(data, content_type, url)))
+        if "bad" in answer:
+            raise NoFeed(answer["bad"])
+        return Found(tuple(Entry(**entry) for entry in answer["entries"]), answer["whole"])
+
+    monkeypatch.setattr(feed_process, "read", read)
 
 
 class TestLaws(ConnectorLaws):

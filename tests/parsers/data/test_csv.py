@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from ingestor.model import Blob, Document
 from ingestor.parsers.data.csv import PLUGIN
 from ingestor.registry import Options
-from tests.parsers.laws import obeys_laws, texts
+from tests.parsers.laws import blocks_cover_text, obeys_laws, texts
 
 PARSER = PLUGIN.build(Options())
 
@@ -78,7 +78,9 @@ def test_a_row_more_moves_few_borders() -> None:
     ids=range(8),
 )
 def test_absurd_tables_are_covered(source: str) -> None:
-    assert len(parse(source).text) < 10 * len(source) + 100
+    document = PARSER.parse(Blob(source.encode(), "a.csv"))
+    blocks_cover_text(document)
+    assert len(document.text) < 10 * len(source) + 100
 
 
 @given(

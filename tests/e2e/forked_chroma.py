@@ -1,0 +1,163 @@
+"""Chroma and its guard as a fork of a process that has imported all that they need.
+
+A new Python needs as much processor time for these imports as Chroma and the guard for a short command. The
+process is another one all the same, with its own group, network, output and end; tests/chroma starts it as
+people do.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from multiprocessing import reduction
+from multiprocessing.process import BaseProcess
+from types import SimpleNamespace
+from typing import IO, Any
+from unittest.mock import patch
+
+from ingestor.chroma import child, server
+from ingestor.cli.main import main
+from tests.e2e.forked import SERVER
+
+_FAILED = 70  # exit status
+
+
+def program() -> None:
+    """``ingestor`` in a process that was forked itself, and that forks its Chroma."""
+    with _started_by(_fork):
+        main()
+
+
+@contextmanager
+def from_server() -> Iterator[None]:
+    """Chroma is forked from the server of tests/e2e/forked.py: this process has threads, and is large."""
+    with _started_by(_Served):
+        yield
+
+
+@contextmanager
+def _started_by(start: Callable[..., object]) -> Iterator[None]:
+    played = SimpleNamespace(Popen=start, TimeoutExpired=subprocess.TimeoutExpired)
+    with patch.object(server, "subprocess", played):
+        yield
+
+
+def _fork(command: Sequence[str], **options: Any) -> object:
+    alone = threading.active_count() == 1  # a fork has the locks that other threads held
+    return _Forked(command, **options) if alone else subprocess.Popen(command, **options)
+
+
+class _Forked:
+    """What ``ChromaServer`` uses of ``subprocess.Popen``, of a fork of this process."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: int,
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        env: Mapping[str, str],
+        pass_fds: Sequence[int],
+        process_group: int,
+    ) -> None:
+        [listener] = pass_fds
+        self._status: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                _close_others([stdin, stdout.fileno(), listener])
+                _run(command[-1], env, stdin, stdout.fileno(), listener, listener)
+            finally:
+                os._exit(_FAILED)
+
+    def poll(self) -> int | None:
+        if self._status is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = os.waitstatus_to_exitcode(status) if ended else None
+        return self._status
+
+    def wait(self, seconds: float = 1e9) -> int:
+        until = time.monotonic() + seconds
+        while (status := self.poll()) is None:
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired("chroma", seconds)
+            time.sleep(0.005)
+        return status
+
+    def terminate(self) -> None:
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+class _Served:
+    """The same, of a fork of the server."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: int,
+        stdout: IO[bytes],
+        stderr: IO[bytes],
+        env: Mapping[str, str],
+        pass_fds: Sequence[int],
+        process_group: int,
+    ) -> None:
+        [listener] = pass_fds
+        given = [_Descriptor(each) for each in (stdin, stdout.fileno(), listener)]
+        process = SERVER.Process(target=_run, args=(command[-1], dict(env), *given, listener), daemon=True)
+        process.start()
+        self._process: BaseProcess = process
+        self.pid, self.terminate, self.kill = process.pid, process.terminate, process.kill
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, seconds: float | None = None) -> int:
+        self._process.join(seconds)
+        if (status := self.poll()) is None:
+            raise subprocess.TimeoutExpired("chroma", seconds or 0)
+        return status
+
+
+class _Descriptor:
+    """An open file that a process of the server gets; there it is the number that it has."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (reduction.DupFd(self._number),)
+
+
+def _received(passed: Any) -> int:
+    number: int = passed.detach()
+    return number
+
+
+def _run(path: str, env: Mapping[str, str], stdin: int, output: int, listener: int, number: int) -> None:
+    """``number``: what the process that starts this one calls the listener."""
+    os.setpgid(0, 0)
+    for signalled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(signalled, signal.SIG_DFL)
+    for origin, place in ((stdin, 0), (output, 1), (output, 2), (listener, number)):
+        os.dup2(origin, place)
+    os.environ.clear()
+    os.environ.update(env)
+    child.main(path)
+
+
+def _close_others(kept: Sequence[int]) -> None:
+    numbers = sorted({0, 1, 2, *kept})
+    for before, after in zip(numbers, [*numbers[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
+        os.closerange(before + 1, after)
