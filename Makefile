@@ -16,6 +16,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 setup: $(READY)
 
+# pip would compile 17,000 files one after another, which takes two minutes; here all processors share that, and
+# what is hardly imported is left out: Python compiles it when it is. Some files are templates, and no Python.
+SELDOM := /(kubernetes|transformers/models)/
+
 # torch comes first and by itself: asked for in any other way, pip may fetch the CUDA build (gigabytes).
 # TORCH_INDEX can name an index of CPU-only builds, as the Dockerfile does.
 $(READY): requirements.lock requirements-torch.lock requirements-build.lock requirements-dev.lock pyproject.toml
@@ -23,9 +27,10 @@ $(READY): requirements.lock requirements-torch.lock requirements-build.lock requ
 	@echo "Setting up $(VENV): some minutes and 2 GB, once."
 	@$(PYTHON) -m venv $(VENV)
 	@echo "1 of 3: torch"
-	@$(PIP) install --quiet $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
+	@$(PIP) install --quiet --no-compile $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==2.13.0
 	@echo "2 of 3: everything else, each file by its SHA-256 in the lock files"
-	@$(PIP) install --quiet --require-hashes --no-deps $(addprefix -r ,$(filter %.lock,$^))
+	@$(PIP) install --quiet --no-compile --require-hashes --no-deps $(addprefix -r ,$(filter %.lock,$^))
+	@$(BIN)/python -m compileall -qq -j 0 -x '$(SELDOM)' $(VENV)/lib || true
 	@echo "3 of 3: ingestor"
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $(READY)

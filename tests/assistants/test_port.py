@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ from tests.service.test_searching import chroma as chroma
 from tests.service.test_searching import daemon as daemon
 from tests.service.world import Daemon, note_documents, served
 
-mcp = pytest.importorskip("mcp")
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed")
 
 HEADERS = {"Accept": "application/json, text/event-stream"}
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -26,9 +27,15 @@ def client(daemon: Daemon) -> Iterator[httpx.Client]:
         yield client
 
 
+def sdk(client: httpx.Client, **options: Any) -> Any:
+    from mcp import Client  # takes half a second, and few processes run these tests
+
+    return Client(str(client.base_url.join("/mcp")), **options)
+
+
 def assisted(client: httpx.Client, work: Any, mode: str) -> Any:
     async def session() -> Any:
-        async with mcp.Client(str(client.base_url.join("/mcp")), mode=mode) as assistant:
+        async with sdk(client, mode=mode) as assistant:
             return await work(assistant)
 
     return asyncio.run(session())
@@ -57,7 +64,7 @@ def test_the_tools_and_resources_of_stdio(client: httpx.Client, mode: str) -> No
 
 def test_many_assistants_at_once_each_get_their_own_answer(client: httpx.Client) -> None:
     async def one(name: str) -> str:
-        async with mcp.Client(str(client.base_url.join("/mcp"))) as assistant:
+        async with sdk(client) as assistant:
             found = await assistant.call_tool("read", {"document_id": name})
             return str(found.structured_content["document_id"])
 

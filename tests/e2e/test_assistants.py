@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,10 @@ from ingestor.cli.main import app
 from tests.e2e.project import INGESTOR, Project, free_port, wait
 from tests.e2e.test_service import running
 
-mcp = pytest.importorskip("mcp")
-from mcp.client.streamable_http import streamable_http_client  # noqa: E402
-from mcp.shared._httpx_utils import create_mcp_http_client  # noqa: E402
-
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(find_spec("mcp") is None, reason="the package mcp is not installed"),
+]
 
 PAGE = "# The {0}\n\nAll that is known about the {0}.\n\n## Keepers\n\nThe {0} has two keepers.\n"
 
@@ -34,18 +34,27 @@ def project(folder: Path) -> Project:
 
 @asynccontextmanager
 async def by_stdio(of: Project) -> AsyncIterator[Any]:
-    command = mcp.StdioServerParameters(command=str(INGESTOR), args=["mcp", "--config", str(of.config)])
-    async with mcp.Client(command, read_timeout_seconds=240) as client:
+    from mcp import (
+        Client,
+        StdioServerParameters,
+    )  # half a second, which few processes need
+
+    command = StdioServerParameters(command=str(INGESTOR), args=["mcp", "--config", str(of.config)])
+    async with Client(command, read_timeout_seconds=240) as client:
         yield client
 
 
 @asynccontextmanager
 async def by_http(of: Project) -> AsyncIterator[Any]:
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
     token = {"Authorization": "Bearer t0ken-of-the-port"}
     address = f"http://127.0.0.1:{of.settings['http']['port']}/mcp"
     async with create_mcp_http_client(headers=token) as http:
         transport = streamable_http_client(address, http_client=http)
-        async with mcp.Client(transport, read_timeout_seconds=240) as client:
+        async with Client(transport, read_timeout_seconds=240) as client:
             yield client
 
 

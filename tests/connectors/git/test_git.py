@@ -1,19 +1,16 @@
+"""The laws of connectors, and what is listed of a repository."""
+
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from ingestor.connectors.git.connector import Git, GitOptions, Touch, touches_of
-from ingestor.model import Item
-from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
+from ingestor.ports import BadDocument, NeedsHuman, Transient
 from tests.connectors.laws import ConnectorLaws, World, listed
-from tests.connectors.repositories import GitWorld, Server, git, served
+from tests.connectors.repositories import GitWorld, git
 from tests.connectors.repositories import over_http as over_http_world
-
-LOGIN = "ada:s3cret"
 
 
 class TestLaws(ConnectorLaws):
@@ -28,26 +25,6 @@ class TestLawsOverHttp(ConnectorLaws):
     def world(self, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
         with over_http_world(tmp_path, **request.param) as world:
             yield world
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> GitWorld:
-    return GitWorld(tmp_path)
-
-
-@pytest.fixture
-def server(world: GitWorld) -> Iterator[Server]:
-    with served(world.root, LOGIN) as server:
-        yield server
-
-
-def over_http(server: Server, folder: Path, **options: object) -> Git:
-    user, _, token = LOGIN.partition(":")
-    given = {"url": server.url, "user": user, "token": token, "cache": folder / "cache", **options}
-    return Git(GitOptions.model_validate(given))
-
-
-# -- what is listed
 
 
 def test_a_clone_is_closed_when_it_is_made_and_keeps_the_rights_that_a_group_was_given(
@@ -242,209 +219,3 @@ def test_a_log_is_read(log: bytes, expected: list[tuple[str, str]]) -> None:
 
 def test_the_last_touch_is_the_greatest() -> None:
     assert max(Touch(5, "a"), Touch(7, "a"), Touch(5, "b")) == Touch(7, "a")
-
-
-# -- the clone
-
-
-def test_a_damaged_clone_is_made_anew(world: GitWorld, tmp_path: Path) -> None:
-    world.put("a.md", b"one")
-    before = listed(world.connector)
-    [clone] = (tmp_path / "cache").glob("*.git")
-    for pack in clone.rglob("objects/*/*"):
-        if pack.is_file():
-            pack.unlink()
-    for _ in range(2):
-        try:
-            again = listed(world.connector)
-            break
-        except Transient:
-            assert not clone.exists()
-    assert again == before
-    assert world.connector.fetch(again["a.md"]).data == b"one"
-
-
-def _empty(clone: Path, pattern: str) -> None:
-    for path in clone.glob(pattern):
-        path.chmod(0o600)
-        path.write_bytes(b"")
-
-
-def _lock(clone: Path, pattern: str) -> None:
-    for path in [*clone.glob(pattern)] or [clone / pattern]:
-        path.with_name(f"{path.name}.lock").touch()
-
-
-@pytest.mark.parametrize("history", [True, False])
-@pytest.mark.parametrize(
-    ("harm", "what"),
-    [
-        (_lock, "shallow"),
-        (_lock, "config"),
-        (_lock, "refs/ingestor/*"),
-        (_empty, "refs/ingestor/*"),
-        (_empty, "HEAD"),
-        (_empty, "objects/??/*"),
-    ],
-)
-def test_a_clone_that_was_being_written_when_the_power_went(
-    harm: Callable[[Path, str], None], what: str, history: bool, tmp_path: Path
-) -> None:
-    """Empty files, and locks that nobody holds."""
-    world = GitWorld(tmp_path, history=history)
-    world.put("a.md", b"one")
-    listed(world.connector)
-    [clone] = (tmp_path / "cache").glob("*.git")
-    harm(clone, what)
-    world.put("b.md", b"two")
-    again = listed(world.connector)
-    assert world.connector.fetch(again["a.md"]).data == b"one"
-    assert world.connector.fetch(again["b.md"]).data == b"two"
-
-
-def test_a_repository_of_the_other_object_format(tmp_path: Path) -> None:
-    root = tmp_path / "root"
-    root.mkdir()
-    git(root, "init", "--quiet", "--initial-branch=main", "--object-format=sha256")
-    connector = Git(GitOptions.model_validate({"url": str(root), "cache": tmp_path / "cache"}))
-    for name in ("a.md", "b.md"):
-        (root / name).write_text(name)
-        git(root, "add", "--all")
-        git(root, "commit", "--quiet", "--message", name)
-        items = listed(connector)
-        assert connector.fetch(items[name]).data == name.encode()
-    assert items.keys() == {"a.md", "b.md"}
-
-
-def test_a_repository_that_is_a_shallow_clone_itself(world: GitWorld, tmp_path: Path) -> None:
-    for name in ("a.md", "b.md"):
-        world.put(name, b"one")
-    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{world.root}", "shallow")
-    given = {"url": str(tmp_path / "shallow"), "cache": tmp_path / "cache"}
-    connector = Git(GitOptions.model_validate(given))
-    assert listed(connector).keys() == {"a.md", "b.md"}
-    world.put("c.md", b"two")
-    git(tmp_path / "shallow", "pull", "--quiet")
-    assert listed(connector).keys() == {"a.md", "b.md", "c.md"}
-
-
-def test_what_holds_no_commit_needs_a_person(world: GitWorld, tmp_path: Path) -> None:
-    world.put("a.md", b"one")
-    git(world.root, "tag", "blob", git(world.root, "rev-parse", "HEAD:a.md"))
-    cache = tmp_path / "cache"
-    with pytest.raises(NeedsHuman, match="no commit at 'blob'"):
-        listed(Git(GitOptions.model_validate({"url": str(world.root), "cache": cache, "ref": "blob"})))
-    git(tmp_path, "init", "--quiet", "empty")
-    with pytest.raises(NeedsHuman, match="has no commit, or its default branch"):
-        listed(Git(GitOptions.model_validate({"url": str(tmp_path / "empty"), "cache": cache})))
-
-
-def test_what_the_clone_lost_is_stale(world: GitWorld) -> None:
-    with pytest.raises(Stale):
-        world.connector.fetch(Item("a.md", "0" * 40, "a.md"))
-
-
-def test_it_is_not_misled_by_the_environment(world: GitWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.put("a.md", b"one")
-    for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"):
-        monkeypatch.setenv(name, "/nowhere")
-    assert listed(world.connector).keys() == {"a.md"}
-
-
-def test_no_git_and_no_cache(world: GitWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(NeedsHuman, match="choose another folder with `cache`"):
-        list(Git(GitOptions(url=str(world.root), cache=tmp_path / "file/x")).scan())
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(NeedsHuman, match="git is not installed"):
-        list(world.connector.scan())
-
-
-# -- the remote
-
-
-def test_over_http_with_a_password(world: GitWorld, server: Server, tmp_path: Path) -> None:
-    world.put("a.md", b"one")
-    connector = over_http(server, tmp_path)
-    items = listed(connector)
-    assert connector.fetch(items["a.md"]).data == b"one"
-    assert items["a.md"].uri == server.url.replace("/.git", "/a.md")
-    server.requests.clear()
-    assert listed(connector) == items
-    assert server.requests == ["GET refs", "POST git-upload-pack"], "a question for the branch, no fetch"
-    kept = b"".join(path.read_bytes() for path in (tmp_path / "cache").rglob("*") if path.is_file())
-    assert b"s3cret" not in kept
-
-
-@pytest.mark.parametrize("options", [{"token": "wrong"}, {"token": None}])
-def test_who_is_not_let_in(
-    server: Server, tmp_path: Path, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GIT_ASKPASS", "/bin/false")
-    with pytest.raises(NeedsHuman, match="refuses the login") as caught:
-        list(over_http(server, tmp_path, **options).scan())
-    assert "wrong" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"), [(403, NeedsHuman), (404, NeedsHuman), (429, Transient), (503, Transient)]
-)
-def test_what_the_server_answers(server: Server, tmp_path: Path, status: int, kind: type[Exception]) -> None:
-    server.answer = status
-    with pytest.raises(kind):
-        list(over_http(server, tmp_path).scan())
-
-
-def test_a_connection_that_is_cut(world: GitWorld, server: Server, tmp_path: Path) -> None:
-    world.put("a.md", b"one" * 10_000)
-    connector = over_http(server, tmp_path)
-    server.cut = True
-    with pytest.raises(Transient):
-        list(connector.scan())
-    server.cut = False
-    assert listed(connector).keys() == {"a.md"}
-
-
-def test_a_fetch_that_takes_too_long_is_ended(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    connector = over_http(server, tmp_path, timeout=0.3)
-    monkeypatch.setattr(server, "finish_request", lambda *arguments: time.sleep(1.5))
-    began = time.monotonic()
-    with pytest.raises(Transient, match=r"longer than 0\.3 s"):
-        list(connector.scan())
-    assert time.monotonic() - began < 30
-
-
-def test_a_branch_that_is_not_there(world: GitWorld, tmp_path: Path) -> None:
-    world.put("a.md", b"one")
-    with pytest.raises(NeedsHuman, match="has no branch or tag 'gone': correct `ref`"):
-        list(Git(GitOptions(url=str(world.root), ref="gone", cache=tmp_path / "cache")).scan())
-
-
-# -- options
-
-
-@pytest.mark.parametrize(
-    "url", ["https://host/x.git", "ssh://git@host/x", "git@host:x/y.git", "file:///x", "/x", "git://host/x"]
-)
-def test_addresses(url: str) -> None:
-    assert GitOptions(url=url).url == url
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"url": "./x"}, "must be an https"),
-        ({"url": "--upload-pack=x:y"}, "must be an https"),
-        ({"url": "ext::sh -c x"}, "must be an https"),
-        ({"url": "https://me:secret@host/x"}, "put it into `token`"),
-        ({"url": "https://secret@host/x"}, "put it into `token`"),
-        ({"url": "/x", "ref": "--force"}, "name of a branch or tag"),
-        ({"url": "/x", "ref": "a:b"}, "name of a branch or tag"),
-        ({"url": "git@host:x", "token": "t"}, "is for http and https"),
-    ],
-)
-def test_options_that_make_no_sense(options: dict[str, str], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        GitOptions.model_validate(options)

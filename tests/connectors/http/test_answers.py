@@ -1,0 +1,163 @@
+"""Headers, bodies and robots.txt, by tables."""
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ingestor.connectors.http.body import Body, TooLarge
+from ingestor.connectors.http.headers import (
+    Validators,
+    canonical_link,
+    day_of_change,
+    honest_type,
+    retry_after,
+    robots_words,
+    validators,
+)
+from ingestor.connectors.http.robots import rules
+
+NOW = "Sat, 01 Feb 2025 10:00:00 GMT"
+AT = 1738404000.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("120", 120.0), (" 5 ", 5.0), ("0", 0.0), ("Sat, 01 Feb 2025 10:01:00 GMT", 60.0), (NOW, 0.0),
+     (None, None), ("Sat, 01 Feb 2020 10:01:00 GMT", 0.0), ("soon", None), ("-5", None),
+     ("9" * 400, None), ("", None)],
+)  # fmt: skip
+def test_how_long_to_wait(text: str | None, expected: float | None) -> None:
+    assert retry_after(text, AT) == expected
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, Validators()),
+        ({"etag": 'W/"1"', "last-modified": NOW, "date": NOW}, Validators('W/"1"', NOW)),
+        ({"last-modified": NOW, "date": "Sat, 01 Feb 2025 10:00:03 GMT"}, Validators(None, NOW)),
+        ({"last-modified": NOW, "date": "Sat, 01 Feb 2025 10:00:02 GMT"}, Validators()),
+        ({"last-modified": NOW, "date": "Sat, 01 Feb 2025 09:00:00 GMT"}, Validators()),
+        ({"last-modified": NOW}, Validators()),
+        ({"last-modified": "lately", "date": NOW}, Validators()),
+    ],
+)
+def test_what_tells_versions_apart(headers: dict[str, str], expected: Validators) -> None:
+    assert validators(headers) == expected
+
+
+def test_the_day_of_a_change() -> None:
+    assert day_of_change({"last-modified": NOW}) == AT - 36_000
+    assert day_of_change({"last-modified": "x"}) is None
+    assert day_of_change({}) is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        ("noindex", {"noindex"}),
+        ("noindex, nofollow", {"noindex", "nofollow"}),
+        ("otherbot: noindex", set()),
+        ("ingestor: noindex, nofollow", {"noindex", "nofollow"}),
+        ("otherbot: noindex, ingestor: nofollow", {"nofollow"}),
+        ("max-snippet: 20, NOINDEX", {"max-snippet: 20", "noindex"}),
+        ("unavailable_after: 25 Jun 2030 15:00:00 PST", {"unavailable_after: 25 jun 2030 15:00:00 pst"}),
+    ],
+)
+def test_what_a_server_asks_of_robots(tag: str, expected: set[str]) -> None:
+    assert robots_words({"x-robots-tag": tag}, "ingestor") == expected
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        ('</a.pdf>; rel="canonical"', "/a.pdf"),
+        ("</next>; rel=next, </a>; rel=canonical", "/a"),
+        ('</a>; rel="next"', None),
+        ("nothing", None),
+    ],
+)
+def test_a_canonical_link_in_a_header(link: str, expected: str | None) -> None:
+    assert canonical_link({"link": link}) == expected
+
+
+@pytest.mark.parametrize(
+    ("declared", "data", "expected"),
+    [
+        (None, b"x", None),
+        ("text/html", b"\xe9", "text/html"),
+        ("text/html; charset=utf-8", "é".encode(), "text/html; charset=utf-8"),
+        ("text/html; charset=utf-8", b"\xe9", "text/html"),
+        ("text/html; charset=iso-8859-1", b"\xe9", "text/html; charset=iso-8859-1"),
+        ("text/html; charset=nonsense", b"x", "text/html"),
+        ("text/html; charset=zlib", b"x", "text/html"),
+        ('text/html; charset="utf-8"; x=y', b"\xff", "text/html; x=y"),
+    ],
+)
+def test_a_charset_is_believed_if_it_can_be(declared: str | None, data: bytes, expected: str | None) -> None:
+    assert honest_type(declared, data) == expected
+
+
+@given(st.binary(max_size=2000), st.integers(1, 50))
+def test_a_packed_body_comes_in_any_pieces(data: bytes, step: int) -> None:
+    packed = gzip.compress(data, mtime=0)
+    body = Body("gzip", 100_000)
+    for at in range(0, len(packed), step):
+        body.add(packed[at : at + step])
+    assert body.done() == data
+
+
+@given(st.binary(max_size=2000), st.integers(0, 2000))
+def test_a_body_is_never_more_than_its_limit(data: bytes, limit: int) -> None:
+    packed = gzip.compress(data, mtime=0)
+    body = Body("gzip", limit)
+    try:
+        body.add(packed)
+        assert body.done() == data
+    except TooLarge:
+        assert max(len(data), len(packed)) > limit
+
+
+ROBOTS = b"""\xef\xbb\xbfUser-agent: *
+Disallow: /private/
+Allow: /private/open
+Disallow: /*.php$
+Crawl-delay: 3
+
+User-agent: badbot
+Disallow: /
+Sitemap: https://x.test/map.xml
+"""
+
+
+def test_a_robots_txt() -> None:
+    found = rules(ROBOTS)
+    allowed_paths = [
+        path
+        for path in ("/", "/private/a", "/private/open", "/a.php", "/a.php?x")
+        if found.allow(f"https://x.test{path}")
+    ]
+    assert allowed_paths == ["/", "/private/open", "/a.php?x"]
+    assert (found.delay, found.sitemaps) == (3.0, ("https://x.test/map.xml",))
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "expected"),
+    [
+        (b"", "/", True),
+        (b"<html>not found</html>", "/", True),
+        (b"User-agent: ingestor\nDisallow: /", "/a", False),
+        (b"User-agent: ingestor\nDisallow: /\n\nUser-agent: *\nAllow: /", "/a", False),
+        (b"User-agent: *\nDisallow: /\n\nUser-agent: ingestor\nDisallow:", "/a", True),
+        (b"User-agent: *\nDisallow: /%C3%A9", "/%C3%A9t%C3%A9", False),
+    ],
+)
+def test_whom_a_robots_txt_means(text: bytes, path: str, expected: bool) -> None:
+    assert rules(text).allow(f"https://x.test{path}") is expected
+
+
+def test_delays_are_bounded() -> None:
+    assert rules(b"User-agent: *\nCrawl-delay: 86400").delay == 60.0
+    assert rules(b"User-agent: *\nRequest-rate: 1/5").delay == 5.0

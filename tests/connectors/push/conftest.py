@@ -1,0 +1,21 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ingestor.connectors.push import connector as push_connector
+from tests.connectors.push.watching import Watch, connector, watched
+from tests.e2e.project import wait
+
+
+@pytest.fixture(autouse=True)
+def _quicker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push_connector, "TICK", 0.02)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[Watch]:
+    """An endpoint in this process, for documents of at most 1 MB."""
+    with watched(connector(tmp_path / "pushed", max_size=10**6)) as watch:
+        wait(watch.caller.is_answered, every=0.01)
+        yield watch

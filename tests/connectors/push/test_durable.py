@@ -1,0 +1,137 @@
+"""Nothing is lost, and nothing is mixed."""
+
+import random
+import threading
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingestor.connectors.push.store import Store, _connected
+from tests.connectors.laws import listed
+from tests.connectors.push.watching import Watch, connector, watched
+from tests.connectors.pushing import Caller, Endpoints
+from tests.e2e.project import free_port, wait
+from tests.small_disk import fill, small_disk
+
+
+def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put("a", b"x", None, ())
+    with store.opened() as db:
+        assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert db.execute("PRAGMA synchronous").fetchone() == (2,)
+    assert _connected(store.path).isolation_level is None
+
+
+def test_of_many_at_once_one_wins_whole(here: Watch) -> None:
+    bodies = [bytes([n]) * 200_000 for n in range(24)]
+    statuses: list[int] = []
+    together(lambda body: statuses.append(here.caller.put("a", body).status), bodies)
+    assert sorted(statuses) == [200] * 23 + [201]
+    assert here.caller.get("a").body in bodies
+
+
+def together(do: Any, values: list[Any]) -> None:
+    threads = [threading.Thread(target=do, args=(value,)) for value in values]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_store_is_made_once_however_many_begin(tmp_path: Path) -> None:
+    together(lambda n: Store(tmp_path / "pushed").put(f"{n}", b"x", None, ()), list(range(20)))
+    assert len(list(Store(tmp_path / "pushed").listed())) == 20
+
+
+def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 8) as disk, watched(connector(disk / "pushed")) as watch:
+        caller = watch.caller
+        wait(caller.is_answered)
+        kept = {f"{n}": bytes([n]) * 100_000 for n in range(5)}
+        for key, data in kept.items():
+            assert caller.put(key, data).status == 201
+        ballast = fill(disk, leave=50_000)
+        said = caller.put("0", b"y" * 2_000_000)
+        assert said.status == 507
+        assert "make room" in said.error
+        assert caller.put("new", b"y" * 2_000_000).status == 507
+        assert {
+            item.key: caller.get(item.key).body for item in listed(connector(disk / "pushed")).values()
+        } == kept
+        ballast.unlink()
+        assert caller.put("0", b"y" * 200_000).status == 200
+
+
+class Client:
+    """Puts and deletes a few keys of its own, and remembers what it was told."""
+
+    def __init__(self, caller: Caller, name: str, seed: int) -> None:
+        self.caller, self.name, self.random = caller, name, random.Random(seed)
+        self.known: dict[str, bytes | None] = {}
+        self.asked: tuple[str, bytes | None] | None = None  # and not answered
+        self.answered = 0
+
+    def run(self) -> None:
+        try:
+            while True:
+                self.act()
+        except (OSError, HTTPException):
+            pass  # it was killed
+
+    def act(self) -> None:
+        key = f"{self.name}/{self.random.randrange(4)}"
+        data = (
+            None
+            if self.random.random() < 0.3
+            else self.random.randbytes(self.random.choice([9, 5000, 10**5]))
+        )
+        self.asked = key, data
+        status = self.caller.delete(key).status if data is None else self.caller.put(key, data).status
+        assert status in (200, 201, 204, 404)
+        self.known[key], self.asked, self.answered = data, None, self.answered + 1
+
+    def check(self, store: Store) -> None:
+        for key in {*self.known, *([self.asked[0]] if self.asked else [])}:
+            found = store.get(key)
+            may_be = {self.known.get(key)} | (
+                {self.asked[1]} if self.asked and self.asked[0] == key else set()
+            )
+            assert (found and found[1]) in may_be, key
+
+
+def kills(folder: Path, times: int) -> tuple[int, int]:
+    """Kill the endpoint again and again: how many requests were answered, and how many were under way."""
+    store, chance = Store(folder), random.Random(times)
+    answered = under_way = 0
+    for number in range(times):
+        running = Endpoints()
+        clients = [Client(running.open(folder, free_port()), f"{number}-{n}", n) for n in range(1)]
+        clients += [Client(clients[0].caller, f"{number}-{n}", n) for n in range(1, 4)]
+        killer = threading.Timer(chance.uniform(0.05, 0.4), running.process.kill)
+        killer.start()
+        together(lambda client: client.run(), clients)
+        running.kill()
+        for client in clients:
+            client.check(store)
+        answered += sum(client.answered for client in clients)
+        under_way += sum(client.asked is not None for client in clients)
+    with store.opened() as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    return answered, under_way
+
+
+def test_killed_at_any_moment_it_keeps_what_it_acknowledged(tmp_path: Path) -> None:
+    answered, under_way = kills(tmp_path / "pushed", 5)
+    assert answered > 50
+    assert under_way > 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_killed_two_hundred_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answered, under_way = kills(tmp_path / "pushed", 200)
+    with capsys.disabled():
+        print(f"\n200 kills: {answered} requests were answered, {under_way} were under way")
