@@ -9,11 +9,16 @@ import numpy as np
 
 from ingestor.app import plan as planning
 from ingestor.app.handover import rehearsed, renamed
-from ingestor.app.plan import Plan, Recorder
+from ingestor.app.planning import needs
+from ingestor.app.planning.needs import Needs
+from ingestor.app.planning.recorder import Recorder
+from ingestor.app.planning.sample import Sample
+from ingestor.app.planning.values import Plan
 from ingestor.app.queries import is_running, journal_of, unusable
-from ingestor.app.recipe_changes import Outlook, disk, outlook
+from ingestor.app.recipe_changes import Outlook, outlook
 from ingestor.app.renames import Renames
 from ingestor.app.wiring import Parts, gone_sources, leaving, made_by
+from ingestor.config import servers
 from ingestor.config.models import Config
 from ingestor.model import SourceName, Vectors
 from ingestor.pipeline.answers import DryRunAnswers
@@ -24,6 +29,7 @@ from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.files import cache_path, journal_path
 from ingestor.state.journal import Journal
+from ingestor.state.queries.reports import Reports
 
 SAMPLE = 64  # texts embedded to measure the rate if none is known
 
@@ -37,7 +43,7 @@ class Estimate:
     seconds: float | None
     changes: tuple[Outlook, ...] = ()
     cost: float = 0.0  # of embedding, if the config has a price
-    disk: int = 0  # bytes of the new records, estimated
+    needs: Needs = field(default_factory=Needs)  # of the new records, estimated
     leaving: tuple[SourceName, ...] = ()  # sources that left the config and whose documents stay
     renames: Renames = field(default_factory=dict)  # renamed sources
     unusable: Mapping[str, str] = field(default_factory=dict)  # collections with the reason
@@ -49,8 +55,11 @@ class Estimate:
         return not (self.plan.unseen or self.unusable or self.plan.documents["failed"])
 
 
-def make_plan(config: Config) -> Estimate:
-    """Reads sources, journal and Chroma; writes nothing, not even a new journal."""
+def make_plan(config: Config, sample: Sample | None = None) -> Estimate:
+    """Reads sources, journal and Chroma; writes nothing, not even a new journal.
+
+    ``sample``: of large sources some documents are read; None: all that are due.
+    """
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with journal_or_blank(config) as now, rehearsed(config, now) as journal:
         parts = Parts(config, made_by(now))
@@ -67,7 +76,7 @@ def make_plan(config: Config) -> Estimate:
         remote = isinstance(parts.embedder, Remote)
         count = parts.embedder.count if remote else parts.tokens.counts
         rebuilt = {each.edition for each in expected if each.another}
-        plan = planning.make(journal, sources, recorder, dry_run, count, rebuilt)
+        plan = planning.make(journal, sources, recorder, dry_run, count, rebuilt, sample)
         going = leaving(config, journal)
         for name in going:
             planning.add_leaving(plan, journal, name)
@@ -75,20 +84,38 @@ def make_plan(config: Config) -> Estimate:
         renames = renamed(config, now)
         rate = journal.get("tokens_per_second")
         wrong = unusable(config, journal)
+        records = sum(Reports(journal).records(each.edition) for each in expected)
     if plan.texts and rate is None and not remote:  # a server is not asked, since that may cost money
         rate = str(_measure(parts, list(recorder.missing.values())[:SAMPLE]))
     speed = float(rate) if rate else None
+    seconds = plan.tokens / speed if speed else None if plan.tokens else 0.0
     return Estimate(
         plan,
         speed,
-        plan.tokens / speed if speed else None if plan.tokens else 0.0,
+        seconds,
         tuple(each for each in expected if each.decision.changes or each.another or each.described),
         policy.cost(plan.tokens, config.rechunk),
-        disk(plan.records["added"], plan.added_text, plan.texts, width),
+        _needs(config, plan, records, width, seconds),
         staying,
         renames,
         wrong,
         is_running(config),
+    )
+
+
+def _needs(config: Config, plan: Plan, records: int, dimensions: int, seconds: float | None) -> Needs:
+    """``records``: there are by now. ``seconds``: of embedding."""
+    added, chroma = plan.records["added"], config.chroma
+    prices = chroma.prices if isinstance(chroma, servers.Remote) else servers.Prices()
+    sent = needs.gibibytes(added, plan.added_text, plan.added_metadata, dimensions)
+    return Needs(
+        disk=needs.disk(added, plan.added_text, plan.texts, dimensions),
+        memory=needs.memory(max(0, records + added - plan.records["dropped"]), dimensions),
+        read_seconds=plan.seconds,
+        write_seconds=needs.write_seconds(added),
+        embed_seconds=seconds,
+        written=sent * prices.written,
+        stored=sent * prices.stored,
     )
 
 

@@ -1,112 +1,37 @@
 """What a sync would do: all of it is done but embedding and writing."""
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from time import monotonic
 
-import numpy as np
-
+from ingestor.app.planning.recorder import Recorder, Watched
+from ingestor.app.planning.sample import Figures, Sample, drawn_of
+from ingestor.app.planning.values import INDEXED, OTHERWISE, Plan, extrapolate
 from ingestor.core.decisions import Scope, after_failure, sudden_loss
 from ingestor.core.document_state import WITHOUT_RECORDS, is_settled
 from ingestor.core.entries import EditionName, Entry
 from ingestor.core.error_text import describe
-from ingestor.core.fingerprint import text_digest
 from ingestor.model import (
-    Chunking,
-    Document,
     DocumentId,
-    Fingerprint,
     Item,
     SourceName,
-    Sums,
-    Vectors,
 )
 from ingestor.pipeline import listing, patience
 from ingestor.pipeline.actions import WriteDocument, records_of, removal_of, write_of
 from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.pipeline.listing import Listing, Source
 from ingestor.pipeline.patience import until_readable
-from ingestor.pipeline.prepare import Job, Prepared, prepare
-from ingestor.ports import BadDocument, Chunker, Embed, NeedsHuman, Transient, Unsupported
-from ingestor.state.cache.store import VectorCache
+from ingestor.pipeline.prepare import Job, Predecessor, Prepared, prepare
+from ingestor.ports import BadDocument, NeedsHuman, Transient, Unsupported
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import SourceRows
 
-OTHERWISE = ("added", "changed", "moved", "rebuilt", "quarantined", "unsupported", "failed")
 MOVING = ("added", "changed", "rebuilt", "removed")  # kinds that change a collection's statistic
-
-
-@dataclass(slots=True)
-class Plan:
-    """Counts of a dry run.
-
-    ``texts``, ``tokens``: not in the cache, so the model would embed them. ``asks``: requests to language
-    models that are not in the cache; ``prompt_tokens``, ``cost``: of their prompts.
-
-    ``cuts_known`` is False, and ``records`` an estimate, if a strategy cuts by vectors or answers that are
-    not cached, or by a statistic of the collection, which every change moves. ``texts`` and ``tokens`` are
-    still ``exact`` if only the texts that the strategy compares are embedded.
-    """
-
-    documents: Counter[str] = field(default_factory=Counter)
-    records: Counter[str] = field(default_factory=Counter)
-    texts: int = 0
-    tokens: int = 0
-    asks: int = 0
-    prompt_tokens: int = 0
-    cost: float = 0.0
-    exact: bool = True
-    cuts_known: bool = True
-    added_text: int = 0  # bytes of the added records' texts
-    problems: list[tuple[str, str]] = field(default_factory=list)  # (document or source, reason)
-    unseen: dict[str, str] = field(default_factory=dict)  # sources that could not be listed whole, and why
-    sources: dict[str, Counter[str]] = field(default_factory=dict)
-
-
-class Recorder:
-    """Replaces the embedder: returns cached vectors, and notes the texts that would be embedded.
-
-    For other texts it returns the vectors of ``guess``, which must differ as the texts do: equal vectors
-    would give no cuts. ``blind``: the current document got a guessed vector. ``guessed``: another text was
-    requested after that, and might differ with the true vector.
-    """
-
-    def __init__(self, cache: VectorCache | None, recipe: Fingerprint, dimensions: int, guess: Embed) -> None:
-        self._cache, self._recipe, self._dimensions, self._guess = cache, recipe, dimensions, guess
-        self.missing: dict[str, str] = {}  # text by digest
-        self.blind = self.guessed = False
-
-    def __call__(self, texts: Sequence[str]) -> Vectors:
-        if not texts:
-            return np.zeros((0, self._dimensions), np.float32)
-        digests = [text_digest(text) for text in texts]
-        found = self._cache.get(self._recipe, digests) if self._cache is not None else {}
-        missing = {str(d): text for d, text in zip(digests, texts, strict=True) if d not in found}
-        self.missing.update(missing)
-        self.guessed |= self.blind
-        self.blind |= bool(missing)
-        guesses = dict(zip(missing, self._guess(list(missing.values())), strict=True)) if missing else {}
-        vectors = [found[d] if d in found else guesses[str(d)] for d in digests]
-        return np.array(vectors, np.float32).reshape(-1, self._dimensions)
-
-
-class Watched:
-    """A chunker that records what its chunks depend on."""
-
-    def __init__(self, chunker: Chunker, recorder: Recorder) -> None:
-        self._chunker, self._recorder = chunker, recorder
-        self.blind = False  # some document was cut by guessed vectors
-        self.encoded = False  # the texts of some document's chunks are embedded
-
-    def chunk(self, document: Document, embed: Embed, others: Sums | None) -> Chunking:
-        self._recorder.blind = False
-        made = self._chunker.chunk(document, embed, others)
-        self.blind |= self._recorder.blind
-        self.encoded |= made.vectors is None
-        return made
 
 
 def make(
@@ -116,15 +41,15 @@ def make(
     dry_run: DryRunAnswers,
     count_tokens: Callable[[Sequence[str]], list[int]],
     rebuilt: Container[EditionName] = (),
-    progress: Callable[[str], None] = lambda key: None,
+    sample: Sample | None = None,
 ) -> Plan:
     """Plan all sources. Reads only.
 
     ``sources`` must embed through ``recorder`` and ask through ``dry_run``. ``rebuilt``: editions in
-    building. ``progress``: called with the key of each document.
+    building. ``sample``: some documents of large sources are read, and stand for the others; None: all.
     """
     plan = Plan()
-    until = monotonic() + patience.SECONDS
+    doing = _Doing(plan, journal, recorder, dry_run, count_tokens, monotonic() + patience.SECONDS, sample)
     for source in sources:
         if SourceRows(journal).of(source.name).paused is not None:
             plan.problems.append((source.name, "it is paused"))
@@ -132,7 +57,7 @@ def make(
         watched = Watched(source.tools.chunker, recorder)
         looked_at = replace(source, tools=replace(source.tools, chunker=watched))
         try:
-            counts = _plan_source(plan, journal, looked_at, source.collection in rebuilt, progress, until)
+            counts = _plan_source(doing, looked_at, source.collection in rebuilt)
         except (NeedsHuman, Transient, OSError) as error:
             plan.unseen[source.name] = describe(error)
             continue
@@ -142,19 +67,45 @@ def make(
     plan.texts = len(recorder.missing)
     plan.tokens = sum(count_tokens(list(recorder.missing.values())))
     plan.asks, plan.prompt_tokens, plan.cost = dry_run.calls, dry_run.prompt_tokens, dry_run.cost
-    plan.cuts_known &= not plan.asks
-    plan.exact &= not (plan.asks or recorder.guessed)
+    plan.cuts_known &= not (plan.asks or plan.sampled)
+    plan.exact &= not (plan.asks or plan.sampled or recorder.guessed)
+    for sampled in plan.sampled:
+        extrapolate(plan, sampled)
     return plan
 
 
-def _plan_source(
-    plan: Plan,
-    journal: Journal,
-    source: Source,
-    rebuilt: bool,
-    progress: Callable[[str], None],
-    until: float,
-) -> Counter[str]:
+@dataclass(frozen=True, slots=True)
+class _Doing:
+    """A plan that is being made. ``until``: when no longer to wait for files that are being written."""
+
+    plan: Plan
+    journal: Journal
+    recorder: Recorder
+    dry_run: DryRunAnswers
+    count_tokens: Callable[[Sequence[str]], list[int]]
+    until: float
+    sample: Sample | None
+
+    def figures(self, counts: Counter[str]) -> Figures:
+        """All figures so far; ``counts``: of the documents."""
+        found = Figures({f"documents.{kind}": number for kind, number in counts.items()})
+        found.update({f"records.{kind}": number for kind, number in self.plan.records.items()})
+        found["documents"] = sum(counts[kind] for kind in INDEXED)
+        found["texts"], found["text"] = len(self.recorder.missing), self.plan.added_text
+        found["metadata"] = self.plan.added_metadata
+        found["asks"], found["prompt_tokens"] = self.dry_run.calls, self.dry_run.prompt_tokens
+        return found
+
+    def added(self, before: Figures, counts: Counter[str], seconds: float) -> Figures:
+        """The figures of one document, which took so many seconds."""
+        found = self.figures(counts) - before
+        texts = islice(reversed(self.recorder.missing.values()), found["texts"])
+        found["tokens"], found["milliseconds"] = sum(self.count_tokens(list(texts))), round(seconds * 1000)
+        return found
+
+
+def _plan_source(doing: _Doing, source: Source, rebuilt: bool) -> Counter[str]:
+    plan, journal = doing.plan, doing.journal
     known = journal.wanted_versions(source.feed)
     found = listing.take(source, Scope(), [known])
     if found.trouble is not None:
@@ -176,27 +127,20 @@ def _plan_source(
 
     due = _due(journal, source, found)
     counts += _set_aside(journal, source, {*vanished, *(entry.key for entry in due)})
-    for entry in due:
-        progress(entry.key)
-        try:
-            prepared = until_readable(partial(prepare, Job(entry), source.tools, predecessor), until)
-        except Unsupported:
-            counts["unsupported"] += 1
-            continue
-        except BadDocument as error:
-            counts["quarantined"] += 1
-            plan.problems.append((entry.key, str(error)))
-            continue
-        except NeedsHuman:
-            raise
-        except Exception as error:  # noqa: BLE001 - a sync would try this document again
-            counts["failed"] += 1
-            plan.problems.append((entry.key, after_failure(error, 0, 0.0, 0.0, "").reason))
-            continue
-        adopted.add(prepared.receipt.row)
-        action = write_of(prepared, building=rebuilt)
-        counts[action.kind] += 1
-        _add(plan, prepared, action)
+    sampled = drawn_of(source.name, due, doing.sample)
+    for job in due if sampled is None else sampled.drawn:
+        so_far, begun = doing.figures(counts), monotonic()
+        prepared = _prepared(doing, source, job, predecessor, counts)
+        if prepared is not None:
+            adopted.add(prepared.receipt.row)
+            action = write_of(prepared, building=rebuilt)
+            counts[action.kind] += 1
+            _add(plan, prepared, action)
+        passed = monotonic() - begun
+        plan.seconds += passed
+        if sampled is not None:
+            sampled.figures.append(doing.added(so_far, counts, passed))
+    plan.sampled += [] if sampled is None else [sampled]
     gone = [entry for entry in vanished.values() if entry.row not in adopted]
     counts["removed"] += len(gone)
     _add_removals(plan, gone)
@@ -204,6 +148,25 @@ def _plan_source(
     plan.sources[source.name] = counts
     plan.documents += counts
     return counts
+
+
+def _prepared(
+    doing: _Doing, source: Source, entry: Entry, predecessor: Predecessor, counts: Counter[str]
+) -> Prepared | None:
+    """What a sync would write of a document; None, and a count, if it would write nothing."""
+    try:
+        return until_readable(partial(prepare, Job(entry), source.tools, predecessor), doing.until)
+    except Unsupported:
+        counts["unsupported"] += 1
+    except BadDocument as error:
+        counts["quarantined"] += 1
+        doing.plan.problems.append((entry.key, str(error)))
+    except NeedsHuman:
+        raise
+    except Exception as error:  # noqa: BLE001 - a sync would try this document again
+        counts["failed"] += 1
+        doing.plan.problems.append((entry.key, after_failure(error, 0, 0.0, 0.0, "").reason))
+    return None
 
 
 def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None:
@@ -289,5 +252,7 @@ def _new(source: Source, item: Item) -> Entry:
 
 def _add(plan: Plan, prepared: Prepared, action: WriteDocument) -> None:
     text = sum(len(record.text.encode()) for record in prepared.records)
+    metadata = sum(len(json.dumps(dict(record.metadata))) for record in prepared.records)
     plan.added_text += text * action.added // max(1, len(prepared.records))
+    plan.added_metadata += metadata * action.added // max(1, len(prepared.records))
     plan.records.update(records_of(action))

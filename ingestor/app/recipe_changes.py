@@ -1,6 +1,5 @@
 """What a config changes about existing collections, before anything is done. Reads only."""
 
-import math
 from dataclasses import dataclass, replace
 
 from ingestor.app.wiring import Parts
@@ -12,8 +11,6 @@ from ingestor.rechunk.recipes import Change, asking_prices, described_otherwise
 from ingestor.rechunk.swap import situation
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-
-_PAGE = 4096  # bytes, as SQLite has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +48,3 @@ def _outlook(parts: Parts, journal: Journal, serves: CollectionName) -> Outlook:
     waits = policy.decide(now, settings).why
     described = described_otherwise(now.live, wanted) if now.live is not None and not now.empty else None
     return Outlook(serves, edition, decision, now.chunks, waits, described)
-
-
-def disk(records: int, text: int, embedded: int, dimensions: int) -> int:
-    """Disk space in bytes of ``records`` with ``text`` bytes of text, and of ``embedded`` new vectors.
-
-    Within 11 % of seven collections of 550 to 7,000 records on Chroma 1.5.9, which keeps some thirty rows of
-    metadata for each record, and an index of the text. The rest are rows of the journal and of the cache.
-    """
-    in_chroma = records * (3900 + 4 * dimensions) + 10.5 * text
-    return round(in_chroma + 170 * records + embedded * _cached(2 * dimensions + 100))
-
-
-def _cached(row: int) -> float:
-    """Bytes of a row of the cache: rows share a page of 4096 bytes, or take several."""
-    return _PAGE / (_PAGE // row) if row < _PAGE else _PAGE * math.ceil(row / _PAGE)

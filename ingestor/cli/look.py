@@ -21,21 +21,40 @@ from ingestor.cli.usage import (
 )
 
 
-def plan(config: ConfigOption = CONFIG, as_json: JsonOption = False) -> None:
+def plan(
+    config: ConfigOption = CONFIG,
+    as_json: JsonOption = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Read so many documents of each source, and estimate the others. "
+            "Without it all are read of sources with up to 20,000 new documents, 2,000 of larger ones.",
+        ),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Read all new documents, however many there are.")
+    ] = False,
+    machines: Annotated[
+        int, typer.Option(min=1, help="Also tell the time on so many machines like this one.")
+    ] = 1,
+) -> None:
     """Show what a sync would do and cost; change nothing.
 
     Exits with 0 if everything could be examined, 3 if some documents are or would be quarantined, 4 if a
     source could not be listed, a document could not be read now, or Chroma differs from the journal.
     """
     from ingestor.app.estimate import make_plan
+    from ingestor.app.planning.sample import Sample
     from ingestor.cli.log import set_up
-    from ingestor.cli.output import console, progress
+    from ingestor.cli.output import progress
+    from ingestor.cli.output.plan import show_plan
 
     checked = read_config(config)
     set_up("warning", checked.log.format)
     with progress.busy("Reading what is new", as_json):
-        estimate = make_plan(checked)
-    console.show_plan(estimate, as_json, config)
+        estimate = make_plan(checked, None if everything else Sample.of(sample))
+    show_plan(estimate, as_json, config, machines)
     quarantined = QUARANTINED if estimate.plan.documents["quarantined"] else SETTLED
     raise typer.Exit(quarantined if estimate.complete else FAILED)
 

@@ -52,6 +52,13 @@ class Supervised(Options):
     embedded: bool = Field(default=False, description="false: run a server")
 
 
+class Prices(Options):
+    """Prices of a Chroma server, in any currency: a gibibyte of records as they are sent."""
+
+    written: float = Field(default=0.0, ge=0, description="price of a GiB written")
+    stored: float = Field(default=0.0, ge=0, description="price of a GiB stored for a month")
+
+
 class Remote(Options):
     """A Chroma server that runs already: another machine's, distributed Chroma, or Chroma Cloud."""
 
@@ -75,6 +82,9 @@ class Remote(Options):
         default="auto",
         description="what the server takes: `cloud`: as Chroma Cloud publishes; `none`: anything; `auto`: "
         "`cloud` where `host` is in trychroma.com; or a mapping, see below",
+    )
+    prices: Prices = Field(
+        default=Prices(), description="what the server costs, for `ingestor plan`: see below"
     )
 
     @property

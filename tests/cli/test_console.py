@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from ingestor.app.estimate import Estimate
-from ingestor.app.plan import Plan
+from ingestor.app.planning.values import Plan
 from ingestor.app.verification import Verification
 from ingestor.cli.invocation import DEFAULT_CONFIG
-from ingestor.cli.output.console import counted, duration, print_table, show_documents, show_plan, show_verify
+from ingestor.cli.output.console import counted, duration, print_table, show_documents, show_verify
+from ingestor.cli.output.plan import show_plan
 from ingestor.state.queries.reports import Listed
 
 

@@ -14,7 +14,7 @@ import pytest
 from ingestor.app import plan as planning
 from ingestor.app.daemon import Loop
 from ingestor.app.estimate import look_alikes
-from ingestor.app.plan import Recorder
+from ingestor.app.planning.recorder import Recorder
 from ingestor.app.queries import current_status
 from ingestor.app.recipe_changes import outlook
 from ingestor.app.signals import Signals

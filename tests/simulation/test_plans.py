@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ingestor.app import plan as planning
-from ingestor.app.plan import Recorder
+from ingestor.app.planning.recorder import Recorder
+from ingestor.app.planning.values import Plan
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import Fingerprint
 from ingestor.pipeline import actions
@@ -22,7 +23,7 @@ from tests.simulation.world import World
 DEEDS = ["edit", "edit", "delete", "rename", "swap", "touch", "copy", "chain", "tree", "write"]
 
 
-def planned(world: World) -> planning.Plan:
+def planned(world: World) -> Plan:
     live = Editions(world.journal).live("docs")  # type: ignore[arg-type]
     source = world.source(EditionName("docs"), unpacked(live.choices or ""))
     recorder = Recorder(None, Fingerprint("none"), 4, lambda texts: np.zeros((len(texts), 4), np.float32))

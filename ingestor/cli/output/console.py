@@ -22,10 +22,7 @@ from ingestor.cli.invocation import command
 from ingestor.core.escape import line
 
 if TYPE_CHECKING:
-    from ingestor.app.estimate import Estimate
     from ingestor.app.inventory import CollectionInfo
-    from ingestor.app.plan import Plan
-    from ingestor.app.recipe_changes import Outlook
     from ingestor.app.verification import Verification
     from ingestor.state.queries.reports import Listed as Document
     from ingestor.state.run_status import Listing
@@ -35,8 +32,6 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 ASIDE = ("quarantined", "unsupported", "failed")
 DOCUMENTS = ("added", "changed", "moved", "rebuilt", "removed", "unchanged", *ASIDE)
-DONE = ("added", "changed", "moved", "rebuilt", "removed", "failed")  # kinds that mean work
-SELDOM = ("rebuilt", *ASIDE)
 RECORDS = ("added", "replaced", "patched", "dropped")
 DAMAGES = ("missing", "orphaned", "stale", "wrong_metadata", "unreachable", "words")
 GAP = "   "
@@ -72,8 +67,8 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
         print(json.dumps(result))
         return
     embedded = result["embedded"]
-    print(f"documents   {_counted(result['documents'])}")
-    print(f"records     {_counted(result['records'])}")
+    print(f"documents   {counted_kinds(result['documents'])}")
+    print(f"records     {counted_kinds(result['records'])}")
     paid = f", cost {embedded['cost']:,.4g}" if embedded["cost"] else ""
     print(f"embedded    {counted(embedded['texts'], 'text')}, {counted(embedded['tokens'], 'token')}{paid}")
     if (asked := result["asked"])["calls"]:
@@ -87,17 +82,17 @@ def show_sync(result: dict[str, Any], as_json: bool) -> None:
     for state, number in sorted(states.items()):
         print(f"{state:11} {counted(number, 'document')}; why: ingestor status")
     for problem in result["problems"]:
-        _complain(f"{problem['source']}: {problem['document']}", problem["reason"])
+        complain(f"{problem['source']}: {problem['document']}", problem["reason"])
     paused = dict.fromkeys(result["paused"], "it is paused")
     for source, reason in {**result["unseen"], **result["held"], **paused}.items():
-        _complain(f"source {source}", reason)
+        complain(f"source {source}", reason)
     for collection, reason in result["waits"].items():
-        _complain(f"collection {collection}", f"waits for apply: {reason}")
+        complain(f"collection {collection}", f"waits for apply: {reason}")
     for collection, reason in result["unusable"].items():
-        _complain(f"collection {collection}", reason)
+        complain(f"collection {collection}", reason)
 
 
-def _complain(about: str, reason: str) -> None:
+def complain(about: str, reason: str) -> None:
     print_wrapped(Text.assemble((line(about), "yellow"), f": {line(reason)}"))
 
 
@@ -107,125 +102,6 @@ def print_wrapped(text: Text, indent: str = "") -> None:
     for number, row in enumerate(rows):
         row.rstrip()
         out.print(Text.assemble(indent, "    " if number else "", row))
-
-
-def show_plan(estimate: Estimate, as_json: bool, config: Path) -> None:
-    plan = estimate.plan
-    if as_json:
-        print(json.dumps(_plan_json(estimate)))
-        return
-    _print_changes(estimate, config)
-    kinds = [kind for kind in DOCUMENTS if kind not in SELDOM or plan.documents[kind]]
-    rows = [(name, *(f"{counts[kind]:,}" for kind in kinds)) for name, counts in plan.sources.items()]
-    print_table(("source", *kinds), rows)
-    print()
-    records, about = "" if plan.cuts_known else "about ", "" if plan.exact else "about "
-    estimated = "" if plan.cuts_known else "; an estimate: the cuts depend on texts not embedded yet"
-    print(f"records    {records}{_counted(plan.records)}{estimated}")
-    print(f"to embed   {about}{counted(plan.texts, 'text')}, {counted(plan.tokens, 'token')}")
-    if plan.asks:
-        cost = f", cost {plan.cost:.2f} and that of the answers" if plan.cost else ""
-        asks = f"{counted(plan.asks, 'question')} to language models"
-        print(f"to ask     about {asks}, {plan.prompt_tokens:,} prompt tokens{cost}; nothing was sent")
-    if estimate.seconds and estimate.tokens_per_second:
-        rate = f"{estimate.tokens_per_second:,.0f} tokens/s"
-        print(f"time       about {duration(estimate.seconds)}, at this machine's {rate}")
-    if estimate.cost:
-        print(f"cost       about {estimate.cost:,.4g}")
-    if estimate.disk:
-        print(f"disk       about {estimate.disk / 1e6:,.1f} MB more")
-    _complain_all(estimate)
-    print(f"\n{_then(estimate, config)}")
-
-
-def _complain_all(estimate: Estimate) -> None:
-    sources = [(f"source {name}", reason) for name, reason in estimate.plan.unseen.items()]
-    collections = [(f"collection {name}", reason) for name, reason in estimate.unusable.items()]
-    for about, reason in (*estimate.plan.problems, *sources, *collections):
-        _complain(about, reason)
-
-
-def _then(estimate: Estimate, config: Path) -> str:
-    if not (_works(estimate.plan) or estimate.renames):
-        return "Nothing to do." if estimate.complete else "Nothing else to do in what could be examined."
-    if any(change.waits for change in estimate.changes):
-        return f"Nothing was changed. To do it: {command('apply', config)}"
-    if estimate.running:
-        return "Nothing was changed. The running ingestor does it by itself."
-    return f"Nothing was changed. To do it: {command('sync', config)}"
-
-
-def _print_changes(estimate: Estimate, config: Path) -> None:
-    for change in estimate.changes:
-        _print_change(change, config)
-    for old, new in estimate.renames.items():
-        words = f"{old} was renamed to {new}: its documents are handed over, and none is embedded"
-        print_wrapped(Text.assemble(("source ", "yellow"), words))
-    for name in estimate.leaving:
-        words = f"{name} is no longer in the config; its documents stay until: {command('apply', config)}"
-        print_wrapped(Text.assemble(("source ", "yellow"), words))
-
-
-def _print_change(change: Outlook, config: Path) -> None:
-    """Print the differences of the config, and how they are applied."""
-    found = [*change.decision.changes, *([change.described] if change.described else [])]
-    if change.decision.changes or change.another:
-        how = (
-            "in a second collection, which then takes its name" if change.another else "document by document"
-        )
-        said = f" is rebuilt {how}:"
-    else:
-        said = "'s metadata is written in place, and nothing is embedded:"
-    print_wrapped(Text.assemble((f"collection {change.serves}", "bold"), said))
-    for one in found:
-        print_wrapped(Text(line(f"  {one}")))
-    if not (change.decision.changes or change.another):
-        print()
-        return
-    print(f"  {counted(change.chunks, 'chunk')} of these documents exist now")
-    if change.waits:
-        waits = f"{change.waits}. To approve it: {command('apply', config)}"
-        print_wrapped(Text.assemble(("  waits for approval: ", "yellow"), waits))
-    print()
-
-
-def _works(plan: Plan) -> bool:
-    return any(plan.documents[kind] for kind in DONE) or plan.records.total() > 0
-
-
-def _plan_json(estimate: Estimate) -> dict[str, Any]:
-    plan = estimate.plan
-    return {
-        "documents": {kind: plan.documents[kind] for kind in DOCUMENTS},
-        "records": {kind: plan.records[kind] for kind in RECORDS},
-        "cuts_known": plan.cuts_known,
-        "embed": {"texts": plan.texts, "tokens": plan.tokens, "exact": plan.exact},
-        "ask": {"calls": plan.asks, "prompt_tokens": plan.prompt_tokens, "cost": round(plan.cost, 6)},
-        "sources": {name: dict(counts) for name, counts in plan.sources.items()},
-        "changes": [
-            {
-                "collection": change.serves,
-                "changes": [asdict(one) for one in change.decision.changes],
-                "metadata": asdict(change.described) if change.described else None,
-                "swap": change.another,
-                "chunks": change.chunks,
-                "waits": change.waits or None,
-            }
-            for change in estimate.changes
-        ],
-        "leaving": list(estimate.leaving),
-        "renamed": dict(estimate.renames),
-        "cost": round(estimate.cost, 6),
-        "disk": estimate.disk,
-        "tokens_per_second": estimate.tokens_per_second,
-        "seconds": estimate.seconds,
-        "problems": [
-            {"document": about, "reason": reason} for about, reason in [*plan.problems, *plan.unseen.items()]
-        ],
-        "unseen": plan.unseen,
-        "unusable": dict(estimate.unusable),
-        "running": estimate.running,
-    }
 
 
 def show_verify(report: Verification, as_json: bool, config: Path) -> None:
@@ -241,9 +117,9 @@ def show_verify(report: Verification, as_json: bool, config: Path) -> None:
     for example in report.examples[:20]:
         print(line(f"  {example}"))
     for name, reason in report.broken.items():
-        _complain(f"collection {name}", reason)
+        complain(f"collection {name}", reason)
     for name, reason in report.unseen.items():
-        _complain(f"source {name}", reason)
+        complain(f"source {name}", reason)
     if report.unsettled:
         due = counted(report.unsettled, "document")
         print(f"{due} not in step with the sources; to fix that: {command('sync', config)}")
@@ -264,7 +140,7 @@ def show_collections(found: Sequence[CollectionInfo], as_json: bool) -> None:
     print_table(header, [_collection_row(collection) for collection in found])
     for collection in found:
         if collection.trouble is not None:
-            _complain(f"collection {collection.name}", collection.trouble)
+            complain(f"collection {collection.name}", collection.trouble)
 
 
 def _collection_row(stock: CollectionInfo) -> tuple[str | Text, ...]:
@@ -302,7 +178,7 @@ def _row(document: Document) -> tuple[str | Text, ...]:
     return document.source, state, f"{document.records:,}", document.document
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def counted_kinds(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number) or "nothing"
 
 

@@ -1,0 +1,71 @@
+"""Figures of the documents that were drawn, and their totals with intervals. Pure."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ingestor.app.planning.strata import Drawn, Interval, Stratum, draw, total
+from ingestor.core.entries import Entry
+from ingestor.model import SourceName
+
+Figures = Counter[str]  # what one document adds to a plan, by name
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Of a source with more than ``above`` documents to read, about ``documents`` are drawn, by ``seed``."""
+
+    documents: int = 2_000
+    above: int = 20_000
+    seed: int = 0
+
+    @classmethod
+    def of(cls, wanted: int | None) -> "Sample":
+        """So many documents of every source that has more; None: of large ones alone."""
+        return cls() if wanted is None else cls(wanted, wanted)
+
+
+@dataclass(slots=True)
+class Sampled:
+    """What was drawn of one source. ``figures``: of ``drawn``, in that order."""
+
+    source: SourceName
+    strata: Sequence[Stratum]
+    drawn: Sequence[Entry]
+    figures: list[Figures] = field(default_factory=list)
+
+    @property
+    def documents(self) -> int:
+        """How many stand behind the drawn ones."""
+        return sum(stratum.documents for stratum in self.strata)
+
+    def of(self, name: str) -> list[tuple[Stratum, list[Drawn]]]:
+        """One figure by stratum."""
+        rows = zip(self.drawn, self.figures, strict=True)
+        return [
+            (stratum, [_drawn(stratum, *next(rows), name) for _ in stratum.chosen]) for stratum in self.strata
+        ]
+
+    def missing(self, name: str) -> float:
+        """What the documents that were not drawn add to a figure, estimated."""
+        return total(self.of(name)).value - sum(one[name] for one in self.figures)
+
+
+def drawn_of(source: SourceName, due: Sequence[Entry], sample: Sample | None) -> Sampled | None:
+    """The documents that are read of those that are due; None if all are."""
+    if sample is None or len(due) <= max(sample.above, sample.documents):
+        return None
+    strata = draw([entry.item for entry in due if entry.item is not None], sample.documents, sample.seed)
+    return Sampled(source, strata, [due[at] for stratum in strata for at in stratum.chosen])
+
+
+def interval(sampled: Sequence[Sampled], name: str, known: float) -> Interval:
+    """Bounds of a figure. ``known``: its total, in which documents that were not drawn are estimated."""
+    estimated = total([each for one in sampled for each in one.of(name)])
+    rest = known - estimated.value
+    return Interval(known, rest + estimated.low, rest + estimated.high)
+
+
+def _drawn(stratum: Stratum, entry: Entry, figures: Figures, name: str) -> Drawn:
+    size = entry.item.size if entry.item is not None and stratum.size else 1
+    return Drawn(float(size or 0), float(figures[name]))

@@ -1,0 +1,131 @@
+"""A stratified sample, and what it says of the whole, with an interval. Pure.
+
+Documents are divided by format and size, and drawn from each stratum by chance. A total is estimated in each
+by the ratio of the figure to the bytes, which are known of all documents; where they are not, by the mean
+[Cochran 1977, chapters 5 and 6].
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from ingestor.model import Item
+
+K = TypeVar("K")
+
+FEW = 8  # documents drawn from a stratum at least; a smaller one is drawn whole
+RARE = 30  # documents of a format; rarer formats are one
+_Z = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """``chosen``: places of the drawn ones among all items. ``documents``, ``size``: number and bytes of all.
+
+    ``size`` is 0 where the source does not tell it.
+    """
+
+    chosen: tuple[int, ...]
+    documents: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate, and the bounds within which the truth lies with 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A drawn document: its bytes (1 where its stratum has none), and one figure of it."""
+
+    size: float
+    figure: float
+
+
+def draw(items: Sequence[Item], wanted: int, seed: int) -> list[Stratum]:
+    """About ``wanted`` items in strata, more of the large ones: they weigh more."""
+    random, groups = np.random.default_rng(seed), _groups(items)
+    weights = {key: sum(_size(items[at]) or 1 for at in group) for key, group in groups.items()}
+    total = sum(weights.values()) or 1
+    strata = []
+    for key in sorted(groups):
+        group = groups[key]
+        share = max(FEW, round(wanted * weights[key] / total))
+        chosen = sorted(random.choice(group, min(share, len(group)), replace=False).tolist())
+        strata.append(Stratum(tuple(chosen), len(group), sum(_size(items[at]) for at in group)))
+    return strata
+
+
+def total(strata: Sequence[tuple[Stratum, Sequence[Drawn]]]) -> Interval:
+    """The total of a figure over all documents, by the drawn ones of each stratum."""
+    parts = [_ratio(stratum, drawn) for stratum, drawn in strata if drawn]
+    value, variance = sum(part.value for part in parts), sum(part.variance for part in parts)
+    seen = sum(one.figure for _, drawn in strata for one in drawn)
+    spread = math.sqrt(variance) * _quantile(parts)
+    return Interval(value, max(seen, value - spread), value + spread)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    value: float
+    variance: float
+    freedom: int
+
+
+def _ratio(stratum: Stratum, drawn: Sequence[Drawn]) -> _Part:
+    n, size = len(drawn), sum(one.size for one in drawn)
+    whole = stratum.size or stratum.documents
+    ratio = sum(one.figure for one in drawn) / size if size else 0.0
+    if n >= stratum.documents or n < 2 or not size:
+        return _Part(ratio * whole, 0.0, 1)
+    residues = sum((one.figure - ratio * one.size) ** 2 for one in drawn) / (n - 1)
+    left = 1 - n / stratum.documents
+    return _Part(ratio * whole, (whole / (size / n)) ** 2 * left * residues / n, n - 1)
+
+
+def _quantile(parts: Sequence[_Part]) -> float:
+    """Of Student's distribution; its degrees of freedom are Satterthwaite's."""
+    squares = sum(part.variance**2 / part.freedom for part in parts)
+    if not squares:
+        return _Z
+    freedom = max(3.0, sum(part.variance for part in parts) ** 2 / squares)
+    z = _Z
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+
+
+def _groups(items: Sequence[Item]) -> dict[tuple[str, int], list[int]]:
+    """Places of the items by format and size; sizes of a group differ by four times at most."""
+    by_format = _grouped(range(len(items)), lambda at: _ending(items[at].key))
+    common = {ending for ending, group in by_format.items() if len(group) >= RARE}
+    return _grouped(
+        range(len(items)),
+        lambda at: (
+            ending if (ending := _ending(items[at].key)) in common else "",
+            _size(items[at]).bit_length() // 2,
+        ),
+    )
+
+
+def _grouped(places: Iterable[int], key: Callable[[int], K]) -> dict[K, list[int]]:
+    found: dict[K, list[int]] = defaultdict(list)
+    for place in places:
+        found[key(place)].append(place)
+    return found
+
+
+def _ending(key: str) -> str:
+    name = key.rpartition("/")[2]
+    return name.rpartition(".")[2].lower() if "." in name[1:] else ""
+
+
+def _size(item: Item) -> int:
+    return item.size or 0
