@@ -25,8 +25,12 @@ TOKENS = {"CHROMA_TOKEN": "c" * 64, "INGESTOR_TOKEN": "i" * 64}
 RATED_BY_SYSTEMD = 35  # exposure of ten points, in tenths: "OK"
 
 
-def kubernetes() -> dict[str, dict[str, Any]]:
-    return {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text())}
+POD = {"apiVersion": "v1", "kind": "Pod"}
+KUBERAY = "ray.io/v1"  # resources of an operator, which validators do not know
+
+
+def kubernetes(file: str = "kubernetes.yaml") -> dict[str, dict[str, Any]]:
+    return {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / file).read_text())}
 
 
 def test_the_image_is_made_of_what_its_build_is_given() -> None:
@@ -42,12 +46,12 @@ needs_promtool = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("where", ["compose", "kubernetes"])
+@pytest.mark.parametrize("where", ["compose", "kubernetes", "kubernetes-ray"])
 def test_the_configs_are_good_and_use_the_ports_that_are_published(where: str) -> None:
     text = (
         (DEPLOY / "config.yaml").read_text()
         if where == "compose"
-        else kubernetes()["ConfigMap"]["data"]["config.yaml"]
+        else kubernetes(f"{where}.yaml")["ConfigMap"]["data"]["config.yaml"]
     )
     config = check(parse(text, TOKENS), Path("/etc/ingestor"))
     assert isinstance(config, Config), config
@@ -144,12 +148,51 @@ VALIDATORS = {"kubeconform": ["-strict"], "kubernetes-validate": ["--strict", "-
 @pytest.mark.skipif(
     not any(map(shutil.which, VALIDATORS)), reason="neither kubeconform nor kubernetes-validate is installed"
 )
-def test_kubernetes_reads_its_file() -> None:
+@pytest.mark.parametrize("file", ["kubernetes.yaml", "kubernetes-ray.yaml"])
+def test_kubernetes_reads_its_file(file: str, tmp_path: Path) -> None:
+    known = [each for each in kubernetes_all(file) if each["apiVersion"] != KUBERAY]
+    (tmp_path / file).write_text(yaml.safe_dump_all(known))
     command = next([name, *options] for name, options in VALIDATORS.items() if shutil.which(name))
-    done = subprocess.run(
-        [*command, str(DEPLOY / "kubernetes.yaml")], capture_output=True, text=True, timeout=120
-    )
+    done = subprocess.run([*command, str(tmp_path / file)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def kubernetes_all(file: str) -> list[dict[str, Any]]:
+    """Its resources; the pods of a RayCluster also as pods, since those can be checked."""
+    found = list(yaml.safe_load_all((DEPLOY / file).read_text()))
+    for ray in [each for each in found if each["apiVersion"] == KUBERAY]:
+        groups = [ray["spec"]["headGroupSpec"], *ray["spec"]["workerGroupSpecs"]]
+        found += [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": f"pod-{n}"},
+                "spec": group["template"]["spec"],
+            }
+            for n, group in enumerate(groups)
+        ]
+    return found
+
+
+def test_a_ray_cluster_has_one_daemon_and_closed_pods() -> None:
+    found = kubernetes("kubernetes-ray.yaml")
+    spec = found["RayCluster"]["spec"]
+    head, (worker,) = spec["headGroupSpec"], spec["workerGroupSpecs"]
+    assert spec["rayVersion"] == "2.60.0", "the version that the tests run"
+    assert head["rayStartParams"]["num-cpus"] == "0"
+    ray, daemon = head["template"]["spec"]["containers"]
+    shared = {each["mountPath"] for each in ray["volumeMounts"]}
+    assert shared == {"/tmp", "/dev/shm"} <= {each["mountPath"] for each in daemon["volumeMounts"]}
+    (process,) = worker["template"]["spec"]["containers"]
+    secrets = {each["name"] for each in process["env"] if "valueFrom" in each}
+    assert secrets == {"RAY_AUTH_TOKEN"}, "the secrets of sources and servers stay in the daemon"
+    for container in (ray, daemon, process):
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert {"name": "RAY_AUTH_MODE", "value": "token"} in container["env"]
+    config = check(parse(found["ConfigMap"]["data"]["config.yaml"], TOKENS), Path("/etc/ingestor"))
+    assert isinstance(config, Config)
+    most = worker["maxReplicas"] * int(process["resources"]["limits"]["cpu"])
+    assert config.workers.count + config.workers.embedders <= most
 
 
 def test_there_is_one_writer_with_a_volume_and_probes() -> None:

@@ -430,7 +430,7 @@ class Running:
         asked = {source.tools.embedder_recipe for source in sources}
         self.embedding.keep(asked | {Fingerprint(each) for each in previous if each})
         if self.fleet is not None:
-            self.fleet.check()
+            self.fleet.take_over()
         self.engine.configure(
             sources, watch=watch, leaving=leaving(config, self.journal), untouched=untouched
         )

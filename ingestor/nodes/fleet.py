@@ -12,10 +12,10 @@ from ingestor.model import Fingerprint
 from ingestor.nodes.crew import Crew
 from ingestor.nodes.embedding import OnNodesEmbedder
 from ingestor.nodes.preparing import OnNodes, Resting, Setup, teach
-from ingestor.nodes.ray_cluster import RayCluster, RayHand, Room
+from ingestor.nodes.ray_cluster import Embedding, RayCluster, RayHand, Room
 from ingestor.nodes.workshop import Desk, EmbedderOf, ToolsOf, Workshop
 from ingestor.pipeline.prepare import Tools
-from ingestor.ports import Embedder, NeedsHuman, Remote
+from ingestor.ports import Embedder, NeedsHuman, Remote, Transient
 
 _AT_ONCE = 16  # nodes that are checked at the same time
 
@@ -34,14 +34,15 @@ class Fleet:
         self._cluster, self._workers = cluster, workers
         self._workshop, self._desk = partial(Workshop, tools_of), partial(Desk, embedder_of)
         self._setups: dict[tuple[Feed, str], Setup] = {}
+        self._coming: dict[tuple[Feed, str], Setup] = {}  # of a config that is being taken over
         self._desks: dict[Fingerprint, tuple[Crew, OnNodesEmbedder]] = {}
         self.crew = Crew(partial(self._hire, self._workshop, Room(workers.cpus)), workers.count)
         self.preparing = OnNodes(self.crew, self._setup_of, workers.in_flight, resting)
         self._checked = False
 
     def know(self, feed: Feed, tools: Tools, setup: Setup) -> None:
-        """From now on documents that these tools are for are prepared on nodes."""
-        self._setups[feed, tools.recipe("")] = setup
+        """Documents that these tools are for are prepared on nodes, once ``take_over`` is called."""
+        self._coming[feed, tools.recipe("")] = setup
 
     def embedder(self, own: Embedder, setup: Setup) -> Embedder:
         """The same embedder, whose documents nodes embed. One that asks a server stays as it is."""
@@ -49,17 +50,19 @@ class Fleet:
             return own
         recipe = Fingerprint(setup.key)
         if recipe not in self._desks:
-            room = Room(self._workers.embedder_cpus, self._workers.embedder_gpus)
+            room = Room(self._workers.embedder_cpus, self._workers.embedder_gpus, Embedding)
             hire = partial(self._hire, self._desk, room, only=setup)
             crew = Crew(hire, self._workers.embedders)
             self._desks[recipe] = crew, OnNodesEmbedder(own, crew)
         return self._desks[recipe][1]
 
-    def check(self) -> None:
-        """Once, before work starts: every node must have the same versions, plugins and models.
+    def take_over(self) -> None:
+        """What is known now goes to nodes, and nothing else; for the first time every node is checked.
 
-        Raises NeedsHuman with every node that has not. Nodes that come later are checked when they come.
+        Raises NeedsHuman with every node that has not the same versions, plugins and models. Nodes that come
+        later are checked when they come.
         """
+        self._setups, self._coming = self._coming, {}
         if self._checked:
             return
         with ThreadPoolExecutor(_AT_ONCE, "check") as threads:
@@ -82,12 +85,12 @@ class Fleet:
     def _checked_node(self, node: str) -> str | None:
         """What is wrong with it."""
         try:
-            self._hire(self._workshop, Room(0), node=node).dismiss()
-        except NeedsHuman as error:
+            self._hired(self._workshop, Room(0), node=node).dismiss()
+        except (NeedsHuman, Transient) as error:
             return str(error)
         return None
 
-    def _hire(
+    def _hired(
         self, make: Callable[[], Any], room: Room, *, only: Setup | None = None, node: str | None = None
     ) -> RayHand:
         """A process with the tools of all setups, or of one. Raises NeedsHuman, Transient, Stopped."""
@@ -99,3 +102,12 @@ class Fleet:
                 hand.dismiss()
                 raise
         return hand
+
+    def _hire(self, make: Callable[[], Any], room: Room, *, only: Setup | None = None) -> RayHand:
+        """As ``_hired``, on any node; where one is refused, on another."""
+        while True:
+            try:
+                return self._hired(make, room, only=only)
+            except NeedsHuman:
+                if not self._cluster.nodes(room):
+                    raise

@@ -57,7 +57,7 @@ class OnNodes:
         in_flight: int,
         resting: Resting = nullcontext,
     ) -> None:
-        self._crew, self._setup_of, self._resting = crew, setup_of, resting
+        self.crew, self._setup_of, self._resting = crew, setup_of, resting
         self._budget = TextBudget(in_flight, small=0)
         self._lock = Lock()
         self._deaths: dict[tuple[Feed, str, str], list[Death]] = {}
@@ -77,7 +77,7 @@ class OnNodes:
     def stop(self) -> None:
         """Who waits gets Stopped."""
         self._budget.stop()
-        self._crew.stop()
+        self.crew.stop()
 
     def _sent(self, task: Task, setup: Setup, tools: Tools, size: int) -> Prepared:
         with _Turn(self._budget.taken(size), self._resting):
@@ -109,7 +109,7 @@ class OnNodes:
         self, task: Task, setup: Setup, tools: Tools, avoid: frozenset[str]
     ) -> tuple[Done | Failed, str]:
         """The whole talk with one process, and its node. Raises Died."""
-        with _Turn(self._crew.hand(avoid), self._resting) as hand:
+        with _Turn(self.crew.hand(avoid), self._resting) as hand:
             teach(hand, setup)
             said: Said = unpack(hand.call("begin", pack(task)))
             while isinstance(said, Wanted):

@@ -48,12 +48,21 @@ class Process:
         return answer
 
 
+class Preparing(Process):
+    """Ray shows processes by the names of their classes."""
+
+
+class Embedding(Process):
+    """As Preparing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a process takes of its node."""
+    """What a process takes of its node. ``shown``: as what Ray shows it."""
 
     cpus: float
     gpus: float = 0.0
+    shown: type[Process] = Preparing
 
 
 class RayHand:
@@ -96,9 +105,13 @@ class RayCluster:
         self._stopped.set()
 
     def nodes(self, room: Room) -> Sequence[str]:
-        """Ids of living nodes that are large enough for such a process. A head is often given no CPUs."""
+        """Ids of living nodes, not refused, that are large enough for such a process.
+
+        A head is often given no CPUs.
+        """
         living = [(each["NodeID"], each["Resources"]) for each in self.ray.nodes() if each["Alive"]]
-        return [node for node, has in living if has.get("CPU", 0.0) >= room.cpus]
+        large = [node for node, has in living if has.get("CPU", 0.0) >= room.cpus]
+        return [node for node in large if node not in self._refused]
 
     def hire(self, make: Callable[[], Any], room: Room, node: str | None = None) -> RayHand:
         """A new process, once a node has room for it; on that ``node`` only, if one is given.
@@ -111,7 +124,7 @@ class RayCluster:
             options["scheduling_strategy"] = affinity(node, soft=False)
         elif self._refused:
             options["label_selector"] = {"ray.io/node-id": f"!in({','.join(sorted(self._refused))})"}
-        actor = self.ray.remote(Process).options(**options).remote(make)
+        actor = self.ray.remote(room.shown).options(**options).remote(make)
         try:
             node_id, host, theirs = self._began(actor, room)
             hand = RayHand(self, actor, node_id, _name(host, node_id))

@@ -8,12 +8,14 @@ import pytest
 
 from ingestor.config.workers import Workers
 from ingestor.nodes.crew import Crew
+from ingestor.nodes.deaths import Died
 from ingestor.nodes.preparing import OnNodes
 from ingestor.nodes.ray_cluster import RayCluster, Room, connected
 from ingestor.nodes.workshop import Workshop
+from ingestor.pipeline.prepare import Job
 from tests.nodes import shop
-from tests.nodes.cluster import cluster
-from tests.nodes.laws import ProcessLaws
+from tests.nodes.cluster import STORE, cluster
+from tests.nodes.laws import ProcessLaws, nobody
 from tests.nodes.test_preparing import by_strategy
 
 pytest.importorskip("ray", reason="the extra ray is not installed")
@@ -51,3 +53,21 @@ def made(connection: RayCluster, most: int = 2) -> OnNodes:
 
 class TestRay(ProcessLaws):
     """Processes of two raylets."""
+
+
+def test_a_document_larger_than_the_object_store_is_prepared(on_nodes: OnNodes) -> None:
+    """Ray keeps what does not fit on the node's disk."""
+    tools = shop.tools("sentence", shop.Texts({"a.txt": "huge:" + "x" * (STORE + 10**7)}))
+    assert on_nodes(Job(shop.entry("a.txt")), tools, nobody).records
+
+
+def test_no_process_outlives_its_crew(connection: RayCluster) -> None:
+    found = made(connection)
+    tools = shop.tools("sentence", shop.Texts({"a.txt": shop.TEXT}))
+    assert found(Job(shop.entry("a.txt")), tools, nobody).records
+    assert found.crew.size
+    hands = [*found.crew._all]
+    found.stop()
+    for hand in hands:
+        with pytest.raises(Died):
+            hand.call("begin", b"")

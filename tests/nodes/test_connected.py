@@ -1,0 +1,72 @@
+"""What is said when there is no Ray, or no cluster; and what a process is told of a config."""
+
+import sys
+
+import pytest
+
+from ingestor.app.wiring import Parts, embedder_of, tools_of
+from ingestor.config.workers import Workers
+from ingestor.core.entries import EditionName
+from ingestor.model import CollectionName
+from ingestor.nodes.facts import MODEL, recipes_of, require_same
+from ingestor.nodes.packing import installed
+from ingestor.nodes.ray_cluster import connected
+from ingestor.pipeline.listing import Source
+from ingestor.ports import NeedsHuman
+from tests.config.written import checked, source
+
+OPENAI = 'openai, base_url: "http://127.0.0.1:9/v1", model: m, dimensions: 8, api_key: "${S}"'
+SECRET = "wE4kn3ss-of-a-key"
+CONFIG = """
+chroma: {host: db, token: "${S}"}
+embedding: {kind: EMBEDDER}
+chunking: {strategy: STRATEGY}
+http: {token: "${S}"}
+search: {rerank: {url: "http://127.0.0.1:9", api_key: "${S}"}}
+"""
+
+
+def parts(embedder: str = "hashing", strategy: str = "sentence") -> Parts:
+    text = CONFIG.replace("EMBEDDER", embedder).replace("STRATEGY", strategy)
+    return Parts(checked(text + source(), {"S": SECRET}))
+
+
+def source_of(here: Parts) -> Source:
+    name, edition = CollectionName("abc"), EditionName("abc")
+    [found] = here.sources(name, edition, lambda texts: here.embedder.embed(texts))
+    return found
+
+
+@pytest.mark.parametrize("embedder", ["hashing", OPENAI])
+def test_a_process_makes_the_same_tools_and_learns_no_secret(embedder: str) -> None:
+    here = parts(embedder)
+    found = source_of(here)
+    setup = here.setup(found.feed, found.tools)
+    assert setup is not None
+    assert recipes_of(tools_of(setup.packed)) == recipes_of(found.tools) == setup.recipes
+    assert embedder_of(here.embedder_setup.packed)[1] == here.embedder_setup.recipes[MODEL]
+    for packed in (setup.packed, here.embedder_setup.packed):
+        assert SECRET.encode() not in packed
+
+
+def test_a_strategy_that_asks_a_language_model_stays_here() -> None:
+    here = parts(strategy="auto")
+    found = source_of(here)
+    assert here.setup(found.feed, found.tools) is None
+
+
+def test_a_missing_plugin_is_named() -> None:
+    with pytest.raises(NeedsHuman, match="has no usable plugin 'wiki' of the group parsers"):
+        installed("parsers", "wiki")
+
+
+def test_differences_are_named_with_both_versions() -> None:
+    require_same({"a": "1"}, {"a": "1"}, "x")
+    with pytest.raises(NeedsHuman, match=r"package a \(2 there, 1 here\), b \(none there, 3 here\): install"):
+        require_same({"package a": "1", "b": "3"}, {"package a": "2"}, "install")
+
+
+def test_without_the_package_the_command_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(NeedsHuman, match=r"pip install 'ingestor\[ray\]'"), connected(Workers(kind="ray")):
+        pass
