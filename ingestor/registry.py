@@ -33,6 +33,14 @@ def pinned(default: Any, **kwargs: Any) -> Any:
     return Field(default, json_schema_extra={"pinned": True}, **kwargs)
 
 
+def added(default: Any, *, before: Any, **kwargs: Any) -> Any:
+    """A field that earlier versions did not have, and did as ``before`` does.
+
+    With that value a recipe is theirs, and a stored recipe without the field means that value.
+    """
+    return Field(default, json_schema_extra={"before": before}, **kwargs)
+
+
 @dataclass(frozen=True, slots=True)
 class Plugin:
     """``version`` is another one whenever the same input and options give another result."""

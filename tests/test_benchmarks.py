@@ -27,7 +27,7 @@ MINIATURES = {
     "start": (1,), "tables": (1,), "words": (400,),
 }  # fmt: skip
 SECONDS = 1700  # on a machine that many share; most take less than thirty
-OWN_DATA = {"drift", "evaluate", "hybrid", "manual", "retrieval"}
+OWN_DATA = {"drift", "evaluate", "hybrid", "manual", "retrieval", "structure"}
 
 
 def benchmark(name: str, *numbers: int, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -76,6 +76,26 @@ def test_a_manual_is_read(tmp_path: Path) -> None:
     done = benchmark("manual", INGESTOR_MANUAL=str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "changepoint" in done.stdout
+
+
+@pytest.mark.slow
+def test_strategies_are_compared_by_sentences_and_by_titles(tmp_path: Path) -> None:
+    numbers = ("first", "second", "third", "fourth", "fifth", "sixth")
+    for name in ("a", "b"):
+        parts = [
+            f"The {n} {name}-part\n{'=' * 24}\n\n"
+            + "".join(
+                f"In the {n} mill of {name} stone {stone * 7} turns slowly, and its grain is sold.\n"
+                for stone in range(9)
+            )
+            for n in numbers
+        ]
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manual.rst").write_text("\n\n".join(parts))
+    done = benchmark("structure", 400, INGESTOR_MANUALS=f"{tmp_path / 'a'}{os.pathsep}{tmp_path / 'b'}")
+    assert done.returncode == 0, done.stderr
+    assert "all: 12 questions, titles" in done.stdout
+    assert done.stdout.count("changepoint:structure=0") >= 3
 
 
 @pytest.fixture

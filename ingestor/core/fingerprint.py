@@ -54,7 +54,7 @@ def metadata_digest(metadata: Metadata) -> Digest:
 
 def plugin_fingerprint(plugin: Plugin, options: Options) -> Fingerprint:
     """Kind, version and every option that can change the result."""
-    return fingerprint({"kind": plugin.kind, "version": plugin.version, "options": meaningful(options)})
+    return fingerprint({"kind": plugin.kind, "version": plugin.version, "options": recorded(options)})
 
 
 def embedder_fingerprint(
@@ -83,6 +83,23 @@ def meaningful(options: Options) -> dict[str, Any]:
     fields = type(options).model_fields
     values = options.model_dump(mode="json")
     return {name: value for name, value in values.items() if not _marked(fields[name], "tuning")}
+
+
+def recorded(options: Options) -> dict[str, Any]:
+    """As recipes have them: the meaningful ones, less added ones that do as earlier versions did."""
+    former = _former(type(options))
+    return {k: v for k, v in meaningful(options).items() if k not in former or v != former[k]}
+
+
+def completed(kind: type[Options], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Recorded options, with those that were left out."""
+    return {**_former(kind), **stored}
+
+
+def _former(kind: type[Options]) -> dict[str, Any]:
+    """What each added field was before (see registry.added)."""
+    marks = ((name, field.json_schema_extra) for name, field in kind.model_fields.items())
+    return {name: mark["before"] for name, mark in marks if isinstance(mark, dict) and "before" in mark}
 
 
 def tuned(options: Options) -> dict[str, Any]:

@@ -5,11 +5,17 @@ solved exactly by dynamic programming [as PELT does, Killick et al. 2012] under 
 the text has a unit vector x_i, smoothed with its neighbours', and k_i tokens. A chunk of K tokens costs its
 token-weighted scatter, sum of k_i |x_i|^2 - |sum of k_i x_i|^2 / K, plus the penalty. All in integers.
 
+Each cut has a weight, by which its penalty is multiplied: a cut may cost less where the text's structure has
+a border. All of this is exact: a weight is a whole number of thousandths, and a penalty times a weight is
+rounded down once, the same in every run.
+
 The penalty decides how large chunks are. It is taken from a geometric grid; its place there is the *level*. A
 document contributes to its collection [its tokens, its chunks at level 0, at level 1, ...]: these add up in
-any order and subtract again, and no count grows from one level to the next. The collection's level is that at
-which its mean chunk is nearest to the target: a function of the set of documents alone. A document is due
-again only when the level leaves the range of levels that cut it as it is cut.
+any order and subtract again. The collection's level is the first at which its mean chunk has the target's
+size, or the one before it, whichever is nearer: a function of the set of documents alone. A document is due
+again only when the level leaves the range of levels that cut it as it is cut. That range is found by
+comparing its cuts, so it holds for any weights. (With equal weights, no count of chunks grows from one level
+to the next. With others the sum of the weights does not, and a count may: two cheap cuts for a dear one.)
 """
 
 from collections.abc import Sequence
@@ -32,6 +38,7 @@ from ingestor.segmentation.fixed_point import (
 )
 
 LEVELS = 225
+WHOLE = 1000  # the weight of a cut that costs the penalty itself
 DOUBLING = 16  # levels in which the penalty doubles
 _LOWEST = -8  # log2 of the penalty at level 0
 _ONE = 30 << (2 * SCALE_BITS)  # the penalty 1 in the units of the scatter
@@ -113,15 +120,20 @@ class Solutions:
         return counts
 
 
-def solve(costs: Integers, penalties: Integers) -> Solutions:
-    """The cuts of least total cost; of equal ones, those with the shorter last chunk, and so on backwards."""
+def solve(costs: Integers, penalties: Integers, weights: Integers | None = None) -> Solutions:
+    """The cuts of least total cost; of equal ones, those with the shorter last chunk, and so on backwards.
+
+    ``weights``: of a cut after each unit, in units of 1 / WHOLE; all WHOLE if not given.
+    """
     units, widest = costs.shape
+    each = [WHOLE] * units if weights is None else weights.tolist()
+    prices = {weight: penalties * weight // WHOLE for weight in set(each)}
     best = np.zeros((units + 1, len(penalties)), dtype=np.int64)
     sizes = np.zeros((units, len(penalties)), dtype=np.int32)
     for end in range(units):
         totals = best[end::-1][:widest] + costs[end, : end + 1, None]
         sizes[end] = totals.argmin(axis=0) + 1
-        best[end + 1] = totals.min(axis=0) + penalties
+        best[end + 1] = totals.min(axis=0) + prices[each[end]]
     return Solutions(sizes)
 
 
@@ -131,7 +143,7 @@ def contribution(tokens: Integers, solutions: Solutions) -> Sums:
 
 
 def level(total: Sums, target: int) -> int:
-    """The level at which the mean chunk is nearest to ``target`` tokens, in ratio; of two the lower."""
+    """The first level at which the mean chunk has ``target`` tokens, or the one before if that is as near."""
     tokens, *counts = total.tolist()
     above = next((at for at, count in enumerate(counts) if tokens >= target * count), LEVELS - 1)
     below = max(above - 1, 0)

@@ -8,6 +8,7 @@ precision.
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from ingestor.model import Vectors
 from ingestor.segmentation.cluster import Segment
@@ -38,19 +39,31 @@ def weighted_sums(units: Fixed, tokens: Integers, members: Sequence[Segment]) ->
     return sums
 
 
-def mix(vectors: Vectors, weight: float) -> Vectors:
+def mix(vectors: Vectors, weight: float, apart: Sequence[Segment] = (), across: float = 1.0) -> Vectors:
     """Each vector plus ``weight`` of its neighbours' and half as much of the next ones', at unit length.
 
-    Where they cancel out a row stays as it was.
+    Where they cancel out a row stays as it was. ``apart``: of each row, the section that it begins in and the
+    one that it ends in. Of a neighbour in another section only the share ``across`` is taken.
     """
     if not weight:
         return vectors
-    own, share = fixed(vectors), round(weight * _SHARES)
+    own = fixed(vectors)
     total = 2 * _SHARES * own  # 28 bits hold it, and what is added
-    for distance, part in ((1, 2 * share), (2, share)):
-        total[distance:] += part * own[:-distance]
-        total[:-distance] += part * own[distance:]
+    for distance, part in ((1, 2), (2, 1)):
+        shares = part * _between(apart, distance, len(own) - distance, weight, across)[:, None]
+        total[distance:] += shares * own[:-distance]
+        total[:-distance] += shares * own[distance:]
     return _rounded(total, own)
+
+
+def _between(
+    apart: Sequence[Segment], distance: int, pairs: int, weight: float, across: float
+) -> npt.NDArray[np.int32]:
+    """What each of two rows so far from each other takes of the other one, in 1 / _SHARES."""
+    found = np.full(max(pairs, 0), round(weight * _SHARES), np.int32)
+    parted = [before[1] != after[0] for before, after in zip(apart, apart[distance:], strict=False)]
+    found[np.flatnonzero(parted)] = round(weight * across * _SHARES)
+    return found
 
 
 def _rounded(rows: Fixed | Integers, otherwise: Fixed) -> Vectors:

@@ -4,7 +4,7 @@ def test_a_collection_is_always_as_if_made_at_once() -> None:
     keep(PLUGIN, {"target": 20})
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -35,8 +35,11 @@ fake = HashingEmbedder(HashingOptions()).embed
 class Keeper(RuleBasedStateMachine):
     """Keeps a collection as the engine does: sums and intervals, and visits only to those that are due."""
 
-    def __init__(self, chunker: Chunker, visits: list[str], widened: int) -> None:
+    def __init__(
+        self, chunker: Chunker, visits: list[str], widened: int, read: Callable[[str], Document]
+    ) -> None:
         super().__init__()
+        self.read = read
         assert isinstance(chunker, Collective)
         self.chunker, self.statistic = chunker, chunker
         self.visits, self.widened = visits, widened
@@ -54,7 +57,7 @@ class Keeper(RuleBasedStateMachine):
 
     @rule(name=names, text=texts)
     def put(self, name: str, text: str) -> None:
-        self.documents[name] = Document(text)
+        self.documents[name] = self.read(text)
         self.kept.pop(name, None)
         self.kept[name] = self.chunker.chunk(self.documents[name], self.embed, self.others(name))
         self.settle()
@@ -110,13 +113,23 @@ def same(first: Chunking, second: Chunking) -> bool:
     )
 
 
-def keep(plugin: Plugin, options: Mapping[str, Any], *, widened: int = 0) -> None:
-    """Runs the machine on a chunker, to whose intervals a broken engine adds ``widened`` on either side."""
+def keep(
+    plugin: Plugin,
+    options: Mapping[str, Any],
+    *,
+    widened: int = 0,
+    broken: bool = False,
+    read: Callable[[str], Document] = Document,
+) -> None:
+    """Runs the machine on a chunker, to whose intervals a broken engine adds ``widened`` on either side.
+
+    ``broken``: the chunker is, so look for long. ``read``: makes a document of a text.
+    """
     chunker, visits = plugin.build(plugin.options(**options), TOKENS), list[str]()
     searching = settings(max_examples=8, stateful_step_count=12, deadline=None)
-    if widened:
+    if widened or broken:
         searching = settings(
             searching, max_examples=200, phases=[Phase.generate], derandomize=True, database=None
         )
-    run_state_machine_as_test(partial(Keeper, chunker, visits, widened), settings=searching)
+    run_state_machine_as_test(partial(Keeper, chunker, visits, widened, read), settings=searching)
     assert visits

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from ingestor.chunkers.semantic import changepoint as module
 from ingestor.chunkers.semantic.changepoint import PLUGIN, Changepoint, ChangepointOptions, build
+from ingestor.core.fingerprint import fingerprint, plugin_fingerprint
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
 from ingestor.model import Blob, Block, Chunking, Document, Vectors
 from ingestor.ports import Collective
 from ingestor.registry import Options, find
-from ingestor.segmentation.changepoint import LEVELS
+from ingestor.segmentation import changepoint as changepoints
+from ingestor.segmentation.changepoint import LEVELS, Solutions
+from ingestor.segmentation.fixed_point import Integers
 from ingestor.segmentation.pooling import mix
-from tests.chunkers.collective import MADE_AT_ONCE, keep
+from tests.chunkers.collective import MADE_AT_ONCE, NOT_IN_VAIN, keep
 from tests.chunkers.laws import TOKENS, ChunkerLaws, essay
 
 EMBED = HashingEmbedder(HashingOptions(dimensions=256)).embed
@@ -38,6 +42,37 @@ def test_a_collection_is_always_as_if_made_at_once(more: dict[str, str]) -> None
 def test_intervals_too_wide_by_one_level_are_found_out() -> None:
     with pytest.raises(AssertionError, match=MADE_AT_ONCE):
         keep(PLUGIN, {"target": 30, "vectors": "encoded"}, widened=1)
+
+
+def divided(text: str) -> Document:
+    """A manual: every third paragraph begins a section, and every fourth is a list or code."""
+    parts = text.split("\n\n")
+    shapes = ["## Part {n}\n\n{part}", "{part}", "- {part}\n- {part}", "{part}", "```\n{part}\n```"]
+    made = [shapes[n % 5].format(n=n, part=part) for n, part in enumerate(parts) if part.strip()]
+    return parsed("\n\n".join(made))
+
+
+def parsed(text: str) -> Document:
+    found: Document = find("parsers", "markdown").build(Options()).parse(Blob(text.encode(), "a.md"))
+    return found
+
+
+def test_a_collection_of_manuals_is_always_as_if_made_at_once() -> None:
+    keep(PLUGIN, {"target": 30}, read=divided)
+
+
+def test_intervals_that_ignore_the_weights_of_cuts_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interval is then that of the same document cut at equal prices."""
+    equal: list[Solutions] = []
+
+    def solve(costs: Integers, prices: Integers, weights: Integers) -> Solutions:
+        equal[:] = [changepoints.solve(costs, prices)]
+        return changepoints.solve(costs, prices, weights)
+
+    monkeypatch.setattr(module, "solve", solve)
+    monkeypatch.setattr(module, "interval", lambda _, at: changepoints.interval(equal[0], at))
+    with pytest.raises(AssertionError, match=f"{MADE_AT_ONCE}|{NOT_IN_VAIN}"):
+        keep(PLUGIN, {"target": 30, "vectors": "encoded"}, broken=True, read=divided)
 
 
 def changepoint(**options: object) -> Changepoint:
@@ -83,12 +118,15 @@ def test_the_whole_collection_decides_the_price() -> None:
 def test_sums_are_of_chunkers_alike_in_target_and_limit() -> None:
     names = [
         chunker.statistic
-        for options in ({}, {"vectors": "encoded", "drift": 0.1}, {"target": 100}, {"max_tokens": 200})
+        for options in (
+            {}, {"vectors": "encoded", "drift": 0.1}, {"target": 100}, {"max_tokens": 200}, {"structure": 0}
+        )
         if isinstance(chunker := changepoint(**options), Collective)
-    ]
-    assert len(names) == 4
+    ]  # fmt: skip
+    assert len(names) == 5
     assert names[0] == names[1]
-    assert len(set(names)) == 3
+    assert len(set(names)) == 4
+    assert names[4] == "changepoint 2 125 312", "as before that option"
 
 
 @pytest.mark.parametrize(("drift", "levels"), [(0.01, 1), (0.05, 2), (1, 16)])
@@ -185,3 +223,52 @@ def test_sections_and_their_labels_are_where_it_is_cut() -> None:
     document: Document = find("parsers", "rst").build(Options()).parse(Blob(text.encode(), "a.rst"))
     made = changepoint(target=100).chunk(document, EMBED, None).chunks
     assert sum(chunk.text.startswith(".. _label") for chunk in made) == len(made) > 3
+
+
+def chunked(text: str, **options: object) -> list[str]:
+    made = changepoint(target=60, **options).chunk(parsed(text), EMBED, None)
+    return [chunk.text for chunk in made.chunks]
+
+
+def test_texts_without_sections_are_cut_as_without_structure() -> None:
+    listed = "".join(f"- {essay(2)}\n" for _ in range(9))
+    for text in (essay(40), f"# The only heading\n\n{essay(40)}", f"{essay(20)}\n\n{listed}"):
+        one, other = (changepoint(target=60, structure=s).chunk(parsed(text), EMBED, None) for s in (0, 1))
+        assert one.chunks == other.chunks
+        assert np.array_equal(one.vectors, other.vectors)  # type: ignore[arg-type]
+        assert one.interval == other.interval
+
+
+SUBJECTS = (
+    "basil leaves need light and warm soil all summer.",
+    "copper wire carries current from the cellar upstairs.",
+)
+
+
+def test_structure_puts_cuts_before_headings() -> None:
+    """Where the subject changes in the middle of sections, meaning alone cuts there."""
+    parts = [f"In case {n} {SUBJECTS[n % 2]} " * 2 for n in range(13)]
+    text = "".join(f"## Part {n}\n\n{parts[n]}\n\n{parts[n + 1]}\n\n" for n in range(12))
+    by_meaning, by_both = chunked(text, structure=0), chunked(text)
+    assert sum("\n## " in chunk for chunk in by_meaning) > 6
+    assert not any("\n## " in chunk for chunk in by_both)
+
+
+def test_a_chunk_takes_nothing_from_another_section() -> None:
+    text = "".join(f"## Part {n}\n\n{essay(2)}\n\n" for n in range(4))
+    before = changepoint(penalty=0.001, target=60).chunk(parsed(text), EMBED, None)
+    changed = text.replace(text[text.index("## Part 3") :], "## Part 3\n\nAll else is new here.\n")
+    after = changepoint(penalty=0.001, target=60).chunk(parsed(changed), EMBED, None)
+    assert before.vectors is not None and after.vectors is not None
+    last = next(at for at, chunk in enumerate(before.chunks) if chunk.text.startswith("## Part 3"))
+    assert np.array_equal(before.vectors[:last], after.vectors[:last])
+
+
+def test_without_structure_the_recipe_is_that_of_earlier_versions() -> None:
+    earlier = {
+        "context": "none", "neighbours": 0.3, "min_tokens": None, "max_tokens": None, "vectors": "pooled",
+        "target": 125, "penalty": "auto", "scope": "collection", "drift": 0.0,
+    }  # fmt: skip
+    recipe = fingerprint({"kind": "changepoint", "version": 2, "options": earlier})
+    assert plugin_fingerprint(PLUGIN, ChangepointOptions(structure=0)) == recipe
+    assert plugin_fingerprint(PLUGIN, ChangepointOptions()) != recipe

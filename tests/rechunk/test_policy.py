@@ -155,6 +155,26 @@ def test_old_choices_are_had_again_from_the_journal(tmp_path: Path) -> None:
     assert choose(again) == choose(old)
 
 
+def test_a_recipe_without_an_option_means_what_was_before_that_option(tmp_path: Path) -> None:
+    """So a collection that an earlier version made is kept by its recipe while another edition is built."""
+    plain = "{strategy: changepoint, structure: 0}"
+    for chunking, earlier in (
+        ("{strategy: changepoint}", plain),
+        ("{strategy: auto}", f"{{strategy: auto, prose: {plain}}}"),
+    ):
+        today, before = config(tmp_path, chunking), config(tmp_path, earlier)
+        kept = packed(choose(before))
+        assert '"structure":' not in kept
+        assert as_chosen(today, unpacked(kept), RULES).sources[0].chunking == before.sources[0].chunking
+        assert changes(choose(before), choose(today))
+
+
+def test_an_added_option_is_a_change_that_plans_announce(tmp_path: Path) -> None:
+    before, today = (config(tmp_path, f"{{strategy: changepoint{more}}}") for more in (", structure: 0", ""))
+    found = changes(choose(before), choose(today))
+    assert [str(one) for one in found] == ["a: chunking.structure: null -> 1.0"]
+
+
 @pytest.mark.parametrize(("key", "value"), [("version", 999), ("kind", "gone"), ("options", {"nonsense": 1})])
 def test_what_can_not_be_had_again_is_said(tmp_path: Path, key: str, value: object) -> None:
     today = config(tmp_path)

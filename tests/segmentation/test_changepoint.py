@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ingestor.segmentation import changepoint
 from ingestor.segmentation.changepoint import (
     LEVELS,
+    WHOLE,
     Solutions,
     contribution,
     grid,
@@ -65,19 +66,26 @@ def all_cuts(units: int) -> Iterator[Cuts]:
         yield (*(at for at in range(1, units) if mask >> (at - 1) & 1), *([units] if units else []))
 
 
+weighings = st.lists(st.sampled_from([600, 900, WHOLE, 1300]), min_size=12, max_size=12)
+
+
 @settings(max_examples=40)
-@given(small.filter(lambda drawn: len(drawn[1]) <= 8), st.integers(1, 80))
-def test_cuts_are_the_best_of_all(drawn: tuple[list[list[int]], list[int]], most: int) -> None:
+@given(small.filter(lambda drawn: len(drawn[1]) <= 8), st.integers(1, 80), weighings)
+def test_cuts_are_the_best_of_all(
+    drawn: tuple[list[list[int]], list[int]], most: int, weights: list[int]
+) -> None:
     vectors, tokens = document(drawn)
     costs = changepoint.scatter(vectors, tokens, most)
     prices = penalties(0.001, 0.1, 1, 30)
-    solved = solve(costs, prices)
+    solved = solve(costs, prices, np.array(weights[: len(tokens)], np.int64))
     for which, price in enumerate(prices.tolist()):
 
         def score(cuts: Cuts, price: int = price) -> tuple[int, list[int]]:
             sizes = [end - start for start, end in zip((0, *cuts), cuts, strict=False)]
             total = sum(
-                int(costs[end - 1, size - 1]) + price if size <= costs.shape[1] else 1 << 62
+                int(costs[end - 1, size - 1]) + price * weights[end - 1] // WHOLE
+                if size <= costs.shape[1]
+                else 1 << 62
                 for size, end in zip(sizes, cuts, strict=True)
             )
             return total, sizes[::-1]
@@ -93,16 +101,28 @@ def test_counts_are_those_of_the_cuts_and_never_grow(drawn: tuple[list[list[int]
     assert counts == sorted(counts, reverse=True)
 
 
-def solved_of(drawn: tuple[list[list[int]], list[int]]) -> Solutions:
-    vectors, tokens = document(drawn)
-    return solve(changepoint.scatter(smoothed(vectors), tokens, 100), grid())
-
-
-@given(small, st.integers(0, LEVELS - 1))
-def test_interval_is_all_levels_around_with_these_cuts(
-    drawn: tuple[list[list[int]], list[int]], at: int
+@given(small, weighings)
+def test_counts_are_those_of_the_cuts_and_the_sum_of_weights_never_grows(
+    drawn: tuple[list[list[int]], list[int]], weights: list[int]
 ) -> None:
-    solved = solved_of(drawn)
+    solved = solved_of(drawn, weights)
+    cuts = [solved.cuts(at) for at in range(LEVELS)]
+    assert solved.counts().tolist() == [len(each) for each in cuts]
+    sums = [sum(weights[end - 1] for end in each) for each in cuts]
+    assert sums == sorted(sums, reverse=True)
+
+
+def solved_of(drawn: tuple[list[list[int]], list[int]], weights: list[int] | None = None) -> Solutions:
+    vectors, tokens = document(drawn)
+    each = None if weights is None else np.array(weights[: len(tokens)], np.int64)
+    return solve(changepoint.scatter(smoothed(vectors), tokens, 100), grid(), each)
+
+
+@given(small, st.integers(0, LEVELS - 1), weighings)
+def test_interval_is_all_levels_around_with_these_cuts(
+    drawn: tuple[list[list[int]], list[int]], at: int, weights: list[int]
+) -> None:
+    solved = solved_of(drawn, weights)
     low, high = interval(solved, at)
     assert 0 <= low <= at <= high < LEVELS
     assert all(solved.cuts(level) == solved.cuts(at) for level in range(low, high + 1))
@@ -183,3 +203,15 @@ def test_cuts_are_preferred_where_a_section_begins() -> None:
     assert solve(weighed(alike, [False] * 6, begins), penalties(0.1)).cuts(0) == (2, 4, 6)
     assert solve(weighed(alike, [False] * 6, begins), penalties(2)).cuts(0) == (6,)
     assert solve(weighed(100 * costs, [False] * 6, begins), penalties(9)).cuts(0) == (3, 6), "a subject ends"
+
+
+def test_a_cut_of_less_weight_is_taken_first() -> None:
+    costs = changepoint.scatter(fixed(np.eye(8, dtype=np.float32)[[0] * 6]), np.array([10] * 6), 40)
+    for cheap in (2, 3, 4):
+        weights = np.array([600 if end == cheap else WHOLE for end in range(1, 7)])
+        assert solve(costs, penalties(0.1), weights).cuts(0) == (cheap, 6)
+
+
+def test_a_weight_of_one_is_none() -> None:
+    drawn = ([[1, 0, 0], [0, 1, 0], [0, 1, 1], [1, 0, 1]], [5, 6, 7, 8])
+    assert np.array_equal(solved_of(drawn).sizes, solved_of(drawn, [WHOLE] * 4).sizes)

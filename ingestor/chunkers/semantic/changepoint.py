@@ -2,7 +2,10 @@
 
 The text is cut into pieces of at most 50 tokens (fewer for small targets), and these are put together into
 chunks of at most 2.5 times the target. What belongs to the text after it (see ingestor/text/bonds.py) is cut
-off only where it does not fit, and cuts are preferred where a section begins.
+off only where it does not fit, and cuts are preferred where a section begins. In documents with headings a
+cut costs less before a heading and between blocks, and more inside lists, tables and code, and pooled vectors
+take nothing from neighbours in another section (``structure``; see chunkers/semantic/borders.py). With
+``structure: 0`` all is as in versions before that option, also the recipe.
 
 ``penalty: auto`` finds the price of a chunk at which the mean chunk has the target size: the mean over the
 collection, or over each document by itself (``scope``). A number fixes the price instead, and no document
@@ -13,19 +16,20 @@ The collection's price moves as documents come and go, and then those are cut ag
 """
 
 import math
-from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import smaller
+from ingestor.chunkers.semantic.borders import begun, weights
 from ingestor.chunkers.semantic.parts import small_pieces
 from ingestor.chunkers.semantic.vectors import SemanticOptions, Units, finished, joined, units
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
-from ingestor.registry import Plugin
+from ingestor.registry import Plugin, added
 from ingestor.segmentation.changepoint import (
     DOUBLING,
+    Solutions,
     contribution,
     grid,
     interval,
@@ -40,8 +44,6 @@ from ingestor.segmentation.cluster import Cuts
 from ingestor.segmentation.fixed_point import Integers
 from ingestor.text.bonds import bound
 from ingestor.text.limits import SMALLEST, limit
-from ingestor.text.sections import headings
-from ingestor.text.spans import owner
 from ingestor.text.tokens import Tokens
 
 _VERSION = 2
@@ -56,6 +58,13 @@ class ChangepointOptions(SemanticOptions):
     scope: Literal["collection", "document"] = "collection"
     drift: float = Field(
         default=0.0, ge=0, le=1, description="how far the price may leave a document's interval, as a share"
+    )
+    structure: float = added(
+        1.0,
+        before=0.0,
+        ge=0,
+        le=1,
+        description="how much headings, blocks, lists, tables and code decide beside the meaning",
     )
     vectors: Literal["encoded", "pooled"] = "pooled"
 
@@ -97,23 +106,20 @@ class Changepoint:
         if not spans:
             return Chunking(())
         found = units(document.text, spans, embed, self._tokens)
-        costs = self._costs(document, found)
         if self._options.penalty == "auto":
-            return self._balanced(document, found, costs, embed, others)
-        return self._made(document, found, solve(costs, penalties(self._options.penalty)).cuts(0), embed)
+            return self._balanced(document, found, embed, others)
+        solved = self._solved(document, found, penalties(self._options.penalty))
+        return self._made(document, found, solved.cuts(0), embed)
 
-    def _costs(self, document: Document, found: Units) -> Integers:
+    def _solved(self, document: Document, found: Units, prices: Integers) -> Solutions:
         most = self._options.most
         together = bound(document, found.spans, self._tokens, most // 2)
-        starts = [heading.start for heading in headings(document)]
-        places = [owner(starts, start) for start, _ in found.spans]
-        begins = [False, *(place != before for before, place in pairwise(places))]
-        return weighed(scatter(smoothed(found.vectors), found.tokens, most), together, begins)
+        begins = begun(document, found.spans)
+        costs = weighed(scatter(smoothed(found.vectors), found.tokens, most), together, begins)
+        return solve(costs, prices, weights(document, found.spans, begins, self._options.structure))
 
-    def _balanced(
-        self, document: Document, found: Units, costs: Integers, embed: Embed, others: Sums | None
-    ) -> Chunking:
-        solved = solve(costs, grid())
+    def _balanced(self, document: Document, found: Units, embed: Embed, others: Sums | None) -> Chunking:
+        solved = self._solved(document, found, grid())
         own = contribution(found.tokens, solved)
         at = level(own if others is None else own + others, self._options.target)
         made = self._made(document, found, solved.cuts(at), embed)
@@ -126,7 +132,7 @@ class Changepoint:
     def _made(self, document: Document, found: Units, cuts: Cuts, embed: Embed) -> Chunking:
         text, options = document.text, self._options
         kept = limit(text, joined(found.spans, cuts), self._tokens, options.min_tokens, options.most)
-        return finished(document, kept, found, options, embed, self._tokens)
+        return finished(document, kept, found, options, embed, self._tokens, options.structure)
 
 
 class CollectiveChangepoint(Changepoint):
@@ -134,7 +140,8 @@ class CollectiveChangepoint(Changepoint):
 
     def __init__(self, options: ChangepointOptions, tokens: Tokens) -> None:
         super().__init__(options, tokens)
-        self.statistic = f"changepoint {_VERSION} {options.target} {options.most}"
+        structure = f" {options.structure}" if options.structure else ""
+        self.statistic = f"changepoint {_VERSION} {options.target} {options.most}{structure}"
         self._target = options.target
 
     def value(self, total: Sums) -> int:

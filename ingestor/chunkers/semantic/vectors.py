@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from ingestor.chunkers.options import ChunkerOptions
+from ingestor.chunkers.semantic.borders import touched
 from ingestor.model import Chunking, Document
 from ingestor.ports import Embed
 from ingestor.segmentation.cluster import Segment
@@ -82,15 +83,20 @@ def finished(
     options: SemanticOptions,
     embed: Embed,
     tokens: Tokens,
+    structure: float = 0.0,
 ) -> Chunking:
-    """One chunk a span. If vectors are to be pooled, they are made from these units."""
+    """One chunk a span. If vectors are to be pooled, they are made from these units.
+
+    ``structure``: how much less a chunk takes from neighbours in another section, from 0 to 1.
+    """
     made = chunks(document.text, spans)
     if options.vectors == "encoded" or found is None:
         return Chunking(made)
     dimensions = found.vectors.shape[1]
     before = _weighted(contexts(document, made, options.context), dimensions, embed, tokens)
     own = pooled(found.vectors, found.tokens, _members(found.spans, spans), before)
-    return Chunking(made, mix(own, options.neighbours))
+    apart = touched(document, spans) if structure else ()
+    return Chunking(made, mix(own, options.neighbours, apart, 1 - structure))
 
 
 def _members(parts: Sequence[Span], spans: Sequence[Span]) -> list[Segment]:

@@ -1,0 +1,68 @@
+"""What the structure of a document says of cuts between its pieces. Pure.
+
+What a cut costs by what it parts, as a share of the price of any cut, and which chunks are of one section.
+
+In a document with two headings or more a cut costs less before a heading, a little less between blocks (such
+as paragraphs), and more inside a list, a table, code or a quote. Elsewhere all cuts cost the same: there is
+no structure to keep to, and a blank line in a text without headings is a weak sign. The shares were chosen on
+three manuals and held on others (docs/decisions/0052-meaning-and-structure.md). Levels of headings made
+no difference.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from ingestor.model import Document
+from ingestor.segmentation.changepoint import WHOLE
+from ingestor.segmentation.fixed_point import Integers
+from ingestor.text.sections import headings
+from ingestor.text.spans import Span, owner
+
+HEADING, BLOCK, INSIDE = 0.6, 0.9, 1.3  # a cut within a paragraph costs the price itself
+_FEWEST = 2  # headings
+
+
+def begun(document: Document, spans: Sequence[Span]) -> list[bool]:
+    """Whether a section begins with each of the ordered spans, beyond the first."""
+    starts = [heading.start for heading in headings(document)]
+    places = [owner(starts, start) for start, _ in spans]
+    return [*(False for _ in spans[:1]), *(place != before for before, place in pairwise(places))]
+
+
+def weights(document: Document, spans: Sequence[Span], begins: Sequence[bool], strength: float) -> Integers:
+    """Of the cut after each span, in units of 1 / WHOLE. ``begins``: see ``begun``.
+
+    ``strength``: from 0, where all cuts cost the same, to 1.
+    """
+    found = np.full(len(spans), WHOLE, np.int64)
+    if strength and len(headings(document)) >= _FEWEST:
+        shares = map(_Shares(document).of, spans, spans[1:], begins[1:])
+        found[:-1] = [round(WHOLE * (1 + strength * (share - 1))) for share in shares]
+    return found
+
+
+def touched(document: Document, spans: Sequence[Span]) -> list[tuple[int, int]]:
+    """The section that each span begins in and the one that it ends in, of a document with several; or []."""
+    starts = [heading.start for heading in headings(document)]
+    if len(starts) < _FEWEST:
+        return []
+    return [(owner(starts, start), owner(starts, end - 1)) for start, end in spans]
+
+
+class _Shares:
+    """Of a document's cuts."""
+
+    def __init__(self, document: Document) -> None:
+        self._blocks = document.blocks
+        self._starts = [block.start for block in document.blocks]
+
+    def of(self, span: Span, following: Span, section: bool) -> float:
+        """Of the cut between two neighbours; ``section``: whether one begins with the second."""
+        if section:
+            return HEADING
+        at = owner(self._starts, span[1] - 1)
+        if at < 0 or self._blocks[at].end <= following[0]:
+            return BLOCK
+        return 1.0 if self._blocks[at].kind == "paragraph" else INSIDE

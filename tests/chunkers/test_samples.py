@@ -1,0 +1,65 @@
+"""What the default strategy makes of the sample documents, with the real model."""
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from ingestor.chunkers.semantic.changepoint import PLUGIN
+from ingestor.cli.output.goodbye import _best
+from ingestor.model import Blob, Chunking, Document
+from ingestor.parsers.shared import detect
+from ingestor.registry import find
+from tests.chunkers.laws import TOKENS
+from tests.minilm import CachedModel
+
+SAMPLES = Path(__file__).parents[2] / "documents"
+
+
+def read(path: Path) -> Document:
+    blob = Blob(path.read_bytes(), path.name)
+    plugin = find("parsers", detect.parser_kind(detect.content_type(blob)))
+    document: Document = plugin.build(plugin.options()).parse(blob)
+    return document
+
+
+@cache
+def collection() -> dict[str, tuple[Document, Chunking]]:
+    """All samples, each beside the sums of the others, as `make run` indexes them."""
+    documents = {path.name: read(path) for path in sorted(SAMPLES.rglob("*.*")) if path.is_file()}
+    chunker, embed = PLUGIN.build(PLUGIN.options(), TOKENS), CachedModel().embed
+    sums = {name: chunker.chunk(document, embed, None).sums for name, document in documents.items()}
+    total = np.sum(list(sums.values()), axis=0)
+    return {
+        name: (document, chunker.chunk(document, embed, total - sums[name]))
+        for name, document in documents.items()
+    }
+
+
+def first_hit(question: str) -> str:
+    chunks = [chunk.text for _, made in collection().values() for chunk in made.chunks]
+    vectors = np.concatenate([made.vectors for _, made in collection().values() if made.vectors is not None])
+    return chunks[int((vectors @ CachedModel().embed([question])[0]).argmax())]
+
+
+def test_no_chunk_of_the_handbook_joins_the_introduction_and_the_first_section() -> None:
+    document, made = collection()["handbook.md"]
+    section = document.text.index("## 1. Membership")
+    assert section in [chunk.start for chunk in made.chunks]
+    assert made.chunks[1].end <= section
+
+
+def test_the_question_that_is_suggested_is_answered_by_its_first_hit() -> None:
+    """`ingestor run` suggests a heading of the collection (cli/output/goodbye.py)."""
+    titles = [
+        block.title for document, _ in collection().values() for block in document.blocks if block.title
+    ]
+    question = _best(titles)
+    assert question == "Can I borrow from the local history collection?"
+    hit = first_hit(question)
+    assert question in hit
+    assert "in the reading room" in hit[hit.index(question) :]
+
+
+def test_the_question_of_the_readme_is_answered_by_its_first_hit() -> None:
+    assert "Four weeks" in first_hit("How long may I keep a book?")
