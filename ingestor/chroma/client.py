@@ -120,17 +120,23 @@ def connect(
     """
     import httpx
 
+    from ingestor.chroma.api.direct import direct, through
+
     at = f"[{host}]" if ":" in host else host
     there = place or Place()
     headers = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
+    here = host in ("127.0.0.1", "localhost", "::1")
+    transport = httpx.HTTPTransport(verify=ssl, trust_env=False) if here else None
     session = httpx.Client(
         timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT)),
         headers={"Content-Type": "application/json", "User-Agent": "ingestor", **headers, **there.headers},
         verify=ssl,  # without TLS, the machine's certificates are not read
-        trust_env=host not in ("127.0.0.1", "localhost", "::1"),
+        trust_env=not here,
+        transport=transport,
     )
     base = f"http{'s' if ssl else ''}://{at}:{port}"
-    api = Rest(session, base, there.tenant, there.database, there.patience)
+    send = direct(session, transport) if transport else through(session)
+    api = Rest(send, base, there.tenant, there.database, there.patience)
     return Client(api, session.close, folder, there.quotas, foreign=place is not None)
 
 

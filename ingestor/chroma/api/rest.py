@@ -22,14 +22,14 @@ from ingestor.model import Metadata, RecordId, Vector
 if TYPE_CHECKING:
     import httpx
 
+    from ingestor.chroma.api.direct import Send
+
 
 class Rest:
-    """``base``: scheme, host and port of the server. ``patience``: see api/patience.py."""
+    """``send``: see direct.py. ``base``: scheme, host and port. ``patience``: see patience.py."""
 
-    def __init__(
-        self, session: "httpx.Client", base: str, tenant: str, database: str, patience: float = 0.0
-    ) -> None:
-        self._session, self._base, self._patience = session, base, patience
+    def __init__(self, send: "Send", base: str, tenant: str, database: str, patience: float = 0.0) -> None:
+        self._send, self._base, self._patience = send, base, patience
         place = f"/tenants/{quote(tenant, safe='')}/databases/{quote(database, safe='')}"
         self._collections = f"/api/v2{place}/collections"
 
@@ -115,7 +115,7 @@ class Rest:
         content = None if body is None else orjson.dumps(body)
 
         def ask() -> Any:
-            answer = self._session.request(method, f"{self._base}{path}", content=content)
+            answer = self._send(method, f"{self._base}{path}", content)
             if answer.is_error:
                 raise _refusal(answer)
             return orjson.loads(answer.content)
