@@ -3,7 +3,7 @@
 ``INGESTOR_MANUALS=FOLDER:FOLDER python -m benchmarks structure [TOKENS]`` takes documents of 250 to 9,000
 tokens from each folder, in the order of a digest of their names, until they have TOKENS tokens (45,000), and
 makes a collection of them. *Sentences* are the questions that ``ingestor evaluate`` makes. *Titles* are
-headings of two words or more, each asked for the beginning of its own section; a title that stands in a
+headings of 2 to 14 words, each asked for the beginning of its own section; a title that stands in a
 collection twice is left out. Recall is that within 500 and 150 tokens. Differences are from the first
 strategy, with paired 95 % intervals, clustered by document. Vectors are kept under ``.cache/``.
 """
@@ -38,6 +38,7 @@ BUDGETS = (500, 150)
 _COUNT = 300  # questions of a kind, of each collection
 _SMALLEST, _LARGEST = 250, 9000  # tokens of a document
 _FEWEST, _LONGEST = 25, 700  # words and characters of the beginning of a section
+_WORDS = range(2, 15)  # of a title
 _WORD = re.compile(r"\w[\w'’-]*")
 _ROLE = re.compile(r":[\w:+-]+:`([^`<]*)(<[^`]*)?`")
 _NUMBER = re.compile(r"^[\d.]+\s+")
@@ -86,13 +87,13 @@ def _sections(document: Document) -> Iterator[tuple[str, tuple[int, int]]]:
     """Titles, and where the text under each begins and ends, of which there must be enough."""
     blocks = [block for block in document.blocks if block.kind == "heading" and block.title]
     places = headings(document)
-    ends = [*(place.start for place in places[1:]), len(document.text)]
+    ends = [*(place.start for place in places), len(document.text)][1:]
     for place, end in zip(places, ends, strict=True):
         said = next((block.title or "" for block in blocks if place.start <= block.start < place.end), "")
         title = _NUMBER.sub("", re.sub(r"[`*_=]+", " ", _ROLE.sub(r"\1", said))).strip()
         stated = sentences(document.text, (place.end, end))
         close = [stop for _, stop in stated if stop - stated[0][0] <= _LONGEST] or [s[1] for s in stated[:1]]
-        if close and len(_WORD.findall(title)) > 1:
+        if close and len(_WORD.findall(title)) in _WORDS:
             answer = stated[0][0], close[-1]
             if len(_WORD.findall(document.text[slice(*answer)])) >= _FEWEST:
                 yield title, answer

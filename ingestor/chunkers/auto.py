@@ -71,8 +71,9 @@ def _options(strategy: str, given: dict[str, Any]) -> Options:
         raise ValueError(f"{strategy}: {place}{first['msg'].removeprefix('Value error, ')}") from None
 
 
-def _pick(description: str, strategy: str) -> Any:
-    return Field(default={"strategy": strategy}, validate_default=True, description=description)
+def _pick(description: str, strategy: str, **options: str) -> Any:
+    default = {"strategy": strategy, **options}
+    return Field(default=default, validate_default=True, description=description)
 
 
 class AutoOptions(ChunkerOptions):
@@ -82,7 +83,7 @@ class AutoOptions(ChunkerOptions):
     short: Pick = _pick("strategy for short documents, with its options", "recursive")
     code: Pick = _pick("for programs and configuration", "structure")
     table: Pick = _pick("for tables", "structure")
-    headings: Pick = _pick("for documents with two headings or more", "structure")
+    headings: Pick = _pick("for documents with two headings or more", "changepoint", vectors="encoded")
     prose: Pick = _pick("for all others", "changepoint")
 
     @model_validator(mode="before")

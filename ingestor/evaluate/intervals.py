@@ -72,9 +72,15 @@ def compare(scores: Floats, documents: Sequence[int], groups: int = 1) -> Compar
     """
     draws = _Draws(np.asarray(documents))
     pairs = list(combinations(range(len(scores)), 2))
-    means = tuple(draws.interval(row, 1) for row in scores)
+    means = tuple(_within(draws.interval(row, 1), row) for row in scores)
     found = tuple(_difference(draws, scores, a, b, groups * len(pairs)) for a, b in pairs)
     return Comparison(means, found)
+
+
+def _within(found: Interval, values: Floats) -> Interval:
+    """No end beyond all values: an interval that is widened for few documents may pass 100 %."""
+    low, high = max(found.low, float(values.min())), min(found.high, float(values.max()))
+    return Interval(found.mean, min(low, found.mean), max(high, found.mean))
 
 
 class _Draws:

@@ -78,7 +78,7 @@ def picked(document: Document, **options: Any) -> set[Any]:
         (Document("A few words."), "recursive"),
         (Document(PYTHON, content_type="text/x-python"), "structure"),
         (markdown(TABLE), "structure"),
-        (markdown(HEADED), "structure"),
+        (markdown(HEADED), "changepoint"),
         (Document(PROSE), "changepoint"),
     ],
 )

@@ -115,3 +115,11 @@ def test_more_groups_make_a_clear_difference_rarer() -> None:
     scores, about = drawn(3, 60, 15, [0.0, 0.1])
     assert compare(scores, about).difference(1, 0).clear
     assert not compare(scores, about, 1000).difference(1, 0).clear
+
+
+def test_no_interval_of_a_mean_passes_what_is_possible() -> None:
+    """Widened for three documents, this one would end at 1.13."""
+    scores = np.array([[1.0] * 20 + [0.8] * 10, [1.0] * 30])
+    mean, whole = compare(scores, [0] * 10 + [1] * 10 + [2] * 10).means
+    assert 0.8 <= mean.low < mean.mean < mean.high == 1
+    assert (whole.low, whole.mean, whole.high) == (1, 1, 1)

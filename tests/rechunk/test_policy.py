@@ -160,7 +160,7 @@ def test_a_recipe_without_an_option_means_what_was_before_that_option(tmp_path: 
     plain = "{strategy: changepoint, structure: 0}"
     for chunking, earlier in (
         ("{strategy: changepoint}", plain),
-        ("{strategy: auto}", f"{{strategy: auto, prose: {plain}}}"),
+        ("{strategy: auto}", f"{{strategy: auto, prose: {plain}, headings: {{strategy: structure}}}}"),
     ):
         today, before = config(tmp_path, chunking), config(tmp_path, earlier)
         kept = packed(choose(before))
