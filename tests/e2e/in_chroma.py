@@ -1,4 +1,8 @@
-"""Runs Python over a collection in a process of its own, so that Chroma's files are let go of again."""
+"""Looks at a collection, and lets go of Chroma's files again.
+
+What is in it is read in this process, which takes a third of the time; statements that may harm it run in a
+process of their own.
+"""
 
 import json
 import os
@@ -6,13 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.e2e import forked
+import chromadb
 
-EVERYTHING = """
-found = collection.get(include=["documents", "metadatas", "embeddings"])
-vectors = [vector.tolist() for vector in found["embeddings"]]
-result = list(zip(found["ids"], found["documents"], found["metadatas"], vectors))
-"""
+from tests.e2e import forked
 
 # Ids of records that are not among the hundred nearest of their own vector, nor is a record of the same text.
 UNFOUND = """
@@ -25,6 +25,14 @@ result = [id_ for id_, text, hits in rows if id_ not in hits["ids"][0] and text 
 """
 
 
+def everything(folder: Path, collection: str) -> list[Any]:
+    """(id, text, metadata, vector) of every record; nothing else may have Chroma open."""
+    with chromadb.PersistentClient(folder) as client:
+        found = client.get_collection(collection).get(include=["documents", "metadatas", "embeddings"])
+        vectors = [vector.tolist() for vector in found["embeddings"]]
+        return list(zip(found["ids"], found["documents"], found["metadatas"], vectors, strict=True))
+
+
 def in_chroma(folder: Path, collection: str, statement: str) -> Any:
     """What the statement leaves in ``result``."""
     done = forked.run(_statement, [__file__, str(folder), collection, statement], Path.cwd(), os.environ)
@@ -33,8 +41,6 @@ def in_chroma(folder: Path, collection: str, statement: str) -> Any:
 
 
 def _statement() -> None:
-    import chromadb
-
     _, folder, collection, statement = sys.argv
     scope = {"collection": chromadb.PersistentClient(folder).get_collection(collection), "result": None}
     exec(statement, scope)

@@ -25,7 +25,7 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import opened
 from tests.e2e import forked
 from tests.e2e.forked_chroma import program
-from tests.e2e.in_chroma import EVERYTHING, in_chroma
+from tests.e2e.in_chroma import everything
 from tests.simulation.lexical import records_of
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
@@ -189,8 +189,7 @@ class Project:
 
     def records(self) -> list[Any]:
         """(id, text, metadata, vector) of every record; nothing else may have Chroma open."""
-        found: list[Any] = in_chroma(self.folder / "chroma", "docs", EVERYTHING)
-        return found
+        return everything(self.folder / "chroma", "docs")
 
     def essence(self) -> Counter[Any]:
         """Every record, less what history may name."""

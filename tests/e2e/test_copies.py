@@ -4,43 +4,45 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.project import Project
 from tests.e2e.test_sync import long_document
 
 NAMES = [f"{number}.txt" for number in range(5)]
 
 
-def rename_and_copy(docs: Path) -> None:
-    (docs / "old").rename(docs / "new")
+def rename_and_copy(old: Path) -> None:
+    new = old.rename(old.with_name(f"{old.name} renamed"))
     for copy in ("copy", "copy of copy"):
-        shutil.copytree(docs / "new", docs / copy)
+        shutil.copytree(new, new.with_name(copy))
 
 
-def chain(docs: Path) -> None:
+def chain(old: Path) -> None:
     """Each takes the name of the next."""
     for number in reversed(range(5)):
-        (docs / "old" / f"{number}.txt").rename(docs / "old" / f"{number + 1}.txt")
+        (old / f"{number}.txt").rename(old / f"{number + 1}.txt")
 
 
-def swap(docs: Path) -> None:
-    first, second = docs / "old" / "0.txt", docs / "old" / "1.txt"
+def swap(old: Path) -> None:
+    first, second = old / "0.txt", old / "1.txt"
     one, other = first.read_bytes(), second.read_bytes()
     first.write_bytes(other)
     second.write_bytes(one)
-    shutil.copytree(docs / "old", docs / "copy")
+    shutil.copytree(old, old.with_name("copy of swapped"))
 
 
-@pytest.mark.parametrize("deed", [rename_and_copy, chain, swap])
-def test_documents_renamed_and_copied_in_one_scan_are_all_there(
-    project: Project, deed: Callable[[Path], None]
-) -> None:
-    (project.docs / "old").mkdir()
-    for number, name in enumerate(NAMES):
-        (project.docs / "old" / name).write_text(long_document(3 + number))
+DEEDS: list[Callable[[Path], None]] = [rename_and_copy, chain, swap]
+
+
+def test_documents_renamed_and_copied_in_one_scan_are_all_there(project: Project) -> None:
+    """Each deed has a folder of its own, with other documents."""
+    for place, deed in enumerate(DEEDS):
+        folder = project.docs / deed.__name__
+        folder.mkdir()
+        for number, name in enumerate(NAMES):
+            (folder / name).write_text(long_document(3 + number, place))
     project.json("sync")
-    deed(project.docs)
+    for deed in DEEDS:
+        deed(project.docs / deed.__name__)
     done = project.json("sync")
     assert done["embedded"]["texts"] == 0
     files = list(project.docs.rglob("*.txt"))

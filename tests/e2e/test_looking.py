@@ -157,27 +157,26 @@ client.delete_collection(old)
 # --- a config with an error --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [("size: 60", "sized: 60"), ("state: ", "sate: "), ("sources:", "sources: ]")],
-    ids=["an option", "the state folder", "no YAML"],
-)
-def test_who_looks_sees_what_runs_though_the_config_has_an_error(
-    synced: Project, ask: Ask, right: str, wrong: str
-) -> None:
+# An option, the state folder, no YAML.
+MISTAKES = [("size: 60", "sized: 60"), ("state: ", "sate: "), ("sources:", "sources: ]")]
+
+
+def test_who_looks_sees_what_runs_though_the_config_has_an_error(synced: Project, ask: Ask) -> None:
+    good = synced.config.read_text()
     with opened(load(synced.config, {}), serve=False):
-        synced.config.write_text(synced.config.read_text().replace(right, wrong))
-        status = ask("status", "--json")
-        assert status.code == 0
-        assert str(synced.config) in json.loads(status.out)["config_error"]
-        assert json.loads(status.out)["config_since"]
-        assert "the previous config stays in force since" in ask("status").out
-        assert ask("status", "--check").code == 0
-        for words in (("ls",), ("show", "a.txt"), ("query", "words"), ("pause",), ("resume",)):
-            answer = ask(*words)
-            assert answer.code == 0, answer
-            assert "also for this command" in answer.err
-        assert ask("plan").code == 2  # it is about what the file says
+        for right, wrong in MISTAKES:
+            synced.config.write_text(good.replace(right, wrong))
+            status = ask("status", "--json")
+            assert status.code == 0
+            assert str(synced.config) in json.loads(status.out)["config_error"]
+            assert json.loads(status.out)["config_since"]
+            assert "the previous config stays in force since" in ask("status").out
+            assert ask("status", "--check").code == 0
+            for words in (("ls",), ("show", "a.txt"), ("query", "words"), ("pause",), ("resume",)):
+                answer = ask(*words)
+                assert answer.code == 0, answer
+                assert "also for this command" in answer.err
+            assert ask("plan").code == 2  # it is about what the file says
     assert ask("status").code == 2  # nothing runs, and so nothing is in force
 
 

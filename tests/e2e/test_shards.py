@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingestor.core.shards import shard_of
-from tests.e2e.in_chroma import EVERYTHING, in_chroma
+from tests.e2e.in_chroma import everything, in_chroma
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import NAMED_BY_HISTORY, Project
 
@@ -24,7 +24,7 @@ def divide(project: Project, shards: int, **settings: Any) -> None:
 
 def shards(project: Project, number: int) -> list[list[Any]]:
     names = [f"docs-{n}-of-{number}" for n in range(number)]
-    return [in_chroma(project.folder / "chroma", name, EVERYTHING) for name in names]
+    return [everything(project.folder / "chroma", name) for name in names]
 
 
 def essence(records: list[Any]) -> Counter[Any]:
@@ -104,7 +104,7 @@ def test_another_number_of_shards_is_a_switch(synced: Project, ask: Ask) -> None
 
 
 def test_records_in_a_wrong_shard_are_found_and_removed(synced: Project, ask: Ask) -> None:
-    strays = in_chroma(synced.folder / "chroma", "docs-0-of-3", EVERYTHING)[:2]
+    strays = everything(synced.folder / "chroma", "docs-0-of-3")[:2]
     ids, texts, metadata, vectors = (list(column) for column in zip(*strays, strict=True))
     put = f"collection.add(ids={ids}, documents={texts}, metadatas={metadata}, embeddings={vectors})"
     in_chroma(synced.folder / "chroma", "docs-1-of-3", put)
