@@ -342,7 +342,9 @@ class Engine:
 
     def _preparing(self, edition: EditionName | None = None) -> int:
         """Number of documents on workers, of this edition or of all."""
-        begun = sum(edition in (None, entry.collection) for entry in self.in_flight.values())
+        begun = len(self.in_flight)
+        if edition is not None:
+            begun = sum(entry.collection == edition for entry in self.in_flight.values())
         return begun - self.writer.waiting(edition) - self._first_pass.waiting(edition)
 
     def _moving(self) -> dict[int, Entry]:

@@ -52,7 +52,8 @@ class Outbox:
 
     def done(self, batch: Sequence[Prepared]) -> list[Entry]:
         """Forget these documents."""
-        self.prepared = [prepared for prepared in self.prepared if prepared not in batch]
+        written = set(batch)
+        self.prepared = [prepared for prepared in self.prepared if prepared not in written]
         return [prepared.entry for prepared in batch]
 
 

@@ -60,7 +60,8 @@ def worth_comparing(base: Strategy, mean_tokens: float, documents: Iterable[Docu
     """Others, of about the same mean size as ``base`` has, and one of twice that size.
 
     A mean chunk of ``recursive`` has two thirds of its ``size``, one of ``cluster`` half of its
-    ``max_tokens``. ``structure`` is compared where documents have headings.
+    ``max_tokens``. Where documents have headings, ``structure`` is compared, and ``changepoint`` with vectors of
+    whole chunks, which embeds twice (decision 0052).
     """
     size = max(_SMALLEST, round(mean_tokens / _STEP) * _STEP)
     others = [
@@ -71,7 +72,10 @@ def worth_comparing(base: Strategy, mean_tokens: float, documents: Iterable[Docu
         _strategy("fixed", size=2 * size, overlap=size),
     ]
     if any(len(headings(document)) >= 2 for document in documents):
-        others.insert(2, _strategy("structure", max_tokens=2 * size))
+        others[2:2] = [
+            _strategy("changepoint", target=size, vectors="encoded"),
+            _strategy("structure", max_tokens=2 * size),
+        ]
     return distinct([base, *others])[1:]
 
 
@@ -98,7 +102,7 @@ def _implied(options: Options) -> set[str]:
     return (bare.model_fields_set | lists) & same
 
 
-def _strategy(kind: str, **options: int) -> Strategy:
+def _strategy(kind: str, **options: int | str) -> Strategy:
     plugin = find("chunkers", kind)
     return Strategy(Choice(plugin, plugin.options.model_validate(options)))
 

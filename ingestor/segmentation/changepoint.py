@@ -20,6 +20,7 @@ to the next. With others the sum of the weights does not, and a count may: two c
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +44,7 @@ DOUBLING = 16  # levels in which the penalty doubles
 _LOWEST = -8  # log2 of the penalty at level 0
 _ONE = 30 << (2 * SCALE_BITS)  # the penalty 1 in the units of the scatter
 _NEVER = 1 << 61
+_AHEAD = 1024  # rows
 _BOND = 16.0  # above the penalties of all usual targets: what is bound is parted where it does not fit
 _SECTION = 0.3  # for each section but the first that a chunk touches
 
@@ -52,9 +54,12 @@ def penalties(*numbers: float) -> Integers:
     return np.array([round(number * _ONE) for number in numbers], dtype=np.int64)
 
 
+@cache
 def grid() -> Integers:
     """The penalties of all levels."""
-    return penalties(*(2.0 ** (_LOWEST + level / DOUBLING) for level in range(LEVELS)))
+    found = penalties(*(2.0 ** (_LOWEST + level / DOUBLING) for level in range(LEVELS)))
+    found.flags.writeable = False
+    return found
 
 
 def smoothed(units: Fixed) -> Fixed:
@@ -105,7 +110,7 @@ def _widest(tokens: Integers, most: int) -> int:
 class Solutions:
     """The best cuts for each of several penalties."""
 
-    sizes: npt.NDArray[np.int32]  # [i, p]: the size of the last chunk of the first i + 1 units
+    sizes: npt.NDArray[np.unsignedinteger]  # [i, p]: the size of the last chunk of the first i + 1 units
 
     def cuts(self, which: int) -> Cuts:
         return walk_back(self.sizes[:, which].tolist())
@@ -115,7 +120,7 @@ class Solutions:
         units, several = self.sizes.shape
         ends, counts = np.full(several, units), np.zeros(several, np.int64)
         while (going := np.flatnonzero(ends)).size:
-            ends[going] -= self.sizes[ends[going] - 1, going]
+            ends[going] -= self.sizes[ends[going] - 1, going].astype(np.int64)
             counts[going] += 1
         return counts
 
@@ -124,16 +129,24 @@ def solve(costs: Integers, penalties: Integers, weights: Integers | None = None)
     """The cuts of least total cost; of equal ones, those with the shorter last chunk, and so on backwards.
 
     ``weights``: of a cut after each unit, in units of 1 / WHOLE; all WHOLE if not given.
+
+    Of the best totals only the last are kept, and of the sizes as few bytes as they need: a
+    long document has many thousand units.
     """
     units, widest = costs.shape
     each = [WHOLE] * units if weights is None else weights.tolist()
     prices = {weight: penalties * weight // WHOLE for weight in set(each)}
-    best = np.zeros((units + 1, len(penalties)), dtype=np.int64)
-    sizes = np.zeros((units, len(penalties)), dtype=np.int32)
+    best = np.zeros((widest + max(widest, _AHEAD), len(penalties)), dtype=np.int64)
+    sizes = np.zeros((units, len(penalties)), dtype=np.min_scalar_type(widest))
+    at = 0  # the row of ``best`` for the first ``end`` units
     for end in range(units):
-        totals = best[end::-1][:widest] + costs[end, : end + 1, None]
+        totals = best[at::-1][:widest] + costs[end, : end + 1, None]
         sizes[end] = totals.argmin(axis=0) + 1
-        best[end + 1] = totals.min(axis=0) + prices[each[end]]
+        if at + 1 == len(best):
+            best[:widest] = best[-widest:]
+            at = widest - 1
+        best[at + 1] = totals.min(axis=0) + prices[each[end]]
+        at += 1
     return Solutions(sizes)
 
 
@@ -152,10 +165,13 @@ def level(total: Sums, target: int) -> int:
 
 
 def interval(solutions: Solutions, at: int) -> tuple[int, int]:
-    """The closed range of levels around this one that give the same cuts."""
-    cuts, low, high = solutions.cuts(at), at, at
-    while low > 0 and solutions.cuts(low - 1) == cuts:
-        low -= 1
-    while high < LEVELS - 1 and solutions.cuts(high + 1) == cuts:
-        high += 1
-    return low, high
+    """The closed range of levels around this one that give the same cuts.
+
+    Cuts are the same where each of these chunks, looked at from the last one on, has the same size.
+    """
+    lasts = np.array(solutions.cuts(at), dtype=np.intp) - 1
+    sizes = solutions.sizes[lasts]
+    others = np.flatnonzero((sizes != sizes[:, at, None]).any(axis=0))
+    low = others[others < at].max(initial=-1) + 1
+    high = others[others > at].min(initial=sizes.shape[1]) - 1
+    return int(low), int(high)

@@ -22,7 +22,7 @@ from ingestor.segmentation.changepoint import (
     solve,
     weighed,
 )
-from ingestor.segmentation.cluster import Cuts
+from ingestor.segmentation.cluster import Cuts, walk_back
 from ingestor.segmentation.fixed_point import Fixed, Integers, fixed, unit
 
 small = st.integers(0, 12).flatmap(
@@ -99,6 +99,21 @@ def test_counts_are_those_of_the_cuts_and_never_grow(drawn: tuple[list[list[int]
     counts = solved.counts().tolist()
     assert counts == [len(solved.cuts(at)) for at in range(LEVELS)]
     assert counts == sorted(counts, reverse=True)
+
+
+@pytest.mark.parametrize(("units", "widest"), [(2100, 3), (1400, 300)])
+def test_long_documents_are_solved_in_little_memory_as_if_all_totals_were_kept(
+    units: int, widest: int
+) -> None:
+    costs = np.random.default_rng(units).integers(0, 1 << 34, (units, widest))
+    penalty, best, sizes = 1 << 33, [0], []
+    for end in range(units):
+        totals = [best[end - size] + int(costs[end, size]) for size in range(min(widest, end + 1))]
+        best.append(min(totals) + penalty)
+        sizes.append(totals.index(min(totals)) + 1)
+    solved = solve(costs, np.array([penalty]))
+    assert solved.cuts(0) == walk_back(sizes)
+    assert solved.sizes.nbytes == units * (1 if widest < 256 else 2)
 
 
 @given(small, weighings)

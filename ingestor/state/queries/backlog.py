@@ -4,6 +4,7 @@ Each goes by an index and takes as long as what it finds, whatever else the jour
 or the backlog of a source that is paused.
 """
 
+import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -35,11 +36,11 @@ class Backlog:
         ``largest``: most bytes of a document; documents of unknown size are included.
         """
         small = "" if largest is None else "AND coalesce(size, 0) <= ?"
-        query = f"SELECT retry_at, id {_OF_FEED} AND retry_at <= ? {small} ORDER BY retry_at, id LIMIT ?"
-        values = (now, *(() if largest is None else (largest,)), limit + len(but))
+        query = f"""SELECT retry_at, id {_OF_FEED} AND retry_at <= ? {small}
+                    AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY retry_at, id LIMIT ?"""
+        values = (now, *(() if largest is None else (largest,)), json.dumps(list(but)), limit)
         rows = sorted(row for feed in feeds for row in self._journal.select(query, (*feed, *values)))
-        chosen = [row for _, row in rows if row not in but][:limit]
-        return [entry for row in chosen if (entry := self._journal.entry(row)) is not None]
+        return [entry for _, row in rows[:limit] if (entry := self._journal.entry(row)) is not None]
 
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
         """Documents to remove: their source no longer has them."""
