@@ -1,18 +1,22 @@
-"""100,000 small files: the first pass, an idle pass, one change, memory, and the size of what is kept.
+"""Small files, 100,000 or as many as are named: processor time and memory of passes and commands, and sizes.
 
-Repeat with ``python -m benchmarks scale [FILES]``. Uses the hashing embedder, so that what is measured is
-everything but the model. Beside it stand the bare cost of listing and reading the same files, and that of
-writing the same records by Chroma's own client, in batches, to a collection with the same settings.
+``python -m benchmarks scale 2000 8000 32000`` repeats all at each size, and fits how each figure grows: the
+slope of its logarithm over that of the number of files, less what a project of one file takes. 1 is
+linear. Uses the hashing embedder, so that what is measured is everything but the model. Beside it stand the
+bare cost of listing and reading the same files, and that of writing the same records by Chroma's own client,
+in batches, to a collection with the same settings.
 """
 
+import math
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import chromadb
 import yaml
@@ -20,59 +24,106 @@ import yaml
 INGESTOR = Path(sys.executable).with_name("ingestor")
 HNSW = ("space", "max_neighbors", "ef_construction", "ef_search")
 BATCH = 1000  # records
+SMALL = 0.5  # seconds or MB above the project of one file: what is less does not show how it grows
 
 
-def main(files: int = 100_000) -> None:
-    """Prints a table; takes some minutes."""
+class Figure(NamedTuple):
+    value: float
+    unit: str
+
+
+Figures = Mapping[str, Figure]
+
+
+def main(files: int = 100_000, second: int = 0, third: int = 0, fourth: int = 0) -> None:
+    """Prints a table; 100,000 files take some minutes. The others are further sizes."""
+    measured = {files: _at(files) for files in (files, second, third, fourth) if files}
+    if len(measured) == 1:
+        [(files, figures)] = measured.items()
+        for name, (value, unit) in figures.items():
+            print(f"{name:44} {value:10,.1f} {unit:4} {value / files * 1e6:12,.1f} a million files")
+        return
+    least = _at(1)
+    print(f"{'':44} {'unit':4} {'1':>9} " + " ".join(f"{files:>9,}" for files in measured) + "   grows as")
+    for name, (base, unit) in least.items():
+        values = [figures[name].value for figures in measured.values()]
+        numbers = " ".join(f"{value:9,.1f}" for value in values)
+        print(f"{name:44} {unit:4} {base:9,.1f} {numbers}   {growth(list(measured), values, base)}")
+
+
+def growth(sizes: Sequence[int], values: Sequence[float], base: float) -> str:
+    """The power of the number of files, fitted to what a figure is above ``base``."""
+    points = [
+        (math.log(size), math.log(value - base))
+        for size, value in zip(sizes, values, strict=True)
+        if value - base > SMALL
+    ]
+    if len(points) < 2:
+        return "not at all, as far as is seen"
+    middle = [sum(column) / len(points) for column in zip(*points, strict=True)]
+    across = sum((x - middle[0]) ** 2 for x, _ in points)
+    return f"files ^ {sum((x - middle[0]) * (y - middle[1]) for x, y in points) / across:.2f}"
+
+
+def _at(files: int) -> Figures:
     folder = Path(tempfile.mkdtemp(prefix="ingestor-scale-"))
     try:
-        _measure(folder, files)
+        return dict(_measured(folder, files))
     finally:
         shutil.rmtree(folder)
 
 
-def _measure(folder: Path, files: int) -> None:
-    docs = folder / "docs"
+def _measured(folder: Path, files: int) -> Iterator[tuple[str, Figure]]:
+    docs, config = folder / "docs", folder / "config.yaml"
     for n in range(files):
         if n % 500 == 0:
             (docs / f"{n // 500}").mkdir(parents=True)
         path = docs / f"{n // 500}" / f"{n}.txt"
         path.write_text(f"Document {n} is about subject {n % 977} and mentions {n * 31 % 1009} others.")
-    config = folder / "config.yaml"
-    config.write_text(yaml.safe_dump(_config()))
-    bare = _timed(lambda: _read_all(docs))
-    rows = [("list and read the files, bare", bare, 0.0)]
-    rows += [(name, *_sync(config)) for name in ("first pass", "idle pass")]
+    _configure(config)
+    yield "list and read the files, bare", Figure(_bare(docs), "s")
+    yield from _run("plan of everything, as a sample of 1,000", config, "plan", "--sample", "1000")
+    yield from _run("first pass", config, "sync")
+    yield from _run("restart and idle pass", config, "sync")
     (docs / "0" / "new.txt").write_text("one more document")
-    rows.append(("one new file", *_sync(config)))
-    raw = _raw_upserts(folder)
-    for name, seconds, memory in rows:
-        print(f"{name:32} {seconds:8.1f} s {files / seconds:10.0f} files/s {memory:8.0f} MB")
-    print(f"{'upserts of the same records, bare':32} {raw:8.1f} s {files / raw:10.0f} files/s")
-    print(f"the first pass has {raw / rows[1][1]:.0%} of the rate of bare upserts")
-    for name in ("state/journal.sqlite3", "state/cache.sqlite3", "chroma"):
-        size = _size(folder / name)
-        print(f"{name:32} {size / 1e6:8.1f} MB {size / files:8.0f} bytes a file")
+    yield from _run("one new file", config, "sync")
+    yield "upserts of the same records, bare", Figure(_raw_upserts(folder), "s")
+    for command in ("status", "plan", "verify"):
+        yield from _run(command, config, command)
+    yield from _run("query", config, "query", "which document mentions the others")
+    _configure(config, workers=8)
+    yield from _run("a config change that touches none", config, "sync")
+    for name in ("state/journal.sqlite3", "state/cache.sqlite3", "state/lexical.sqlite3", "chroma"):
+        yield name, Figure(_size(folder / name) / 1e6, "MB")
+    _configure(config, chunking={"strategy": "recursive", "size": 50})
+    yield from _run("a config change that touches all", config, "sync")
 
 
-def _config() -> dict[str, object]:
+def _configure(config: Path, **settings: object) -> None:
     source = {"name": "docs", "kind": "folder", "path": "./docs", "collection": "docs"}
-    return {
+    base = {
         "state": "./state",
         "chroma": {"path": "./chroma", "embedded": True},
         "embedding": {"kind": "hashing", "dimensions": 64},
         "sources": [source],
     }
+    config.write_text(yaml.safe_dump(base | settings))
 
 
-def _sync(config: Path) -> tuple[float, float]:
-    """Wall seconds, and the largest memory of any pass so far in MB."""
-    seconds = _timed(lambda: subprocess.run([INGESTOR, "sync", "--json", "--config", config], check=True))
-    return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
+def _run(name: str, config: Path, *words: str) -> Iterator[tuple[str, Figure]]:
+    """Processor seconds and the largest memory of a command."""
+    command = [INGESTOR, *words, "--json", "--config", config]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, ended, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(ended)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    yield name, Figure(used.ru_utime + used.ru_stime, "s")
+    yield f"{name}, memory", Figure(used.ru_maxrss / 1000, "MB")
 
 
 def _raw_upserts(folder: Path) -> float:
-    """Seconds of the public client in this process, less those of reading the records."""
+    """Processor seconds of the public client in this process, less those of reading the records."""
     theirs = chromadb.PersistentClient(str(folder / "chroma")).get_collection("docs")
     hnsw = {key: theirs.configuration["hnsw"][key] for key in HNSW}
     client = chromadb.PersistentClient(str(folder / "raw"))
@@ -81,20 +132,19 @@ def _raw_upserts(folder: Path) -> float:
     for start in range(0, theirs.count(), BATCH):
         page = theirs.get(limit=BATCH, offset=start, include=["documents", "metadatas", "embeddings"])
         columns = {key: page[key] for key in ("ids", "documents", "metadatas", "embeddings")}
-        seconds += _timed(lambda: ours.upsert(**columns))  # noqa: B023 - it is called at once
+        begun = time.process_time()
+        ours.upsert(**columns)
+        seconds += time.process_time() - begun
     return seconds
 
 
-def _timed(work) -> float:  # type: ignore[no-untyped-def]
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
-
-
-def _read_all(folder: Path) -> None:
+def _bare(folder: Path) -> float:
+    """Processor seconds."""
+    begun = time.process_time()
     for path, _, names in os.walk(folder):
         for name in names:
             Path(path, name).read_bytes()
+    return time.process_time() - begun
 
 
 def _size(path: Path) -> int:

@@ -73,11 +73,18 @@ class Foreign(NeedsHuman):
 
 
 class Torn(Exception):
-    """The index lost the integrity of this collection: it must be written again."""
+    """The index lost the integrity of this collection: it must be written again.
+
+    ``shard``: of it, if only that one is harmed.
+    """
+
+    shard: int | None = None
 
 
 class Gone(Exception):
-    """The collection was deleted, or replaced by another of its name, behind our back."""
+    """The collection was deleted, or replaced by another of its name, behind our back. ``shard``: as Torn."""
+
+    shard: int | None = None
 
 
 Embed = Callable[[Sequence[str]], Vectors]  # texts -> unit vectors, cached; order and length kept

@@ -15,6 +15,7 @@ import pytest
 import typer
 
 from benchmarks.__main__ import NAMES
+from benchmarks.scale import growth
 from ingestor.cli.main import app
 
 ROOT = Path(__file__).parent.parent
@@ -43,6 +44,13 @@ def benchmark(name: str, *numbers: int, **environment: str) -> subprocess.Comple
             os.killpg(running.pid, signal.SIGKILL)
             raise
     return subprocess.CompletedProcess(words, running.returncode, out, err)
+
+
+def test_growth_is_a_power_of_the_size() -> None:
+    sizes = [1000, 2000, 4000]
+    assert growth(sizes, [3 + size / 100 for size in sizes], 3) == "files ^ 1.00"
+    assert growth(sizes, [3 + size**2 / 10**5 for size in sizes], 3) == "files ^ 2.00"
+    assert growth(sizes, [3.0, 3.1, 3.2], 3) == "not at all, as far as is seen"
 
 
 def test_every_benchmark_has_a_miniature() -> None:

@@ -6,13 +6,14 @@ embedders.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from ingestor.core.backend import Backend, Model
 from ingestor.core.entries import ChromaName, EditionName
 from ingestor.core.metadata_keys import KEYS
+from ingestor.core.shards import separate, shard_of
 from ingestor.engine.collection_names import rename_to_roles
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import Index, Transient
@@ -68,11 +69,21 @@ class OpenCollections:
         self._open.pop(name, None)
         self._backend.trouble(self._shown(name), error)
 
-    def discard(self, name: EditionName, *, torn: bool) -> None:
-        """Forget the handle. ``torn``: also delete the collection, so that it is created again."""
+    def discard(self, name: EditionName, *, torn: bool, shard: int | None = None) -> None:
+        """Forget the handle. ``torn``: also delete the collection, or that shard, to be made again."""
         self._open.pop(name, None)
         if torn:
-            self._backend.delete(self._shown(name))
+            edition = self._editions.named(name)
+            self._backend.delete(edition.shown if shard is None else edition.places[shard][1])
+
+    def doubt(self, name: EditionName, shards: Container[int] | None = None) -> None:
+        """Mark its records as in doubt: those in these shards, or all."""
+        of = self._editions.named(name).shards
+        if shards is None or of == 1:
+            self._journal.doubt(name)
+            return
+        rows = self._journal.select("SELECT id, document_id FROM documents WHERE collection = ?", (name,))
+        self._journal.doubt(name, [row for row, document in rows if shard_of(document, of) in shards])
 
     def disown(self, name: EditionName) -> None:
         """Another program's collection has its name. If ours comes back, its records count as unknown."""
@@ -108,7 +119,7 @@ class OpenCollections:
             self._backend.delete(self._shown(name))
             index, uuid = self._backend.open(self._shown(name), model)
         if row.uuid not in (None, uuid):
-            self._journal.doubt(name)
+            self.doubt(name, _others(row.uuid, uuid))
         if (row.uuid, row.embedder) != (uuid, model.recipe):
             self._journal.note_collection(name, replace(row, uuid=uuid, embedder=model.recipe))
         return index
@@ -131,3 +142,10 @@ class OpenCollections:
 
     def _shown(self, name: EditionName) -> ChromaName:
         return self._editions.named(name).shown
+
+
+def _others(before: str, now: str) -> set[int] | None:
+    """The shards that were made again since; None if their number differs."""
+    old, new = separate(before), separate(now)
+    both = enumerate(zip(old, new, strict=False))
+    return {number for number, (a, b) in both if a != b} if len(old) == len(new) else None

@@ -212,7 +212,7 @@ class Writer:
         try:
             work()
         except (Torn, Gone) as error:
-            self._rebuild(collection, error)
+            self._rebuild(collection, error, error.shard)
             return "dropped"
         return "done"
 
@@ -285,11 +285,12 @@ class Writer:
             log.info("collection %s can be used again", collection)
         outbox.attempts, outbox.said = 0, None
 
-    def _rebuild(self, collection: EditionName, error: Exception) -> None:
-        """The collection is torn or was deleted: write it again, from the cache."""
-        log.error("collection %s is rebuilt: %s", collection, error)
-        self._journal.doubt(collection)
-        self._collections.discard(collection, torn=isinstance(error, Torn))
+    def _rebuild(self, collection: EditionName, error: Exception, shard: int | None) -> None:
+        """The collection, or that shard of it, is torn or was deleted: write it again, from the cache."""
+        which = "" if shard is None else f", shard {shard},"
+        log.error("collection %s%s is rebuilt: %s", collection, which, error)
+        self._collections.doubt(collection, None if shard is None else [shard])
+        self._collections.discard(collection, torn=isinstance(error, Torn), shard=shard)
 
 
 def _report(collection: EditionName, batch: Sequence[Prepared]) -> None:

@@ -60,8 +60,8 @@ def worth_comparing(base: Strategy, mean_tokens: float, documents: Iterable[Docu
     """Others, of about the same mean size as ``base`` has, and one of twice that size.
 
     A mean chunk of ``recursive`` has two thirds of its ``size``, one of ``cluster`` half of its
-    ``max_tokens``. Where documents have headings, ``structure`` is compared, and ``changepoint`` with vectors of
-    whole chunks, which embeds twice (decision 0052).
+    ``max_tokens``. Where documents have headings, ``structure`` is compared, and ``changepoint`` with vectors
+    of whole chunks, which embeds twice (decision 0052).
     """
     size = max(_SMALLEST, round(mean_tokens / _STEP) * _STEP)
     others = [

@@ -10,7 +10,7 @@ from ingestor.config.quotas import CLOUD, UNBOUNDED
 from ingestor.config.servers import Embedded, Http, Remote, Supervised
 from ingestor.config.workers import Workers
 from ingestor.connectors.folder.connector import FolderOptions
-from tests.config.written import AT, ROOT, SOURCE, checked, source
+from tests.config.written import AT, ROOT, SOURCE, checked, said, source
 
 
 def test_only_sources_are_required() -> None:
@@ -40,6 +40,14 @@ def test_only_sources_are_required() -> None:
 def test_the_profile_of_metadata_is_that_of_the_collection(metadata: str, expected: object) -> None:
     other = "  - {name: b, kind: folder, path: more, collection: other}\n"
     assert checked(f"metadata: {metadata}\n{SOURCE}{other}").sources[0].metadata == expected
+
+
+def test_shards_are_those_of_the_collection() -> None:
+    other = "  - {name: b, kind: folder, path: more, collection: OTHER}\n"
+    text = f"collections: {{abc: {{shards: 3}}}}\n{SOURCE}{other}"
+    assert [each.shards for each in checked(text.replace("OTHER", "other")).sources] == [3, 1]
+    wrong = "4: sources[1].collection: abc-1-of-3 is a shard of abc: choose another name"
+    assert said(text.replace("OTHER", "abc-1-of-3")) == [wrong]
 
 
 def test_a_chroma_elsewhere() -> None:

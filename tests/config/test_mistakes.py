@@ -34,6 +34,11 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
             "metadata: {nobody: lean}",
             "1: metadata.nobody: no source feeds this collection; there are: abc",
         ),
+        (
+            "collections: {nobody: {shards: 2}}",
+            "1: collections.nobody: no source feeds this collection; there are: abc",
+        ),
+        ("collections: {abc: {shards: 65}}", "1: collections.abc.shards: must be at most 64, not 65"),
         ("workers: many", "1: workers: must be a whole number or a mapping of keys to values, not 'many'"),
         ("workers: 1.5", "1: workers: must be a whole number or a mapping of keys to values, not 1.5"),
         ("workers: [3]", "1: workers: must be a whole number or a mapping of keys to values, not a list"),

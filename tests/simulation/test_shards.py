@@ -15,8 +15,10 @@ from ingestor.core import shards
 from ingestor.engine import collection_names
 from ingestor.rechunk import policy
 from ingestor.state import journal
+from tests.memory_index import MemoryIndex
 from tests.simulation.laws import CLEAN, EXACT, IN_PLACE, ONE_SET, SUPERSET, LawBroken
 from tests.simulation.play import play
+from tests.simulation.world import World, place
 
 
 def crashes(folder: Path, seeds: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -41,6 +43,36 @@ def test_many_more_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert crashes(tmp_path, range(100, 400), monkeypatch) > 600
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_of_a_harmed_shard_only_its_own_documents_are_written_again(
+    gone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, 1, shards=3)
+    for number in range(30):
+        world.files.write(f"{number}.txt", f"alpha\nbeta {number}")
+    world.settle()
+    written: list[str] = []
+    upsert = MemoryIndex.upsert
+    monkeypatch.setattr(
+        MemoryIndex, "upsert", lambda self, rows: (written.extend(row.id for row in rows), upsert(self, rows))
+    )
+    name = "docs-1-of-3"
+    before = {record.id for record in world.shelves.records(name)}
+    if gone:
+        del world.shelves.collections[name]
+        world.journal.close()
+        world.start()
+    else:
+        world.shelves.collections[name][0].torn = True
+        world.engine.writer.check("docs")  # type: ignore[arg-type]
+    world.settle()
+    monkeypatch.undo()
+    assert set(written) == before
+    assert {place(id_, 3) for id_ in written} == {1}
+    world.check()
+    world.journal.close()
+
+
 def _by_slot(id_: str, shards: int) -> int:
     """As if each record were hashed, and not its document."""
     return _SHARD_OF(id_.replace("#", "-"), shards)
@@ -53,9 +85,8 @@ def _salted(self: sharding.ShardedIndex, parts: Any) -> None:
     """As Python's own hash, which differs between two runs."""
     self.parts = tuple(parts)
     salt = Random(str(parts)).random()
-    self._divided = lambda items, id_of: (  # type: ignore[method-assign]
-        (self.parts[n], some)
-        for n, some in sharding.divided(items, lambda item: f"{salt}{id_of(item)}", len(self.parts))
+    self._divided = lambda items, id_of: sharding.divided(  # type: ignore[method-assign]
+        items, lambda item: f"{salt}{id_of(item)}", len(self.parts)
     )
 
 

@@ -6,7 +6,7 @@ shards, since Chroma knows no others.
 
 from collections.abc import Callable, Mapping
 
-from ingestor.chroma.shards.index import ShardedIndex
+from ingestor.chroma.shards.index import ShardedIndex, blamed
 from ingestor.core.backend import Backend, Model
 from ingestor.core.entries import ChromaName
 from ingestor.core.shards import joined, shard_names
@@ -20,9 +20,13 @@ class ShardedBackend:
         self._inner, self._shards = inner, shards
 
     def open(self, name: ChromaName, model: Model) -> tuple[Index, str]:
-        opened = [self._inner.open(part, model) for part in self._parts(name)]
-        if len(opened) == 1:
-            return opened[0]
+        names = self._parts(name)
+        if len(names) == 1:
+            return self._inner.open(name, model)
+        opened = []
+        for number, part in enumerate(names):
+            with blamed(number):
+                opened.append(self._inner.open(part, model))
         return ShardedIndex([index for index, _ in opened]), joined([uuid for _, uuid in opened])
 
     def delete(self, name: ChromaName) -> None:
@@ -30,8 +34,13 @@ class ShardedBackend:
             self._inner.delete(part)
 
     def look(self, name: ChromaName) -> str | None:
-        reasons = [(part, self._inner.look(part)) for part in self._parts(name)]
-        found = [reason if part == name else f"{part}: {reason}" for part, reason in reasons if reason]
+        names, found = self._parts(name), []
+        if len(names) == 1:
+            return self._inner.look(name)
+        for number, part in enumerate(names):
+            with blamed(number):
+                reason = self._inner.look(part)
+            found += [f"{part}: {reason}"] if reason else []
         return "; ".join(found) or None
 
     def trouble(self, name: ChromaName, error: Exception) -> None:

@@ -6,12 +6,13 @@ the whole collection, so scores are those of a collection in one piece.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from ingestor.chroma.index import ChromaIndex
 from ingestor.core.shards import joined, shard_of
 from ingestor.model import Hit, Metadata, Record, RecordId, Vector, Vectors
-from ingestor.ports import Index
+from ingestor.ports import Gone, Index, Torn
 
 T = TypeVar("T")
 
@@ -23,39 +24,53 @@ class ShardedIndex:
         self.parts = tuple(parts)
 
     def upsert(self, records: Sequence[Record]) -> None:
-        for part, some in self._divided(records, lambda record: record.id):
-            part.upsert(some)
+        for number, some in self._divided(records, lambda record: record.id):
+            with blamed(number):
+                self.parts[number].upsert(some)
 
     def patch(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
-        for part, some in self._divided(metadata, lambda row: row[0]):
-            part.patch(some)
+        for number, some in self._divided(metadata, lambda row: row[0]):
+            with blamed(number):
+                self.parts[number].patch(some)
 
     def drop(self, ids: Sequence[RecordId]) -> None:
-        for part, some in self._divided(ids, lambda id_: id_):
-            part.drop(some)
+        for number, some in self._divided(ids, lambda id_: id_):
+            with blamed(number):
+                self.parts[number].drop(some)
 
     def count(self) -> int:
-        return sum(part.count() for part in self.parts)
+        return sum(self._each(lambda part: part.count()))
 
     def read(self, ids: Sequence[RecordId], *, vectors: bool = False) -> list[Record]:
-        divided = self._divided(ids, lambda id_: id_)
-        return [record for part, some in divided for record in part.read(some, vectors=vectors)]
+        found: list[Record] = []
+        for number, some in self._divided(ids, lambda id_: id_):
+            with blamed(number):
+                found += self.parts[number].read(some, vectors=vectors)
+        return found
 
     def ids(self) -> Iterator[RecordId]:
-        for part in self.parts:
-            yield from part.ids()
+        for number, part in enumerate(self.parts):
+            with blamed(number):
+                yield from part.ids()
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
-        answers = [part.query(vectors, n, where) for part in self.parts]
+        answers = self._each(lambda part: part.query(vectors, n, where))
         return [
             sorted((hit for hits in row for hit in hits), key=lambda hit: (-hit.score, hit.id))[:n]
             for row in zip(*answers, strict=True)
         ]
 
-    def _divided(self, items: Sequence[T], id_of: Callable[[T], str]) -> Iterator[tuple[Index, list[T]]]:
-        """The items of each shard that has any."""
-        for number, some in divided(items, id_of, len(self.parts)):
-            yield self.parts[number], some
+    def _divided(self, items: Sequence[T], id_of: Callable[[T], str]) -> list[tuple[int, list[T]]]:
+        """The items by shard."""
+        return divided(items, id_of, len(self.parts))
+
+    def _each(self, ask: Callable[[Index], T]) -> list[T]:
+        """The answer of every shard."""
+        found = []
+        for number, part in enumerate(self.parts):
+            with blamed(number):
+                found.append(ask(part))
+        return found
 
 
 class ShardedStore(ShardedIndex):
@@ -108,6 +123,16 @@ def as_one(parts: Sequence[ChromaIndex]) -> Store:
 def parts_of(store: Store) -> Sequence[ChromaIndex]:
     """Its shards in their order."""
     return store.stores if isinstance(store, ShardedStore) else (store,)
+
+
+@contextmanager
+def blamed(shard: int) -> Iterator[None]:
+    """Errors of a damaged collection say which shard it is."""
+    try:
+        yield
+    except (Torn, Gone) as error:
+        error.shard = shard
+        raise
 
 
 def divided(items: Sequence[T], id_of: Callable[[T], str], shards: int) -> list[tuple[int, list[T]]]:
