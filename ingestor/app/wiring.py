@@ -66,7 +66,7 @@ from ingestor.state import checks, file_permissions, running_config
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
-from ingestor.state.files import cache_path, journal_path, lexical_path, lock_path
+from ingestor.state.files import EVALUATION, cache_path, journal_path, lexical_path, lock_path
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import hold, retry_until_free
@@ -407,7 +407,7 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
 def _is_ours(config: Config) -> Callable[[str], bool]:
     """Whether a file name in the state folder is one of ours."""
     files = (path(config).name for path in (journal_path, cache_path, lexical_path))
-    begins = (*files, "live.", "chroma.log", running_config.NAME, checks.PREFIX)
+    begins = (*files, "live.", "chroma.log", running_config.NAME, checks.PREFIX, EVALUATION)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
     return lambda name: name.startswith(begins) or config.state / name in whole
 
