@@ -8,8 +8,8 @@ Ways of asking take turns, so that other programs slow down all alike; *CPU* is 
 for one question while nothing else is done. The hashing embedder stands in for a model: what is measured is
 everything but that.
 
-``FOLDER`` keeps documents and state for another run, which then ingests nothing: 100,000 records take a
-quarter of an hour of the processor, most of it Chroma's.
+``FOLDER`` keeps documents and state for another run, which then ingests nothing: 100,000 records take
+half an hour, most of it Chroma's.
 """
 
 import json

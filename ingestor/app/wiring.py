@@ -73,7 +73,14 @@ from ingestor.state import checks, file_permissions, running_config
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
-from ingestor.state.files import cache_path, chroma_log_path, journal_path, lexical_path, lock_path
+from ingestor.state.files import (
+    EVALUATION,
+    cache_path,
+    chroma_log_path,
+    journal_path,
+    lexical_path,
+    lock_path,
+)
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import hold, retry_until_free
@@ -504,7 +511,7 @@ def parser(choice: Choice, isolation: Isolation) -> Parser:
 def _is_ours(config: Config) -> Callable[[str], bool]:
     """Whether a file name in the state folder is one of ours."""
     files = (path(config).name for path in (journal_path, cache_path, lexical_path, chroma_log_path))
-    begins = (*files, "live.", running_config.NAME, checks.PREFIX)
+    begins = (*files, "live.", running_config.NAME, checks.PREFIX, EVALUATION)
     whole = (lock_path(config), getattr(config.chroma, "path", None))
     return lambda name: name.startswith(begins) or config.state / name in whole
 

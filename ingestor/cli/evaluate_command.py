@@ -13,6 +13,7 @@ from ingestor.app.queries import BadRequest
 from ingestor.cli.chunk_command import choice
 from ingestor.cli.output import evaluation as output
 from ingestor.config.models import Config
+from ingestor.evaluate import kept
 from ingestor.evaluate.adopt import adopt, recommended
 from ingestor.evaluate.check import Inspection, check
 from ingestor.evaluate.evaluation import Evaluation, Request, evaluate, expected
@@ -40,11 +41,13 @@ def run(config: Config, request: Request, html: Path | None, *, write: bool, as_
     """What the command does."""
     with output.progress(as_json) as progress:
         found = evaluate(config, request, progress, lambda one: print(one.text, file=sys.stderr))
+    report = report_json(found)
+    kept.write(config.state, report, time())
     if html is not None:
         frame = files("ingestor").joinpath("templates", "evaluate.html").read_text("utf-8")
         html.write_text(page(found, frame), "utf-8")
     if as_json:
-        print(json.dumps(report_json(found)))
+        print(json.dumps(report))
     else:
         output.show(found)
     changed = _written(config, found) if write else None

@@ -70,6 +70,7 @@ class Evaluation:
     text: str
     asked: Asked | None = None
     judged: Judged | None = None
+    price: float = 0.0  # of a million embedded tokens; 0 if it is not known
 
 
 def evaluate(
@@ -90,7 +91,8 @@ def evaluate(
         found = _concluded(request, place.sample, questions, refused, outcomes)
         if endpoint is not None and request.judge:
             found = _with_judgements(found, place, endpoint)
-        return replace(found, asked=None if estimate is None else _asked(place, estimate))
+        asked = None if estimate is None else _asked(place, estimate)
+        return replace(found, asked=asked, price=config.rechunk.price)
 
 
 def expected(config: Config, request: Request, progress: Progress) -> Estimate:

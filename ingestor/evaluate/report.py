@@ -103,6 +103,7 @@ def _strategy(found: Evaluation, at: int, outcome: Outcome) -> dict[str, Any]:
         "options": cut.strategy.options,
         "configured": cut.strategy.configured,
         "search": outcome.mode,
+        "label": outcome.name,
         "chunks": len(cut.places),
         "mean_tokens": round(cut.mean_tokens, 1),
         "recall": {str(budget): _interval(each.means[at]) for budget, each in found.comparisons.items()},
@@ -113,7 +114,19 @@ def _strategy(found: Evaluation, at: int, outcome: Outcome) -> dict[str, Any]:
         "precision_omega": percent(scores.omega.mean()),
         "seconds": round(outcome.seconds, 2),
         "embedded_tokens": cut.embedded_tokens,
+        "collection": _whole(found, outcome),
         "judged": None if found.judged is None else _judged_strategy(found.judged, at),
+    }
+
+
+def _whole(found: Evaluation, outcome: Outcome) -> dict[str, Any]:
+    """Of the whole collection, in proportion to its documents. ``cost``: of embedding, by the price."""
+    times = found.sample.listed / max(1, len(found.sample.documents))
+    tokens = round(outcome.cut.embedded_tokens * times)
+    return {
+        "records": round(len(outcome.cut.places) * times),
+        "embedded_tokens": tokens,
+        "cost": round(tokens * found.price / 1e6, 4) if found.price else None,
     }
 
 

@@ -14,6 +14,8 @@ from ingestor.http_server.bounded import Refused
 from ingestor.page.changes import HERE, changes, deeds
 from ingestor.page.document import document
 from ingestor.page.documents import documents
+from ingestor.page.evaluation import HERE as EVALUATION
+from ingestor.page.evaluation import evaluation
 from ingestor.page.events import Events
 from ingestor.page.frame import render
 from ingestor.page.history import History
@@ -56,6 +58,7 @@ def pages_of(common: Common, config: Callable[[], Config], path: Path) -> Pages:
         site.page(
             HERE, "changes.html", lambda request: changes(daemon, now(), config(), plans)
         ),
+        site.page(EVALUATION, "evaluation.html", lambda request: evaluation(daemon, now(), request)),
         *(site.deed(address, do) for address, do in deeds(config, plans).items()),
         Route("/page/events", partial(_listen, site, events), methods=["GET"]),
         *of_signing_in(site),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ingestor.page.evaluation import evaluated
 from ingestor.page.history import History
 from ingestor.page.shown import figures
 from ingestor.page.shown.charts import EVERY, charts
@@ -34,6 +35,7 @@ def overview(daemon: DaemonView, found: Situation, history: History) -> Mapping[
         "lag": figures.lag_of(sources),
         "sources": sources,
         "collections": collections,
+        "evaluated": evaluated(daemon),
         "failures": failed[:FAILURES],
         "more_failures": len(failed) > FAILURES,
         "reasons": kinds_of_reasons(found.reasons),

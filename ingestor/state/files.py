@@ -4,6 +4,8 @@ from pathlib import Path
 
 from ingestor.config.models import Config
 
+EVALUATION = "evaluation-"  # what names of evaluations begin with
+
 
 def journal_path(config: Config) -> Path:
     return config.state / "journal.sqlite3"

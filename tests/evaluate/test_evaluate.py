@@ -1,6 +1,7 @@
 """``ingestor evaluate`` as a person runs it."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from ingestor.config.file import load
+from ingestor.evaluate import kept
 from ingestor.evaluate.strategies import MOST_COMPARED
 from ingestor.state import checks
 from tests.e2e.conftest import ask, project
@@ -40,6 +42,8 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
             "name", "options", "chunks", "mean_tokens", "recall", "recall_n5", "iou_n5", "precision_omega",
             "seconds", "embedded_tokens",
         }  # fmt: skip
+        tokens = each["embedded_tokens"]
+        assert each["collection"] == {"records": each["chunks"], "embedded_tokens": tokens, "cost": None}
         assert list(each["recall"]) == ["500", "1000", "2000"]
         assert all(0 <= r["low"] <= r["mean"] <= r["high"] <= 100 for r in each["recall"].values())
         assert each["recall"]["500"]["mean"] <= each["recall"]["1000"]["mean"]
@@ -52,7 +56,9 @@ def test_strategies_are_compared_and_one_is_recommended(samples: Project, ask: A
     said = yaml.safe_load(found["recommendation"]["yaml"])["chunking"]
     assert said == {"strategy": found["recommendation"]["strategy"], **found["recommendation"]["options"]}
     assert not (samples.folder / "chroma").exists()
-    assert {path.name.partition(".")[0] for path in (samples.folder / "state").iterdir()} == {"cache"}
+    state = samples.folder / "state"
+    assert {re.split(r"[.-]", path.name)[0] for path in state.iterdir()} == {"cache", "evaluation"}
+    assert kept.read(state)["docs"].report["recommendation"] == found["recommendation"]
     assert found == {**answered(ask("evaluate", "--json")), "strategies": found["strategies"]}
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -10,6 +11,7 @@ from ingestor.chroma.client import Client
 from ingestor.config.file import load
 from ingestor.config.models import Config
 from ingestor.embedders.hashing import PLUGIN
+from ingestor.evaluate import kept
 from ingestor.model import Record, RecordId
 from tests.service.world import Daemon, holding, served
 from tests.serving import client_of, server
@@ -53,7 +55,24 @@ def chroma(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def daemon(tmp_path_factory: pytest.TempPathFactory, chroma: Client) -> Iterator[Daemon]:
     with holding(_records(), tmp_path_factory.mktemp("daemon"), MODEL, chroma) as found:
         _note_rows(found)
+        kept.write(found.folder, evaluation(ATTACK), 1.7e9)
         yield found
+
+
+def evaluation(said: str) -> dict[str, Any]:
+    """A report as ``evaluate --json`` has it, as far as the page shows it. ``said``: in all of its texts."""
+    interval = {"mean": 71.25, "low": 64.0, "high": 78.1}
+    one = {
+        "label": f"changepoint {said}", "search": "dense", "configured": True, "mean_tokens": 124.1,
+        "recall": {"500": interval}, "collection": {"records": 1740, "embedded_tokens": 21459, "cost": 0.25},
+    }  # fmt: skip
+    return {
+        "collection": "docs",
+        "documents": {"count": 15, "listed": 150},
+        "questions": {"count": 240, "origin": "made", "refused": [{"question": said}]},
+        "strategies": [one, {**one, "label": "other", "collection": {**one["collection"], "cost": None}}],  # type: ignore[dict-item]
+        "recommendation": {"text": f"It stays. {said}", "yaml": f"chunking: {{}} # {said}"},
+    }
 
 
 def _note_rows(daemon: Daemon) -> None:

@@ -25,6 +25,7 @@ PAGES = [
     "/page/search",
     "/page/search?q=blocked+card&collection=docs",
     "/page/changes",
+    "/page/evaluation?collection=docs",
     f"/page/search?q={quote(ATTACK)}",
     f"/page/documents?match={quote(ATTACK)}&source={quote(ATTACK)}",
     f"/page/documents/{quote(ATTACK, safe='')}",

@@ -1,0 +1,48 @@
+"""The last evaluation of each collection: a small file in the state folder, for the service's page.
+
+It holds texts of the report, and no text of a document.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ingestor.core.fingerprint import text_digest
+from ingestor.state.files import EVALUATION
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """``at``: POSIX seconds. ``report``: as ``evaluate --json`` says it."""
+
+    at: float
+    report: Mapping[str, Any]
+
+
+def write(state: Path, report: Mapping[str, Any], at: float) -> None:
+    """In place of an earlier one of the same collection, atomically. Raises OSError."""
+    name = f"{EVALUATION}{text_digest(str(report['collection']))[:16]}"
+    fresh = state / f"{name}.{os.getpid()}"
+    less = {**report, "questions": {**report["questions"], "refused": []}}
+    fresh.write_text(json.dumps({"at": at, "report": less}), "utf-8")
+    fresh.replace(state / f"{name}.json")
+
+
+def read(state: Path) -> dict[str, Kept]:
+    """By collection; damaged files are left out."""
+    return {str(one.report["collection"]): one for one in _read(state)}
+
+
+def _read(state: Path) -> Iterator[Kept]:
+    for file in state.glob(f"{EVALUATION}*.json"):
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
+            said = json.loads(file.read_text("utf-8"))
+            found = Kept(float(said["at"]), said["report"])
+            if all(
+                key in found.report for key in ("collection", "strategies", "recommendation", "questions")
+            ):
+                yield found

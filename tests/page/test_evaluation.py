@@ -1,0 +1,43 @@
+"""The last evaluation of a collection, on a page."""
+
+from pathlib import Path
+
+import httpx
+
+from ingestor.evaluate import kept
+from tests.page.conftest import evaluation
+from tests.page.test_pages import get
+
+PAGE = "/page/evaluation?collection=docs"
+
+
+def test_the_recommendation_and_what_was_compared_are_shown(client: httpx.Client) -> None:
+    page = get(client, PAGE)
+    text = page.text
+    assert "It stays." in text
+    assert "chunking: {}" in text
+    assert "71.2 % 64 to 78" in text
+    for figure in ("240 questions", "1,740", "21,459", "0.25"):
+        assert figure in text
+
+
+def test_the_overview_leads_to_it_where_there_is_one(client: httpx.Client, empty: httpx.Client) -> None:
+    assert PAGE in [one.get("href") for one in get(client, "/").all("a")]
+    assert "/page/evaluation" not in empty.get("/").text
+
+
+def test_a_collection_without_one_says_what_to_do(client: httpx.Client) -> None:
+    assert "ingestor evaluate" in get(client, "/page/evaluation?collection=other", 404).text
+    assert get(client, "/page/evaluation", 404)
+
+
+def test_the_last_one_of_each_collection_is_kept_and_damaged_ones_are_left_out(tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        kept.write(tmp_path, evaluation(text), 5.0)
+    kept.write(tmp_path, {**evaluation("third"), "collection": "other"}, 6.0)
+    for content in ("{", "[]", '{"at": 1, "report": {}}', '{"at": 1, "report": null}'):
+        (tmp_path / f"evaluation-{len(content)}.json").write_text(content)
+    found = kept.read(tmp_path)
+    assert {name: one.at for name, one in found.items()} == {"docs": 5.0, "other": 6.0}
+    assert "second" in found["docs"].report["recommendation"]["text"]
+    assert found["docs"].report["questions"]["refused"] == []
