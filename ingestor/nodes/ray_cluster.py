@@ -202,24 +202,12 @@ def _name(host: str, node: str) -> str:
 def connected(options: Workers) -> Iterator[RayCluster]:
     """The cluster, until the context ends. Raises NeedsHuman when there is no Ray, or no such cluster."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    own: dict[str, Any] = {"runtime_env": options.runtime_env} if options.runtime_env else {}
     if options.address == "local":
+        own["include_dashboard"] = False
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")  # Ray's switch for loopback alone
-    try:
-        import ray
-    except ImportError:
-        raise NeedsHuman(_MISSING) from None
-    import ray.util.scheduling_strategies
-
-    own: dict[str, Any] = {"include_dashboard": False} if options.address == "local" else {}
-    if options.runtime_env:
-        own["runtime_env"] = options.runtime_env
-    with _handlers_kept():
-        try:
-            ray.init(address=options.address, log_to_driver=False, configure_logging=False, **own)
-        except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise NeedsHuman(
-                f"the Ray cluster at {options.address!r} cannot be used: {_short(error)}"
-            ) from None
+    with _ours_kept():
+        ray = _joined(options.address, own)
     cluster = RayCluster(ray)
     try:
         yield cluster
@@ -228,13 +216,27 @@ def connected(options: Workers) -> Iterator[RayCluster]:
         ray.shutdown()
 
 
+def _joined(address: str, more: dict[str, Any]) -> Any:
+    try:
+        import ray
+        import ray.util.scheduling_strategies
+    except ImportError:
+        raise NeedsHuman(_MISSING) from None
+    try:
+        ray.init(address=address, log_to_driver=False, configure_logging=False, **more)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise NeedsHuman(f"the Ray cluster at {address!r} cannot be used: {_short(error)}") from None
+    return ray
+
+
 @contextmanager
-def _handlers_kept() -> Iterator[None]:
-    """Ray takes SIGTERM for itself: the daemon's handler is put back."""
+def _ours_kept() -> Iterator[None]:
+    """Ray takes SIGTERM for itself, and adds a field to every line of the log: both are put back."""
     main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGTERM)
+    before, records = signal.getsignal(signal.SIGTERM), logging.getLogRecordFactory()
     try:
         yield
     finally:
+        logging.setLogRecordFactory(records)
         if main and before is not None:
             signal.signal(signal.SIGTERM, before)
