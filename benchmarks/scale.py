@@ -2,7 +2,8 @@
 
 ``python -m benchmarks scale 2000 8000 32000`` repeats all at each size, and fits how each figure grows: the
 slope of its logarithm over that of the number of files, less what a project of one file takes. 1 is
-linear. Uses the hashing embedder, so that what is measured is everything but the model.
+linear. Uses the hashing embedder, so that what is measured is everything but the model. Beside it stand the
+bare cost of listing and reading the same files, and that of writing the same records by Chroma's own client.
 """
 
 import math
@@ -16,9 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import chromadb
 import yaml
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
+HNSW = ("space", "max_neighbors", "ef_construction", "ef_search")
+BATCH = 1000  # records
 SMALL = 0.5  # seconds or MB above the project of one file: what is less does not show how it grows
 
 
@@ -91,6 +95,7 @@ def _measured(folder: Path, files: int) -> Iterator[tuple[str, Figure]]:
         yield name, Figure(_size(folder / name) / 1e6, "MB")
     _configure(config, chunking={"strategy": "recursive", "size": 50})
     yield from _run("a config change that touches all", config, "sync")
+    yield "upserts of the same records, bare", Figure(_raw_upserts(folder), "s")
 
 
 def _configure(config: Path, **settings: object) -> None:
@@ -123,6 +128,21 @@ def _bare(folder: Path) -> float:
         for name in names:
             Path(path, name).read_bytes()
     return time.process_time() - begun
+
+
+def _raw_upserts(folder: Path) -> float:
+    """Processor seconds of the public client in this process, less those of reading the records."""
+    theirs = chromadb.PersistentClient(str(folder / "chroma")).get_collection("docs")
+    hnsw = {key: theirs.configuration["hnsw"][key] for key in HNSW}
+    client = chromadb.PersistentClient(str(folder / "raw"))
+    ours = client.create_collection("docs", configuration={"hnsw": hnsw})
+    seconds = 0.0
+    for start in range(0, theirs.count(), BATCH):
+        page = theirs.get(limit=BATCH, offset=start, include=["documents", "metadatas", "embeddings"])
+        begun = time.process_time()
+        ours.upsert(**{key: page[key] for key in ("ids", "documents", "metadatas", "embeddings")})
+        seconds += time.process_time() - begun
+    return seconds
 
 
 def _size(path: Path) -> int:
