@@ -11,13 +11,13 @@ import numpy as np
 
 from benchmarks.retrieval import load, model, tokens
 from ingestor.cli.chunk_command import choice
-from ingestor.evaluate.cutting import Cut, cut
+from ingestor.evaluate.cutting import SampleCut, cut
 from ingestor.evaluate.intervals import Floats
 from ingestor.evaluate.questions.made import made
 from ingestor.evaluate.ranking.scored import Scores, enough, scores
 from ingestor.evaluate.ranking.searched import nearest
-from ingestor.evaluate.reading import Sample, Sampled
-from ingestor.evaluate.scores import Excerpt, Question
+from ingestor.evaluate.reading import Sample, SampledDocument
+from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.evaluate.strategies import Strategy
 from ingestor.llm.client import DirectAnswers
 from ingestor.model import Blob, CollectionName, Fingerprint, Item, SourceName
@@ -63,15 +63,15 @@ def main() -> None:
         print(f"  {name:20} {len(ours[:150]):4} made, {len(theirs):4} real: {spearman(of_made, of_real):.2f}")
 
 
-def corpora() -> tuple[list[Question], Sample]:
+def corpora() -> tuple[list[EvalQuestion], Sample]:
     """The report's questions, and its corpora as documents of one sample. Raises Missing."""
     documents, asked = load()
     numbers = {name: number for number, name in enumerate(documents)}
     real = [
-        Question(each.text, tuple(Excerpt(numbers[each.corpus], a, b) for a, b in each.excerpts))
+        EvalQuestion(each.text, tuple(Excerpt(numbers[each.corpus], a, b) for a, b in each.excerpts))
         for each in asked
     ]
-    found = tuple(Sampled(SOURCE, name, name, document) for name, document in documents.items())
+    found = tuple(SampledDocument(SOURCE, name, name, document) for name, document in documents.items())
     return real, Sample(found, len(found))
 
 
@@ -80,11 +80,11 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
     return float(np.corrcoef(ranks)[0, 1])
 
 
-def _about(question: Question, number: int) -> bool:
+def _about(question: EvalQuestion, number: int) -> bool:
     return question.excerpts[0].document == number
 
 
-def cut_by(name: str, sample: Sample) -> Cut:
+def cut_by(name: str, sample: Sample) -> SampleCut:
     kind, *options = name.split(":")
     strategy = Strategy(choice(kind, options, name))
     tools = Tools(
@@ -104,7 +104,7 @@ def _nothing(item: Item) -> Blob:
     raise AssertionError(item)
 
 
-def scores_of(questions: Sequence[Question], made_by: Cut) -> Scores:
+def scores_of(questions: Sequence[EvalQuestion], made_by: SampleCut) -> Scores:
     vectors = model().embed([question.text for question in questions])
     ranked = nearest(vectors, made_by.vectors, enough(made_by.places, BUDGET))
     return scores(questions, ranked, made_by.places, [BUDGET])

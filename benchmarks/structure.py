@@ -24,8 +24,8 @@ from ingestor.evaluate.intervals import Floats, compare
 from ingestor.evaluate.questions.made import made
 from ingestor.evaluate.ranking.scored import enough
 from ingestor.evaluate.ranking.searched import nearest
-from ingestor.evaluate.reading import Sample, Sampled
-from ingestor.evaluate.scores import Excerpt, Place, Question, score, within
+from ingestor.evaluate.reading import Sample, SampledDocument
+from ingestor.evaluate.scores import ChunkPlace, EvalQuestion, Excerpt, score, within
 from ingestor.model import Blob, Document
 from ingestor.parsers.shared import detect
 from ingestor.ports import BadDocument, Unsupported
@@ -73,9 +73,9 @@ def _parsed(path: Path) -> Document | None:
     return document
 
 
-def titles(found: Sequence[Document]) -> list[Question]:
+def titles(found: Sequence[Document]) -> list[EvalQuestion]:
     asked = [
-        (title, Question(title, (Excerpt(number, *answer),)))
+        (title, EvalQuestion(title, (Excerpt(number, *answer),)))
         for number, document in enumerate(found)
         for title, answer in _sections(document)
     ]
@@ -99,7 +99,7 @@ def _sections(document: Document) -> Iterator[tuple[str, tuple[int, int]]]:
                 yield title, answer
 
 
-def recalls(questions: Sequence[Question], places: Sequence[Place], vectors: Floats) -> Floats:
+def recalls(questions: Sequence[EvalQuestion], places: Sequence[ChunkPlace], vectors: Floats) -> Floats:
     """One row a budget."""
     asked = model().embed([question.text for question in questions])
     ranked = nearest(asked, vectors.astype(np.float32), enough(places, max(BUDGETS)))
@@ -119,7 +119,7 @@ def main(most: int = 45_000) -> None:
         read = list(documents(folder, most))
         need(read, f"{folder} has no documents of {_SMALLEST} to {_LARGEST} tokens")
         sample = Sample(
-            tuple(Sampled(SOURCE, str(at), str(at), one) for at, one in enumerate(read)), len(read)
+            tuple(SampledDocument(SOURCE, str(at), str(at), one) for at, one in enumerate(read)), len(read)
         )
         cuts = [cut_by(strategy, sample) for strategy in STRATEGIES]
         for kind, questions in (("sentences", made(read, _COUNT)), ("titles", titles(read))):

@@ -265,6 +265,18 @@ def side_doors(trees: Trees, plugins: set[str]) -> Iterator[str]:
                 yield f"{name} imports the plugin {module}"
 
 
+def ambiguous(trees: Trees) -> Iterator[str]:
+    """The name of a class says which class is meant, wherever it stands; private ones mean that of their file."""
+    homes: dict[str, list[str]] = {}
+    for module, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module)
+    for name, modules in homes.items():
+        if len(modules) > 1:
+            yield f"{name} is a class of {' and of '.join(modules)}"
+
+
 def _plugins() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     groups = project["entry-points"].values()
@@ -277,6 +289,7 @@ LAWS = {
     "strayed": strayed,
     "secondhand": secondhand,
     "side_doors": lambda trees: side_doors(trees, _plugins()),
+    "ambiguous": ambiguous,
 }
 
 
@@ -319,6 +332,7 @@ BREACHES = [
     ("secondhand", {"ingestor.engine.loop": "__all__ = ['x']"}),
     ("secondhand", {"ingestor.a": "from ingestor.b import x", "ingestor.b": "from ingestor.c import x"}),
     ("side_doors", {"ingestor.engine.loop": "from ingestor.chunkers.fixed import PLUGIN"}),
+    ("ambiguous", {"ingestor.a": "class Reader: ...", "ingestor.b": "class Reader: ..."}),
 ]
 
 KEPT = [
@@ -332,6 +346,7 @@ KEPT = [
     ("strayed", {"ingestor.chroma.index": "import chromadb"}),
     ("secondhand", {"ingestor.a": "from ingestor import b\nfrom ingestor.b import x", "ingestor.b": "x = 1"}),
     ("side_doors", {"ingestor.chunkers.paragraph": "from ingestor.chunkers.recursive import cut"}),
+    ("ambiguous", {"ingestor.a": "class _Reader: ...", "ingestor.b": "class _Reader: ...\nclass Reader: ..."}),
 ]  # fmt: skip
 
 

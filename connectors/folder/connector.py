@@ -33,7 +33,7 @@ from ingestor.registry import Options, Plugin, tuning
 from ingestor.units import Duration, Size
 
 if TYPE_CHECKING:
-    from ingestor.connectors.folder.watching import Watched
+    from ingestor.connectors.folder.watching import WatchedFolder
 
 _NAMED = 10  # paths that an error message lists
 _UNKNOWN = 100  # subtrees named by one PartialScan
@@ -212,10 +212,10 @@ class Folder:
             raise Stale(f"{item.uri} is now reached by a link that is not followed")
         return real
 
-    def _watched(self) -> "Watched":
-        from ingestor.connectors.folder.watching import Watched
+    def _watched(self) -> "WatchedFolder":
+        from ingestor.connectors.folder.watching import WatchedFolder
 
-        return Watched(
+        return WatchedFolder(
             path=self._path,
             enter=self._enter,
             key_of=self._changed,

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Literal
 
 from ingestor.connectors.folder.beneath import directory, real_path, status
-from ingestor.connectors.shared.gitignore import Rules, rules_of_file, selects
+from ingestor.connectors.shared.gitignore import IgnoreRules, rules_of_file, selects
 from ingestor.connectors.shared.names import escape
 
 Symlinks = Literal["skip", "inside", "follow"]
 Found = tuple[str, os.stat_result]  # key; of the file itself, where a link leads to it
-Ignores = tuple[tuple[int, Rules], ...]  # deepest first, each with the length of its directory's path
+Ignores = tuple[tuple[int, IgnoreRules], ...]  # deepest first, each with the length of its directory's path
 _NO_FILE = "it is neither a file nor a folder"
 _IGNORE_FILE = 256 * 1024  # bytes
 _IN_FORCE = 10_000  # patterns of all ignore files that judge one name
@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 class Selection:
     """The files that are listed. ``exclude`` decides before the ignore files, by a match or a negation."""
 
-    include: Rules
-    exclude: Rules
+    include: IgnoreRules
+    exclude: IgnoreRules
     ignore_files: tuple[str, ...]
     symlinks: Symlinks
 
@@ -206,7 +206,7 @@ def _refused(why: str) -> OSError:
     return OSError(errno.EFBIG, why)
 
 
-def _rules(name: str, descriptor: int, where: str) -> Rules | None:
+def _rules(name: str, descriptor: int, where: str) -> IgnoreRules | None:
     """The rules of an ignore file; None if there is none. Raises OSError if it is unreadable or too large.
 
     The files that it leaves out must not be listed, so after an error the whole directory stays unknown.

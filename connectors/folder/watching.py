@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedFolder:
     """A folder as the watcher sees it. ``path`` may be missing for now."""
 
     path: str
@@ -43,7 +43,7 @@ class Watched:
     poll: float  # seconds
 
 
-class Changes:
+class ChangedKeys:
     """The keys that changed and have not been hinted at."""
 
     def __init__(self, settle: float) -> None:
@@ -89,7 +89,7 @@ def polled(every: float, stop: Stop) -> Iterator[Hint]:
         yield Hint()
 
 
-def observed(folder: Watched, stop: Stop) -> Iterator[Hint]:
+def observed(folder: WatchedFolder, stop: Stop) -> Iterator[Hint]:
     """Hints for changes; polls while there are no events."""
     said = ""
     while not stop.is_set():
@@ -111,9 +111,11 @@ def observed(folder: Watched, stop: Stop) -> Iterator[Hint]:
             _wait(folder, here, stop)
 
 
-def _hints(folder: Watched, source: _Source, here: tuple[int, int] | None, stop: Stop) -> Iterator[Hint]:
+def _hints(
+    folder: WatchedFolder, source: _Source, here: tuple[int, int] | None, stop: Stop
+) -> Iterator[Hint]:
     """Hints until watching must restart."""
-    changes, began = Changes(folder.settle), time.monotonic()
+    changes, began = ChangedKeys(folder.settle), time.monotonic()
     while not stop.wait(TICK):
         for path, is_directory in source.read():
             if (key := folder.key_of(path, is_directory)) is not None:
@@ -126,7 +128,7 @@ def _hints(folder: Watched, source: _Source, here: tuple[int, int] | None, stop:
         yield from map(Hint, cover(keys, HINTS))
 
 
-def _source(folder: Watched, stop: Stop) -> _Source:
+def _source(folder: WatchedFolder, stop: Stop) -> _Source:
     root = os.path.realpath(folder.path)
     if not folder.trust_remote and is_remote(root):
         raise OSError(errno.ENOTSUP, "a network file system sends no events")
@@ -156,7 +158,7 @@ def _folder(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _wait(folder: Watched, here: tuple[int, int] | None, stop: Stop) -> None:
+def _wait(folder: WatchedFolder, here: tuple[int, int] | None, stop: Stop) -> None:
     """Wait for the next poll, or until a missing folder exists."""
     if here is not None:
         stop.wait(folder.poll)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from ingestor.connectors.git.repository import Clone, Failed, Login, TooMuch
+from ingestor.connectors.git.repository import Clone, GitFailed, Login, OutputTooLong
 from ingestor.connectors.shared.names import key_of
 from ingestor.connectors.shared.patterns import Exclude, Hidden, Include, MaxSize, chosen
 from ingestor.model import Blob, Item
@@ -121,11 +121,11 @@ class Git:
         try:
             touches = self._touches(commit) if options.history else {}
             tree = self._clone.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit, most=_LARGEST_TREE)
-        except TooMuch as error:
+        except OutputTooLong as error:
             raise NeedsHuman(
                 f"{options.url} has too many files ({error}): use another `ref`, or remove the source"
             ) from error
-        except Failed as error:
+        except GitFailed as error:
             self._clone.discard()
             raise Transient(
                 f"the clone of {options.url} is damaged and will be made again: {error}"
@@ -143,7 +143,7 @@ class Git:
         try:
             blob = item.version.partition(" ")[0]
             data = self._clone.run("cat-file", "blob", blob, most=limit + len(_LFS))
-        except Failed as error:
+        except GitFailed as error:
             raise Stale(f"{item.uri} is not in the clone any more: {error}") from error
         if data.startswith(_LFS):
             raise BadDocument(f"{item.uri} is stored in Git LFS, which is not supported: exclude it")
@@ -186,7 +186,7 @@ class Git:
         """False after a forced push."""
         try:
             self._clone.run("merge-base", "--is-ancestor", before, commit)
-        except Failed:
+        except GitFailed:
             return False
         return True
 

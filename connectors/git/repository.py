@@ -54,11 +54,11 @@ _DAMAGED = re.compile(
 _OTHER_FORMAT = re.compile(r"mismatched algorithms: client \w+; server (sha\w+)")
 
 
-class Failed(Exception):
+class GitFailed(Exception):
     """Git failed; the message is the last line of its standard error."""
 
 
-class TooMuch(Failed):
+class OutputTooLong(GitFailed):
     """Git printed more than the limit."""
 
 
@@ -84,14 +84,14 @@ class Clone:
         with self._alone():
             try:
                 return self._fetched(ref, local, shallow)
-            except Failed as error:
+            except GitFailed as error:
                 other = _OTHER_FORMAT.search(str(error))
                 if not (other or _DAMAGED.search(str(error))):
                     raise self._unreachable(ref, str(error)) from error
                 shutil.rmtree(self.folder, ignore_errors=True)
             try:
                 return self._fetched(ref, local, shallow, other[1] if other else None)
-            except Failed as error:
+            except GitFailed as error:
                 raise self._unreachable(ref, str(error)) from error
 
     def run(self, *arguments: str, most: int = MOST) -> bytes:
@@ -192,7 +192,7 @@ def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most
             assert stream
             stream.close()
     if process.returncode:
-        raise Failed(_last_words(said.decode("utf-8", "replace")))
+        raise GitFailed(_last_words(said.decode("utf-8", "replace")))
     return printed
 
 
@@ -213,13 +213,13 @@ def _read(process: "subprocess.Popen[bytes]", seconds: float, most: int) -> tupl
                 else:
                     said = (said + part)[-_SAID:]
             if len(printed) > most:
-                raise TooMuch(f"git printed more than {most:,} bytes")
+                raise OutputTooLong(f"git printed more than {most:,} bytes")
             if time.monotonic() >= until:
-                raise Failed(f"it took longer than {seconds:g} s")
+                raise GitFailed(f"it took longer than {seconds:g} s")
     try:
         process.wait(max(0.1, until - time.monotonic()))
     except subprocess.TimeoutExpired as error:
-        raise Failed(f"it took longer than {seconds:g} s") from error
+        raise GitFailed(f"it took longer than {seconds:g} s") from error
     return bytes(printed), said
 
 

@@ -7,7 +7,7 @@ from ingestor.model import Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A response. ``location``: target of a redirect; ``problem``: why there is no content."""
 
     url: str

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import httpcore
 
 from ingestor.connectors.http.address import Allowed
-from ingestor.connectors.http.answers import Answer
+from ingestor.connectors.http.answers import HttpAnswer
 from ingestor.connectors.http.body import ACCEPTED, Body, Broken, TooLarge
 from ingestor.connectors.http.headers import NOTHING, Headers, Validators, retry_after
-from ingestor.connectors.http.network import Judging, Outside, Refused
+from ingestor.connectors.http.network import AddressRefused, Judging, Outside
 from ingestor.connectors.http.robots import AGENT
 from ingestor.connectors.http.url import normal, origin, port_of
 from ingestor.ports import Transient
@@ -45,7 +45,7 @@ class Terms:
     max_size: int = 50 * 10**6
 
 
-class Client:
+class WebClient:
     """For one pass over a source, in one thread. ``busy``: no request to these hosts before then (POSIX)."""
 
     def __init__(self, terms: Terms, outside: Outside, busy: dict[str, float]) -> None:
@@ -61,13 +61,13 @@ class Client:
             network_backend=self._backend,
         )
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> "WebClient":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
         self._pool.close()
 
-    def get(self, url: str, known: Validators = NOTHING, limit: int | None = None) -> Answer:
+    def get(self, url: str, known: Validators = NOTHING, limit: int | None = None) -> HttpAnswer:
         """The server's answer, of any status. Raises Refused, or Transient (no answer, server busy)."""
         host = urlsplit(url).netloc
         for attempt in range(1, _TRIES + 1):
@@ -84,7 +84,7 @@ class Client:
 
     def follow(
         self, url: str, known: Validators = NOTHING, found_at: str = "", limit: int | None = None
-    ) -> Answer:
+    ) -> HttpAnswer:
         """As ``get``, with redirects followed. ``known``: validators of the page at ``found_at``."""
         at = url
         for _ in range(MOST_HOPS + 1):
@@ -92,9 +92,9 @@ class Client:
             if answer.location is None:
                 return answer
             at = answer.location
-        raise Refused(f"{url} redirects more than {MOST_HOPS} times")
+        raise AddressRefused(f"{url} redirects more than {MOST_HOPS} times")
 
-    def _to_wait(self, answer: Answer) -> float | None:
+    def _to_wait(self, answer: HttpAnswer) -> float | None:
         """Seconds to wait; None: use the answer. A 503 without Retry-After concerns one page only."""
         if answer.status not in _BUSY:
             return None
@@ -111,10 +111,10 @@ class Client:
             self._outside.sleep(early)
         self._asked[host] = self._outside.now()
 
-    def _once(self, url: str, known: Validators, limit: int) -> Answer:
+    def _once(self, url: str, known: Validators, limit: int) -> HttpAnswer:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or port_of(url) not in self._ports:
-            raise Refused(f"{url} is refused: its port or scheme is not that of a website")
+            raise AddressRefused(f"{url} is refused: its port or scheme is not that of a website")
         target = httpcore.URL(
             scheme=parts.scheme.encode(),
             host=(parts.hostname or "").encode(),
@@ -154,24 +154,24 @@ class Client:
         }
         return list(headers.items())
 
-    def _answer(self, url: str, response: httpcore.Response, limit: int) -> Answer:
+    def _answer(self, url: str, response: httpcore.Response, limit: int) -> HttpAnswer:
         headers = _joined(response.headers)
         location = self._location(url, headers) if response.status in (301, 302, 303, 307, 308) else None
         if response.status != 200:
             _drain(response.iter_stream())
-            return Answer(url, response.status, headers, location=location)
+            return HttpAnswer(url, response.status, headers, location=location)
         try:
-            return Answer(url, 200, headers, _read(response.iter_stream(), headers, limit))
+            return HttpAnswer(url, 200, headers, _read(response.iter_stream(), headers, limit))
         except TooLarge:
             problem = (
                 f"{url} has more than {limit:,} bytes, or unpacks to more: raise max_size, or exclude it"
             )
-            return Answer(url, 200, headers, problem=problem)
+            return HttpAnswer(url, 200, headers, problem=problem)
 
     def _location(self, url: str, headers: Headers) -> str | None:
         location = normal(headers.get("location", ""), url) if "location" in headers else None
         if location and self._terms.secrets and url.startswith("https:") and location.startswith("http:"):
-            raise Refused(
+            raise AddressRefused(
                 f"{url} redirects to {location}, which is not encrypted: secrets are not sent there"
             )
         return location

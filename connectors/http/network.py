@@ -19,7 +19,7 @@ import httpcore
 from ingestor.connectors.http.address import Allowed, may_ask
 
 
-class Refused(Exception):
+class AddressRefused(Exception):
     """No request is sent; the message says why."""
 
 
@@ -80,7 +80,7 @@ class Judging(httpcore.NetworkBackend):
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: object = None
     ) -> httpcore.NetworkStream:
-        raise Refused(f"{path} is not a website")
+        raise AddressRefused(f"{path} is not a website")
 
     def _judged(self, host: str, port: int) -> list[str]:
         """All addresses of the name. Raises Refused if one is not allowed, even if others are."""
@@ -88,7 +88,7 @@ class Judging(httpcore.NetworkBackend):
         for address in addresses:
             if not may_ask(host, address, self._allowed):
                 shown = "" if address == host else f" (it resolves to {address})"
-                raise Refused(
+                raise AddressRefused(
                     f"{host}{shown} is not a public address: to allow it, add it to `allow_private`"
                 )
         return addresses

@@ -10,7 +10,7 @@ _LONGEST_DELAY = 60.0  # seconds; a longer crawl delay counts as this
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rules:
+class RobotsRules:
     """``delay``: seconds between two requests, as the site asks for; ``sitemaps`` as it names them."""
 
     parsed: Protego
@@ -21,9 +21,9 @@ class Rules:
         return self.parsed.can_fetch(url, AGENT)
 
 
-def rules(data: bytes) -> Rules:
+def rules(data: bytes) -> RobotsRules:
     parsed = Protego.parse(data[:_LONGEST].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
     delay, rate = parsed.crawl_delay(AGENT) or 0.0, parsed.request_rate(AGENT)
     if rate is not None and rate.requests:
         delay = max(delay, rate.seconds / rate.requests)
-    return Rules(parsed, tuple(parsed.sitemaps), min(delay, _LONGEST_DELAY))
+    return RobotsRules(parsed, tuple(parsed.sitemaps), min(delay, _LONGEST_DELAY))

@@ -16,8 +16,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from ingestor.connectors.imap import text
-from ingestor.connectors.imap.session import Listing, Refused, Server, Session, Tls
-from ingestor.connectors.imap.sessions import Sessions
+from ingestor.connectors.imap.session import FolderListing, FolderRefused, ImapServer, Session, Tls
+from ingestor.connectors.imap.sessions import ImapSessions
 from ingestor.connectors.shared.common_ancestors import cover
 from ingestor.model import Blob, Item
 from ingestor.ports import BadDocument, NeedsHuman, PartialScan, Stale
@@ -114,8 +114,8 @@ class Imap:
         self._options = options
         self._chosen, self._excluded = text.matcher(options.folders), text.matcher(options.exclude)
         port = options.port or (993 if options.tls is True else 143)
-        server = Server(options.host, port, options.tls, options.username, options.password)
-        self._sessions = Sessions(lambda: Session(server))
+        server = ImapServer(options.host, port, options.tls, options.username, options.password)
+        self._sessions = ImapSessions(lambda: Session(server))
         self._structures = _NONE
 
     def scan(self) -> Iterator[Item]:
@@ -130,7 +130,7 @@ class Imap:
             try:
                 with self._sessions.one() as session:
                     found = session.listing(raw)
-            except Refused as error:
+            except FolderRefused as error:
                 unknown[name] = str(error)
                 continue
             yield from self._items(name, found, earliest)
@@ -175,7 +175,7 @@ class Imap:
                 raise NeedsHuman(f"{self._options.host} has no folder {wanted!r}; it has: {names}")
         return {name: raw for name, raw in there.items() if self._chosen(name) and not self._excluded(name)}
 
-    def _items(self, folder: str, found: Listing, earliest: float) -> Iterator[Item]:
+    def _items(self, folder: str, found: FolderListing, earliest: float) -> Iterator[Item]:
         for message in found.messages:
             if message.deleted or (message.received is not None and message.received < earliest):
                 continue

@@ -85,12 +85,12 @@ class _BoundedTls(_Bounded, imaplib.IMAP4_SSL):
     pass
 
 
-class Refused(Transient):
+class FolderRefused(Transient):
     """The server refuses to open or list this folder."""
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ImapServer:
     """Address and login of a server."""
 
     host: str
@@ -104,7 +104,7 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class FolderListing:
     """A folder's messages, and the UIDVALIDITY of their UIDs."""
 
     validity: int
@@ -114,7 +114,7 @@ class Listing:
 class Session:
     """A connection. ``sound``: whether it can be used for another request."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ImapServer) -> None:
         """Raises NeedsHuman or Transient."""
         self._server = server
         self._examined: tuple[bytes, int] | None = None  # the open folder, and its UIDVALIDITY
@@ -138,21 +138,21 @@ class Session:
                 raise imaplib.IMAP4.error(answer[-1])
             return text.folders(answer)
 
-    def listing(self, raw: bytes) -> Listing:
+    def listing(self, raw: bytes) -> FolderListing:
         """Every message of a folder. Raises Refused if the server does not list all."""
         there = self._examine(raw)
         validity = self._validity(raw)
         if not there:
-            return Listing(validity, ())
+            return FolderListing(validity, ())
         with self._talking():
             kind, lines = self._imap.uid("FETCH", "1:*", "(UID RFC822.SIZE INTERNALDATE FLAGS)")
             found = {message.uid: message for message in text.messages(lines)} if kind == "OK" else {}
             gone = len([number for number in self._imap.response("EXPUNGE")[1] if number is not None])
         if kind != "OK":
-            raise Refused(f"the server does not list it ({self._said(lines[-1])})")
+            raise FolderRefused(f"the server does not list it ({self._said(lines[-1])})")
         if len(found) + gone < there:
-            raise Refused(f"it holds {there} messages, of which the server lists {len(found)}")
-        return Listing(validity, tuple(found.values()))
+            raise FolderRefused(f"it holds {there} messages, of which the server lists {len(found)}")
+        return FolderListing(validity, tuple(found.values()))
 
     def without_attachments(self, raw: bytes, validity: int, uids: range) -> frozenset[int]:
         """Of the messages with these numbers, those that surely have no attachment. Raises as ``message``."""
@@ -213,14 +213,16 @@ class Session:
         try:
             name = text.quoted(raw)
         except ValueError as error:
-            raise Refused(str(error)) from None
+            raise FolderRefused(str(error)) from None
         with self._talking():
             kind, answer = self._imap.select(name, readonly=True)  # type: ignore[arg-type]
             validity = self._imap.response("UIDVALIDITY")[1][-1]
         if kind != "OK":
-            raise Refused(f"the server does not open it ({self._said(answer[-1])})")
+            raise FolderRefused(f"the server does not open it ({self._said(answer[-1])})")
         if validity is None:
-            raise Refused("it can't be used: the server gives messages no permanent numbers (no UIDVALIDITY)")
+            raise FolderRefused(
+                "it can't be used: the server gives messages no permanent numbers (no UIDVALIDITY)"
+            )
         with self._talking():
             self._examined = (raw, int(validity))
             return int(answer[-1] or 0)
@@ -284,7 +286,7 @@ class Session:
         return words.replace(password, "***") if password else words
 
 
-def _connected(server: Server) -> _Bounded:
+def _connected(server: ImapServer) -> _Bounded:
     if server.tls is True:
         context = ssl.create_default_context()
         return _BoundedTls(server.host, server.port, ssl_context=context, timeout=SECONDS)
@@ -299,13 +301,13 @@ def _connected(server: Server) -> _Bounded:
     return imap
 
 
-def _secure(imap: imaplib.IMAP4, server: Server) -> None:
+def _secure(imap: imaplib.IMAP4, server: ImapServer) -> None:
     if "STARTTLS" not in imap.capabilities:
         raise NeedsHuman(f"{server} does not offer STARTTLS: set `tls: true` and the port for TLS")
     imap.starttls(ssl.create_default_context())
 
 
-def _human(server: Server, error: Exception) -> NeedsHuman | None:
+def _human(server: ImapServer, error: Exception) -> NeedsHuman | None:
     """The error for people, if it does not pass by itself; else None."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return NeedsHuman(

@@ -21,7 +21,7 @@ IDLE = 20.0  # seconds
 _BELIEVED = 5.0  # seconds for which a failure to connect is remembered
 
 
-class Sessions:
+class ImapSessions:
     """``open_one`` raises the errors of Session."""
 
     def __init__(self, open_one: Callable[[], Session]) -> None:

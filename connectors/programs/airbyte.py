@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import Field
 
-from ingestor.connectors.programs.child import Failed
-from ingestor.connectors.programs.record import Record, Stream
+from ingestor.connectors.programs.child import ProgramFailed
+from ingestor.connectors.programs.record import Stream, StreamRecord
 from ingestor.connectors.programs.records import (
     Command,
     Environment,
@@ -59,7 +59,7 @@ def build(options: AirbyteOptions) -> Records:
     return Records(options, lambda program: _records(program, options))
 
 
-def _records(program: Program, options: AirbyteOptions) -> Generator[Record, None, None]:
+def _records(program: Program, options: AirbyteOptions) -> Generator[StreamRecord, None, None]:
     """The records of the configured streams. Raises NeedsHuman, Failed."""
     entries = chosen(_discovered(program), options.streams)
     streams = {stream.name: stream for stream in map(stream_of, entries)}
@@ -71,7 +71,7 @@ def _records(program: Program, options: AirbyteOptions) -> Generator[Record, Non
         if message.get("type") == "RECORD":
             yield from record_of(message.get("record"), streams)
     if statuses and (broken := [name for name in streams if statuses.get(name) != "COMPLETE"]):
-        raise Failed(f"it did not complete {_list(broken)}")
+        raise ProgramFailed(f"it did not complete {_list(broken)}")
 
 
 def _discovered(program: Program) -> list[dict[str, Any]]:
@@ -96,10 +96,10 @@ def _messages(program: Program, lines: Iterator[bytes]) -> Iterator[dict[str, An
             elif not broken and log.get("level") in _SERIOUS:
                 said = str(log.get("message")).partition("\n")[0]
             yield message
-    except Failed as failed:
-        raise Failed(f"{failed}: {said}" if said else str(failed)) from None
+    except ProgramFailed as failed:
+        raise ProgramFailed(f"{failed}: {said}" if said else str(failed)) from None
     if broken:
-        raise Failed(said)
+        raise ProgramFailed(said)
 
 
 def chosen(entries: Sequence[dict[str, Any]], streams: Sequence[str]) -> list[dict[str, Any]]:
@@ -128,12 +128,12 @@ def stream_of(entry: Mapping[str, Any]) -> Stream:
     return Stream(_label(entry), key, entry.get("json_schema", {}).get("properties") or {})
 
 
-def record_of(said: object, streams: Mapping[str, Stream]) -> Iterator[Record]:
+def record_of(said: object, streams: Mapping[str, Stream]) -> Iterator[StreamRecord]:
     """The record; nothing if its stream is not configured. Raises Failed."""
     if not isinstance(said, dict) or not isinstance(said.get("data"), dict):
-        raise Failed("it printed a malformed record")
+        raise ProgramFailed("it printed a malformed record")
     if _label(said, "stream") in streams:
-        yield Record(streams[_label(said, "stream")], said["data"])
+        yield StreamRecord(streams[_label(said, "stream")], said["data"])
 
 
 def status_of(message: Mapping[str, Any]) -> dict[str, str]:

@@ -26,7 +26,7 @@ _SECRET = 4  # shortest secret that is hidden; shorter values are numbers or yes
 _TELLING = re.compile(r"error|critical|fatal|exception|denied|invalid|failed", re.IGNORECASE)
 
 
-class Failed(Exception):
+class ProgramFailed(Exception):
     """The program failed; the message is the reason, without secrets."""
 
 
@@ -60,7 +60,7 @@ class Run:
         try:
             yield from reader.lines()
             reader.await_end()
-        except Failed as failed:
+        except ProgramFailed as failed:
             raise self._failed(str(failed), reader) from None
         finally:
             ending()
@@ -84,9 +84,9 @@ class Run:
         except (OSError, ValueError) as error:
             raise Missing(getattr(error, "strerror", None) or str(error)) from error
 
-    def _failed(self, why: str, reader: "_Reader") -> Failed:
+    def _failed(self, why: str, reader: "_Reader") -> ProgramFailed:
         said = last_words(self.without_secrets(reader.said.decode("utf-8", "replace")))
-        return Failed(f"{why}: {said}" if said else why)
+        return ProgramFailed(f"{why}: {said}" if said else why)
 
     def without_secrets(self, text: str) -> str:
         for secret in sorted(self.secrets, key=len, reverse=True):
@@ -116,7 +116,7 @@ class _Reader:
         until = time.monotonic() + _GRACE
         while _runs(self.process.pid):
             if time.monotonic() > until:
-                raise Failed("it closed its output but did not exit")
+                raise ProgramFailed("it closed its output but did not exit")
             time.sleep(0.005)
 
     def lines(self) -> Iterator[bytes]:
@@ -128,7 +128,7 @@ class _Reader:
                 begun.clear()
             begun += rest
             if len(begun) > self.longest:
-                raise Failed(f"a line of what it prints has more than {self.longest:,} bytes")
+                raise ProgramFailed(f"a line of what it prints has more than {self.longest:,} bytes")
         if begun:
             yield bytes(begun)
 
@@ -153,7 +153,7 @@ class _Reader:
                 if over and not ready:
                     return  # a child of the program holds its output open
                 if self.left() <= 0:
-                    raise Failed("it took longer than `timeout` and was ended: raise `timeout`")
+                    raise ProgramFailed("it took longer than `timeout` and was ended: raise `timeout`")
 
 
 def _end(group: int) -> None:

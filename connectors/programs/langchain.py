@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field
 
 from ingestor.connectors.programs.loading import (
     Arguments,
-    Call,
     Ending,
+    EntryPoint,
     Folder,
     Key,
     Loading,
@@ -46,7 +46,7 @@ class LangchainOptions(Options):
 
 def build(options: LangchainOptions) -> Loading:
     package = options.loader.partition(":")[0].partition(".")[0].replace("_", "-")
-    return Loading(options, lambda: Call(options.loader, package))
+    return Loading(options, lambda: EntryPoint(options.loader, package))
 
 
 PLUGIN = Plugin(kind="langchain", version=1, options=LangchainOptions, build=build)

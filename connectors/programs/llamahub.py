@@ -18,8 +18,8 @@ from pydantic import AfterValidator, Field
 
 from ingestor.connectors.programs.loading import (
     Arguments,
-    Call,
     Ending,
+    EntryPoint,
     Folder,
     Key,
     Load,
@@ -59,7 +59,7 @@ def build(options: LlamahubOptions) -> Loading:
     return Loading(options, lambda: _call(options))
 
 
-def _call(options: LlamahubOptions) -> Call:
+def _call(options: LlamahubOptions) -> EntryPoint:
     """Raises NeedsHuman if the module of the class cannot be found."""
     module, colon, name = options.reader.rpartition(":")
     importlib.invalidate_caches()
@@ -70,7 +70,7 @@ def _call(options: LlamahubOptions) -> Call:
             f"no installed reader of LlamaIndex is called {name}: install its package (LlamaHub "
             f"has its name: {pip}), or correct `reader`"
         )
-    return Call(f"{module}:{name}", _package(module), options.load)
+    return EntryPoint(f"{module}:{name}", _package(module), options.load)
 
 
 def _modules_of(name: str) -> Iterator[str]:

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from ingestor.connectors.programs.child import Failed, Missing, Run
-from ingestor.connectors.programs.loading_child import Request
+from ingestor.connectors.programs.child import Missing, ProgramFailed, Run
+from ingestor.connectors.programs.loading_child import LoadRequest
 from ingestor.connectors.programs.spool import Given, Spool, scalar, text
 from ingestor.model import Blob, Item
 from ingestor.ports import NeedsHuman, Transient
@@ -63,7 +63,7 @@ MaxSize = Annotated[
 ]
 
 
-class Settings(Protocol):
+class LoadingOptions(Protocol):
     """Options that `python`, `langchain` and `llamahub` share."""
 
     arguments: dict[str, Any]
@@ -76,7 +76,7 @@ class Settings(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class EntryPoint:
     """``name``: ``module:name``; ``package``: its name for pip; ``load``: see loading_child.Request."""
 
     name: str
@@ -87,7 +87,7 @@ class Call:
 class Loading:
     """Connector for code. Every scan looks it up again, because installed packages may change."""
 
-    def __init__(self, settings: Settings, find: Callable[[], Call]) -> None:
+    def __init__(self, settings: LoadingOptions, find: Callable[[], EntryPoint]) -> None:
         self._settings, self._find = settings, find
         self._kept = Spool(settings.max_size)
 
@@ -107,11 +107,11 @@ class Loading:
         return self._kept.fetch(item)
 
 
-def documents(settings: Settings, call: Call) -> Iterator[Given]:
+def documents(settings: LoadingOptions, call: EntryPoint) -> Iterator[Given]:
     """All documents of the code. Raises NeedsHuman or Transient."""
     secrets = {name: secret.get_secret_value() for name, secret in settings.secrets.items()}
     arguments = {**settings.arguments, **secrets}
-    request = Request(call.name, arguments, call.load, tuple(settings.key), settings.ending, call.package)
+    request = LoadRequest(call.name, arguments, call.load, tuple(settings.key), settings.ending, call.package)
     path = [*sys.path, *([str(settings.folder)] if settings.folder else [])]
     run = Run(
         [sys.executable, "-P", "-m", _CHILD],
@@ -122,11 +122,11 @@ def documents(settings: Settings, call: Call) -> Iterator[Given]:
     )
     try:
         yield from _taken(run, pickle.dumps(path) + pickle.dumps(request), call)
-    except (Failed, Missing) as error:
+    except (ProgramFailed, Missing) as error:
         raise Transient(f"{call.name}: {error}") from error
 
 
-def _taken(run: Run, request: bytes, call: Call) -> Iterator[Given]:
+def _taken(run: Run, request: bytes, call: EntryPoint) -> Iterator[Given]:
     whole = False
     for line in run.lines(request):
         message = json.loads(line)

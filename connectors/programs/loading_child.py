@@ -22,7 +22,7 @@ _THEIRS = {"NeedsHuman": "human", "Transient": "failed"}  # errors of ingestor t
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LoadRequest:
     """``call``: ``module:name``; ``key``: metadata that identifies documents; ``ending``: format of texts."""
 
     call: str
@@ -33,7 +33,7 @@ class Request:
     package: str = ""  # its name for pip
 
 
-class Unusable(Exception):
+class ProgramUnusable(Exception):
     """A person must change the config or install something."""
 
 
@@ -41,19 +41,19 @@ def main() -> None:
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # also for code that is not Python
         sys.path[:] = pickle.load(sys.stdin.buffer)  # noqa: S301 - our parent wrote it
-        request: Request = pickle.load(sys.stdin.buffer)  # noqa: S301
+        request: LoadRequest = pickle.load(sys.stdin.buffer)  # noqa: S301
         with open(os.devnull) as nothing:
             os.dup2(nothing.fileno(), 0)
         _answer(request, out)
 
 
-def _answer(request: Request, out: IO[bytes]) -> None:
+def _answer(request: LoadRequest, out: IO[bytes]) -> None:
     try:
         for number, document in enumerate(_documents(request), 1):
             _say(out, facts_of(document, number, request))
         _say(out, {"end": True})
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the code may raise anything
-        if isinstance(error, Unusable | ImportError) or type(error).__name__ in _THEIRS:
+        if isinstance(error, ProgramUnusable | ImportError) or type(error).__name__ in _THEIRS:
             said = _import_trouble(error, request) if isinstance(error, ImportError) else str(error)
             _say(out, {_THEIRS.get(type(error).__name__, "human"): said})
         else:
@@ -65,7 +65,7 @@ def _say(out: IO[bytes], message: dict[str, Any]) -> None:
     out.flush()
 
 
-def _documents(request: Request) -> Iterator[Any]:
+def _documents(request: LoadRequest) -> Iterator[Any]:
     callable_ = _found(request)
     _check(callable_, request.arguments, request.call, "`arguments` and `secrets`")
     made = callable_(**request.arguments)
@@ -75,18 +75,20 @@ def _documents(request: Request) -> Iterator[Any]:
         _check(method, request.load, f"{loading} of {request.call}", "`load`")
         made = method(**request.load)
     if not isinstance(made, Iterable) or isinstance(made, str | bytes | Mapping):
-        raise Unusable(f"{request.call} returns {type(made).__name__}, which is not a list of documents")
+        raise ProgramUnusable(
+            f"{request.call} returns {type(made).__name__}, which is not a list of documents"
+        )
     yield from made
 
 
-def _found(request: Request) -> Any:
+def _found(request: LoadRequest) -> Any:
     module, _, name = request.call.partition(":")
     found: Any = import_module(module)
     for part in name.split("."):
         if not hasattr(found, part):
             near = get_close_matches(part, getattr(found, "__all__", None) or dir(found), cutoff=0.75)
             meant = f"; did you mean {' or '.join(near)}?" if near else ": install it, or correct its name"
-            raise Unusable(f"{request.call} does not exist{meant}")
+            raise ProgramUnusable(f"{request.call} does not exist{meant}")
         found = getattr(found, part)
     return found
 
@@ -98,15 +100,15 @@ def _check(callable_: Callable[..., Any], arguments: dict[str, Any], called: str
     except ValueError:  # functions written in C have no signature
         return
     except TypeError as error:
-        raise Unusable(f"{called} can't be called: {error}") from error
+        raise ProgramUnusable(f"{called} can't be called: {error}") from error
     try:
         signature.bind(**arguments)
     except TypeError as error:
         wanted = ", ".join(signature.parameters) or "nothing"
-        raise Unusable(f"{called}: {error}; {option} may hold: {wanted}") from error
+        raise ProgramUnusable(f"{called}: {error}; {option} may hold: {wanted}") from error
 
 
-def _import_trouble(error: ImportError, request: Request) -> str:
+def _import_trouble(error: ImportError, request: LoadRequest) -> str:
     """The message for a missing module, or for a missing import of it."""
     module, missing = request.call.partition(":")[0], error.name or ""
     if missing and f"{module}.".startswith(f"{missing}."):
@@ -120,19 +122,19 @@ def _pip(package: str) -> str:
     return f"{sys.executable} -m pip install {package}"
 
 
-def facts_of(document: Any, number: int, request: Request) -> dict[str, Any]:
+def facts_of(document: Any, number: int, request: LoadRequest) -> dict[str, Any]:
     """The fields of a ``spool.Given``, content as ``text`` or ``data``. Raises Unusable."""
     facts = document if isinstance(document, Mapping) else _facts(document)
     metadata = dict(facts.get("metadata") or {})
     content = facts.get("data", facts.get("text"))
     if not isinstance(content, str | bytes):
-        raise Unusable(f"document {number} of {request.call} has neither `text` nor `data`")
+        raise ProgramUnusable(f"document {number} of {request.call} has neither `text` nor `data`")
     among = {"id_": getattr(document, "id_", None), **metadata}
     known = (facts.get("key"), *map(among.get, request.key))
     key = next((str(value) for value in known if value not in (None, "")), None)
     if key is None:
         wanted, has = ", ".join(request.key), ", ".join(map(str, metadata)) or "nothing"
-        raise Unusable(
+        raise ProgramUnusable(
             f"document {number} of {request.call} has no key and none of {wanted}: set `key` (its metadata "
             f"has {has})"
         )

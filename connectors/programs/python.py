@@ -13,8 +13,8 @@ from pydantic import AfterValidator, Field
 
 from ingestor.connectors.programs.loading import (
     Arguments,
-    Call,
     Ending,
+    EntryPoint,
     Folder,
     Key,
     Load,
@@ -42,7 +42,7 @@ class PythonOptions(Options):
 
 
 def build(options: PythonOptions) -> Loading:
-    call = Call(options.call, load=options.load)
+    call = EntryPoint(options.call, load=options.load)
     return Loading(options, lambda: call)
 
 

@@ -25,12 +25,12 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StreamRecord:
     stream: Stream
     values: Mapping[str, Any]
 
 
-class Wanted(Protocol):
+class TapOptions(Protocol):
     """The options about documents."""
 
     key: list[str]
@@ -40,7 +40,7 @@ class Wanted(Protocol):
     metadata: list[str]
 
 
-def document(record: Record, wanted: Wanted) -> Given:
+def document(record: StreamRecord, wanted: TapOptions) -> Given:
     """Raises NeedsHuman if an option names a missing field, or a record has no key."""
     key = f"{record.stream.name}/{_key(record, wanted.key or record.stream.key)}"
 
@@ -56,7 +56,7 @@ def document(record: Record, wanted: Wanted) -> Given:
     )
 
 
-def _key(record: Record, names: Sequence[str]) -> str:
+def _key(record: StreamRecord, names: Sequence[str]) -> str:
     stream = record.stream.name
     if not names:
         raise NeedsHuman(f"stream {stream} does not say which fields identify a record: set `key`")
@@ -67,7 +67,7 @@ def _key(record: Record, names: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else "/".join(part.replace("/", "%2F") for part in parts)
 
 
-def field(record: Record, name: str) -> object:
+def field(record: StreamRecord, name: str) -> object:
     """The value; None if this record lacks a field that others may have. Raises NeedsHuman."""
     values, known = record.values, record.stream.fields
     if name in values:

@@ -17,8 +17,8 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field, SecretStr
 
-from ingestor.connectors.programs.child import Failed, Missing, Run
-from ingestor.connectors.programs.record import Record, document
+from ingestor.connectors.programs.child import Missing, ProgramFailed, Run
+from ingestor.connectors.programs.record import StreamRecord, document
 from ingestor.connectors.programs.scratch import Scratch
 from ingestor.connectors.programs.spool import Spool
 from ingestor.connectors.shared.template import Template
@@ -135,7 +135,7 @@ class Program:
         for line in self.lines(*arguments):
             size += len(line) + 1
             if size > _MOST_FOUND:
-                raise Failed(f"its catalog has more than {_MOST_FOUND:,} bytes")
+                raise ProgramFailed(f"its catalog has more than {_MOST_FOUND:,} bytes")
             yield line
 
     def parsed(self, line: bytes) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Program:
             message = None
         if not isinstance(message, dict):
             excerpt = self._run([]).without_secrets(line[:10_000].decode("utf-8", "replace"))[:100]
-            raise Failed(f"it printed a line that is not a whole message: {excerpt!r}")
+            raise ProgramFailed(f"it printed a line that is not a whole message: {excerpt!r}")
         return message
 
     def trouble(self, said: str) -> Exception:
@@ -174,7 +174,7 @@ class Program:
         )
 
 
-Read = Callable[[Program], Generator[Record, None, None]]
+Read = Callable[[Program], Generator[StreamRecord, None, None]]
 
 
 class Records:
@@ -211,16 +211,16 @@ class Records:
             try:
                 for count, record in enumerate(records, 1):
                     if count > MOST_RECORDS:
-                        raise Failed(f"it printed more than {MOST_RECORDS:,} records")
+                        raise ProgramFailed(f"it printed more than {MOST_RECORDS:,} records")
                     self._add(items, record)
-            except Failed as failed:
+            except ProgramFailed as failed:
                 raise program.trouble(str(failed)) from failed
             except _NONSENSE as error:
                 said = f"its output is malformed ({type(error).__name__}: {str(error)[:200]})"
                 raise program.trouble(said) from error
         return items
 
-    def _add(self, items: dict[str, Item], record: Record) -> None:
+    def _add(self, items: dict[str, Item], record: StreamRecord) -> None:
         item = self._kept.keep(document(record, self._options))
         if self._options.key and items.get(item.key, item) != item:
             raise NeedsHuman(f"two different records have the key {item.key!r}: correct `key`")

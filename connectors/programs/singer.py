@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ingestor.connectors.programs.child import Failed
-from ingestor.connectors.programs.record import Record, Stream
+from ingestor.connectors.programs.child import ProgramFailed
+from ingestor.connectors.programs.record import Stream, StreamRecord
 from ingestor.connectors.programs.records import (
     Command,
     Environment,
@@ -60,7 +60,7 @@ def build(options: SingerOptions) -> Records:
     return Records(options, lambda program: _records(program, options))
 
 
-def _records(program: Program, options: SingerOptions) -> Generator[Record, None, None]:
+def _records(program: Program, options: SingerOptions) -> Generator[StreamRecord, None, None]:
     """The records of the configured streams. Raises NeedsHuman, Failed."""
     arguments, wanted = ["--config", program.config], [{name} for name in options.streams]
     if options.choose != "nothing":
@@ -150,11 +150,11 @@ def stream_of(message: Mapping[str, Any]) -> Stream:
     )
 
 
-def record_of(message: Mapping[str, Any], streams: Mapping[str, Stream]) -> Record:
+def record_of(message: Mapping[str, Any], streams: Mapping[str, Stream]) -> StreamRecord:
     name, values = str(message.get("stream")), message.get("record")
     if name not in streams or not isinstance(values, dict):
-        raise Failed(f"it printed a record of {name} that is malformed, or came before its schema")
-    return Record(streams[name], values)
+        raise ProgramFailed(f"it printed a record of {name} that is malformed, or came before its schema")
+    return StreamRecord(streams[name], values)
 
 
 def _list(names: Iterable[str]) -> str:

@@ -21,9 +21,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ingestor.connectors.push.store import Full, Metadata, Store, StoredDocument
+from ingestor.connectors.push.store import Metadata, PushStore, StoredDocument, StoreFull
 from ingestor.http_server.access import digest, has_token
-from ingestor.http_server.bounded import Refused, json_response
+from ingestor.http_server.bounded import RequestRefused, json_response
 from ingestor.model import Hint, SourceName
 from ingestor.ports import NeedsHuman, Transient
 
@@ -36,10 +36,10 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class PushApp:
     """``token`` opens everything; ``secret`` is what webhooks sign with, and lets them say "look again"."""
 
-    store: Store
+    store: PushStore
     token: str
     secret: str | None
     max_size: int  # bytes
@@ -55,14 +55,14 @@ class Answers:
         path = request.scope["raw_path"].decode("latin-1")
         opened = has_token(request.scope["headers"], digest(self.token.encode()))
         if not (opened or (path == "/look" and await self._is_signed(request))):
-            raise Refused(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+            raise RequestRefused(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         try:
             return await self._route(request, path)
-        except Full as error:
-            raise Refused(507, str(error)) from error
+        except StoreFull as error:
+            raise RequestRefused(507, str(error)) from error
         except (NeedsHuman, Transient) as error:
             _log.warning("%s %r was not done: %s", request.method, path, error)
-            raise Refused(503, str(error), {"Retry-After": "10"}) from error
+            raise RequestRefused(503, str(error), {"Retry-After": "10"}) from error
 
     async def _is_signed(self, request: Request) -> bool:
         """By GitHub's way of signing what it sends: a digest of the body, keyed with the secret."""
@@ -77,14 +77,14 @@ class Answers:
     async def _route(self, request: Request, path: str) -> Response:
         if path.startswith("/documents/"):
             if request.url.query:
-                raise Refused(400, "a question mark in a key is written %3F")
+                raise RequestRefused(400, "a question mark in a key is written %3F")
             return await self._document(request, _key(path.removeprefix("/documents/")))
         if path == "/documents":
             _allowed(request, "GET")
             return json_response(200, {"documents": await run_sync(self._listed)})
         if path == "/look":
             return self._look(request)
-        raise Refused(404, "there are /documents, /documents/KEY and /look")
+        raise RequestRefused(404, "there are /documents, /documents/KEY and /look")
 
     async def _document(self, request: Request, key: str) -> Response:
         match _allowed(request, "PUT", "GET", "DELETE"):
@@ -99,10 +99,10 @@ class Answers:
 
     async def _put(self, request: Request, key: str) -> Response:
         if not {"content-length", "transfer-encoding"} & set(request.headers.keys()):
-            raise Refused(411, "send the document as the request's body, with a Content-Length")
+            raise RequestRefused(411, "send the document as the request's body, with a Content-Length")
         length = _length(request)
         if length > self.max_size:
-            raise Refused(413, f"{length:,} bytes are too many; max_size is {self.max_size:,}")
+            raise RequestRefused(413, f"{length:,} bytes are too many; max_size is {self.max_size:,}")
         metadata = _metadata(request.headers.get("Metadata"))
         kind = " ".join(request.headers.get("Content-Type", "").split()) or None
         async with self.workers:
@@ -115,7 +115,7 @@ class Answers:
     def _get(self, key: str) -> Response:
         found = self.store.get(key)
         if found is None:
-            raise Refused(404, f"there is no document {key!r}")
+            raise RequestRefused(404, f"there is no document {key!r}")
         kept, data = found
         about = {"ETag": f'"{kept.version}"', "Metadata": json.dumps(dict(kept.metadata))}
         about["Content-Type"] = kept.content_type or "application/octet-stream"
@@ -123,7 +123,7 @@ class Answers:
 
     def _delete(self, key: str) -> Response:
         if not self.store.delete(key):
-            raise Refused(404, f"there is no document {key!r}")
+            raise RequestRefused(404, f"there is no document {key!r}")
         return Response(status_code=204)
 
     def _listed(self) -> list[dict[str, Any]]:
@@ -135,9 +135,11 @@ class Answers:
         source, under = (wanted.pop(name, [""])[-1] for name in ("source", "under"))
         under = under.strip("/")
         if wanted or not source:
-            raise Refused(400, "ask as in /look?source=NAME or /look?source=NAME&under=KEY")
+            raise RequestRefused(400, "ask as in /look?source=NAME or /look?source=NAME&under=KEY")
         if _CONTROL.search(under) or (under and {"", ".", ".."} & set(under.split("/"))):
-            raise Refused(400, "`under` must be a key of that source, or the beginning of keys up to a /")
+            raise RequestRefused(
+                400, "`under` must be a key of that source, or the beginning of keys up to a /"
+            )
         _log.info("asked to look again at %r of source %r", under or "everything", source)
         self.looks.append(Hint(under, SourceName(source)))
         return json_response(202, {"source": source, "under": under})
@@ -146,10 +148,10 @@ class Answers:
 def _length(request: Request) -> int:
     """Bytes of the body. Raises Refused when the head does not say so clearly."""
     if "Transfer-Encoding" in request.headers:
-        raise Refused(411, "send the body with a Content-Length, not in chunks")
+        raise RequestRefused(411, "send the body with a Content-Length, not in chunks")
     length = request.headers.get("Content-Length", "0")
     if not (length.isascii() and length.isdigit() and len(length) < 19):
-        raise Refused(400, "Content-Length must be one whole number")
+        raise RequestRefused(400, "Content-Length must be one whole number")
     return int(length)
 
 
@@ -157,7 +159,7 @@ def _allowed(request: Request, *methods: str) -> str:
     if request.method not in methods:
         allowed = ", ".join(methods)
         message = f"only {allowed} can be asked here, not {request.method[:20]}"
-        raise Refused(405, message, {"Allow": allowed})
+        raise RequestRefused(405, message, {"Allow": allowed})
     return request.method
 
 
@@ -170,9 +172,11 @@ def _key(path: str) -> str:
     try:
         key = unquote_to_bytes(path.encode("latin-1")).decode()
     except UnicodeDecodeError:
-        raise Refused(400, "a key must be UTF-8, percent-encoded") from None
+        raise RequestRefused(400, "a key must be UTF-8, percent-encoded") from None
     if not key or len(key) > LONGEST_KEY or _CONTROL.search(key):
-        raise Refused(400, f"a key has 1 to {LONGEST_KEY} characters, none of them a control character")
+        raise RequestRefused(
+            400, f"a key has 1 to {LONGEST_KEY} characters, none of them a control character"
+        )
     return key
 
 
@@ -184,7 +188,7 @@ def _metadata(field: str | None) -> Metadata:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not all(map(_is_scalar, found.values())):
-        raise Refused(400, "the header Metadata must be a JSON object of texts, numbers and booleans")
+        raise RequestRefused(400, "the header Metadata must be a JSON object of texts, numbers and booleans")
     return tuple(found.items())
 
 

@@ -16,10 +16,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, SecretStr
 
-from ingestor.connectors.push.answers import Answers
-from ingestor.connectors.push.store import Changes, Store, StoredDocument
+from ingestor.connectors.push.answers import PushApp
+from ingestor.connectors.push.store import PushStore, StoreChanges, StoredDocument
 from ingestor.connectors.shared.common_ancestors import cover
-from ingestor.http_server.limits import Limits
+from ingestor.http_server.limits import ServerLimits
 from ingestor.http_server.server import Server
 from ingestor.model import Blob, Hint, Item
 from ingestor.ports import BadDocument, Stale, Stop
@@ -30,7 +30,7 @@ TICK = 0.2  # seconds between looks at what changed, and at ``stop``
 TAKEOVER = 0.05  # seconds between looks whether the other watch, which serves, has ended
 RETRY = 0.5  # seconds between attempts to listen
 PATIENCE = 5.0  # seconds until it is said that it can't be opened: a changed config reopens it
-LIMITS = Limits()
+LIMITS = ServerLimits()
 HINTS = 64  # at once; more are drawn together into subtrees
 _ENDING = re.compile(r"\.[a-z][a-z0-9]{0,9}$", re.IGNORECASE)
 _log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Push:
 
     def __init__(self, options: PushOptions) -> None:
         self._options = options
-        self._store = Store(options.folder)
+        self._store = PushStore(options.folder)
 
     def scan(self) -> Iterator[Item]:
         return self.scan_under("")
@@ -98,7 +98,7 @@ class Push:
 
     def watch(self, stop: Stop) -> Iterator[Hint]:
         """Hints at what changes, and meanwhile serves the endpoint, unless another watch here does so."""
-        changes, endpoint = Changes(self._store), _Endpoint(self._options, self._store)
+        changes, endpoint = StoreChanges(self._store), _Endpoint(self._options, self._store)
         try:
             changes.take()
             yield Hint()
@@ -115,9 +115,9 @@ class Push:
 class _Endpoint:
     """The server, as soon as it may listen: of several watches alike, the first to take a lock does."""
 
-    def __init__(self, options: PushOptions, store: Store) -> None:
+    def __init__(self, options: PushOptions, store: PushStore) -> None:
         secret = options.webhook_secret
-        self.answers = Answers(
+        self.answers = PushApp(
             store,
             options.token.get_secret_value(),
             secret.get_secret_value() if secret else None,

@@ -41,7 +41,7 @@ Metadata = tuple[tuple[str, Scalar], ...]
 Outcome = Literal["created", "changed", "unchanged"]
 
 
-class Full(Transient):
+class StoreFull(Transient):
     """No room on the disk; stored documents stay."""
 
 
@@ -57,7 +57,7 @@ class StoredDocument:
     size: int  # bytes
 
 
-class Store:
+class PushStore:
     """Every method raises NeedsHuman or Transient (of which Full is one) when the file can't be used."""
 
     def __init__(self, folder: Path) -> None:
@@ -142,7 +142,7 @@ class Store:
     def _trouble(self, error: sqlite3.DatabaseError) -> Exception:
         name = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_")
         if name.startswith("FULL"):
-            return Full(f"the disk of {self.folder} is full: make room")
+            return StoreFull(f"the disk of {self.folder} is full: make room")
         if name.startswith(("NOTADB", "CORRUPT")):
             return NeedsHuman(f"{self.path} is damaged ({error}): put a backup of it in its place")
         if name.startswith(_HUMAN):
@@ -150,10 +150,10 @@ class Store:
         return Transient(f"{self.path} can't be used just now: {error}")
 
 
-class Changes:
+class StoreChanges:
     """What changed in a store since it was last asked, for one thread."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: PushStore) -> None:
         self._store = store
         self._db: sqlite3.Connection | None = None
         self._file = (0, 0)

@@ -62,7 +62,7 @@ class _Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class IgnoreRules:
     """The patterns of one file or list; the last that matches decides."""
 
     lines: tuple[_Line, ...]  # last first
@@ -91,17 +91,17 @@ class Rules:
         return None
 
 
-def rules(patterns: Iterable[str]) -> Rules:
+def rules(patterns: Iterable[str]) -> IgnoreRules:
     """Compile patterns; blank ones, comments and those that git finds invalid match nothing."""
     lines = [line for pattern in patterns if (line := _line(pattern))]
-    return Rules(
+    return IgnoreRules(
         tuple(reversed(lines)),
         _union(line.expression for line in lines if not line.whole_path),
         _union(line.expression for line in lines if line.whole_path),
     )
 
 
-def selects(include: Rules, exclude: Rules, names: Sequence[str]) -> bool:
+def selects(include: IgnoreRules, exclude: IgnoreRules, names: Sequence[str]) -> bool:
     """Whether a file is included, and neither it nor what holds it excluded; ``names``: its path."""
     taken = False
     for depth, name in enumerate(names, 1):
@@ -113,12 +113,12 @@ def selects(include: Rules, exclude: Rules, names: Sequence[str]) -> bool:
     return taken
 
 
-def rules_of_file(text: str) -> Rules:
+def rules_of_file(text: str) -> IgnoreRules:
     """The rules of an ignore file. Raises ValueError if matching them would take too long."""
     return _remembered(text) if len(text) <= _SMALL else _large(text)
 
 
-def _of_file(text: str) -> Rules:
+def _of_file(text: str) -> IgnoreRules:
     lines = [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
     if len(lines) > _MOST:
         raise ValueError(f"has more than {_MOST:,} lines")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from ingestor.connectors.shared.gitignore import Rules, rules, selects, too_long
+from ingestor.connectors.shared.gitignore import IgnoreRules, rules, selects, too_long
 from ingestor.units import Size
 
 # Version control, and temporary files of editors, office programs, browsers and desktops.
@@ -45,8 +45,8 @@ MaxSize = Annotated[Size, Field(default=50 * 10**6, description="larger files ar
 class Chosen:
     """Which paths of a source without ignore files and links are documents."""
 
-    include: Rules
-    exclude: Rules
+    include: IgnoreRules
+    exclude: IgnoreRules
 
     def takes(self, path: str) -> bool:
         return selects(self.include, self.exclude, path.split("/"))

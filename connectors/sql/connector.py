@@ -218,7 +218,7 @@ class Sql:
         return ""
 
 
-class Watched:
+class WatchedDatabase:
     """Connector, Scoped and Watchable for a database with a `cursor` column."""
 
     def __init__(self, sql: Sql, cursor: str, poll: float) -> None:
@@ -234,9 +234,9 @@ class Watched:
         return polled(partial(self._sql.newest, self._cursor), self._poll, stop)
 
 
-def _built(options: SqlOptions) -> Sql | Watched:
+def _built(options: SqlOptions) -> Sql | WatchedDatabase:
     sql = Sql(options)
-    return sql if options.cursor is None else Watched(sql, options.cursor, options.poll)
+    return sql if options.cursor is None else WatchedDatabase(sql, options.cursor, options.poll)
 
 
 def _values(text: str, kinds: set[str]) -> Iterator[object]:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ingestor.connectors.http.client import Client
+from ingestor.connectors.http.client import WebClient
 from ingestor.connectors.http.network import Outside
 from ingestor.connectors.http.url import file_name, folder, origin
 from ingestor.connectors.shared.gitignore import rules
@@ -102,7 +102,7 @@ class Web:
 
     def scan(self) -> Iterator[Item]:
         """Raises NeedsHuman or Transient if no start can be read, PartialScan if a page cannot."""
-        with self._mirror.alone(), Client(self._terms, self._outside, self._busy) as client:
+        with self._mirror.alone(), WebClient(self._terms, self._outside, self._busy) as client:
             crawl = Crawl(self._bounds, client, self._mirror)
             crawl.run()
             whole = self._mirror.note(_WHOLE) is not None

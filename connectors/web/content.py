@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import PurePosixPath
 
-from ingestor.connectors.http.answers import Answer, Page
+from ingestor.connectors.http.answers import HttpAnswer, Page
 from ingestor.connectors.http.headers import (
     canonical_link,
     day_of_change,
@@ -16,7 +16,7 @@ from ingestor.connectors.http.headers import (
 )
 from ingestor.connectors.http.robots import AGENT
 from ingestor.connectors.http.url import file_name, normal, origin
-from ingestor.connectors.web.page import Said, said_by
+from ingestor.connectors.web.page import PageLinks, said_by
 from ingestor.connectors.web.sitemap import Sitemap
 from ingestor.model import Item
 
@@ -50,11 +50,11 @@ _ENDINGS = {
 }
 
 
-def page_of(answer: Answer, *, links: bool, robots: bool) -> Page:
+def page_of(answer: HttpAnswer, *, links: bool, robots: bool) -> Page:
     """The page of a response with status 200. ``links``: collect links; ``robots``: obey the page's rules."""
     content_type, data = honest_type(answer.headers.get("content-type"), answer.data), answer.data
     is_html = essence(content_type) in _HTML
-    said = said_by(data, content_type, answer.url, AGENT) if is_html else Said()
+    said = said_by(data, content_type, answer.url, AGENT) if is_html else PageLinks()
     words = robots_words(answer.headers, AGENT) | said.robots if robots else set[str]()
     wanted = not words & {"noindex", "none"} and not _NO_DOCUMENTS.match(essence(content_type))
     known, modified = validators(answer.headers), day_of_change(answer.headers)
@@ -74,7 +74,7 @@ def page_of(answer: Answer, *, links: bool, robots: bool) -> Page:
     )
 
 
-def sitemap_page(answer: Answer, found: Sitemap) -> Page:
+def sitemap_page(answer: HttpAnswer, found: Sitemap) -> Page:
     known = validators(answer.headers)
     return Page(answer.url, "", known.etag, known.changed, links=found.urls, of_sitemaps=found.of_sitemaps)
 
@@ -83,7 +83,7 @@ def version(data: bytes, *facts: object) -> str:
     return blake2b(repr(facts).encode("utf-8", "replace") + b"\0" + data, digest_size=16).hexdigest()
 
 
-def _canonical(answer: Answer, said: Said) -> str | None:
+def _canonical(answer: HttpAnswer, said: PageLinks) -> str | None:
     """The canonical address, if it has the page's own origin."""
     sent = canonical_link(answer.headers)
     found = (normal(sent, answer.url) if sent else None) or said.canonical

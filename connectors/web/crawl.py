@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal
 
-from ingestor.connectors.http.answers import Answer, Page
+from ingestor.connectors.http.answers import HttpAnswer, Page
 from ingestor.connectors.http.body import Broken, TooLarge
-from ingestor.connectors.http.client import MOST_HOPS, Client
+from ingestor.connectors.http.client import MOST_HOPS, WebClient
 from ingestor.connectors.http.headers import NOTHING, Validators
-from ingestor.connectors.http.network import Refused
+from ingestor.connectors.http.network import AddressRefused
 from ingestor.connectors.http.url import file_name, lies_below, looks_endless, normal, origin, path_names
-from ingestor.connectors.shared.gitignore import Rules, rules, selects
+from ingestor.connectors.shared.gitignore import IgnoreRules, rules, selects
 from ingestor.connectors.web.content import NO_DOCUMENTS, page_of, sitemap_page
 from ingestor.connectors.web.mirror import Mirror
 from ingestor.connectors.web.robots_cache import RobotsCache
@@ -40,8 +40,8 @@ class Bounds:
     starts: tuple[str, ...]
     follow: Follow
     within: tuple[str, ...]
-    include: Rules
-    exclude: Rules
+    include: IgnoreRules
+    exclude: IgnoreRules
     depth: int
     max_pages: int
     robots: bool
@@ -76,7 +76,7 @@ class _No(Exception):
 class Crawl:
     """``pages``: those read or known; ``unread``: reasons by address; ``cut``: ``max_pages`` was reached."""
 
-    def __init__(self, bounds: Bounds, client: Client, mirror: Mirror) -> None:
+    def __init__(self, bounds: Bounds, client: WebClient, mirror: Mirror) -> None:
         self._bounds, self._client, self._mirror = bounds, client, mirror
         self.pages: dict[str, Page] = {}
         self.unread: dict[str, Exception] = {}
@@ -123,7 +123,7 @@ class Crawl:
         else:
             try:
                 named = self._manners.rules(start).sitemaps
-            except (Refused, Transient) as error:
+            except (AddressRefused, Transient) as error:
                 self.unread[start] = error
                 self._start_errors.append(_for_start(error))
                 return
@@ -174,7 +174,7 @@ class Crawl:
         known = self._mirror.page(step.url)
         try:
             page = self._asked(step, known)
-        except (_No, Refused, Broken, Transient) as error:
+        except (_No, AddressRefused, Broken, Transient) as error:
             return self._unreadable(step, known, error)
         self._failed[origin(step.url)] = 0
         self._started |= step.start and (page is None or page.location is None)
@@ -183,7 +183,7 @@ class Crawl:
         return page
 
     def _unreadable(self, step: Step, known: Page | None, error: Exception) -> Page | None:
-        definite = isinstance(error, _No | Refused)
+        definite = isinstance(error, _No | AddressRefused)
         if step.start:
             self._start_errors.append(_for_start(error))
         elif definite and known is None:
@@ -214,7 +214,7 @@ class Crawl:
         self._check_nothing(step, answer)
         return None
 
-    def _content(self, step: Step, answer: Answer) -> Page:
+    def _content(self, step: Step, answer: HttpAnswer) -> Page:
         if step.role == "page":
             page = page_of(answer, links=self._bounds.follow == "links", robots=self._bounds.robots)
             page = page if self._bounds.takes(step.url) else replace(page, version="")
@@ -232,7 +232,7 @@ class Crawl:
         self._mirror.keep(page)
         return page
 
-    def _check_nothing(self, step: Step, answer: Answer) -> None:
+    def _check_nothing(self, step: Step, answer: HttpAnswer) -> None:
         """Raises unless the answer says that there is no page."""
         said = f"{step.url} answers HTTP {answer.status}"
         if answer.status in (404, 410):
@@ -246,7 +246,7 @@ class Crawl:
         raise _No(said)
 
 
-def _read_sitemap(answer: Answer) -> Sitemap:
+def _read_sitemap(answer: HttpAnswer) -> Sitemap:
     try:
         return sitemap(answer.data, answer.url, _LARGEST_SITEMAP)
     except TooLarge as error:
@@ -254,4 +254,4 @@ def _read_sitemap(answer: Answer) -> Sitemap:
 
 
 def _for_start(error: Exception) -> Exception:
-    return NeedsHuman(str(error)) if isinstance(error, _No | Refused) else Transient(str(error))
+    return NeedsHuman(str(error)) if isinstance(error, _No | AddressRefused) else Transient(str(error))

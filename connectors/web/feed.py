@@ -13,13 +13,13 @@ from pathlib import Path
 
 from pydantic import Field
 
-from ingestor.connectors.http.answers import Answer, Page
-from ingestor.connectors.http.client import Client
+from ingestor.connectors.http.answers import HttpAnswer, Page
+from ingestor.connectors.http.client import WebClient
 from ingestor.connectors.http.headers import NOTHING, Validators, validators
-from ingestor.connectors.http.network import Outside, Refused
+from ingestor.connectors.http.network import AddressRefused, Outside
 from ingestor.connectors.web import feed_process
 from ingestor.connectors.web.content import blob_name, item_of, page_of, version
-from ingestor.connectors.web.feed_entries import Entry, NoFeed
+from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed
 from ingestor.connectors.web.mirror import Mirror, short
 from ingestor.connectors.web.options import HttpOptions, Url
 from ingestor.connectors.web.robots_cache import RobotsCache
@@ -45,7 +45,7 @@ class FeedOptions(HttpOptions):
     )
 
 
-class Feed:
+class FeedConnector:
     """Connector for a feed."""
 
     def __init__(self, options: FeedOptions, outside: Outside | None = None) -> None:
@@ -56,7 +56,7 @@ class Feed:
 
     def scan(self) -> Iterator[Item]:
         """Raises NeedsHuman or Transient when the feed can't be read, PartialScan when an article can't."""
-        with self._mirror.alone(), Client(self._terms, self._outside, self._busy) as client:
+        with self._mirror.alone(), WebClient(self._terms, self._outside, self._busy) as client:
             unread = self._update(client)
             pages = self._mirror.pages()
         yield from map(item_of, pages)
@@ -75,7 +75,7 @@ class Feed:
             raise BadDocument(page.problem)
         return Blob(data, blob_name(page), page.content_type)
 
-    def _update(self, client: Client) -> dict[str, Exception]:
+    def _update(self, client: WebClient) -> dict[str, Exception]:
         """Make what is kept agree with the feed; why articles could not be read, by the entry's key."""
         answer = self._asked(client)
         if answer.status == 304:
@@ -97,12 +97,12 @@ class Feed:
         self._remember(answer, complete=not unread)
         return unread
 
-    def _asked(self, client: Client) -> Answer:
+    def _asked(self, client: WebClient) -> HttpAnswer:
         url = self._options.url
         known, found_at = self._remembered()
         try:
             answer = client.follow(url, known, found_at, _LARGEST)
-        except Refused as error:
+        except AddressRefused as error:
             raise NeedsHuman(str(error)) from error
         if answer.status in (200, 304) and not answer.problem:
             return answer
@@ -112,7 +112,7 @@ class Feed:
             raise NeedsHuman(f"{url} answers HTTP {answer.status}: check `headers`, or `user` and `password`")
         raise NeedsHuman(answer.problem or f"{url} answers HTTP {answer.status}: correct `url`")
 
-    def _keep(self, entry: Entry, client: Client, manners: RobotsCache) -> None:
+    def _keep(self, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> None:
         """Raises Transient when the article can't be read now."""
         made_of, known = version(b"", entry.version, self._options.full_article), self._mirror.page(entry.key)
         if known and known.made_of == made_of:
@@ -121,7 +121,7 @@ class Feed:
         extra = (("author", entry.author),) if entry.author else ()
         self._mirror.keep(replace(page, made_of=made_of, extra=extra), data)
 
-    def _page(self, entry: Entry, client: Client, manners: RobotsCache) -> tuple[Page, bytes]:
+    def _page(self, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> tuple[Page, bytes]:
         answer = self._article(entry, client, manners) if self._options.full_article else None
         page = page_of(answer, links=False, robots=True) if answer else None
         if answer is None or page is None or not page.version:
@@ -135,7 +135,7 @@ class Feed:
         )
         return replace(page, modified=entry.changed or page.modified), answer.data
 
-    def _article(self, entry: Entry, client: Client, manners: RobotsCache) -> Answer | None:
+    def _article(self, entry: FeedEntry, client: WebClient, manners: RobotsCache) -> HttpAnswer | None:
         """None where it is not for us. Raises Transient."""
         if entry.link is None:
             return None
@@ -143,7 +143,7 @@ class Feed:
             if not manners.rules(entry.link).allow(entry.link):
                 return None
             answer = client.follow(entry.link)
-        except Refused:
+        except AddressRefused:
             return None
         if answer.status >= 500 or answer.status == 408:
             raise Transient(f"{entry.link} answers HTTP {answer.status}, will be retried")
@@ -155,7 +155,7 @@ class Feed:
         options, found_at, etag, changed = json.loads(note) if note else (None, "", None, None)
         return (Validators(etag, changed), found_at) if options == self._meant() else (NOTHING, "")
 
-    def _remember(self, answer: Answer, *, complete: bool) -> None:
+    def _remember(self, answer: HttpAnswer, *, complete: bool) -> None:
         known = validators(answer.headers) if complete else NOTHING
         self._mirror.write_note(_FEED, json.dumps([self._meant(), answer.url, known.etag, known.changed]))
 
@@ -163,4 +163,4 @@ class Feed:
         return [self._options.full_article, self._options.keep]
 
 
-PLUGIN = Plugin(kind="feed", version=1, options=FeedOptions, build=Feed)
+PLUGIN = Plugin(kind="feed", version=1, options=FeedOptions, build=FeedConnector)

@@ -26,7 +26,7 @@ class NoFeed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FeedEntry:
     """``key``: its id; else its link or title, with a digest of it all where the feed has that twice, or
     neither. ``html``: its text as the feed has it."""
 
@@ -52,32 +52,32 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ParsedFeed:
     """``whole``: its XML could be read to the end."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[FeedEntry, ...]
     whole: bool = True
 
 
-def entries(data: bytes, content_type: str | None, url: str) -> Found:
+def entries(data: bytes, content_type: str | None, url: str) -> ParsedFeed:
     """Each key once, in the feed's order; ``url``: where it was found. Raises NoFeed."""
     is_json = data.lstrip(b"\xef\xbb\xbf\r\n\t ").startswith(b"{")
     found, whole = (_of_json(data, url), True) if is_json else _of_xml(data, content_type, url)
     names = Counter(entry.link or entry.title for entry in found if not entry.key)
-    kept: dict[str, Entry] = {}
+    kept: dict[str, FeedEntry] = {}
     for entry in found:
         key = entry.key or _name(entry, names)
         kept.setdefault(key, replace(entry, key=key))
-    return Found(tuple(kept.values()), whole)
+    return ParsedFeed(tuple(kept.values()), whole)
 
 
-def _name(entry: Entry, names: Counter[str]) -> str:
+def _name(entry: FeedEntry, names: Counter[str]) -> str:
     """What tells an entry without an id from the others; ``names``: how often each is used."""
     name = entry.link or entry.title
     return name if name and names[name] == 1 else f"{name}#{replace(entry, changed=None).version}"
 
 
-def _of_xml(data: bytes, content_type: str | None, url: str) -> tuple[list[Entry], bool]:
+def _of_xml(data: bytes, content_type: str | None, url: str) -> tuple[list[FeedEntry], bool]:
     import feedparser  # loaded with the first feed, not with the program
 
     headers = {"content-location": url, "content-type": content_type or "application/xml"}
@@ -92,7 +92,7 @@ def _of_xml(data: bytes, content_type: str | None, url: str) -> tuple[list[Entry
     return [entry for found in parsed.entries if (entry := _xml_entry(found, url))], whole
 
 
-def _xml_entry(found: dict[str, Any], url: str) -> Entry | None:
+def _xml_entry(found: dict[str, Any], url: str) -> FeedEntry | None:
     contents = [(c.get("value") or "", c.get("type")) for c in found.get("content") or ()]
     summary = (found.get("summary") or "", (found.get("summary_detail") or {}).get("type"))
     text, kind = max(contents, key=lambda content: len(content[0]), default=summary)
@@ -103,7 +103,7 @@ def _xml_entry(found: dict[str, Any], url: str) -> Entry | None:
     return _entry(found.get("id"), link, found.get("title"), html, found.get("author"), changed)
 
 
-def _of_json(data: bytes, url: str) -> list[Entry]:
+def _of_json(data: bytes, url: str) -> list[FeedEntry]:
     try:
         feed = json.loads(data)
         items = feed["items"]
@@ -112,7 +112,7 @@ def _of_json(data: bytes, url: str) -> list[Entry]:
         raise NoFeed(f"no JSON Feed: {type(error).__name__}: {error}") from error
 
 
-def _json_entry(item: Mapping[str, Any], feed: Mapping[str, Any], url: str) -> Entry | None:
+def _json_entry(item: Mapping[str, Any], feed: Mapping[str, Any], url: str) -> FeedEntry | None:
     named = [*(item.get("authors") or ()), item.get("author") or {}, *(feed.get("authors") or ())]
     author = next((a["name"] for a in named if isinstance(a, dict) and a.get("name")), None)
     link = normal(str(item["url"]), url) if item.get("url") else None
@@ -123,9 +123,9 @@ def _json_entry(item: Mapping[str, Any], feed: Mapping[str, Any], url: str) -> E
 
 def _entry(
     key: object, link: str | None, title: object, html: str, author: object, changed: float | None
-) -> Entry | None:
+) -> FeedEntry | None:
     """None where there is nothing in it; ``key`` is "" where it has no id."""
-    entry = Entry(_text(key), link, _text(title), _text(html), _text(author) or None, changed)
+    entry = FeedEntry(_text(key), link, _text(title), _text(html), _text(author) or None, changed)
     return entry if entry.key or link or entry.title or entry.html else None
 
 

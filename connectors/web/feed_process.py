@@ -9,8 +9,8 @@ import os
 import sys
 
 from ingestor.confinement.walls import hide
-from ingestor.connectors.programs.child import Failed, Missing, Run
-from ingestor.connectors.web.feed_entries import Entry, Found, NoFeed
+from ingestor.connectors.programs.child import Missing, ProgramFailed, Run
+from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed, ParsedFeed
 from ingestor.ports import Transient
 
 _CHILD = "ingestor.connectors.web.feed_child"
@@ -21,7 +21,7 @@ _ANSWER = 10**8  # bytes
 _ENVIRONMENT = ("PATH", "LANG", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 
 
-def read(data: bytes, content_type: str | None, url: str, seconds: int = SECONDS) -> Found:
+def read(data: bytes, content_type: str | None, url: str, seconds: int = SECONDS) -> ParsedFeed:
     """As ``entries``. Raises NoFeed, also for what exceeds a limit, and Transient."""
     hide()  # the process runs as the same user, who may otherwise read and write our memory
     run = Run(
@@ -34,9 +34,9 @@ def read(data: bytes, content_type: str | None, url: str, seconds: int = SECONDS
         *_, answer = map(json.loads, run.lines(json.dumps([content_type, url]).encode() + b"\n" + data))
     except Missing as error:
         raise Transient(f"no process can be started that reads the feed: {error}") from error
-    except (Failed, ValueError) as error:
+    except (ProgramFailed, ValueError) as error:
         limits = f"{seconds} s and {_MEMORY:,} bytes of memory"
         raise NoFeed(f"it can't be read within {limits} ({error})") from error
     if "bad" in answer:
         raise NoFeed(answer["bad"])
-    return Found(tuple(Entry(**entry) for entry in answer["entries"]), answer["whole"])
+    return ParsedFeed(tuple(FeedEntry(**entry) for entry in answer["entries"]), answer["whole"])

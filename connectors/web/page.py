@@ -24,7 +24,7 @@ Attributes = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PageLinks:
     """``links``: normal URLs, each once, in the page's order. ``robots``: noindex, nofollow, ..."""
 
     links: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Said:
     robots: frozenset[str] = frozenset()
 
 
-def said_by(data: bytes, content_type: str | None, url: str, agent: str) -> Said:
+def said_by(data: bytes, content_type: str | None, url: str, agent: str) -> PageLinks:
     """``url``: address of the page; ``agent``: our name, which a meta element may use."""
     links: dict[str, None] = {}
     canonical, robots, base = None, set[str](), url
@@ -49,7 +49,7 @@ def said_by(data: bytes, content_type: str | None, url: str, agent: str) -> Said
         counts = tag in ("a", "area", "meta") and "nofollow" not in words and len(links) < _MOST_LINKS
         if counts and target and (link := normal(target, base)):
             links[link] = None
-    return Said(tuple(links), canonical, frozenset(robots))
+    return PageLinks(tuple(links), canonical, frozenset(robots))
 
 
 def _robots(attributes: Attributes, agent: str) -> set[str]:

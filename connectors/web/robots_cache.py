@@ -2,8 +2,8 @@
 
 from urllib.parse import urlsplit
 
-from ingestor.connectors.http.client import Client
-from ingestor.connectors.http.robots import Rules, rules
+from ingestor.connectors.http.client import WebClient
+from ingestor.connectors.http.robots import RobotsRules, rules
 from ingestor.connectors.http.url import origin
 from ingestor.ports import Transient
 
@@ -13,11 +13,11 @@ _LARGEST = 5 * 10**6  # bytes
 class RobotsCache:
     """For one pass over a source."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: WebClient) -> None:
         self._client = client
-        self._known: dict[str, Rules | Transient] = {}  # by origin
+        self._known: dict[str, RobotsRules | Transient] = {}  # by origin
 
-    def rules(self, url: str) -> Rules:
+    def rules(self, url: str) -> RobotsRules:
         """The rules of the URL's site. Raises Refused, or Transient if its robots.txt cannot be read.
 
         An unreadable robots.txt forbids everything (RFC 9309, 2.3.1.4), a missing one nothing.
@@ -33,7 +33,7 @@ class RobotsCache:
             raise found
         return found
 
-    def _read(self, url: str) -> Rules:
+    def _read(self, url: str) -> RobotsRules:
         answer = self._client.follow(url, limit=_LARGEST)
         if answer.status >= 500 or answer.problem:
             raise Transient(

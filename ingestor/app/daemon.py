@@ -20,7 +20,7 @@ from ingestor.service.journal_reader import JournalReader
 from ingestor.state import checks, run_status, running_config
 from ingestor.state.files import lexical_path, lock_path
 from ingestor.state.queries.reports import Reports
-from ingestor.state.run_status import Listing, Live
+from ingestor.state.run_status import Live, RunningListing
 
 log = logging.getLogger("ingestor")
 
@@ -147,7 +147,7 @@ class Loop:
             embedding_cost=self.running.embedding_cost,
             chroma=self.running.collections.address,
             listing={
-                str(name): Listing(one.since, one.seen, one.at)
+                str(name): RunningListing(one.since, one.seen, one.at)
                 for name, one in engine.scanner.under_way().items()
             },
             guard=self.running.collections.guard,

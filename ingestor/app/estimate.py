@@ -12,7 +12,7 @@ from ingestor.app.handover import rehearsed, renamed
 from ingestor.app.planning import needs
 from ingestor.app.planning.needs import Needs
 from ingestor.app.planning.recorder import Recorder
-from ingestor.app.planning.sample import Sample
+from ingestor.app.planning.sample import Sampling
 from ingestor.app.planning.values import Plan
 from ingestor.app.queries import is_running, journal_of, unusable
 from ingestor.app.recipe_changes import Outlook, outlook
@@ -55,7 +55,7 @@ class Estimate:
         return not (self.plan.unseen or self.unusable or self.plan.documents["failed"])
 
 
-def make_plan(config: Config, sample: Sample | None = None) -> Estimate:
+def make_plan(config: Config, sample: Sampling | None = None) -> Estimate:
     """Reads sources, journal and Chroma; writes nothing, not even a new journal.
 
     ``sample``: of large sources some documents are read; None: all that are due.
@@ -106,7 +106,7 @@ def make_plan(config: Config, sample: Sample | None = None) -> Estimate:
 def _needs(config: Config, plan: Plan, records: int, dimensions: int, seconds: float | None) -> Needs:
     """``records``: there are by now. ``seconds``: of embedding."""
     added, chroma = plan.records["added"], config.chroma
-    prices = chroma.prices if isinstance(chroma, servers.Remote) else servers.Prices()
+    prices = chroma.prices if isinstance(chroma, servers.RemoteChroma) else servers.Prices()
     sent = needs.gibibytes(added, plan.added_text, plan.added_metadata, dimensions)
     return Needs(
         disk=needs.disk(added, plan.added_text, plan.texts, dimensions),

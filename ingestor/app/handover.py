@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ingestor.app.renames import Place, Renames, find_renames, in_choices, origin
+from ingestor.app.renames import Renames, SourcePlace, find_renames, in_choices, origin
 from ingestor.config.models import Config
 from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk import policy
@@ -100,7 +100,7 @@ def _rename(journal: Journal, renames: Renames) -> None:
         _rename_in_choices(db, renames)
 
 
-def _noted(journal: Journal) -> dict[SourceName, Place]:
+def _noted(journal: Journal) -> dict[SourceName, SourcePlace]:
     """Sources that have documents, the last listed first."""
     rows = journal.select(
         """SELECT DISTINCT source, origin, COALESCE(serves, collection), last_scan
@@ -109,7 +109,7 @@ def _noted(journal: Journal) -> dict[SourceName, Place]:
            ORDER BY last_scan DESC, source"""
     )
     return {
-        name: Place(place, frozenset(serves for other, _, serves, _ in rows if other == name))
+        name: SourcePlace(place, frozenset(serves for other, _, serves, _ in rows if other == name))
         for name, place, _, _ in rows
     }
 

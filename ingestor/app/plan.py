@@ -8,8 +8,8 @@ from functools import partial
 from itertools import islice
 from time import monotonic
 
-from ingestor.app.planning.recorder import Recorder, Watched
-from ingestor.app.planning.sample import Figures, Sample, drawn_of
+from ingestor.app.planning.recorder import Recorder, WatchedChunker
+from ingestor.app.planning.sample import Figures, Sampling, drawn_of
 from ingestor.app.planning.values import INDEXED, OTHERWISE, Plan, extrapolate
 from ingestor.core.decisions import Scope, after_failure, sudden_loss
 from ingestor.core.document_state import WITHOUT_RECORDS, is_settled
@@ -41,7 +41,7 @@ def make(
     dry_run: DryRunAnswers,
     count_tokens: Callable[[Sequence[str]], list[int]],
     rebuilt: Container[EditionName] = (),
-    sample: Sample | None = None,
+    sample: Sampling | None = None,
 ) -> Plan:
     """Plan all sources. Reads only.
 
@@ -54,7 +54,7 @@ def make(
         if SourceRows(journal).of(source.name).paused is not None:
             plan.problems.append((source.name, "it is paused"))
             continue
-        watched = Watched(source.tools.chunker, recorder)
+        watched = WatchedChunker(source.tools.chunker, recorder)
         looked_at = replace(source, tools=replace(source.tools, chunker=watched))
         try:
             counts = _plan_source(doing, looked_at, source.collection in rebuilt)
@@ -84,7 +84,7 @@ class _Doing:
     dry_run: DryRunAnswers
     count_tokens: Callable[[Sequence[str]], list[int]]
     until: float
-    sample: Sample | None
+    sample: Sampling | None
 
     def figures(self, counts: Counter[str]) -> Figures:
         """All figures so far; ``counts``: of the documents."""

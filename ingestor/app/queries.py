@@ -191,7 +191,7 @@ def search(config: Config, question: Question) -> Answer:
 
     Raises BadRequest for an unknown collection, empty text or bad filter, NeedsHuman and Transient.
     """
-    from ingestor.service.client import Client
+    from ingestor.service.client import DaemonClient
 
     if not question.query.strip():
         raise BadRequest("the text to search for is empty")
@@ -201,7 +201,7 @@ def search(config: Config, question: Question) -> Answer:
         if question.collection not in [edition.serves for edition in live_editions(journal)]:
             raise _no_collection(journal, question.collection)
         if config.http is not None and is_running(config):
-            answer = Client(config.http, journal.owner).search(question)
+            answer = DaemonClient(config.http, journal.owner).search(question)
             if answer is not None:
                 return answer
         return _searched(config, journal, question)

@@ -16,7 +16,7 @@ SETTLE = 1.0  # seconds without a write: half a config can be valid, with fewer 
 Stamp = tuple[int, int] | None
 
 
-class Asked(Protocol):
+class ReloadSignal(Protocol):
     """``reload``: a signal (SIGHUP) requested it."""
 
     reload: bool
@@ -25,7 +25,9 @@ class Asked(Protocol):
 class Reloader:
     """Call ``changed`` regularly. ``seen``: the stamp of the file before ``config`` was read."""
 
-    def __init__(self, path: Path, env: Mapping[str, str], asked: Asked, config: Config, seen: Stamp) -> None:
+    def __init__(
+        self, path: Path, env: Mapping[str, str], asked: ReloadSignal, config: Config, seen: Stamp
+    ) -> None:
         self._path, self._env, self._asked = path, env, asked
         self._config, self._seen = config, seen
         self._last, self._since = seen, monotonic()

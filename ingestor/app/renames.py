@@ -16,7 +16,7 @@ Renames = Mapping[SourceName, SourceName]  # the new name by the old one
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePlace:
     """``origin`` is None if it was never stored."""
 
     origin: str | None
@@ -27,7 +27,7 @@ def origin(source: SourceConfig) -> Fingerprint:
     return plugin_fingerprint(source.connector.plugin, source.connector.options)
 
 
-def find_renames(sources: Collection[SourceConfig], noted: Mapping[SourceName, Place]) -> Renames:
+def find_renames(sources: Collection[SourceConfig], noted: Mapping[SourceName, SourcePlace]) -> Renames:
     """New source names by old ones.
 
     ``noted``: sources that have documents; of several at one place the first counts. A new name is free if no

@@ -17,7 +17,7 @@ from ingestor.state.files import lexical_path
 from ingestor.state.journal import Journal
 from ingestor.state.queries.reports import Reports, Short, Skipped
 from ingestor.state.requests import Notices
-from ingestor.state.run_status import Listing, Live
+from ingestor.state.run_status import Live, RunningListing
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
 
@@ -40,11 +40,11 @@ class SourceStatus:
     trouble: str | None = None  # why the last listing failed or is incomplete
     configured: bool = True
     renamed_from: str | None = None  # old name, until the next pass hands its documents over
-    listing: Listing | None = None  # under way
+    listing: RunningListing | None = None  # under way
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedDocument:
     """A document that failed; ``next_try`` is None if it is not retried without a change."""
 
     source: str
@@ -81,7 +81,7 @@ class Status:
     config_since: float | None = None  # POSIX seconds: when the config in force was taken over
     sources: dict[str, SourceStatus] = field(default_factory=dict)
     collections: dict[str, CollectionStatus] = field(default_factory=dict)
-    failures: list[Failed] = field(default_factory=list)
+    failures: list[FailedDocument] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     short: list[Short] = field(default_factory=list)  # empty and incomplete documents
     embedded_texts: int = 0  # by this run, or the last one; rates are per second of embedding
@@ -159,7 +159,7 @@ def _add_sources(status: Status, journal: Journal, live: Live, renames: Renames)
         source = status.sources.setdefault(called, SourceStatus(configured=False))
         setattr(source, short.state, getattr(source, short.state) + 1)
     status.failures = [
-        Failed(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)
+        FailedDocument(source, key, reason, attempts, None if retry_at == NEVER else retry_at, quarantined)
         for source, key, reason, attempts, retry_at, quarantined, _ in Reports(journal).failures()
     ]
 

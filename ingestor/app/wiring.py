@@ -19,7 +19,7 @@ from ingestor.chroma.shards.backend import ShardedBackend
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice, Config, Origin, SourceConfig, readers_ask_service
 from ingestor.config.quotas import UNBOUNDED
-from ingestor.config.servers import Embedded, Remote, Search
+from ingestor.config.servers import Embedded, RemoteChroma, Search
 from ingestor.core.backend import Model
 from ingestor.core.entries import EditionName, Feed
 from ingestor.core.fingerprint import combine, embedder_fingerprint, plugin_fingerprint
@@ -301,7 +301,7 @@ class Parts:
             exceeds_window=partial(exceeds_window, self.embedder),
             max_records=self.config.max_records,
             profile=source.metadata,
-            quotas=chroma.bounds if isinstance(chroma := self.config.chroma, Remote) else UNBOUNDED,
+            quotas=chroma.bounds if isinstance(chroma := self.config.chroma, RemoteChroma) else UNBOUNDED,
             chunking_turn=self.text_budget.taken,
             times=self.times,
         )
@@ -328,7 +328,9 @@ class Parts:
     def _for_nodes(self, source: SourceConfig | None) -> Config:
         """The config without all that a process on a node does not need."""
         config, chroma = self.config, self.config.chroma
-        remote = Remote(host=chroma.host, quotas=chroma.quotas) if isinstance(chroma, Remote) else None
+        remote = (
+            RemoteChroma(host=chroma.host, quotas=chroma.quotas) if isinstance(chroma, RemoteChroma) else None
+        )
         return replace(
             config,
             chroma=remote or Embedded(),

@@ -39,7 +39,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundMember:
     """A member and its bytes."""
 
     member: Member
@@ -47,7 +47,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenContainer:
     """A damaged container within another one: its members are unknown."""
 
     name: str

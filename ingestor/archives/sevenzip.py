@@ -28,7 +28,7 @@ class Damaged(ValueError):
     """The archive is inconsistent or cut off."""
 
 
-class Refused(Damaged):
+class UnsupportedArchive(Damaged):
     """The archive is encrypted, or uses an unsupported method."""
 
 
@@ -147,7 +147,7 @@ def _streams(reader: _Reader) -> list[_Folder]:
             raise Damaged("its header is of no known form")
     parts = parts or [((size, check),) for (_, size), check in zip(made, checks, strict=True)]
     if len(packed) != len(made):
-        raise Refused("packed in a way that is not read (several streams); pack it again as zip")
+        raise UnsupportedArchive("packed in a way that is not read (several streams); pack it again as zip")
     return [
         _Folder(coders, place, size, inside)
         for (coders, size), place, inside in zip(made, packed, parts, strict=True)
@@ -203,14 +203,14 @@ def _coders(reader: _Reader) -> tuple[list[tuple[bytes, bytes]], int]:
         flags = reader.byte()
         method = reader.bytes(flags & 15)
         if flags & 16:
-            raise Refused("packed in a way that is not read (BCJ2); pack it again as zip")
+            raise UnsupportedArchive("packed in a way that is not read (BCJ2); pack it again as zip")
         found.append((method, reader.bytes(reader.number()) if flags & 32 else b""))
     fed = {reader.number(): reader.number() for _ in range(count - 1)}  # which coder gives it its input
     chain = [at for at in range(count) if at not in fed.values()]
     while chain and chain[-1] in fed and len(chain) < count:
         chain.append(fed[chain[-1]])
     if sorted(chain) != list(range(count)) or not count:
-        raise Refused("packed in a way that is not read; pack it again as zip")
+        raise UnsupportedArchive("packed in a way that is not read; pack it again as zip")
     return [found[at] for at in chain], chain[0]
 
 
@@ -299,7 +299,7 @@ def _unpacked(data: bytes, folder: _Folder, zstd: Unpacker) -> Iterator[bytes]:
 def _chunks(packed: bytes, coders: tuple[tuple[bytes, bytes], ...], zstd: Unpacker) -> Iterator[bytes]:
     methods = [method for method, _ in coders]
     if _AES in methods:
-        raise Refused("encrypted; pack it again without a password")
+        raise UnsupportedArchive("encrypted; pack it again without a password")
     if methods == [_COPY]:
         return (packed[at : at + _CHUNK] for at in range(0, len(packed), _CHUNK))
     if methods == [_DEFLATE]:
@@ -316,7 +316,7 @@ def _filters(coders: tuple[tuple[bytes, bytes], ...]) -> list[dict[str, int]]:
     if last == _LZMA and not before and len(properties) == 5:
         return [_lzma(properties)]
     if last != _LZMA2 or len(properties) != 1:
-        raise Refused("packed in a way that is not read (PPMd or another); pack it again as zip")
+        raise UnsupportedArchive("packed in a way that is not read (PPMd or another); pack it again as zip")
     size = (2 | properties[0] & 1) << (properties[0] // 2 + 11)
     filters = [_filter(method, given) for method, given in before]
     return [*filters, {"id": lzma.FILTER_LZMA2, "dict_size": _window(size)}]
@@ -326,7 +326,7 @@ def _lzma(properties: bytes) -> dict[str, int]:
     rest, lc = divmod(properties[0], 9)
     pb, lp = divmod(rest, 5)
     if pb > 4 or lc + lp > 4:
-        raise Refused("packed in a way that is not read; pack it again as zip")
+        raise UnsupportedArchive("packed in a way that is not read; pack it again as zip")
     size = max(4096, int.from_bytes(properties[1:], "little"))
     return {"id": lzma.FILTER_LZMA1, "lc": lc, "lp": lp, "pb": pb, "dict_size": _window(size)}
 
@@ -336,12 +336,14 @@ def _filter(method: bytes, properties: bytes) -> dict[str, int]:
         return {"id": lzma.FILTER_X86}
     if method == _DELTA and len(properties) == 1:
         return {"id": lzma.FILTER_DELTA, "dist": properties[0] + 1}
-    raise Refused("packed in a way that is not read; pack it again as zip")
+    raise UnsupportedArchive("packed in a way that is not read; pack it again as zip")
 
 
 def _window(size: int) -> int:
     if size > _LARGEST_WINDOW:
-        raise Refused(f"packed with a dictionary of {size:,} bytes; pack it again with a smaller one")
+        raise UnsupportedArchive(
+            f"packed with a dictionary of {size:,} bytes; pack it again with a smaller one"
+        )
     return size
 
 

@@ -24,9 +24,9 @@ from ingestor.archives import sevenzip
 from ingestor.archives.members import (
     DEEPEST,
     LARGEST,
-    Broken,
+    BrokenContainer,
     Budget,
-    Found,
+    FoundMember,
     Member,
     TooMuch,
     is_wanted,
@@ -82,7 +82,7 @@ def holds_members(blob: Blob) -> bool:
     return kind in _CONTAINERS
 
 
-def unpack(blob: Blob, archives: bool) -> Iterator[Found | Broken]:
+def unpack(blob: Blob, archives: bool) -> Iterator[FoundMember | BrokenContainer]:
     """Members in order; members of an inner container follow it. Raises BadDocument.
 
     ``archives``: whether archives within it are opened, not mails alone.
@@ -90,7 +90,9 @@ def unpack(blob: Blob, archives: bool) -> Iterator[Found | Broken]:
     yield from _tree(blob, archives, Budget(len(blob.data)), "", 1)
 
 
-def _tree(blob: Blob, archives: bool, budget: Budget, prefix: str, depth: int) -> Iterator[Found | Broken]:
+def _tree(
+    blob: Blob, archives: bool, budget: Budget, prefix: str, depth: int
+) -> Iterator[FoundMember | BrokenContainer]:
     name = namer()
     for found in _members(blob, budget):
         full = prefix + name(found.member.name)
@@ -98,18 +100,18 @@ def _tree(blob: Blob, archives: bool, budget: Budget, prefix: str, depth: int) -
         inner = Blob(found.data, full.rpartition("/")[2], member.content_type)
         may = depth < DEEPEST and not member.problem and may_hold(full, archives)
         if not may or not holds_members(inner):
-            yield Found(member, found.data)
+            yield FoundMember(member, found.data)
             continue
-        yield Found(replace(member, opened=True), found.data)
+        yield FoundMember(replace(member, opened=True), found.data)
         try:
             yield from _tree(inner, archives, budget, full + INSIDE, depth + 1)
         except TooMuch:
             raise
         except BadDocument as error:
-            yield Broken(full, str(error))
+            yield BrokenContainer(full, str(error))
 
 
-def _members(blob: Blob, budget: Budget) -> Iterator[Found]:
+def _members(blob: Blob, budget: Budget) -> Iterator[FoundMember]:
     kind = detect.content_type(blob)
     try:
         if kind == "application/zip":
@@ -122,7 +124,7 @@ def _members(blob: Blob, budget: Budget) -> Iterator[Found]:
             yield from _of_tar(_Stream(_chunks(blob.data, kind), budget), budget)
         elif kind == _SEVEN:
             yield from _of_seven(blob.data, budget)
-    except sevenzip.Refused as error:
+    except sevenzip.UnsupportedArchive as error:
         raise BadDocument(f"the archive is {error}") from error
     except _DAMAGED as error:
         raise BadDocument(f"the archive is damaged ({error}); replace it by an intact one") from error
@@ -134,7 +136,7 @@ def _members(blob: Blob, budget: Budget) -> Iterator[Found]:
         yield from _of_message(blob.data, budget)
 
 
-def _of_zip(data: bytes, budget: Budget) -> Iterator[Found]:
+def _of_zip(data: bytes, budget: Budget) -> Iterator[FoundMember]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         files = [info for info in archive.infolist() if not info.is_dir()]
         budget.foresee(len(files), sum(info.file_size for info in files))
@@ -258,7 +260,7 @@ class _Stream:
         return part
 
 
-def _of_tar(stream: _Stream, budget: Budget) -> Iterator[Found]:
+def _of_tar(stream: _Stream, budget: Budget) -> Iterator[FoundMember]:
     with tarfile.open(fileobj=stream, mode="r:") as archive:  # type: ignore[call-overload]
         for info in archive:
             budget.spend(1, 0)
@@ -270,7 +272,9 @@ def _of_tar(stream: _Stream, budget: Budget) -> Iterator[Found]:
             if len(content) < info.size and not problem:
                 raise tarfile.ReadError("it is cut off")
             version = f"{digest(content)}.{info.mtime:.0f}"
-            yield Found(Member(info.name, version, info.size, float(info.mtime), None, problem), content)
+            yield FoundMember(
+                Member(info.name, version, info.size, float(info.mtime), None, problem), content
+            )
 
 
 def _is_old_tar(header: bytes) -> bool:
@@ -282,7 +286,7 @@ def _is_old_tar(header: bytes) -> bool:
     return True
 
 
-def _of_one(name: str, stream: _Stream, budget: Budget) -> Iterator[Found]:
+def _of_one(name: str, stream: _Stream, budget: Budget) -> Iterator[FoundMember]:
     """A single compressed file. Its name is the archive's, without the last ending."""
     content = stream.content(LARGEST + 1)
     while stream.content(_CHUNK):
@@ -292,7 +296,7 @@ def _of_one(name: str, stream: _Stream, budget: Budget) -> Iterator[Found]:
     yield _found(PurePosixPath(name).stem or "content", content, None, None, refusal(size), f"{size}")
 
 
-def _of_seven(data: bytes, budget: Budget) -> Iterator[Found]:
+def _of_seven(data: bytes, budget: Budget) -> Iterator[FoundMember]:
     files, chunks = sevenzip.files(data, _of_zstd)
     budget.foresee(len(files), sum(file.size for file in files))
     stream = _Stream(chunks, budget)
@@ -308,7 +312,7 @@ def _of_seven(data: bytes, budget: Budget) -> Iterator[Found]:
             yield _found(file.name, content, file.modified, None, problem, f"{file.crc}")
 
 
-def _of_mail(data: bytes, budget: Budget) -> Iterator[Found]:
+def _of_mail(data: bytes, budget: Budget) -> Iterator[FoundMember]:
     for found in mail.attachments(mail.read(data)):
         kind = found.content_type if found.content_type == "message/rfc822" else None
         name = found.name.replace("/", "_")
@@ -318,7 +322,7 @@ def _of_mail(data: bytes, budget: Budget) -> Iterator[Found]:
         yield _found(name, found.data, None, kind, refusal(len(found.data)))
 
 
-def _of_message(data: bytes, budget: Budget) -> Iterator[Found]:
+def _of_message(data: bytes, budget: Budget) -> Iterator[FoundMember]:
     """Attachments of a message of Outlook. Damage is reported when the message is parsed."""
     from olefile import OleFileIO
 
@@ -332,7 +336,7 @@ def _of_message(data: bytes, budget: Budget) -> Iterator[Found]:
             yield _found(found.name.replace("/", "_"), found.data, None, None, refusal(len(found.data)))
 
 
-def _of_mbox(data: bytes, budget: Budget) -> Iterator[Found]:
+def _of_mbox(data: bytes, budget: Budget) -> Iterator[FoundMember]:
     start = None
     for match in _FROM.finditer(data):
         if not _TIME.search(match[0]):
@@ -344,7 +348,7 @@ def _of_mbox(data: bytes, budget: Budget) -> Iterator[Found]:
         yield _message(data[start:], budget)
 
 
-def _message(data: bytes, budget: Budget) -> Found:
+def _message(data: bytes, budget: Budget) -> FoundMember:
     content = _ESCAPED_FROM.sub(rb"\1", data.rstrip(b"\r\n") + b"\n")
     budget.spend(1, len(content))
     head = _END_OF_HEAD.split(content, maxsplit=1)[0]
@@ -360,12 +364,12 @@ def _found(
     content_type: str | None = None,
     problem: str | None = None,
     mark: str = "",
-) -> Found:
+) -> FoundMember:
     version = f"?{mark}" if problem else digest(content)
     if modified is not None:
         version += f".{modified:.0f}"
     member = Member(name, version, len(content), modified, content_type, problem)
-    return Found(member, b"" if problem else content)
+    return FoundMember(member, b"" if problem else content)
 
 
 def _zip_refusal(info: zipfile.ZipInfo) -> str | None:

@@ -10,7 +10,7 @@ Ask = Callable[[str, str, object], Awaitable[tuple[int, Any]]]
 """Method, path and body to status and parsed body. It may raise Unanswered."""
 
 
-class Unanswered(Exception):
+class DaemonAway(Exception):
     """No daemon answers; the message says what to do."""
 
 

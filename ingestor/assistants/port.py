@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingestor.assistants.asking import inside
 from ingestor.http_server.bodies import read_body
-from ingestor.http_server.problems import Problem
+from ingestor.http_server.problems import RequestProblem
 
 MISSING = "assistants need the extra `mcp`: pip install 'ingestor[mcp]'"
 MOST_BYTES = 200_000  # of a request
@@ -39,7 +39,7 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises Refused."""
         if not installed():
-            raise Problem.at(None, 501, MISSING)
+            raise RequestProblem.at(None, 501, MISSING)
         body = await read_body(Request(scope, receive), MOST_BYTES)
         served = await run_sync(self._served)
         async with served.router.lifespan_context(served):

@@ -16,7 +16,7 @@ from pydantic import Field
 from starlette.applications import Starlette
 
 from ingestor import __version__
-from ingestor.assistants.asking import Ask, Unanswered
+from ingestor.assistants.asking import Ask, DaemonAway
 from ingestor.search.values import Expand, Mode
 
 _ABOUT = """Search in the user's own documents, which ingestor keeps up to date.
@@ -64,7 +64,7 @@ def _answers(ask: Ask) -> Answers:
         """The daemon's answer. Raises ToolError."""
         try:
             status, said = await ask(method, path, body)
-        except Unanswered as error:
+        except DaemonAway as error:
             raise ToolError(str(error)) from error
         if status == 200:
             return said

@@ -27,7 +27,7 @@ from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.chroma.shards.index import Store, as_one
 from ingestor.chroma.torn_check import LOCAL, crashes_chroma
 from ingestor.config.hosts import local_address
-from ingestor.config.servers import Chroma, Embedded, Remote, Supervised
+from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised
 from ingestor.core.backend import Model
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.core.shards import separate
@@ -92,7 +92,7 @@ class Collections:
     @property
     def address(self) -> str:
         """Where readers connect; "" if they cannot."""
-        if isinstance(self._chroma, Remote):
+        if isinstance(self._chroma, RemoteChroma):
             scheme = "https" if self._chroma.ssl else "http"
             return f"{scheme}://{self._chroma.host}:{self._chroma.port}"
         if isinstance(self._chroma, Supervised) and (self._serve or self._attach):
@@ -109,7 +109,7 @@ class Collections:
         if isinstance(chroma, Embedded):
             return True
         at = self._server or chroma
-        theirs = chroma if isinstance(chroma, Remote) else None
+        theirs = chroma if isinstance(chroma, RemoteChroma) else None
         return heartbeat(
             local_address(at.host),
             at.port,
@@ -294,7 +294,7 @@ class Collections:
         """A client of the server, ours or not."""
         chroma = self._chroma
         assert not isinstance(chroma, Embedded)
-        if isinstance(chroma, Remote):
+        if isinstance(chroma, RemoteChroma):
             ours = chroma.host, chroma.port
             place = _place(chroma, BRIEF if self._serve else PATIENCE)
             return connect(*ours, token=_secret(chroma), ssl=chroma.ssl, timeout=timeout, place=place)
@@ -303,13 +303,13 @@ class Collections:
         return connect(local_address(at.host), at.port, token=token, timeout=timeout, folder=folder)
 
 
-def _place(chroma: Remote, patience: float) -> Place:
+def _place(chroma: RemoteChroma, patience: float) -> Place:
     return Place(chroma.tenant, chroma.database, _headers(chroma), chroma.bounds, patience)
 
 
-def _headers(chroma: Remote) -> dict[str, str]:
+def _headers(chroma: RemoteChroma) -> dict[str, str]:
     return {name: value.get_secret_value() for name, value in chroma.headers.items()}
 
 
-def _secret(chroma: Supervised | Remote) -> str | None:
+def _secret(chroma: Supervised | RemoteChroma) -> str | None:
     return chroma.token.get_secret_value() if chroma.token else None

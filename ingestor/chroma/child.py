@@ -1,7 +1,7 @@
 """Chroma and the guard before it: one process, which ends with its parent; see chroma/server.py.
 
 Run as a script with the folder of the data as its argument and a socket to the parent as its standard input.
-The parent sends ``Settings`` as a line of JSON; once the guard listens, it answers with a line about how
+The parent sends ``GuardSettings`` as a line of JSON; once the guard listens, it answers with a line about how
 the port is guarded. When the parent ends, for whatever reason, the socket ends. The guard keeps the listener,
 which was opened in the machine's network; Chroma listens in a network namespace of this process, if the
 system allows one. Guard and Chroma are one process, so neither outlives the other.
@@ -27,7 +27,7 @@ _MOMENT = 0.01  # seconds
 _FAILED = 70  # exit status: the guard ended by a fault
 
 
-class Settings(NamedTuple):
+class GuardSettings(NamedTuple):
     """``listener``: an open descriptor, bound but not listening. ``names``: see http_server/access.py."""
 
     listener: int
@@ -38,7 +38,7 @@ class Settings(NamedTuple):
 def main(path: str) -> NoReturn:
     os.umask(0o077)  # its files quote documents
     parent = socket.socket(fileno=os.dup(0))
-    settings = Settings(**json.loads(_line(parent)))
+    settings = GuardSettings(**json.loads(_line(parent)))
     told = {"without_namespace": enter_private_network(), "port": (port := _free_port())}
     closing: list[Callable[[], object]] = []
 
@@ -82,7 +82,7 @@ def _end_with_parent(parent: socket.socket, closing: list[Callable[[], object]])
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _guard(settings: Settings, port: int, listening: Callable[[Callable[[], object]], None]) -> None:
+def _guard(settings: GuardSettings, port: int, listening: Callable[[Callable[[], object]], None]) -> None:
     """Run the guard; the process ends with it."""
     try:
         _guarded(settings, port, listening)
@@ -91,7 +91,7 @@ def _guard(settings: Settings, port: int, listening: Callable[[Callable[[], obje
     os._exit(_FAILED)
 
 
-def _guarded(settings: Settings, port: int, listening: Callable[[Callable[[], object]], None]) -> None:
+def _guarded(settings: GuardSettings, port: int, listening: Callable[[Callable[[], object]], None]) -> None:
     import asyncio
 
     from ingestor.chroma import processes

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
-from ingestor.chroma.api.values import INVALID, Found, Refused
+from ingestor.chroma.api.values import INVALID, DescribedCollection, Refused
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.index import ChromaIndex
 from ingestor.core.entries import ChromaName
@@ -53,7 +53,7 @@ def open_collection(
     return ChromaIndex(client, found.id)
 
 
-def _change_over(client: Client, found: Found, model: ReaderModel) -> None:
+def _change_over(client: Client, found: DescribedCollection, model: ReaderModel) -> None:
     """Store this embedding function for readers if another is stored. Embeds nothing."""
     if (found.configuration_json or {}).get("embedding_function") == _as_stored(model):
         return
@@ -106,7 +106,7 @@ def delete_any_collection(client: Client, uuid: str) -> None:
         _delete(client, ChromaName(name))
 
 
-def _described(client: Client, found: Found) -> Described:
+def _described(client: Client, found: DescribedCollection) -> Described:
     function = (found.configuration_json or {}).get("embedding_function") or {}
     config = function.get("config") or {}
     model = config.get("model_name") or config.get("url")
@@ -125,8 +125,8 @@ def list_names(client: Client) -> dict[str, str]:
     return {str(collection.id): collection.name for collection in _listed(client)}
 
 
-def _listed(client: Client) -> list[Found]:
-    found: list[Found] = []
+def _listed(client: Client) -> list[DescribedCollection]:
+    found: list[DescribedCollection] = []
     while True:
         with translated():
             page = client.api.list_collections(limit=_PAGE, offset=len(found))
@@ -160,7 +160,7 @@ def evict_collection(client: Client, name: str) -> str:
     return f"kept, as {aside}"
 
 
-def _ours(client: Client, name: ChromaName, owner: str) -> Found | None:
+def _ours(client: Client, name: ChromaName, owner: str) -> DescribedCollection | None:
     """The collection's model, if it has our mark or is empty and unmarked; None if there is none."""
     try:
         with translated():
@@ -182,11 +182,11 @@ def _ours(client: Client, name: ChromaName, owner: str) -> Found | None:
     return found
 
 
-def _mark(found: Found) -> str | None:
+def _mark(found: DescribedCollection) -> str | None:
     return (found.metadata or {}).get(OWNER)
 
 
-def _created(client: Client, name: ChromaName, model: ReaderModel | None, owner: str) -> Found:
+def _created(client: Client, name: ChromaName, model: ReaderModel | None, owner: str) -> DescribedCollection:
     configuration: dict[str, Any] = {"hnsw": {"space": "cosine", **GRAPH}}
     if model is not None:
         configuration["embedding_function"] = _embedding_function(model)

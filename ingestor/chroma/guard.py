@@ -15,7 +15,7 @@ from contextlib import suppress
 import httptools
 
 from ingestor.chroma.guard_rules import TOO_LARGE, answer, framing, head
-from ingestor.http_server.access import HEAD_LIMIT, Header, Refusal, Rules
+from ingestor.http_server.access import HEAD_LIMIT, AccessRules, Header, Refusal
 
 _CONNECTIONS = 2_000  # at the same time
 _FILES_OF_CHROMA = 512  # descriptors that are reserved for Chroma's files
@@ -26,30 +26,30 @@ _FAREWELL = 5.0  # seconds for a refused client to read the reason
 class Guard:
     """State that all connections share."""
 
-    def __init__(self, rules: Rules, port: int, gone: Callable[[], None], limit: int) -> None:
+    def __init__(self, rules: AccessRules, port: int, gone: Callable[[], None], limit: int) -> None:
         """``port``: Chroma's own, on 127.0.0.1. ``gone``: called when Chroma accepts no connections."""
         self.rules, self.port, self.gone, self._limit = rules, port, gone, limit
-        self._connections: dict[Client, None] = {}  # the one that was idle longest is the first
+        self._connections: dict[DownstreamConnection, None] = {}  # the one that was idle longest is the first
 
-    def heard(self, client: "Client") -> None:
+    def heard(self, client: "DownstreamConnection") -> None:
         if self._connections.pop(client, self) is None:
             self._connections[client] = None
 
-    def begun(self, client: "Client") -> None:
+    def begun(self, client: "DownstreamConnection") -> None:
         if len(self._connections) >= self._limit:
             idle = (each for each in self._connections if not each.pending)
             self._end(next(idle, next(iter(self._connections))))
         self._connections[client] = None
 
-    def ended(self, client: "Client") -> None:
+    def ended(self, client: "DownstreamConnection") -> None:
         self._connections.pop(client, None)
 
-    def _end(self, client: "Client") -> None:
+    def _end(self, client: "DownstreamConnection") -> None:
         self.ended(client)
         client.abort()
 
 
-class Client(asyncio.Protocol):
+class DownstreamConnection(asyncio.Protocol):
     """A client connection."""
 
     transport: asyncio.Transport
@@ -57,7 +57,7 @@ class Client(asyncio.Protocol):
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
         self._parser = httptools.HttpRequestParser(self)
-        self._server: Server | None = None
+        self._server: UpstreamConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._pieces: list[bytes] = []  # to be sent to Chroma
         self._target, self._headers = b"", list[Header]()
@@ -196,7 +196,7 @@ class Client(asyncio.Protocol):
     async def _connect(self) -> None:
         try:
             _, self._server = await asyncio.get_running_loop().create_connection(
-                lambda: Server(self, self._guard), "127.0.0.1", self._guard.port
+                lambda: UpstreamConnection(self, self._guard), "127.0.0.1", self._guard.port
             )
         except OSError as error:
             if isinstance(error, ConnectionRefusedError):
@@ -247,12 +247,12 @@ class Client(asyncio.Protocol):
         self.transport.abort()
 
 
-class Server(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     """One client's connection to Chroma."""
 
     transport: asyncio.Transport
 
-    def __init__(self, client: Client, guard: Guard) -> None:
+    def __init__(self, client: DownstreamConnection, guard: Guard) -> None:
         self._client, self._guard = client, guard
         self._parser = httptools.HttpResponseParser(self)
 
@@ -285,7 +285,7 @@ class Server(asyncio.Protocol):
 
 
 async def serve(
-    rules: Rules, listener: socket.socket, port: int, listening: Callable[[Callable[[], object]], None]
+    rules: AccessRules, listener: socket.socket, port: int, listening: Callable[[Callable[[], object]], None]
 ) -> None:
     """Guard the listener until Chroma, on ``port`` of 127.0.0.1, accepts no connections. Never returns.
 
@@ -293,7 +293,7 @@ async def serve(
     """
     loop, over = asyncio.get_running_loop(), asyncio.Event()
     guard = Guard(rules, port, over.set, _limit())
-    server = await loop.create_server(lambda: Client(guard), sock=listener, backlog=1024)
+    server = await loop.create_server(lambda: DownstreamConnection(guard), sock=listener, backlog=1024)
     listening(lambda: loop.call_soon_threadsafe(over.set))
     await over.wait()
     server.close()

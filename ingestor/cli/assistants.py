@@ -34,23 +34,23 @@ def _ask(config: Path, http: "Http") -> Callable[[str, str, object], Awaitable[t
     from anyio.to_thread import run_sync
 
     from ingestor.app.queries import journal_of
-    from ingestor.assistants.asking import Unanswered
+    from ingestor.assistants.asking import DaemonAway
     from ingestor.ports import NeedsHuman
-    from ingestor.service.client import Client
+    from ingestor.service.client import DaemonClient
 
     @cache
-    def client() -> Client:
+    def client() -> DaemonClient:
         with journal_of(looked_up(config)) as journal:
-            return Client(http, journal.owner)
+            return DaemonClient(http, journal.owner)
 
     def asked(method: str, path: str, body: object) -> tuple[int, Any]:
         start = command("run", config)
         try:
             said = client().ask(method, path, body)
         except NeedsHuman as error:  # nothing was ingested yet
-            raise Unanswered(f"{error}; or start the daemon with `{start}`") from error
+            raise DaemonAway(f"{error}; or start the daemon with `{start}`") from error
         except OSError as error:
-            raise Unanswered(
+            raise DaemonAway(
                 f"the daemon of ingestor does not answer ({error}): start it with `{start}`"
             ) from error
         return said.status, said.body

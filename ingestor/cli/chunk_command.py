@@ -12,11 +12,11 @@ from ingestor.cli.invocation import DEFAULT_CONFIG
 from ingestor.config.file import load
 from ingestor.config.models import Choice, Config, ConfigError, Problem
 from ingestor.config.options import Check
-from ingestor.config.yaml_tree import Tree, parse
+from ingestor.config.yaml_tree import ConfigTree, parse
 from ingestor.model import Document
 from ingestor.preview import show as preview_show
 from ingestor.preview.page import Assets, page
-from ingestor.preview.preview import Cut, Reading, Setting, answers, cut, read, setting
+from ingestor.preview.preview import CountedEmbedding, Cut, Setting, answers, cut, read, setting
 from ingestor.registry import Options
 
 
@@ -40,14 +40,16 @@ def show(
     choices = [_main(where, strategy, option), *_compared(compare)]
     document = read(file, where.parsing, loaded, where.types)
     with answers(loaded) as asked:
-        cuts = list(_cuts(file, document, choices, Reading(where.embedding, asked), look=html is not None))
+        cuts = list(
+            _cuts(file, document, choices, CountedEmbedding(where.embedding, asked), look=html is not None)
+        )
     if html is not None:
         html.write_text(page(file.name, document, cuts, assets()), "utf-8")
     _answer(document, cuts, html, as_json)
 
 
 def _cuts(
-    file: Path, document: Document, choices: Iterable[Choice], reading: Reading, look: bool
+    file: Path, document: Document, choices: Iterable[Choice], reading: CountedEmbedding, look: bool
 ) -> Iterator[Cut]:
     for each in choices:
         with preview_show.waiting(f"cutting by {each.plugin.kind}"):
@@ -96,7 +98,7 @@ def _compared(lists: Iterable[str]) -> Iterator[Choice]:
 
 def choice(strategy: str, given: Iterable[str], label: str, kept: dict[str, Any] | None = None) -> Choice:
     """Raises ConfigError, which names the option and its allowed values."""
-    tree = Tree(data=dict(kept or {}))
+    tree = ConfigTree(data=dict(kept or {}))
     for each in given:
         _add(tree, each, label)
     found = Check(tree, Path.cwd(), list(tree.problems))
@@ -107,7 +109,7 @@ def choice(strategy: str, given: Iterable[str], label: str, kept: dict[str, Any]
     return chosen
 
 
-def _add(tree: Tree, given: str, label: str) -> None:
+def _add(tree: ConfigTree, given: str, label: str) -> None:
     key, equals, value = given.partition("=")
     if not (key and equals):
         raise BadRequest(f"{label}: {given!r} is not KEY=VALUE, as in size=100")

@@ -16,7 +16,7 @@ from ingestor.config.models import Config
 from ingestor.evaluate import kept
 from ingestor.evaluate.adopt import adopt, recommended
 from ingestor.evaluate.check import Inspection, check
-from ingestor.evaluate.evaluation import Evaluation, Request, evaluate, expected
+from ingestor.evaluate.evaluation import Evaluation, EvaluationRequest, evaluate, expected
 from ingestor.evaluate.report import as_json as report_json
 from ingestor.evaluate.report import check_as_json as check_json
 from ingestor.evaluate.report import estimate_as_json
@@ -30,14 +30,14 @@ CONFIGURED = "configured"  # in --strategies: as the config says
 
 def request_of(
     config: Config, collection: str | None, strategies: Sequence[str], budget: str, search: str, **others: Any
-) -> Request:
+) -> EvaluationRequest:
     """``others``: fields of the request. Raises BadRequest and ConfigError for words that make no sense."""
     name = _collection(config, collection)
     chosen = tuple(_strategies(config, name, strategies))
-    return Request(name, chosen, budgets=_budgets(budget), modes=_modes(search), **others)
+    return EvaluationRequest(name, chosen, budgets=_budgets(budget), modes=_modes(search), **others)
 
 
-def run(config: Config, request: Request, html: Path | None, *, write: bool, as_json: bool) -> None:
+def run(config: Config, request: EvaluationRequest, html: Path | None, *, write: bool, as_json: bool) -> None:
     """What the command does."""
     with output.progress(as_json) as progress:
         found = evaluate(config, request, progress, lambda one: print(one.text, file=sys.stderr))
@@ -55,7 +55,7 @@ def run(config: Config, request: Request, html: Path | None, *, write: bool, as_
         print(f"wrote {written}", file=sys.stderr if as_json else sys.stdout)
 
 
-def run_estimate(config: Config, request: Request, *, as_json: bool) -> None:
+def run_estimate(config: Config, request: EvaluationRequest, *, as_json: bool) -> None:
     """What ``--estimate`` does."""
     with output.progress(as_json) as progress:
         found = expected(config, request, progress)

@@ -30,7 +30,7 @@ _STANDARD = {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskNam
 def set_up(level: str, form: str) -> None:
     """``level``: debug, info, warning, error; ``form``: text or json. Loggers of libraries are kept quiet."""
     handler = Stderr()
-    handler.setFormatter(Json() if form == "json" else Text())
+    handler.setFormatter(Json() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in _OTHERS:
         logging.getLogger(name).setLevel(logging.WARNING if level == "debug" else logging.ERROR)
@@ -47,7 +47,7 @@ class Stderr(logging.Handler):
             pass
 
 
-class Text(logging.Formatter):
+class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%Y-%m-%d %H:%M:%S")
         fields = "".join(f" {name}={_quoted(value)}" for name, value in _extra(record).items())

@@ -45,7 +45,7 @@ def plan(
     source could not be listed, a document could not be read now, or Chroma differs from the journal.
     """
     from ingestor.app.estimate import make_plan
-    from ingestor.app.planning.sample import Sample
+    from ingestor.app.planning.sample import Sampling
     from ingestor.cli.log import set_up
     from ingestor.cli.output import progress
     from ingestor.cli.output.plan import show_plan
@@ -53,7 +53,7 @@ def plan(
     checked = read_config(config)
     set_up("warning", checked.log.format)
     with progress.busy("Reading what is new", as_json):
-        estimate = make_plan(checked, None if everything else Sample.of(sample))
+        estimate = make_plan(checked, None if everything else Sampling.of(sample))
     show_plan(estimate, as_json, config, machines)
     quarantined = QUARANTINED if estimate.plan.documents["quarantined"] else SETTLED
     raise typer.Exit(quarantined if estimate.complete else FAILED)

@@ -22,9 +22,9 @@ from ingestor.config.models import (
     TextTypes,
 )
 from ingestor.config.options import Check, Mapped
-from ingestor.config.servers import Chroma, Embedded, Http, Remote, Supervised
+from ingestor.config.servers import Chroma, Embedded, Http, RemoteChroma, Supervised
 from ingestor.config.workers import Workers
-from ingestor.config.yaml_tree import Tree, Where
+from ingestor.config.yaml_tree import ConfigTree, Where
 from ingestor.core.metadata_keys import Profile
 from ingestor.core.shards import shard_names
 from ingestor.llm.options import Endpoint
@@ -64,7 +64,7 @@ class _Types(Options):
     types: TextTypes
 
 
-def check(tree: Tree, folder: Path) -> Config | tuple[Problem, ...]:
+def check(tree: ConfigTree, folder: Path) -> Config | tuple[Problem, ...]:
     """The config that the tree means, or its problems by line. ``folder``: where relative paths begin."""
     found = Check(tree, folder, list(tree.problems))
     config = None
@@ -151,7 +151,7 @@ def _source_data(data: Mapped) -> Iterator[tuple[int, Mapped]]:
 def _chroma(found: Check, data: Mapped) -> Chroma | None:
     at = ("chroma",)
     if not data.keys() & {"path", "hosts"} and data.keys() & _ELSEWHERE:
-        return found.model(Remote, data, at)
+        return found.model(RemoteChroma, data, at)
     supervised = found.model(Supervised, data, at)
     if supervised and supervised.token is not None:
         _check_token(found, supervised.token.get_secret_value(), (*at, "token"))
@@ -321,7 +321,7 @@ def _own_files(found: Check, at: Where, source: SourceConfig, state: Path, chrom
     """Report a source that lists files of ingestor or Chroma: it would never stop changing."""
     options = source.connector.options
     own: dict[str, tuple[Path, Sequence[str]]] = {"state": (state, _STATE_FILES)}
-    if not isinstance(chroma, Remote):
+    if not isinstance(chroma, RemoteChroma):
         own["chroma.path"] = (chroma.path, _CHROMA_FILES)
     for key, (folder, names) in own.items():
         if isinstance(options, Filtered) and any(options.takes(folder / name) for name in names):

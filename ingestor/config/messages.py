@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from ingestor.config.models import Problem
-from ingestor.config.yaml_tree import Tree, Where
+from ingestor.config.yaml_tree import ConfigTree, Where
 
 _WANTED = {  # error type -> expected value; the given one is quoted
     "bool_parsing": "true or false",
@@ -43,7 +43,11 @@ _WANTED_TYPE = {  # error type -> expected type; the given type is named
 
 
 def problems_of(
-    errors: Sequence[ErrorDetails], model: type[BaseModel], tree: Tree, at: Where, also: Collection[str] = ()
+    errors: Sequence[ErrorDetails],
+    model: type[BaseModel],
+    tree: ConfigTree,
+    at: Where,
+    also: Collection[str] = (),
 ) -> list[Problem]:
     """The errors that ``model`` raised on the tree at ``at``, those of one value joined.
 
@@ -59,7 +63,7 @@ def problems_of(
     ]
 
 
-def _place(error: ErrorDetails, tree: Tree, at: Where) -> Where:
+def _place(error: ErrorDetails, tree: ConfigTree, at: Where) -> Where:
     """The place of an error in the tree, without pydantic's own marks of unions and validators."""
     *steps, last = error["loc"] or [""]
     where = at
@@ -90,7 +94,7 @@ def _problem(
     where: Where,
     errors: list[ErrorDetails],
     model: type[BaseModel],
-    tree: Tree,
+    tree: ConfigTree,
     at: Where,
     also: Collection[str],
 ) -> Problem:

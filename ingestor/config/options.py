@@ -16,7 +16,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from ingestor import registry
 from ingestor.config.messages import is_number, problems_of, unknown
 from ingestor.config.models import Choice, Problem
-from ingestor.config.yaml_tree import Tree, Where
+from ingestor.config.yaml_tree import ConfigTree, Where
 from ingestor.registry import Group, Plugin
 
 M = TypeVar("M", bound=BaseModel)
@@ -29,7 +29,7 @@ _CALLED = {"connectors": "connector", "parsers": "parser", "chunkers": "strategy
 class Check:
     """The check of one tree, with the problems found so far."""
 
-    tree: Tree
+    tree: ConfigTree
     folder: Path  # where relative paths begin
     problems: list[Problem] = field(default_factory=list)
 

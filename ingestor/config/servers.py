@@ -59,7 +59,7 @@ class Prices(Options):
     stored: float = Field(default=0.0, ge=0, description="price of a GiB stored for a month")
 
 
-class Remote(Options):
+class RemoteChroma(Options):
     """A Chroma server that runs already: another machine's, distributed Chroma, or Chroma Cloud."""
 
     host: Host = Field(description="host name or address of the server")
@@ -102,7 +102,7 @@ class Embedded(Options):
     embedded: bool = Field(default=True, description="true: no server")
 
 
-Chroma = Supervised | Remote | Embedded
+Chroma = Supervised | RemoteChroma | Embedded
 
 
 class Http(Options):

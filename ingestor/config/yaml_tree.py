@@ -37,7 +37,7 @@ _HINTS = (  # message of PyYAML -> advice
 
 
 @dataclass(slots=True)
-class Tree:
+class ConfigTree:
     """A parsed config. ``raw``: values with variables, as the file has them."""
 
     data: Any = None
@@ -65,9 +65,9 @@ def key_of(where: Where) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in where).lstrip(".")
 
 
-def parse(text: str, env: Mapping[str, str]) -> Tree:
+def parse(text: str, env: Mapping[str, str]) -> ConfigTree:
     """The tree of a YAML text; on a syntax error it holds that one problem and no data."""
-    tree = Tree()
+    tree = ConfigTree()
     try:
         node = yaml.compose(text, Loader=_Loader)
         if node is not None:
@@ -100,7 +100,7 @@ _Loader.add_implicit_resolver("merge", re.compile(r"^<<$"), ["<"])
 class _Reader:
     """Fills a tree from the nodes. ``above``: the enclosing nodes, to find aliases that form a loop."""
 
-    tree: Tree
+    tree: ConfigTree
     env: Mapping[str, str]
 
     def value(self, node: yaml.Node, where: Where, above: tuple[yaml.Node, ...]) -> Any:

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from tokenizers import Encoding, Tokenizer
 
 from ingestor.embedders.batches import batches
-from ingestor.embedders.outline import Outline
+from ingestor.embedders.outline import TransformerOutline
 from ingestor.embedders.rounding import unit
 from ingestor.embedders.token_pooling import Floats, pooled, projected
 from ingestor.embedders.tokenizing import from_folder
@@ -30,7 +30,7 @@ _SHAPES = 64  # (texts, tokens) whose kernels are kept
 class OpenVinoModel:
     """Threads may share it. Raises NeedsHuman when the model can't be loaded or is not the published one."""
 
-    def __init__(self, weights: Weights, outline: Outline, precision: str, threads: int) -> None:
+    def __init__(self, weights: Weights, outline: TransformerOutline, precision: str, threads: int) -> None:
         weights.verify()
         self._outline, self.window = outline, outline.window
         try:
@@ -87,7 +87,7 @@ class OpenVinoModel:
         return vector
 
 
-def _compiled(outline: Outline, precision: str, threads: int) -> openvino.CompiledModel:
+def _compiled(outline: TransformerOutline, precision: str, threads: int) -> openvino.CompiledModel:
     settings = {
         "INFERENCE_PRECISION_HINT": {"bfloat16": "bf16", "float32": "f32"}[precision],
         "EXECUTION_MODE_HINT": "PERFORMANCE" if precision == "bfloat16" else "ACCURACY",

@@ -46,7 +46,7 @@ class Projection:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class TransformerOutline:
     """A transformer with pooling, and dense layers if any. Its vectors are normalised in any case."""
 
     family: str  # one of the values of FAMILIES
@@ -59,7 +59,7 @@ class Outline:
     projections: tuple[Projection, ...]
 
 
-def outline(folder: Path) -> Outline:
+def outline(folder: Path) -> TransformerOutline:
     """Raises NotCovered."""
     stages = list(modules(folder))
     kinds = [kind for kind, _ in stages]
@@ -77,7 +77,7 @@ def outline(folder: Path) -> Outline:
     if limit is None or limit + first > config["max_position_embeddings"]:
         raise NotCovered(f"its window of {limit} tokens is not one that its position table has")
     side = read_json(place / "tokenizer_config.json").get("truncation_side", "right")
-    return Outline(
+    return TransformerOutline(
         family,
         config,
         place / "model.safetensors",

@@ -50,7 +50,7 @@ class SentenceTransformersOptions(Options):
     threads: int = tuning(0, ge=0, description="CPU threads; 0 is as many as the engine chooses")
 
 
-class Model(Protocol):
+class LoadedModel(Protocol):
     """A loaded model. Threads may share it."""
 
     dimensions: int
@@ -67,7 +67,7 @@ class SentenceTransformersEmbedder:
     def __init__(self, options: SentenceTransformersOptions) -> None:
         self._options = options
         self._lock = Lock()
-        self._loaded: Model | None = None
+        self._loaded: LoadedModel | None = None
 
     def alternatives(self) -> Iterator[tuple["SentenceTransformersEmbedder", bool]]:
         """See ports.Adaptive."""
@@ -154,7 +154,7 @@ class SentenceTransformersEmbedder:
         return from_folder(model_files.transformer(folder) or folder) or self._model.counter()
 
     @property
-    def _model(self) -> Model:
+    def _model(self) -> LoadedModel:
         with self._lock:
             if self._loaded is None:
                 load = _openvino if self._way.engine == "openvino" else _torch
@@ -162,14 +162,14 @@ class SentenceTransformersEmbedder:
             return self._loaded
 
 
-def _openvino(found: weights.Weights, way: engines.Way, threads: int) -> Model:
+def _openvino(found: weights.Weights, way: engines.Way, threads: int) -> LoadedModel:
     from ingestor.embedders.openvino_model import OpenVinoModel
     from ingestor.embedders.outline import outline
 
     return OpenVinoModel(found, outline(found.folder), way.precision, threads)
 
 
-def _torch(found: weights.Weights, way: engines.Way, threads: int) -> Model:
+def _torch(found: weights.Weights, way: engines.Way, threads: int) -> LoadedModel:
     # Heard only before torch is loaded. Threads that spin while they wait are no faster on an idle one,
     # and starve one another on a busy one: 3 s became 8 to 13 there.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

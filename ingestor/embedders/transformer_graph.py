@@ -15,7 +15,7 @@ import openvino
 from openvino import opset13 as op
 from safetensors import safe_open
 
-from ingestor.embedders.outline import GELU_MODES, Outline
+from ingestor.embedders.outline import GELU_MODES, TransformerOutline
 
 Weights = Mapping[str, npt.NDArray[Any]]
 _MASKED = 1e9  # subtracted from the scores of padding, whose softmax is then 0
@@ -30,12 +30,12 @@ _MPNET_NAMES = {
 }  # fmt: skip
 
 
-def graph(outline: Outline) -> openvino.Model:
+def graph(outline: TransformerOutline) -> openvino.Model:
     """The whole encoder, of dynamic shape. Raises KeyError where the weights lack a tensor."""
     return _Builder(outline, read_weights(outline)).model()
 
 
-def read_weights(outline: Outline) -> Weights:
+def read_weights(outline: TransformerOutline) -> Weights:
     """By name as a bare encoder has them; float32."""
     with safe_open(outline.weights, framework="numpy") as file:
         return {_plain_name(name): _float32(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
@@ -52,7 +52,7 @@ def _float32(tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class _Builder:
-    def __init__(self, outline: Outline, weights: Weights) -> None:
+    def __init__(self, outline: TransformerOutline, weights: Weights) -> None:
         self._outline, self._config, self._weights = outline, outline.config, weights
         self._heads = int(self._config["num_attention_heads"])
         self._width = int(self._config["hidden_size"])

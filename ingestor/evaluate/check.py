@@ -13,8 +13,8 @@ import numpy as np
 from ingestor.app.queries import BadRequest, collections_of, journal_of
 from ingestor.config.models import Config
 from ingestor.evaluate.intervals import Interval, compare
-from ingestor.evaluate.questions.csv_file import Refused
-from ingestor.evaluate.scores import Place, score, within
+from ingestor.evaluate.questions.csv_file import RefusedQuestion
+from ingestor.evaluate.scores import ChunkPlace, score, within
 from ingestor.evaluate.workplace import Progress, opened, read_questions, same_documents
 from ingestor.model import CollectionName, Hit, Vectors
 from ingestor.ports import Index, NeedsHuman
@@ -57,7 +57,7 @@ class Checked:
     recall: Recall
     mean: Interval
     before: Recall | None
-    refused: Sequence[Refused]
+    refused: Sequence[RefusedQuestion]
 
     @property
     def fell(self) -> float:
@@ -109,7 +109,7 @@ def _result(found: Checked, now: float) -> CheckResult:
 
 def _ask(
     config: Config, inspection: Inspection, asked: Vectors, numbers: Mapping[str, int], count: Count
-) -> list[list[Place]]:
+) -> list[list[ChunkPlace]]:
     with journal_of(config) as journal, collections_of(config, journal) as collections:
         index = collections.edition(Editions(journal).live(CollectionName(inspection.collection)))
         if index is None:
@@ -128,10 +128,10 @@ def _hits(index: Index, asked: Vectors, budget: int, count: Count) -> list[list[
         n *= 2
 
 
-def _place(hit: Hit, numbers: Mapping[str, int], count: Count) -> Place:
+def _place(hit: Hit, numbers: Mapping[str, int], count: Count) -> ChunkPlace:
     meta = hit.metadata
     start, end = (int(str(meta.get(key) or 0)) for key in ("start_index", "end_index"))
-    return Place(numbers.get(str(meta.get("source")), _ELSEWHERE), ((start, end),), _tokens(hit, count))
+    return ChunkPlace(numbers.get(str(meta.get("source")), _ELSEWHERE), ((start, end),), _tokens(hit, count))
 
 
 def _tokens(hit: Hit, count: Count) -> int:

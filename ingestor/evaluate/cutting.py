@@ -10,7 +10,7 @@ import numpy as np
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice
 from ingestor.evaluate.reading import Sample
-from ingestor.evaluate.scores import Place
+from ingestor.evaluate.scores import ChunkPlace
 from ingestor.evaluate.strategies import Strategy
 from ingestor.llm.client import Answers, Asking
 from ingestor.model import Chunking, Document, SourceName, Sums, Vectors
@@ -20,14 +20,14 @@ from ingestor.text.tokens import Tokens
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cut:
+class SampleCut:
     """``texts`` of the chunks; ``embedded_tokens``: of all that the strategy by itself has the model read.
 
     ``seconds``: of cutting alone, without embedding.
     """
 
     strategy: Strategy
-    places: Sequence[Place]
+    places: Sequence[ChunkPlace]
     texts: Sequence[str]
     vectors: Vectors
     embedded_tokens: int
@@ -61,7 +61,7 @@ def cut(
     tokens: Tokens,
     answers: Answers,
     progress: Callable[[str], None],
-) -> Cut:
+) -> SampleCut:
     """Raises what the strategy and the embedder raise."""
     begun = perf_counter()
     recording = Recording(next(iter(tools.values())).embed)
@@ -81,11 +81,11 @@ def cut(
     texts = [chunk.text for _, chunk in chunks]
     counts = tokens.counts(texts)
     places = [
-        Place(at, chunk.spans or ((chunk.start, chunk.end),), count)
+        ChunkPlace(at, chunk.spans or ((chunk.start, chunk.end),), count)
         for (at, chunk), count in zip(chunks, counts, strict=True)
     ]
     read = sum(tokens.counts(list(recording.texts)))
-    return Cut(strategy, places, texts, np.concatenate(vectors), read, seconds)
+    return SampleCut(strategy, places, texts, np.concatenate(vectors), read, seconds)
 
 
 def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: Answers) -> Tools:

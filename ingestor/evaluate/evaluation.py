@@ -14,17 +14,17 @@ from ingestor.app.queries import BadRequest
 from ingestor.config.models import Config
 from ingestor.evaluate import strategies
 from ingestor.evaluate.asking import questions as asking
-from ingestor.evaluate.asking.estimate import Asked, Estimate, of_judgements, together
+from ingestor.evaluate.asking.estimate import AskingEstimate, AskingUsage, of_judgements, together
 from ingestor.evaluate.asking.judgements import Judged
 from ingestor.evaluate.asking.judgements import words as judgement_words
 from ingestor.evaluate.asking.judging import judge
-from ingestor.evaluate.cutting import Cut, cut
+from ingestor.evaluate.cutting import SampleCut, cut
 from ingestor.evaluate.intervals import Comparison, compare
 from ingestor.evaluate.questions import csv_file, made
-from ingestor.evaluate.questions.csv_file import Refused
-from ingestor.evaluate.ranking.outcomes import Outcome, scored
+from ingestor.evaluate.questions.csv_file import RefusedQuestion
+from ingestor.evaluate.ranking.outcomes import StrategyOutcome, scored
 from ingestor.evaluate.reading import Sample
-from ingestor.evaluate.scores import Question
+from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import MOST_COMPARED, Strategy
 from ingestor.evaluate.verdict import Apart, Facts, Verdict, apart, verdict, words
 from ingestor.evaluate.workplace import Progress, Workplace, opened, read_questions, same_documents
@@ -35,7 +35,7 @@ from ingestor.search.values import Mode
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class EvaluationRequest:
     """``strategies``: those named, none for the configured one and what is worth comparing with it.
 
     ``budgets``: tokens; the first decides. ``questions``: a file to read; ``keep``: one to write.
@@ -59,22 +59,22 @@ class Request:
 class Evaluation:
     """``comparisons``: of recall, by budget. ``apart``: sources for which another strategy is better."""
 
-    request: Request
+    request: EvaluationRequest
     sample: Sample
-    questions: Sequence[Question]
-    refused: Sequence[Refused]
-    outcomes: Sequence[Outcome]
+    questions: Sequence[EvalQuestion]
+    refused: Sequence[RefusedQuestion]
+    outcomes: Sequence[StrategyOutcome]
     comparisons: dict[int, Comparison]
     verdict: Verdict
     apart: Sequence[Apart]
     text: str
-    asked: Asked | None = None
+    asked: AskingUsage | None = None
     judged: Judged | None = None
     price: float = 0.0  # of a million embedded tokens; 0 if it is not known
 
 
 def evaluate(
-    config: Config, request: Request, progress: Progress, tell: Callable[[Estimate], None]
+    config: Config, request: EvaluationRequest, progress: Progress, tell: Callable[[AskingEstimate], None]
 ) -> Evaluation:
     """``tell``: called before a language model is asked, if one is.
 
@@ -95,7 +95,7 @@ def evaluate(
         return replace(found, asked=asked, price=config.rechunk.price)
 
 
-def expected(config: Config, request: Request, progress: Progress) -> Estimate:
+def expected(config: Config, request: EvaluationRequest, progress: Progress) -> AskingEstimate:
     """What ``evaluate`` will ask a language model. Raises BadRequest if that is nothing."""
     endpoint = _endpoint(config, request)
     if endpoint is None:
@@ -104,7 +104,7 @@ def expected(config: Config, request: Request, progress: Progress) -> Estimate:
         return _expected(request, place, endpoint)
 
 
-def _endpoint(config: Config, request: Request) -> Endpoint | None:
+def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
     """The language model; None where it is not asked."""
     if not (request.ask_model or request.judge):
         return None
@@ -115,14 +115,14 @@ def _endpoint(config: Config, request: Request) -> Endpoint | None:
     return config.language_model
 
 
-def _expected(request: Request, place: Workplace, endpoint: Endpoint) -> Estimate:
+def _expected(request: EvaluationRequest, place: Workplace, endpoint: Endpoint) -> AskingEstimate:
     """Of judgements the most there can be: which strategies are compared is not known yet."""
     strategies = (len(request.strategies) or MOST_COMPARED) * len(request.modes)
     judged = of_judgements(endpoint, _judged_questions(request), strategies, request.budgets[0])
     return together(asking.expected(place, endpoint, request.make), judged) if request.ask_model else judged
 
 
-def _judged_questions(request: Request) -> int:
+def _judged_questions(request: EvaluationRequest) -> int:
     return request.judge if request.questions is not None else min(request.judge, request.make)
 
 
@@ -135,17 +135,17 @@ def _with_judgements(found: Evaluation, place: Workplace, endpoint: Endpoint) ->
     return replace(found, judged=judged, text=f"{found.text} {said}")
 
 
-def _asked(place: Workplace, estimate: Estimate) -> Asked:
+def _asked(place: Workplace, estimate: AskingEstimate) -> AskingUsage:
     sent = place.answers
-    return Asked(estimate, sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
+    return AskingUsage(estimate, sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
 
 
 def _questions(
-    request: Request, place: Workplace, endpoint: Endpoint | None
-) -> tuple[list[Question], list[Refused]]:
+    request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None
+) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     sample = place.sample
     documents = [each.document for each in sample.documents]
-    refused: list[Refused] = []
+    refused: list[RefusedQuestion] = []
     if request.questions is not None:
         found, refused = read_questions(request.questions, sample)
     elif request.ask_model and endpoint is not None:
@@ -163,7 +163,7 @@ def _questions(
     return found, refused
 
 
-def _cuts(config: Config, request: Request, place: Workplace) -> Iterator[Cut]:
+def _cuts(config: Config, request: EvaluationRequest, place: Workplace) -> Iterator[SampleCut]:
     """The configured one first: how large its chunks are decides what is worth comparing with it."""
     chosen = list(request.strategies)
     if not chosen:
@@ -177,7 +177,7 @@ def _cuts(config: Config, request: Request, place: Workplace) -> Iterator[Cut]:
         yield _cut(strategy, place, f" ({number} of {len(chosen)})")
 
 
-def _cut(strategy: Strategy, place: Workplace, which: str) -> Cut:
+def _cut(strategy: Strategy, place: Workplace, which: str) -> SampleCut:
     def progress(key: str) -> None:
         embedded = f", {place.embedding.tokens:,} tokens embedded" if place.embedding.tokens else ""
         place.progress(f"cutting by {strategy.name}{which}: {key}{embedded}")
@@ -192,11 +192,11 @@ def _cut(strategy: Strategy, place: Workplace, which: str) -> Cut:
 
 
 def _concluded(
-    request: Request,
+    request: EvaluationRequest,
     sample: Sample,
-    questions: Sequence[Question],
-    refused: Sequence[Refused],
-    outcomes: Sequence[Outcome],
+    questions: Sequence[EvalQuestion],
+    refused: Sequence[RefusedQuestion],
+    outcomes: Sequence[StrategyOutcome],
 ) -> Evaluation:
     about = same_documents(questions)
     comparisons = {
@@ -222,7 +222,7 @@ def _concluded(
 
 
 def _by_source(
-    outcomes: Sequence[Outcome], questions: Sequence[Question], sample: Sample, budget: int
+    outcomes: Sequence[StrategyOutcome], questions: Sequence[EvalQuestion], sample: Sample, budget: int
 ) -> dict[str, Comparison]:
     """Recall, of the questions about each source; nothing where there is only one source."""
     about = np.array(same_documents(questions))

@@ -16,7 +16,7 @@ from ingestor.state.files import EVALUATION
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptReport:
     """``at``: POSIX seconds. ``report``: as ``evaluate --json`` says it."""
 
     at: float
@@ -32,16 +32,16 @@ def write(state: Path, report: Mapping[str, Any], at: float) -> None:
     fresh.replace(state / f"{name}.json")
 
 
-def read(state: Path) -> dict[str, Kept]:
+def read(state: Path) -> dict[str, KeptReport]:
     """By collection; damaged files are left out."""
     return {str(one.report["collection"]): one for one in _read(state)}
 
 
-def _read(state: Path) -> Iterator[Kept]:
+def _read(state: Path) -> Iterator[KeptReport]:
     for file in state.glob(f"{EVALUATION}*.json"):
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             said = json.loads(file.read_text("utf-8"))
-            found = Kept(float(said["at"]), said["report"])
+            found = KeptReport(float(said["at"]), said["report"])
             if all(
                 key in found.report for key in ("collection", "strategies", "recommendation", "questions")
             ):

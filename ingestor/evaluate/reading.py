@@ -17,7 +17,7 @@ from ingestor.ports import BadDocument, NeedsHuman, Transient
 
 
 @dataclass(frozen=True, slots=True)
-class Sampled:
+class SampledDocument:
     """One document of the sample."""
 
     source: SourceName
@@ -30,7 +30,7 @@ class Sampled:
 class Sample:
     """``listed``: how many documents there are; ``unread``: those left out, or sources, and why."""
 
-    documents: tuple[Sampled, ...]
+    documents: tuple[SampledDocument, ...]
     listed: int
     unread: tuple[tuple[str, str], ...] = ()
 
@@ -63,7 +63,7 @@ def take(sources: Sequence[Source], count: int, named: set[str], progress: Calla
     found = ordered(_listed(sources, unread))
     is_named = [bool(named & {item.key, item.uri, f"{name}:{item.key}"}) for name, item in found]
     first = [*compress(found, is_named), *compress(found, (not each for each in is_named))]
-    taken: list[Sampled] = []
+    taken: list[SampledDocument] = []
     until = monotonic() + patience.SECONDS
     for name, item in first:
         if len(taken) >= max(count, sum(is_named)):
@@ -71,7 +71,7 @@ def take(sources: Sequence[Source], count: int, named: set[str], progress: Calla
         progress(item.key)
         document = _read(by_name[name], (name, item), unread, until)
         if document is not None:
-            taken.append(Sampled(name, item.key, item.uri, document))
+            taken.append(SampledDocument(name, item.key, item.uri, document))
     return Sample(tuple(taken), len(found), tuple(unread))
 
 

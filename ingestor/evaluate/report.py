@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ingestor.evaluate.asking.estimate import Asked, Estimate
+from ingestor.evaluate.asking.estimate import AskingEstimate, AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.intervals import Interval
-from ingestor.evaluate.questions.csv_file import Refused
-from ingestor.evaluate.ranking.outcomes import Outcome
-from ingestor.evaluate.scores import Question
+from ingestor.evaluate.questions.csv_file import RefusedQuestion
+from ingestor.evaluate.ranking.outcomes import StrategyOutcome
+from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.verdict import Apart
 
 
@@ -64,7 +64,7 @@ def check_as_json(found: Checked) -> dict[str, Any]:
     }
 
 
-def estimate_as_json(found: Estimate) -> dict[str, Any]:
+def estimate_as_json(found: AskingEstimate) -> dict[str, Any]:
     """Keys stay; more may be added."""
     return {
         "model": found.model,
@@ -75,7 +75,7 @@ def estimate_as_json(found: Estimate) -> dict[str, Any]:
     }
 
 
-def _asked(found: Asked) -> dict[str, Any]:
+def _asked(found: AskingUsage) -> dict[str, Any]:
     return {
         "model": found.expected.model,
         "calls": found.calls,
@@ -86,7 +86,7 @@ def _asked(found: Asked) -> dict[str, Any]:
     }
 
 
-def origin(questions: Sequence[Question]) -> str:
+def origin(questions: Sequence[EvalQuestion]) -> str:
     """``file``, ``made``, ``model`` or ``mixed``."""
     origins: set[str] = {question.origin for question in questions}
     return "mixed" if len(origins) > 1 else origins.pop()
@@ -96,7 +96,7 @@ def percent(value: float) -> float:
     return round(100 * float(value), 2)
 
 
-def _strategy(found: Evaluation, at: int, outcome: Outcome) -> dict[str, Any]:
+def _strategy(found: Evaluation, at: int, outcome: StrategyOutcome) -> dict[str, Any]:
     cut, scores = outcome.cut, outcome.scores
     return {
         "name": cut.strategy.choice.plugin.kind,
@@ -119,7 +119,7 @@ def _strategy(found: Evaluation, at: int, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _whole(found: Evaluation, outcome: Outcome) -> dict[str, Any]:
+def _whole(found: Evaluation, outcome: StrategyOutcome) -> dict[str, Any]:
     """Of the whole collection, in proportion to its documents. ``cost``: of embedding, by the price."""
     times = found.sample.listed / max(1, len(found.sample.documents))
     tokens = round(outcome.cut.embedded_tokens * times)
@@ -191,7 +191,7 @@ def _apart(found: Evaluation, each: Apart) -> dict[str, Any]:
     return {**said, **_interval(each.difference.interval)}
 
 
-def _refused(rows: Sequence[Refused]) -> list[dict[str, Any]]:
+def _refused(rows: Sequence[RefusedQuestion]) -> list[dict[str, Any]]:
     return [{"line": each.line or None, "question": each.question, "reason": each.reason} for each in rows]
 
 

@@ -25,7 +25,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class EvalQuestion:
     """``origin``: ``made`` by this program without a model, by a language ``model``, or from a ``file``."""
 
     text: str
@@ -34,7 +34,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChunkPlace:
     """Where a chunk is, as one span or several, and how many tokens its text has."""
 
     document: int
@@ -55,19 +55,21 @@ class Score:
     iou: float
 
 
-def score(excerpts: Sequence[Excerpt], found: Sequence[Place]) -> Score:
+def score(excerpts: Sequence[Excerpt], found: Sequence[ChunkPlace]) -> Score:
     """Of the chunks that one question retrieved."""
     hit, wanted = common(excerpts, found), length(excerpts)
     retrieved = sum(place.length for place in found)
     return Score(hit / wanted, hit / retrieved if retrieved else 0.0, hit / (wanted + retrieved - hit))
 
 
-def omega(excerpts: Sequence[Excerpt], places: Iterable[Place]) -> float:
+def omega(excerpts: Sequence[Excerpt], places: Iterable[ChunkPlace]) -> float:
     """The precision when exactly the chunks that hold a part of the excerpts are retrieved."""
     return score(excerpts, [place for place in places if common(excerpts, [place])]).precision
 
 
-def ndcg(excerpts: Sequence[Excerpt], ranked: Sequence[Place], places: Iterable[Place], n: int) -> float:
+def ndcg(
+    excerpts: Sequence[Excerpt], ranked: Sequence[ChunkPlace], places: Iterable[ChunkPlace], n: int
+) -> float:
     """Normalized discounted cumulative gain of the first ``n``; a chunk's gain is its share of the excerpts.
 
     ``places``: all chunks, of which the best order is made. 0 where none holds a part of the excerpts.
@@ -77,7 +79,7 @@ def ndcg(excerpts: Sequence[Excerpt], ranked: Sequence[Place], places: Iterable[
     return _discounted(gains) / _discounted(best) if best and best[0] else 0.0
 
 
-def within(ranked: Iterable[Place], budget: int) -> Iterator[Place]:
+def within(ranked: Iterable[ChunkPlace], budget: int) -> Iterator[ChunkPlace]:
     """The first chunks that fill ``budget`` tokens; of the last one its beginning, in proportion."""
     left = budget
     for place in ranked:
@@ -93,7 +95,7 @@ def length(excerpts: Sequence[Excerpt]) -> int:
     return sum(covered((e.start, e.end) for e in excerpts if e.document == each) for each in documents)
 
 
-def common(excerpts: Sequence[Excerpt], found: Sequence[Place]) -> int:
+def common(excerpts: Sequence[Excerpt], found: Sequence[ChunkPlace]) -> int:
     """Characters of the excerpts that are in at least one of the places."""
     return sum(
         covered(_overlaps([e for e in excerpts if e.document == each], found))
@@ -110,7 +112,7 @@ def covered(spans: Iterable[Span]) -> int:
     return total
 
 
-def _overlaps(excerpts: Sequence[Excerpt], found: Sequence[Place]) -> Iterator[Span]:
+def _overlaps(excerpts: Sequence[Excerpt], found: Sequence[ChunkPlace]) -> Iterator[Span]:
     """``excerpts``: of one document."""
     for place in found:
         if place.document == excerpts[0].document:
@@ -121,13 +123,13 @@ def _overlaps(excerpts: Sequence[Excerpt], found: Sequence[Place]) -> Iterator[S
                         yield start, end
 
 
-def _beginning(place: Place, share: float) -> Place:
+def _beginning(place: ChunkPlace, share: float) -> ChunkPlace:
     left, spans = round(place.length * share), list[Span]()
     for start, end in place.spans:
         if left > 0:
             spans.append((start, min(end, start + left)))
         left -= end - start
-    return Place(place.document, tuple(spans), round(place.tokens * share))
+    return ChunkPlace(place.document, tuple(spans), round(place.tokens * share))
 
 
 def _discounted(gains: Sequence[float]) -> float:

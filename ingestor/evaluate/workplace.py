@@ -13,9 +13,9 @@ from ingestor.core.entries import EditionName
 from ingestor.engine.embedding import Embedding, Embeddings
 from ingestor.evaluate import reading
 from ingestor.evaluate.questions import csv_file
-from ingestor.evaluate.questions.csv_file import Refused
+from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.reading import Sample
-from ingestor.evaluate.scores import Question
+from ingestor.evaluate.scores import EvalQuestion
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.prepare import Tools
@@ -72,7 +72,7 @@ def opened(
         yield Workplace(parts, tools, sample, embedding, answers, cache, progress)
 
 
-def read_questions(file: Path, sample: Sample) -> tuple[list[Question], list[Refused]]:
+def read_questions(file: Path, sample: Sample) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """Raises BadRequest if no question of the file can be used."""
     texts = [each.document.text for each in sample.documents]
     found, refused = csv_file.resolve(csv_file.read(file), sample.numbers, texts)
@@ -87,6 +87,6 @@ def read_questions(file: Path, sample: Sample) -> tuple[list[Question], list[Ref
     raise BadRequest(f"{file} holds no question that can be used{more}{lines}")
 
 
-def same_documents(questions: Sequence[Question]) -> list[int]:
+def same_documents(questions: Sequence[EvalQuestion]) -> list[int]:
     """The document of each question, by number: questions about one document resemble each other."""
     return [question.excerpts[0].document for question in questions]

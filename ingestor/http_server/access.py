@@ -25,7 +25,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AccessRules:
     """``names``: allowed host names, in lower case. ``token``: its SHA-256, or None.
 
     ``server``, ``key``: what the server is called, and its section of the config. ``origins``: of its pages
@@ -77,10 +77,12 @@ def rules(
     server: str = "Chroma server",
     key: str = "chroma",
     origins: Iterable[str] = (),
-) -> Rules:
+) -> AccessRules:
     """``names``: host names besides localhost. ``token``: None allows everybody."""
     ours = frozenset(name.lower().removesuffix(".") for name in names)
-    return Rules(ours, None if token is None else digest(token.encode()), server, key, frozenset(origins))
+    return AccessRules(
+        ours, None if token is None else digest(token.encode()), server, key, frozenset(origins)
+    )
 
 
 def has_token(headers: Sequence[Header], wanted: bytes) -> bool:

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from ingestor.http_server.bounded import Refused
+from ingestor.http_server.bounded import RequestRefused
 
 
 async def read_body(request: Request, most: int) -> bytes:
@@ -15,7 +15,7 @@ async def read_body(request: Request, most: int) -> bytes:
     async for piece in request.stream():
         body += piece
         if len(body) > most:
-            raise Refused(413, f"the body of a request may have {most:,} bytes")
+            raise RequestRefused(413, f"the body of a request may have {most:,} bytes")
     return bytes(body)
 
 
@@ -26,12 +26,12 @@ async def read_form(request: Request, most: int) -> dict[str, str]:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise Refused(415, "the body must be a form (application/x-www-form-urlencoded)")
+        raise RequestRefused(415, "the body must be a form (application/x-www-form-urlencoded)")
     body = await read_body(request, most)
     try:
         return dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=100))
     except ValueError:
-        raise Refused(400, "the body must be a form of few fields, in UTF-8") from None
+        raise RequestRefused(400, "the body must be a form of few fields, in UTF-8") from None
 
 
 async def read_object(request: Request, most: int) -> dict[str, Any]:
@@ -40,7 +40,7 @@ async def read_object(request: Request, most: int) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        raise Refused(400, "the body must be JSON") from None
+        raise RequestRefused(400, "the body must be JSON") from None
     if not isinstance(found, dict):
-        raise Refused(400, "the body must be a JSON object")
+        raise RequestRefused(400, "the body must be a JSON object")
     return found

@@ -14,12 +14,12 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ingestor.http_server.limits import Limits
+from ingestor.http_server.limits import ServerLimits
 
 _log = logging.getLogger(__name__)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """Answered with this status; the message says what to do."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
@@ -38,16 +38,16 @@ def json_response(status: int, body: object, headers: Mapping[str, str] | None =
 class Bounded:
     """``app``: it may raise Refused, and ClientDisconnect."""
 
-    def __init__(self, app: ASGIApp, limits: Limits) -> None:
+    def __init__(self, app: ASGIApp, limits: ServerLimits) -> None:
         self._app, self._limits = app, limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _Request(scope, receive, send, self._limits)
         try:
             if len(scope["headers"]) > self._limits.fields:
-                raise Refused(431, f"a request may have {self._limits.fields} headers")
+                raise RequestRefused(431, f"a request may have {self._limits.fields} headers")
             await self._app(scope, request.receive, request.send)
-        except Refused as refused:
+        except RequestRefused as refused:
             if not request.answered:
                 await refused.response()(scope, request.receive, request.send)
         except ClientDisconnect:
@@ -56,14 +56,14 @@ class Bounded:
             _log.exception("%s %r failed", scope["method"], scope["path"])
             if request.answered:
                 raise
-            error = Refused(500, "a defect of this program; its log has more")
+            error = RequestRefused(500, "a defect of this program; its log has more")
             await error.response()(scope, request.receive, request.send)
 
 
 class _Request:
     """The body of one request as it comes, and the answer as it goes."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limits: ServerLimits) -> None:
         self._receive, self._send, self._limits = receive, send, limits
         self._method, self._path = scope["method"], scope["path"]
         names = {name for name, _ in scope["headers"]}
@@ -81,7 +81,9 @@ class _Request:
         try:
             message = await asyncio.wait_for(self._receive(), until - monotonic())
         except TimeoutError:
-            raise Refused(408, "the body of the request came too slowly", {"Connection": "close"}) from None
+            raise RequestRefused(
+                408, "the body of the request came too slowly", {"Connection": "close"}
+            ) from None
         self._received += len(message.get("body", b""))
         self._unread = message["type"] == "http.request" and message.get("more_body", False)
         return message

@@ -11,7 +11,7 @@ from typing import Any, cast
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ingestor.http_server.limits import Limits
+from ingestor.http_server.limits import ServerLimits
 
 _PHRASES = {
     400: "Bad Request", 431: "Request Header Fields Too Large", 503: "Service Unavailable"
@@ -24,7 +24,7 @@ class Connection(H11Protocol):
     A connection *waits* while no request of it is worked on. ``waiting`` has those, the oldest first.
     """
 
-    limits: Limits
+    limits: ServerLimits
     waiting: dict["Connection", None]
 
     def __init__(self, *values: Any, **named: Any) -> None:
@@ -145,6 +145,6 @@ class Connection(H11Protocol):
         self.transport.close()
 
 
-def bounded(limits: Limits) -> type[Connection]:
+def bounded(limits: ServerLimits) -> type[Connection]:
     """The connections of one server."""
     return type("BoundedConnection", (Connection,), {"limits": limits, "waiting": {}})

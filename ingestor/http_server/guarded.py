@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ingestor.http_server.access import Header, Rules, values
-from ingestor.http_server.bounded import Refused
+from ingestor.http_server.access import AccessRules, Header, values
+from ingestor.http_server.bounded import RequestRefused
 
 
 class Guarded:
     """``open_to_all``: whether a path needs no token."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, open_to_all: Callable[[str], bool]) -> None:
+    def __init__(self, app: ASGIApp, rules: AccessRules, open_to_all: Callable[[str], bool]) -> None:
         self._app, self._rules, self._open_to_all = app, rules, open_to_all
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -21,7 +21,7 @@ class Guarded:
         refusal = self._rules.judge(scope["raw_path"], headers, open_to_all=free)
         if refusal is not None:
             challenge = {"WWW-Authenticate": "Bearer"} if refusal.status == 401 else {}
-            raise Refused(refusal.status, refusal.message, challenge)
+            raise RequestRefused(refusal.status, refusal.message, challenge)
         await self._app(scope, receive, send)
 
 

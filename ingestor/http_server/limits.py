@@ -6,7 +6,7 @@ from ingestor.http_server.access import HEAD_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """Times are seconds."""
 
     connections: int = 128  # open ones; beyond them one that waits for its client is closed

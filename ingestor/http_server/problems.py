@@ -4,12 +4,12 @@ from http import HTTPStatus
 
 from starlette.responses import Response
 
-from ingestor.http_server.bounded import Refused, json_response
+from ingestor.http_server.bounded import RequestRefused, json_response
 
 _TYPE = "application/problem+json"
 
 
-class Problem(Refused):
+class RequestProblem(RequestRefused):
     """``where``: the key of the body, or the part of the address, that must be changed.
 
     ``error`` repeats ``detail``, for all other refusals have it.
@@ -18,13 +18,13 @@ class Problem(Refused):
     where: str | None = None
 
     @classmethod
-    def at(cls, where: str | None, status: int, message: str) -> "Problem":
+    def at(cls, where: str | None, status: int, message: str) -> "RequestProblem":
         problem = cls(status, message, {"Retry-After": "1"} if status in (429, 503) else {})
         problem.where = where
         return problem
 
     @classmethod
-    def of(cls, refused: Refused) -> "Problem":
+    def of(cls, refused: RequestRefused) -> "RequestProblem":
         """The same refusal in this form."""
         return refused if isinstance(refused, cls) else cls(refused.status, str(refused), refused.headers)
 

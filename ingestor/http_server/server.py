@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from ingestor.http_server.bounded import Bounded
 from ingestor.http_server.connection import bounded
-from ingestor.http_server.limits import Limits
+from ingestor.http_server.limits import ServerLimits
 
 _BACKLOG = 64  # connections that the system holds for us
 
@@ -20,8 +20,8 @@ _BACKLOG = 64  # connections that the system holds for us
 class Server:
     """Serves an application. Bound when made; raises OSError when the address cannot be used."""
 
-    def __init__(self, app: ASGIApp, host: str, port: int, limits: Limits | None = None) -> None:
-        limits = limits or Limits()
+    def __init__(self, app: ASGIApp, host: str, port: int, limits: ServerLimits | None = None) -> None:
+        limits = limits or ServerLimits()
         self._socket = _bound(host, port)
         self.port: int = self._socket.getsockname()[1]
         self._server = uvicorn.Server(

@@ -19,7 +19,7 @@ _CONNECT = 10.0  # seconds
 _until: ContextVar[float] = ContextVar("_until")  # monotonic seconds; each thread has its own
 
 
-class Unusable(Exception):
+class UnusableAnswer(Exception):
     """An answer that is not taken in: too long, or compressed."""
 
 
@@ -50,7 +50,7 @@ def post(client: "httpx.Client", path: str, body: Mapping[str, Any], most: int) 
     with client.stream("POST", path, json=body, extensions={"trace": partial(_trace, seconds)}) as response:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding.lower() not in ("", "identity"):
-            raise Unusable(f"answered in a form that was not asked for: {encoding[:40]}")
+            raise UnusableAnswer(f"answered in a form that was not asked for: {encoding[:40]}")
         return Reply(response.status_code, response.reason_phrase, response.headers, _read(response, most))
 
 
@@ -59,7 +59,7 @@ def _read(response: "httpx.Response", most: int) -> bytes:
     for part in response.iter_raw():
         content += part
         if len(content) > most:
-            raise Unusable(f"sent more than {most:,} bytes")
+            raise UnusableAnswer(f"sent more than {most:,} bytes")
     return bytes(content)
 
 

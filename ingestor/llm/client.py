@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.llm.options import Endpoint
-from ingestor.llm.server import TOO_LONG, Busy, Refused, Requests, patiently, token_count
+from ingestor.llm.server import TOO_LONG, ModelRequests, RequestNotTaken, TryAgain, patiently, token_count
 from ingestor.ports import Chunker, NeedsHuman, Transient
 
 Message = tuple[str, str]  # role (system, user or assistant) and content
@@ -24,7 +24,7 @@ _ABOUT_THIS_TEXT = ("content_filter", "content_policy", TOO_LONG, "exceed_contex
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Prompt:
     """``key``: a digest of all that the answer depends on; ``prompt_price``: of a million tokens."""
 
     messages: Messages
@@ -33,7 +33,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Completion:
     """What the model said ("": nothing that can be used), the tokens that the server counted, their price."""
 
     text: str
@@ -48,7 +48,7 @@ Ask = Callable[[Messages], str | None]  # None: must not be asked now
 class Answers(Protocol):
     """Through which questions are asked. Threads share it."""
 
-    def answer(self, question: Question, ask: Callable[[], Answer]) -> str | None:
+    def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
         """What is known already, or what ``ask`` says; None where it must not be asked now."""
         ...
 
@@ -69,7 +69,7 @@ class Asking(Protocol):
 class DirectAnswers:
     """``Answers`` that keep nothing: every question is asked."""
 
-    def answer(self, question: Question, ask: Callable[[], Answer]) -> str:
+    def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
         return ask().text
 
     def wait(self, seconds: float) -> None:
@@ -81,12 +81,12 @@ class LanguageModel:
 
     def __init__(self, endpoint: Endpoint, answers: Answers) -> None:
         self._endpoint, self._answers = endpoint, answers
-        self._requests = Requests(endpoint, "the language model", endpoint.model)
+        self._requests = ModelRequests(endpoint, "the language model", endpoint.model)
 
     def __call__(self, messages: Messages) -> str | None:
         body = self._body(messages)
         key = text_digest(json.dumps(body, sort_keys=True))
-        question = Question(messages, key, self._endpoint.prompt_price)
+        question = Prompt(messages, key, self._endpoint.prompt_price)
         return self._answers.answer(question, lambda: self._patiently(body))
 
     def _body(self, messages: Messages) -> dict[str, Any]:
@@ -100,23 +100,23 @@ class LanguageModel:
         }
         return {name: value for name, value in body.items() if value is not None}
 
-    def _patiently(self, body: Mapping[str, Any]) -> Answer:
+    def _patiently(self, body: Mapping[str, Any]) -> Completion:
         try:
             return patiently(lambda: self._once(body), self._endpoint.retries, self._answers.wait)
-        except Busy as busy:
+        except TryAgain as busy:
             raise Transient(self._requests.said(busy)) from None
-        except Refused as refused:
+        except RequestNotTaken as refused:
             raise NeedsHuman(self._requests.said(refused)) from None
 
-    def _once(self, body: Mapping[str, Any]) -> Answer:
+    def _once(self, body: Mapping[str, Any]) -> Completion:
         try:
             return self._answer(self._requests.post("/chat/completions", body, _LONGEST_ANSWER))
-        except Refused as refused:
+        except RequestNotTaken as refused:
             if any(mark in refused.code for mark in _ABOUT_THIS_TEXT):
-                return Answer("")
+                return Completion("")
             raise
 
-    def _answer(self, content: bytes) -> Answer:
+    def _answer(self, content: bytes) -> Completion:
         try:
             found = json.loads(content)
             text, usage = _content(found["choices"][0]), found.get("usage") or {}
@@ -124,11 +124,11 @@ class LanguageModel:
                 token_count(usage.get(f"{kind}_tokens") or 0) for kind in ("prompt", "completion")
             )
         except RecursionError:
-            raise Busy("sent JSON that is nested too deeply") from None
+            raise TryAgain("sent JSON that is nested too deeply") from None
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
-            raise Busy("did not answer as an OpenAI-compatible server does; check base_url") from None
+            raise TryAgain("did not answer as an OpenAI-compatible server does; check base_url") from None
         cost = read * self._endpoint.prompt_price + written * self._endpoint.answer_price
-        return Answer(text, read, written, cost / 1e6)
+        return Completion(text, read, written, cost / 1e6)
 
 
 def _content(choice: Mapping[str, Any]) -> str:

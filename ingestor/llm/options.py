@@ -18,7 +18,7 @@ def _address(url: str) -> str:
     return url.rstrip("/").removesuffix("/chat/completions").removesuffix("/embeddings")
 
 
-class Server(Options):
+class ModelServer(Options):
     """Where to ask. ``base_url`` is no part of a recipe: a model may move."""
 
     base_url: Annotated[str, AfterValidator(_address)] = tuning(
@@ -39,7 +39,7 @@ class Server(Options):
     concurrency: int = tuning(4, ge=1, le=64, description="requests under way at the same time")
 
 
-class Endpoint(Server):
+class Endpoint(ModelServer):
     """Which model to ask, and where."""
 
     model: str = Field(min_length=1, description="as the server names it; another name asks everything again")

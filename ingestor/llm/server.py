@@ -14,8 +14,8 @@ from weakref import finalize
 
 from ingestor.core.backoff import ceiling, retry_after
 from ingestor.llm import bounded_http
-from ingestor.llm.bounded_http import Reply, Unusable
-from ingestor.llm.options import Server
+from ingestor.llm.bounded_http import Reply, UnusableAnswer
+from ingestor.llm.options import ModelServer
 from ingestor.ports import NeedsHuman
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ TOO_LONG = "context_length"  # in the code of a refusal: the text is longer than
 _ADVICE = {401: "; check api_key", 403: "; check api_key", 404: "; check base_url, and model {!r}"}
 
 
-class Busy(Exception):
+class TryAgain(Exception):
     """Worth another try; ``after``: seconds that the server asks for."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
@@ -43,7 +43,7 @@ class Busy(Exception):
         self.after = after
 
 
-class Refused(Exception):
+class RequestNotTaken(Exception):
     """The server does not take this request. ``code``: the words by which programs know the reason."""
 
     def __init__(self, status: int, reason: str, code: str, model: str) -> None:
@@ -52,10 +52,10 @@ class Refused(Exception):
         self.status, self.reason, self.code = status, reason, code
 
 
-class Requests:
+class ModelRequests:
     """To one server. Threads may share it. ``called``: what messages call the server."""
 
-    def __init__(self, server: Server, called: str, model: str) -> None:
+    def __init__(self, server: ModelServer, called: str, model: str) -> None:
         self._server, self._called, self._model = server, called, model
 
     def post(self, path: str, body: Mapping[str, Any], most: int) -> bytes:
@@ -65,11 +65,11 @@ class Requests:
         try:
             reply = bounded_http.post(self._client, path, body, most)
         except httpx.TimeoutException:
-            raise Busy(f"gave no answer within {self._server.timeout:g} s") from None
+            raise TryAgain(f"gave no answer within {self._server.timeout:g} s") from None
         except httpx.TransportError as error:
-            raise Busy(f"can't be reached: {self.quoted(str(error))}") from None
-        except Unusable as error:
-            raise Busy(self.quoted(str(error))) from None
+            raise TryAgain(f"can't be reached: {self.quoted(str(error))}") from None
+        except UnusableAnswer as error:
+            raise TryAgain(self.quoted(str(error))) from None
         return reply.content if reply.status == httpx.codes.OK else self._refused(reply)
 
     def _refused(self, reply: Reply) -> bytes:
@@ -79,8 +79,8 @@ class Requests:
             code += f" {TOO_LONG}"
         elif (reply.status in _AGAIN or reply.status >= 500) and _UNPAID not in code:
             after = retry_after(reply.headers.get("retry-after"), time.time())
-            raise Busy(f"answered {reply.status}: {reason}", after)
-        raise Refused(reply.status, reason, code, self._model)
+            raise TryAgain(f"answered {reply.status}: {reason}", after)
+        raise RequestNotTaken(reply.status, reason, code, self._model)
 
     @cached_property
     def _client(self) -> "httpx.Client":
@@ -111,7 +111,7 @@ def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None])
     for attempt in count(1):
         try:
             return ask()
-        except Busy as busy:
+        except TryAgain as busy:
             seconds = ceiling(attempt) if busy.after is None else busy.after
             if attempt > retries or seconds > LONGEST_WAIT:
                 raise

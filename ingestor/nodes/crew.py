@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Protocol
 
 from ingestor.core.interruptions import Stopped
-from ingestor.nodes.deaths import Died
+from ingestor.nodes.deaths import ProcessLost
 from ingestor.ports import NeedsHuman, Transient
 
 log = logging.getLogger("ingestor")
@@ -64,7 +64,7 @@ class Crew:
         hand = self._taken(avoid)
         try:
             yield hand
-        except Died:
+        except ProcessLost:
             self._discard(hand)
             raise
         except BaseException:  # it may be in the middle of a document

@@ -22,7 +22,7 @@ class Death:
     said: str = ""
 
 
-class Died(Exception):
+class ProcessLost(Exception):
     """The process is gone, and with it the work that it did."""
 
     def __init__(self, death: Death) -> None:

@@ -11,8 +11,8 @@ import numpy as np
 from ingestor.core.interruptions import Stopped
 from ingestor.model import Answered, Vector, Vectors
 from ingestor.nodes.crew import Crew
-from ingestor.nodes.deaths import Death, Died, judged
-from ingestor.nodes.messages import Failed, pack, unpack
+from ingestor.nodes.deaths import Death, ProcessLost, judged
+from ingestor.nodes.messages import FailedCall, pack, unpack
 from ingestor.ports import Asymmetric, BadDocument, Embedder, Stop, Transient
 
 SLICE = 64  # texts that a process gets at once, of similar lengths
@@ -80,7 +80,7 @@ class OnNodesEmbedder:
             try:
                 with self._crew.hand(frozenset(death.node for death in deaths)) as hand:
                     answer = unpack(hand.call("embed", pack(list(texts))))
-            except Died as died:
+            except ProcessLost as died:
                 deaths.append(died.death)
                 verdict = judged(deaths)
                 if verdict == "quarantine":
@@ -92,4 +92,4 @@ class OnNodesEmbedder:
                 continue
             except Transient as error:
                 return error
-            return answer.error(hand.node) if isinstance(answer, Failed) else list(np.asarray(answer))
+            return answer.error(hand.node) if isinstance(answer, FailedCall) else list(np.asarray(answer))

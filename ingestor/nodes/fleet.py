@@ -12,7 +12,7 @@ from ingestor.model import Fingerprint
 from ingestor.nodes.crew import Crew
 from ingestor.nodes.embedding import OnNodesEmbedder
 from ingestor.nodes.preparing import OnNodes, Resting, Setup, teach
-from ingestor.nodes.ray_cluster import Embedding, RayCluster, RayHand, Room
+from ingestor.nodes.ray_cluster import EmbeddingProcess, RayCluster, RayHand, Room
 from ingestor.nodes.workshop import Desk, EmbedderOf, ToolsOf, Workshop
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Embedder, NeedsHuman, Remote, Transient
@@ -50,7 +50,7 @@ class Fleet:
             return own
         recipe = Fingerprint(setup.key)
         if recipe not in self._desks:
-            room = Room(self._workers.embedder_cpus, self._workers.embedder_gpus, Embedding)
+            room = Room(self._workers.embedder_cpus, self._workers.embedder_gpus, EmbeddingProcess)
             hire = partial(self._hire, self._desk, room, only=setup)
             crew = Crew(hire, self._workers.embedders)
             self._desks[recipe] = crew, OnNodesEmbedder(own, crew)

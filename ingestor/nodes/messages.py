@@ -38,14 +38,14 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedVectors:
     """Texts whose vectors the process waits for."""
 
     texts: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """What the process would have logged."""
 
     level: int
@@ -69,18 +69,18 @@ class Done:
     prepared: Prepared
     keep: Sequence[Keep] = ()
     seconds: Sequence[tuple[str, float]] = ()
-    lines: Sequence[Line] = ()
+    lines: Sequence[LogLine] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedCall:
     """An error as parts that any error has: some errors cannot be built from their own text."""
 
     kind: type[Exception]
     arguments: tuple[Any, ...]
     attributes: dict[str, Any]
     trace: str
-    lines: Sequence[Line] = ()
+    lines: Sequence[LogLine] = ()
 
     def error(self, where: str = "") -> Exception:
         """The error. That of a defect carries the traceback of the other process as a note."""
@@ -92,17 +92,17 @@ class Failed:
         return found
 
 
-Said = Wanted | Done | Failed
-Reply = Sequence[Any] | Failed  # rows of vectors, or the error of those who were asked for them
+Said = WantedVectors | Done | FailedCall
+Reply = Sequence[Any] | FailedCall  # rows of vectors, or the error of those who were asked for them
 
 
-def failed(panic: BaseException, lines: Sequence[Line] = ()) -> Failed:
+def failed(panic: BaseException, lines: Sequence[LogLine] = ()) -> FailedCall:
     error, trace = as_exception(panic), "".join(traceback.format_exception(panic))
-    found = Failed(type(error), error.args, dict(error.__dict__), trace, lines)
+    found = FailedCall(type(error), error.args, dict(error.__dict__), trace, lines)
     try:
         unpack(pack(found)).error()
     except Exception:  # noqa: BLE001 - an error that cannot travel is told in words
-        return Failed(RuntimeError, (f"{type(error).__name__}: {error}",), {}, trace, lines)
+        return FailedCall(RuntimeError, (f"{type(error).__name__}: {error}",), {}, trace, lines)
     return found
 
 

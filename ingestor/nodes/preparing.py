@@ -18,8 +18,19 @@ from ingestor.core.entries import Entry, Feed
 from ingestor.core.interruptions import Stopped
 from ingestor.model import Blob, Item
 from ingestor.nodes.crew import Crew, Hand
-from ingestor.nodes.deaths import Death, Died, described, judged
-from ingestor.nodes.messages import Done, Failed, Line, Reply, Said, Task, Wanted, failed, pack, unpack
+from ingestor.nodes.deaths import Death, ProcessLost, described, judged
+from ingestor.nodes.messages import (
+    Done,
+    FailedCall,
+    LogLine,
+    Reply,
+    Said,
+    Task,
+    WantedVectors,
+    failed,
+    pack,
+    unpack,
+)
 from ingestor.pipeline.prepare import Job, Predecessor, Prepared, Tools, prepare, unchanged
 from ingestor.pipeline.text_budget import TextBudget
 from ingestor.ports import BadDocument, Transient
@@ -96,23 +107,23 @@ class OnNodes:
             deaths = self._deaths_of(task.job.entry)
             try:
                 said, where = self._talked(task, setup, tools, frozenset(death.node for death in deaths))
-            except Died as died:
+            except ProcessLost as died:
                 self._blame(task.job.entry, died.death)
                 continue
             self._forget(task.job.entry)
             _tell(said.lines)
-            if isinstance(said, Failed):
+            if isinstance(said, FailedCall):
                 raise said.error(where)
             return said
 
     def _talked(
         self, task: Task, setup: Setup, tools: Tools, avoid: frozenset[str]
-    ) -> tuple[Done | Failed, str]:
+    ) -> tuple[Done | FailedCall, str]:
         """The whole talk with one process, and its node. Raises Died."""
         with _Turn(self.crew.hand(avoid), self._resting) as hand:
             teach(hand, setup)
             said: Said = unpack(hand.call("begin", pack(task)))
-            while isinstance(said, Wanted):
+            while isinstance(said, WantedVectors):
                 said = unpack(hand.call("resume", pack(_reply(tools, said))))
             return said, hand.node
 
@@ -189,7 +200,7 @@ def _read(job: Job, setup: Setup, tools: Tools, predecessor: Predecessor) -> Tas
     return Task(setup.key, job, parsed=parsed, predecessor=vanished)
 
 
-def _reply(tools: Tools, wanted: Wanted) -> Reply:
+def _reply(tools: Tools, wanted: WantedVectors) -> Reply:
     try:
         return tools.embed(wanted.texts)  # type: ignore[return-value]
     except Stopped:
@@ -208,6 +219,6 @@ def _version(entry: Entry) -> tuple[Feed, str, str]:
     return entry.feed, entry.key, entry.item.version if entry.item else ""
 
 
-def _tell(lines: Sequence[Line]) -> None:
+def _tell(lines: Sequence[LogLine]) -> None:
     for line in lines:
         log.log(line.level, "%s", line.message)

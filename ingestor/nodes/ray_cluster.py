@@ -18,7 +18,7 @@ from typing import Any
 
 from ingestor.config.workers import Workers
 from ingestor.core.interruptions import Stopped
-from ingestor.nodes.deaths import Death, Died
+from ingestor.nodes.deaths import Death, ProcessLost
 from ingestor.nodes.facts import require_same, versions
 from ingestor.ports import NeedsHuman, Transient
 
@@ -31,7 +31,7 @@ _MISSING = "workers.kind is ray, but the package ray is not installed: pip insta
 _MEMORY = ("node_out_of_memory", "running low on memory")  # how Ray tells that it ended a process
 
 
-class Process:
+class NodeProcess:
     """What runs on a node: it passes calls on to what ``make`` made."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
@@ -48,11 +48,11 @@ class Process:
         return answer
 
 
-class Preparing(Process):
+class PreparingProcess(NodeProcess):
     """Ray shows processes by the names of their classes."""
 
 
-class Embedding(Process):
+class EmbeddingProcess(NodeProcess):
     """As Preparing."""
 
 
@@ -62,7 +62,7 @@ class Room:
 
     cpus: float
     gpus: float = 0.0
-    shown: type[Process] = Preparing
+    shown: type[NodeProcess] = PreparingProcess
 
 
 class RayHand:
@@ -79,7 +79,7 @@ class RayHand:
             raise  # a defect of ours: what a document raises is an answer
         except self._cluster.ray.exceptions.RayError as error:
             self.dismiss()
-            raise Died(self._cluster.death(self, error)) from None
+            raise ProcessLost(self._cluster.death(self, error)) from None
         return answer
 
     def knows(self, setup: str) -> bool:

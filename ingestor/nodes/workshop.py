@@ -18,7 +18,18 @@ from ingestor.core.document_json import Parsed
 from ingestor.core.interruptions import Stopped
 from ingestor.model import Blob, Fingerprint, Item, SourceName, Vectors
 from ingestor.nodes.facts import MODEL, recipes_of, require_same
-from ingestor.nodes.messages import Done, Failed, Keep, Line, Said, Task, Wanted, failed, pack, unpack
+from ingestor.nodes.messages import (
+    Done,
+    FailedCall,
+    Keep,
+    LogLine,
+    Said,
+    Task,
+    WantedVectors,
+    failed,
+    pack,
+    unpack,
+)
 from ingestor.pipeline.prepare import Tools, prepare
 from ingestor.pipeline.stage_times import StageTimes
 from ingestor.ports import Embedder
@@ -38,7 +49,7 @@ class Workshop:
         self._document: _Document | None = None
 
     def learn(self, setup: str, packed: bytes, recipes: bytes) -> bytes:
-        """Make the tools of a setup; they must have these recipes. Empty, or a packed ``Failed``."""
+        """Make the tools of a setup; they must have these recipes. Empty, or a packed ``FailedCall``."""
         try:
             tools = self._tools_of(packed)
             require_same(
@@ -66,7 +77,7 @@ class Workshop:
     def _next(self) -> bytes:
         assert self._document is not None
         said = self._document.next()
-        if not isinstance(said, Wanted):
+        if not isinstance(said, WantedVectors):
             self._document = None
         return pack(said)
 
@@ -103,9 +114,9 @@ class _Document:
             log.removeHandler(lines)
 
     def _embed(self, texts: Sequence[str]) -> Vectors:
-        self._said.put(Wanted(list(texts)))
+        self._said.put(WantedVectors(list(texts)))
         reply = self._told.get()
-        if isinstance(reply, Failed):
+        if isinstance(reply, FailedCall):
             raise reply.error("the head")
         vectors: Vectors = np.asarray(reply, np.float32)
         return vectors
@@ -116,10 +127,10 @@ class _Lines(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
-        self.seen: list[Line] = []
+        self.seen: list[LogLine] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.seen.append(Line(record.levelno, record.getMessage()))
+        self.seen.append(LogLine(record.levelno, record.getMessage()))
 
 
 class _Carried:
@@ -154,7 +165,7 @@ class Desk:
         self._embedder: Embedder | None = None
 
     def learn(self, setup: str, packed: bytes, recipes: bytes) -> bytes:
-        """Load the embedder; its recipe must be the same. Empty, or a packed ``Failed``."""
+        """Load the embedder; its recipe must be the same. Empty, or a packed ``FailedCall``."""
         del setup
         try:
             self._embedder, recipe = self._embedder_of(packed)
@@ -164,7 +175,7 @@ class Desk:
         return b""
 
     def embed(self, packed: bytes) -> bytes:
-        """Vectors of packed texts, or a ``Failed``, packed."""
+        """Vectors of packed texts, or a ``FailedCall``, packed."""
         assert self._embedder is not None
         try:
             return pack(self._embedder.embed(unpack(packed)))

@@ -11,12 +11,12 @@ from ingestor.app.approvals import approve
 from ingestor.app.queries import journal_of
 from ingestor.app.wiring import gone_sources
 from ingestor.config.models import Config
-from ingestor.http_server.problems import Problem
+from ingestor.http_server.problems import RequestProblem
 from ingestor.model import SourceName
 from ingestor.page.overview import collections_now, sources_now
 from ingestor.page.planning import Planner
 from ingestor.page.shown.words import counted
-from ingestor.page.site import Deed, Done, Form, local
+from ingestor.page.site import Deed, Form, FormResult, local
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 from ingestor.state.sources import SourceRows
@@ -41,44 +41,48 @@ def changes(daemon: DaemonView, found: Situation, config: Config, planner: Plann
 def deeds(config: Callable[[], Config], planner: Planner) -> dict[str, Deed]:
     """What forms do, by their addresses."""
 
-    def retry(form: Form) -> Done:
+    def retry(form: Form) -> FormResult:
         if (wanted := form.get("document")) is None:
-            raise Problem.at("document", 422, "the form names no document")
+            raise RequestProblem.at("document", 422, "the form names no document")
         with journal_of(config()) as journal:
             rows = [entry.row for entry in journal.named(wanted)] if wanted else None
             count = journal.retry(rows)
         told = f"{counted(count, 'document')} will be retried now" if count else "Nothing to retry"
-        return Done(_back(form), told)
+        return FormResult(_back(form), told)
 
-    def apply(form: Form) -> Done:
+    def apply(form: Form) -> FormResult:
         said = approve(config())
-        return Done(_back(form), f"Applied: {'; '.join(said)}" if said else "Nothing waits for approval")
+        return FormResult(
+            _back(form), f"Applied: {'; '.join(said)}" if said else "Nothing waits for approval"
+        )
 
-    def accept(form: Form) -> Done:
+    def accept(form: Form) -> FormResult:
         name = _source(config(), form)
         with journal_of(config()) as journal:
             done = SourceRows(journal).accept(name) | Withdrawals(journal).accept(name)
         if not done:
-            raise Problem.at("source", 409, f"source {name!r} is not held for a loss of documents any more")
-        return Done(
+            raise RequestProblem.at(
+                "source", 409, f"source {name!r} is not held for a loss of documents any more"
+            )
+        return FormResult(
             _back(form), f"The loss in {name} is accepted: its documents are removed at the next pass"
         )
 
-    def pause(form: Form) -> Done:
+    def pause(form: Form) -> FormResult:
         name = _source(config(), form)
         with journal_of(config()) as journal:
             SourceRows(journal).pause(name, time.time())
-        return Done(_back(form), f"{name} is paused")
+        return FormResult(_back(form), f"{name} is paused")
 
-    def resume(form: Form) -> Done:
+    def resume(form: Form) -> FormResult:
         name = _source(config(), form)
         with journal_of(config()) as journal:
             done = SourceRows(journal).resume(name)
-        return Done(_back(form), f"{name} goes on" if done else f"{name} was not paused")
+        return FormResult(_back(form), f"{name} goes on" if done else f"{name} was not paused")
 
-    def plan(form: Form) -> Done:
+    def plan(form: Form) -> FormResult:
         planner.begin()
-        return Done(HERE)
+        return FormResult(HERE)
 
     found = {"retry": retry, "apply": apply, "accept": accept, "pause": pause, "resume": resume, "plan": plan}
     return {f"/page/{name}": do for name, do in found.items()}
@@ -88,7 +92,7 @@ def _source(config: Config, form: Form) -> SourceName:
     """Raises Problem."""
     wanted = form.get("source", "")
     if wanted not in [source.name for source in config.sources]:
-        raise Problem.at("source", 404, "the config names no such source any more")
+        raise RequestProblem.at("source", 404, "the config names no such source any more")
     return SourceName(wanted)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 from starlette.requests import Request
 
-from ingestor.http_server.problems import Problem
+from ingestor.http_server.problems import RequestProblem
 from ingestor.model import Chunk, Metadata, Record
 from ingestor.page.shown.text import chunks_of, text_of
 from ingestor.preview.chunk_list import item
@@ -28,7 +28,7 @@ def document(daemon: DaemonView, found: Situation, request: Request) -> Mapping[
     id_ = request.path_params["document"]
     row = one_of(daemon.journal, id_)
     if row is None:
-        raise Problem.at("document", 404, "there is no such document any more, or not yet")
+        raise RequestProblem.at("document", 404, "there is no such document any more, or not yet")
     first = _first(request.query_params.get("from", "0"))
     (serves, uuid) = next(iter(daemon.journal.select(_EDITION, (row.collection,))), (row.collection, None))
     records = _records(daemon, uuid, id_, first) if row.records and uuid else []
@@ -72,7 +72,7 @@ def _records(daemon: DaemonView, uuid: str, id_: str, first: int) -> list[Record
 def _first(given: str) -> int:
     """Raises Problem."""
     if not (given.isascii() and given.isdecimal() and len(given) < 10):
-        raise Problem.at("from", 422, "from must be a whole number")
+        raise RequestProblem.at("from", 422, "from must be a whole number")
     return int(given)
 
 

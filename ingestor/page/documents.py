@@ -7,11 +7,11 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from ingestor.http_server.problems import Problem
+from ingestor.http_server.problems import RequestProblem
 from ingestor.page.shown.figures import counts_of
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
-from ingestor.state.queries.browsing import Place, Row, Wanted, Which, page_of
+from ingestor.state.queries.browsing import DocumentQuery, DocumentRow, Place, Which, page_of
 
 PAGE = 100  # documents
 WHICH: tuple[Which, ...] = get_args(Which)
@@ -47,14 +47,14 @@ def documents(daemon: DaemonView, found: Situation, request: Request) -> Mapping
     }
 
 
-def _wanted(given: Mapping[str, str], editions: Mapping[str, str]) -> Wanted:
+def _wanted(given: Mapping[str, str], editions: Mapping[str, str]) -> DocumentQuery:
     """Raises Problem."""
     which, collection = given.get("which") or "any", given.get("collection", "")
     if which not in WHICH:
-        raise Problem.at("which", 422, f"which must be one of {', '.join(WHICH)}")
+        raise RequestProblem.at("which", 422, f"which must be one of {', '.join(WHICH)}")
     if collection and collection not in editions:
-        raise Problem.at("collection", 404, f"there is no collection {collection[:100]!r}")
-    return Wanted(
+        raise RequestProblem.at("collection", 404, f"there is no collection {collection[:100]!r}")
+    return DocumentQuery(
         given.get("source") or None,
         editions[collection] if collection else None,
         given.get("match", "")[:LONGEST],
@@ -74,8 +74,8 @@ def _place(text: str | None) -> Place | None:
             return source, edition, key
     except (ValueError, TypeError, RecursionError):
         pass
-    raise Problem.at("after", 422, "this address is not whole: begin at the first page")
+    raise RequestProblem.at("after", 422, "this address is not whole: begin at the first page")
 
 
-def _address(chosen: Mapping[str, str], direction: str, row: Row) -> str:
+def _address(chosen: Mapping[str, str], direction: str, row: DocumentRow) -> str:
     return f"?{urlencode({**chosen, direction: json.dumps(row.place)})}"

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.requests import Request
 
 from ingestor.evaluate import kept
-from ingestor.http_server.problems import Problem
+from ingestor.http_server.problems import RequestProblem
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.situation import Situation
 
@@ -18,7 +18,7 @@ def evaluation(daemon: DaemonView, found: Situation, request: Request) -> Mappin
     wanted = request.query_params.get("collection", "")
     known = kept.read(daemon.folders["state"])
     if wanted not in known:
-        raise Problem.at(
+        raise RequestProblem.at(
             "collection", 404, "no evaluation of this collection is kept: run `ingestor evaluate` first"
         )
     report = known[wanted].report

@@ -11,7 +11,7 @@ from anyio import sleep
 from anyio.to_thread import run_sync
 from starlette.responses import Response, StreamingResponse
 
-from ingestor.http_server.bounded import Refused
+from ingestor.http_server.bounded import RequestRefused
 from ingestor.page.frame import HEADERS
 
 MOST = 12  # listeners
@@ -33,7 +33,7 @@ class Events:
     def listen(self) -> Response:
         """Raises Refused if there are too many listeners."""
         if self._listeners >= MOST or self._closed:
-            raise Refused(503, "too many pages listen: this one is refreshed by loading it again")
+            raise RequestRefused(503, "too many pages listen: this one is refreshed by loading it again")
         return StreamingResponse(self._stream(), 200, HEADERS, "text/event-stream")
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from sqlite3 import Error
 from threading import Event, Thread
 from time import time
 
-from ingestor.page.shown.charts import DAY, EVERY, Sample
+from ingestor.page.shown.charts import DAY, EVERY, ChartPoint
 from ingestor.service.situation import Situation
 
 PATIENCE = 3.0  # seconds for figures that are being gathered when the daemon ends
@@ -17,7 +17,7 @@ class History:
 
     def __init__(self, gather: Callable[[], Situation]) -> None:
         self._gather, self._ended, self.since = gather, Event(), time()
-        self._samples: deque[Sample] = deque(maxlen=int(DAY / EVERY) + 1)
+        self._samples: deque[ChartPoint] = deque(maxlen=int(DAY / EVERY) + 1)
         self._thread = Thread(target=self._run, name="history", daemon=True)
 
     def start(self) -> None:
@@ -27,7 +27,7 @@ class History:
         self._ended.set()
         self._thread.join(PATIENCE)
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[ChartPoint]:
         return list(self._samples)
 
     def add(self, found: Situation) -> None:
@@ -41,9 +41,9 @@ class History:
                 continue
 
 
-def sample_of(found: Situation) -> Sample:
+def sample_of(found: Situation) -> ChartPoint:
     lags = [found.at - one.oldest for one in found.sources.values() if one.oldest is not None]
     documents = sum(found.tally.get(kind, 0) for kind in ("added", "changed", "moved", "removed", "rebuilt"))
     kinds = ("records_added", "records_replaced", "records_patched", "records_dropped")
     records = sum(found.tally.get(kind, 0) for kind in kinds)
-    return Sample(found.at, max(0.0, max(lags, default=0.0)), documents, records)
+    return ChartPoint(found.at, max(0.0, max(lags, default=0.0)), documents, records)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from ingestor.config.models import Config
-from ingestor.http_server.bounded import Refused
+from ingestor.http_server.bounded import RequestRefused
 from ingestor.page.changes import HERE, changes, deeds
 from ingestor.page.document import document
 from ingestor.page.documents import documents
@@ -82,10 +82,10 @@ def parts(of_overview: Callable[[], Mapping[str, object]]) -> dict[str, str]:
 
 
 def _nothing(request: Request) -> Mapping[str, object]:
-    raise Refused(404, "there is no such page")
+    raise RequestRefused(404, "there is no such page")
 
 
 async def _listen(site: Site, events: Events, request: Request) -> Response:
     if not site.sessions.admits(request):
-        raise Refused(401, "sign in first")
+        raise RequestRefused(401, "sign in first")
     return events.listen()

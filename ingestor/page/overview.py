@@ -7,7 +7,7 @@ from ingestor.page.evaluation import evaluated
 from ingestor.page.history import History
 from ingestor.page.shown import figures
 from ingestor.page.shown.charts import EVERY, charts
-from ingestor.page.shown.figures import Collection, CollectionFacts, Source, SourceFacts
+from ingestor.page.shown.figures import CollectionFacts, ShownCollection, ShownSource, SourceFacts
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.service.daemon_view import DaemonView
@@ -45,7 +45,7 @@ def overview(daemon: DaemonView, found: Situation, history: History) -> Mapping[
     }
 
 
-def sources_now(daemon: DaemonView, found: Situation) -> list[Source]:
+def sources_now(daemon: DaemonView, found: Situation) -> list[ShownSource]:
     facts = {
         name: SourceFacts(held, bool(loss), trouble, paused, kept)
         for name, held, loss, trouble, paused, kept in daemon.journal.select(_SOURCES)
@@ -54,7 +54,7 @@ def sources_now(daemon: DaemonView, found: Situation) -> list[Source]:
     return figures.sources_of(found, facts, listing)
 
 
-def collections_now(daemon: DaemonView, found: Situation) -> list[Collection]:
+def collections_now(daemon: DaemonView, found: Situation) -> list[ShownCollection]:
     editions = daemon.journal.select(_EDITIONS)
     said = {(kind, of): value for kind, of, value in daemon.journal.select("SELECT * FROM notices")}
     old = {serves: since for serves, role, _, _, since in editions if role == "previous"}

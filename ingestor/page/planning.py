@@ -21,7 +21,7 @@ _RUN = "import sys; from ingestor.cli.main import main; sys.exit(main())"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ShownPlan:
     """``begun``, ``ended``: POSIX seconds. ``text``: what the command says; None while it runs."""
 
     begun: float
@@ -36,7 +36,7 @@ class Planner:
         self._command = list(command)
         self._process: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] | None = None
-        self._plan: Plan | None = None
+        self._plan: ShownPlan | None = None
 
     def begin(self) -> None:
         """Begin a plan, unless one is being made."""
@@ -50,9 +50,9 @@ class Planner:
         )  # fmt: skip
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
-        self._plan = Plan(time.time())
+        self._plan = ShownPlan(time.time())
 
-    def latest(self) -> Plan | None:
+    def latest(self) -> ShownPlan | None:
         """The plan that is being made, or the last one."""
         plan, process, said = self._plan, self._process, self._said
         if plan is None or plan.text is not None or process is None or said is None:
@@ -62,7 +62,7 @@ class Planner:
                 process.kill()
             return plan
         text = os.pread(said.fileno(), LONGEST, 0).decode("utf-8", "replace")
-        self._plan = Plan(plan.begun, time.time(), text.strip() or "The plan could not be made.")
+        self._plan = ShownPlan(plan.begun, time.time(), text.strip() or "The plan could not be made.")
         return self._plan
 
     def close(self) -> None:

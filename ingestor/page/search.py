@@ -7,7 +7,7 @@ from typing import Any, get_args
 from markupsafe import Markup
 from starlette.requests import Request
 
-from ingestor.http_server.bounded import Refused
+from ingestor.http_server.bounded import RequestRefused
 from ingestor.lexical.check import words_of
 from ingestor.lexical.ranking import telling
 from ingestor.page.document import CHUNKS
@@ -89,7 +89,7 @@ def _column(daemon: DaemonView, question: Question, wanted: set[str]) -> Column:
     try:
         with problems():
             answer = answered(daemon, question)
-    except Refused as refused:
+    except RequestRefused as refused:
         return Column(title, about, (), note=str(refused))
     return Column(title, about, _results(daemon, answer, wanted), answer.seconds, answer.fallback)
 

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from ingestor.http_server.bounded import Refused
+from ingestor.http_server.bounded import RequestRefused
 from ingestor.page.frame import HEADERS, static
 from ingestor.page.site import SIGN_IN, Site, local
 
@@ -22,7 +22,7 @@ def routes(site: Site) -> list[BaseRoute]:
     async def sign_in(request: Request) -> Response:
         try:
             form = await site.form(request)
-        except Refused as refused:
+        except RequestRefused as refused:
             return site.refusal(request, refused)
         wanted = local(form.get("next", "/"))
         response = RedirectResponse(wanted, 303, HEADERS)
@@ -33,7 +33,7 @@ def routes(site: Site) -> list[BaseRoute]:
     async def sign_out(request: Request) -> Response:
         try:
             await site.form(request)
-        except Refused as refused:
+        except RequestRefused as refused:
             return site.refusal(request, refused)
         response = RedirectResponse(SIGN_IN, 303, HEADERS)
         site.sessions.end(request, response)
@@ -50,7 +50,7 @@ def routes(site: Site) -> list[BaseRoute]:
 async def file(request: Request) -> Response:
     found = static(request.path_params["name"])
     if found is None:
-        raise Refused(404, "there is no such file")
+        raise RequestRefused(404, "there is no such file")
     content, kind, tag = found
     headers = {**HEADERS, "Cache-Control": "no-cache", "ETag": tag}
     if request.headers.get("if-none-match") == tag:

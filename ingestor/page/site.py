@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from ingestor.http_server.bodies import read_form
-from ingestor.http_server.bounded import Refused
+from ingestor.http_server.bounded import RequestRefused
 from ingestor.page.frame import HEADERS, render
 from ingestor.page.sessions import Sessions
 from ingestor.service.port import Common
@@ -31,14 +31,14 @@ Show = Callable[[Request], Values]  # what a page shows
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class FormResult:
     """What a form did. ``address``: the page to go on with, which then says ``told``."""
 
     address: str
     told: str = ""
 
 
-Deed = Callable[[Form], Done]
+Deed = Callable[[Form], FormResult]
 
 
 class Site:
@@ -57,7 +57,7 @@ class Site:
                 return self._to_sign_in(request)
             try:
                 values = await self._turns.run(partial(show, request))
-            except Refused as refused:
+            except RequestRefused as refused:
                 return self.refusal(request, refused)
             return await self.shown(request, template, values)
 
@@ -69,16 +69,16 @@ class Site:
         async def answer(request: Request) -> Response:
             try:
                 if not self.sessions.admits(request):
-                    raise Refused(401, "sign in first")
+                    raise RequestRefused(401, "sign in first")
                 form = await self.form(request)
                 done = await self._turns.run(partial(do, form))
                 return RedirectResponse(self._noted(done), 303, HEADERS)
-            except Refused as refused:
+            except RequestRefused as refused:
                 return self.refusal(request, refused)
 
         return Route(path, answer, methods=["POST"])
 
-    def _noted(self, done: Done) -> str:
+    def _noted(self, done: FormResult) -> str:
         """The address of the page that tells what was done, once."""
         if not done.told:
             return done.address
@@ -92,7 +92,7 @@ class Site:
         """The fields of a form. Raises Refused unless it came from a page of this session."""
         form = await read_form(request, MOST_BYTES)
         if not self.sessions.accepts(request, form.get("form_token", "")):
-            raise Refused(403, "this form is not of this session: reload the page, and send it again")
+            raise RequestRefused(403, "this form is not of this session: reload the page, and send it again")
         return form
 
     async def shown(self, request: Request, template: str, values: Values, status: int = 200) -> Response:
@@ -108,7 +108,7 @@ class Site:
             "done": self._told.pop(request.query_params.get("done", ""), ""),
         }
 
-    def refusal(self, request: Request, refused: Refused) -> Response:
+    def refusal(self, request: Request, refused: RequestRefused) -> Response:
         values = {**self.frame(request), "status": refused.status, "message": str(refused)}
         headers = {**HEADERS, **refused.headers}
         return Response(render("refusal.html", values), refused.status, headers, "text/html")

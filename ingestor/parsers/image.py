@@ -10,7 +10,7 @@ from typing import Any
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.pdf.layout import compose
-from ingestor.parsers.pdf.lines import Page
+from ingestor.parsers.pdf.lines import PageLines
 from ingestor.parsers.pdf.ocr import SIDE, lines_in
 from ingestor.parsers.shared.detect import content_type
 from ingestor.ports import BadDocument
@@ -41,7 +41,7 @@ class ImageParser:
         )
 
 
-def _pages(data: bytes) -> Iterator[Page]:
+def _pages(data: bytes) -> Iterator[PageLines]:
     from numpy import asarray
     from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
 
@@ -58,10 +58,10 @@ def _pages(data: bytes) -> Iterator[Page]:
         raise BadDocument(f"is damaged or cut off ({error}); save it again, or exclude it") from error
 
 
-def _page(label: str, pixels: Any) -> Page:
+def _page(label: str, pixels: Any) -> PageLines:
     height, width = pixels.shape[:2]
     scale = max(width, height) / _POINTS
-    return Page(label, height / scale, lines_in(pixels, scale, width / scale, height / scale))
+    return PageLines(label, height / scale, lines_in(pixels, scale, width / scale, height / scale))
 
 
 PLUGIN = Plugin(kind="image", version=1, options=Options, build=ImageParser)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from threading import Event, Lock
 
 from ingestor.core.interruptions import Stopped
-from ingestor.llm.client import Answer, Question
+from ingestor.llm.client import Completion, Prompt
 from ingestor.state.cache.store import VectorCache
 
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class CachedAnswers:
         self.calls = self.prompt_tokens = self.completion_tokens = 0
         self.cost = 0.0
 
-    def answer(self, question: Question, ask: Callable[[], Answer]) -> str:
+    def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
         """The answer. Raises what the request raises, or Stopped."""
         with self._turns[int(question.key[:8], 16) % _TURNS]:
             known = self._cache.get_answer(question.key)
@@ -60,7 +60,7 @@ class CachedAnswers:
         if self._stopped.is_set():
             raise Stopped
 
-    def _count(self, answer: Answer) -> None:
+    def _count(self, answer: Completion) -> None:
         with self._counting:
             self.calls += 1
             self.prompt_tokens += answer.prompt_tokens
@@ -81,7 +81,7 @@ class DryRunAnswers:
         self.prompt_tokens = 0
         self.cost = 0.0  # of the prompts alone
 
-    def answer(self, question: Question, ask: Callable[[], Answer]) -> str | None:
+    def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
         known = self._cache.get_answer(question.key) if self._cache is not None else None
         if known is None and question.key not in self._noted:
             self._noted.add(question.key)

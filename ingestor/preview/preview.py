@@ -102,7 +102,7 @@ def _limits(config: Config | None) -> Limits:
     return Limits(config.parsing.memory, config.parsing.seconds, processes=1)
 
 
-def cut(file: Path, document: Document, choice: Choice, reading: "Reading", look: bool) -> Cut:
+def cut(file: Path, document: Document, choice: Choice, reading: "CountedEmbedding", look: bool) -> Cut:
     """``look``: also at what the strategy saw, which is not counted in the seconds."""
     tokens = reading.tokens
     chunker: Chunker = choice.plugin.build(choice.options, tokens)
@@ -135,7 +135,7 @@ def answers(config: Config | None) -> Iterator[Answers]:
         yield CachedAnswers(cache)
 
 
-class Reading:
+class CountedEmbedding:
     """Embeds every text once for all strategies, and counts what each would have taken alone.
 
     Strategies that ask a language model do so through ``answers``.

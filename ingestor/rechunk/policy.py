@@ -12,7 +12,7 @@ from ingestor.rechunk.recipes import Change, Choices, changes, merged
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class CollectionSituation:
     """The state of one collection.
 
     ``live``, ``building``: what the documents of that edition are made by; None where unknown, or where
@@ -50,7 +50,7 @@ class Decision:
     why: str = ""
 
 
-def decide(now: Situation, rechunk: Rechunk) -> Decision:
+def decide(now: CollectionSituation, rechunk: Rechunk) -> Decision:
     """What to do with a collection in this state, under these settings."""
     decision = _by_config(now, rechunk)
     if not now.rebuild or now.empty or decision.act not in ("follow", "keep"):
@@ -59,7 +59,7 @@ def decide(now: Situation, rechunk: Rechunk) -> Decision:
     return replace(decision, act="go_on" if under_way else "build")
 
 
-def _by_config(now: Situation, rechunk: Rechunk) -> Decision:
+def _by_config(now: CollectionSituation, rechunk: Rechunk) -> Decision:
     wanted, live = now.wanted, now.live
     other_embedder = now.embedder not in (None, wanted["embedding"]["recipe"])
     anew = other_embedder or now.resharded  # not to be had document by document
@@ -91,7 +91,7 @@ def cost(tokens: int, rechunk: Rechunk) -> float:
     return tokens / 1e6 * rechunk.price
 
 
-def _asks(now: Situation, rechunk: Rechunk) -> str:
+def _asks(now: CollectionSituation, rechunk: Rechunk) -> str:
     if now.moved:
         return "this machine computes other vectors than the machine that made them"
     bound = rechunk.approve

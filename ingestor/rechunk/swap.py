@@ -19,7 +19,7 @@ from ingestor.engine.open_collections import OpenCollections
 from ingestor.model import CollectionName, Fingerprint, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.rechunk import policy
-from ingestor.rechunk.policy import Decision, Situation
+from ingestor.rechunk.policy import CollectionSituation, Decision
 from ingestor.rechunk.recipes import Choices, changes, packed, shards_of, unpacked, without_unused
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
@@ -301,7 +301,7 @@ def situation(
     wanted: Choices,
     prices: Prices,
     other_recipes: frozenset[Fingerprint] = frozenset(),
-) -> Situation:
+) -> CollectionSituation:
     """The state of a collection, for ``policy.decide``. Reads only.
 
     ``prices``: see recipes.asking_prices. ``other_recipes``: of the embedders that the same config selects on
@@ -313,7 +313,7 @@ def situation(
     old, new = (_used(each, read_by) for each in (live, building))
     found = [] if old is None else changes(old, wanted)
     touched = sorted({change.source for change in found} - {""} or wanted["sources"].keys())
-    return Situation(
+    return CollectionSituation(
         old,
         new,
         live.embedder,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ingestor.config.servers import Rerank
-from ingestor.llm.options import Server
-from ingestor.llm.server import Busy, Refused, Requests
+from ingestor.llm.options import ModelServer
+from ingestor.llm.server import ModelRequests, RequestNotTaken, TryAgain
 from ingestor.ports import Transient
 
 AT_ONCE = 4  # requests
@@ -20,15 +20,15 @@ _MOST = 5_000_000  # bytes of an answer: servers may repeat the texts
 def endpoint(options: Rerank) -> Callable[[str, Sequence[str]], Sequence[float]]:
     """``options``: with ``url``."""
     url = str(options.url).rstrip("/").removesuffix("/rerank")
-    server = Server(
+    server = ModelServer(
         base_url=url, api_key=options.api_key, timeout=options.timeout, retries=0, concurrency=AT_ONCE
     )
-    requests = Requests(server, "the reranker", options.model or "")
+    requests = ModelRequests(server, "the reranker", options.model or "")
 
     def scores(question: str, texts: Sequence[str]) -> Sequence[float]:
         try:
             return _scores(requests.post("/rerank", _body(options.model, question, texts), _MOST), len(texts))
-        except (Busy, Refused) as error:
+        except (TryAgain, RequestNotTaken) as error:
             raise Transient(requests.said(error)) from None
 
     return scores
@@ -48,4 +48,4 @@ def _scores(content: bytes, number: int) -> list[float]:
         scores = {int(row["index"]): float(row.get("score", row.get("relevance_score"))) for row in rows}
         return [scores[at] for at in range(number)]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise Busy("did not answer as a reranker does; check url, and model") from None
+        raise TryAgain("did not answer as a reranker does; check url, and model") from None

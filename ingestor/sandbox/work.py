@@ -17,7 +17,7 @@ from functools import cache
 from json import loads
 from typing import Any
 
-from ingestor.archives.members import Broken, Found
+from ingestor.archives.members import BrokenContainer, FoundMember
 from ingestor.core.document_json import encode, pack
 from ingestor.model import Blob, Document
 from ingestor.ports import BadDocument, Parser
@@ -108,16 +108,16 @@ def _opened(pipe: socket.socket, words: list[Any], data: bytes) -> dict[str, obj
     return {"opened": True}
 
 
-def _send_all(pipe: socket.socket, members: Iterable[Found | Broken]) -> None:
+def _send_all(pipe: socket.socket, members: Iterable[FoundMember | BrokenContainer]) -> None:
     batch: list[bytes] = []
     content: list[bytes] = []
     size = 0
     for one in members:
-        row = pack([one.name, one.reason] if isinstance(one, Broken) else astuple(one.member))
+        row = pack([one.name, one.reason] if isinstance(one, BrokenContainer) else astuple(one.member))
         if len(row) > BATCH:
             raise BadDocument("a name in it is too long; exclude it")
         batch.append(row)
-        content.append(b"" if isinstance(one, Broken) else one.data)
+        content.append(b"" if isinstance(one, BrokenContainer) else one.data)
         size += len(row) + len(content[-1])
         if size >= BATCH or len(batch) >= CROWD:
             _send(pipe, batch, content)

@@ -15,7 +15,7 @@ _PATIENCE = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class DaemonReply:
     """``body``: as JSON; None if it is none."""
 
     status: int
@@ -23,13 +23,13 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class DaemonClient:
     """``owner``: the mark of the state whose daemon is meant. Any thread."""
 
     http: Http
     owner: str
 
-    def ask(self, method: str, path: str, body: object = None) -> Said:
+    def ask(self, method: str, path: str, body: object = None) -> DaemonReply:
         """Raises OSError if nothing answers."""
         host = local_address(self.http.host)
         token = self.http.token
@@ -40,7 +40,7 @@ class Client:
             content = None if body is None else json.dumps(body).encode()
             connection.request(method, path, content, headers)
             answer = connection.getresponse()
-            return Said(answer.status, _parsed(answer.read(_MOST)))
+            return DaemonReply(answer.status, _parsed(answer.read(_MOST)))
         except HTTPException as error:
             raise ConnectionError(f"no HTTP from {host}:{self.http.port}: {error}") from error
         finally:

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from ingestor.chroma.shards.index import Store
 from ingestor.http_server.bounded import json_response
-from ingestor.http_server.problems import Problem
+from ingestor.http_server.problems import RequestProblem
 from ingestor.model import Record
 from ingestor.search.passages import passages
 from ingestor.service.daemon_view import DaemonView
@@ -65,13 +65,15 @@ def _read(daemon: DaemonView, collection: str, document: str, start: int, end: i
     found = collection_of(daemon, collection)
     rows = daemon.journal.select(_ONE, {"uuid": found.uuid, "id": document})
     if not rows:
-        raise Problem.at(
+        raise RequestProblem.at(
             "document", 404, f"there is no document {document[:100]!r}: GET /documents lists them"
         )
     store = daemon.collection(found.uuid)
     records = _within(store, document, {"start_index": {"$lt": end}}, {"end_index": {"$gt": start}})
     if len(records) == MOST_RECORDS:
-        raise Problem.at("end", 422, f"this part has over {MOST_RECORDS:,} chunks: ask for a shorter one")
+        raise RequestProblem.at(
+            "end", 422, f"this part has over {MOST_RECORDS:,} chunks: ask for a shorter one"
+        )
     shown = passages(records, [document])
     source, key, address = rows[0]
     return {
@@ -107,5 +109,5 @@ def _whole(request: Request, name: str, default: int, least: int, most: int) -> 
     given = request.query_params.get(name, str(default))
     number = int(given) if given.isascii() and given.isdecimal() and len(given) < 17 else -1
     if not least <= number <= most:
-        raise Problem.at(name, 422, f"{name} must be a whole number from {least:,} to {most:,}")
+        raise RequestProblem.at(name, 422, f"{name} must be a whole number from {least:,} to {most:,}")
     return number

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from ingestor.core.interruptions import Stopped
 from ingestor.engine.embedding import Busy, Embedding
 from ingestor.http_server.bodies import read_object
-from ingestor.http_server.bounded import Refused, json_response
+from ingestor.http_server.bounded import RequestRefused, json_response
 from ingestor.model import Vectors
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 from ingestor.service.daemon_view import DaemonView
@@ -42,12 +42,12 @@ def routes(daemon: DaemonView) -> list[BaseRoute]:
         texts = _texts(asked.get("input"), "input")
         form = asked.get("encoding_format", "float")
         if form not in ("float", "base64"):
-            raise Refused(400, "`encoding_format` must be float or base64")
+            raise RequestRefused(400, "`encoding_format` must be float or base64")
         model, questions = _text(asked, "model"), _text(asked, "input_type") != "document"
         embedding = _chosen(daemon, model, strict=False)
         vectors = await run_sync(vectors_of, embedding, texts, questions)
         if asked.get("dimensions") not in (None, vectors.shape[1]):
-            raise Refused(400, f"`dimensions` must be {vectors.shape[1]}, or left out")
+            raise RequestRefused(400, f"`dimensions` must be {vectors.shape[1]}, or left out")
         tokens = await run_sync(embedding.count, texts)
         return json_response(200, _as_openai(vectors, form, model or "default", tokens))
 
@@ -61,9 +61,9 @@ def routes(daemon: DaemonView) -> list[BaseRoute]:
 def _texts(given: object, key: str) -> list[str]:
     texts = [given] if isinstance(given, str) else given
     if not (isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts)):
-        raise Refused(422, f"`{key}` must be a text or a list of texts")
+        raise RequestRefused(422, f"`{key}` must be a text or a list of texts")
     if len(texts) > MOST_TEXTS:
-        raise Refused(413, f"`{key}` may have {MOST_TEXTS} texts")
+        raise RequestRefused(413, f"`{key}` may have {MOST_TEXTS} texts")
     return texts
 
 
@@ -72,7 +72,7 @@ def _text(asked: Mapping[str, Any], key: str) -> str | None:
     found = asked.get(key)
     if found is None or isinstance(found, str):
         return found
-    raise Refused(422, f"`{key}` must be a text")
+    raise RequestRefused(422, f"`{key}` must be a text")
 
 
 def _chosen(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> Embedding:
@@ -91,7 +91,9 @@ def _chosen(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> E
     what = (
         f"no collection or embedder {wanted[:100]!r} is served" if wanted else "no collection is served yet"
     )
-    raise Refused(404 if wanted else 503, f"{what}: get the collection again, or try again in a moment")
+    raise RequestRefused(
+        404 if wanted else 503, f"{what}: get the collection again, or try again in a moment"
+    )
 
 
 def vectors_of(embedding: Embedding, texts: Sequence[str], questions: bool) -> Vectors:
@@ -99,13 +101,13 @@ def vectors_of(embedding: Embedding, texts: Sequence[str], questions: bool) -> V
     try:
         return embedding.ask(texts, questions=questions)
     except Busy as error:
-        raise Refused(429, str(error), {"Retry-After": "1"}) from error
+        raise RequestRefused(429, str(error), {"Retry-After": "1"}) from error
     except BadDocument as error:
-        raise Refused(422, str(error)) from error
+        raise RequestRefused(422, str(error)) from error
     except Stopped:
-        raise Refused(503, "the daemon ends", {"Retry-After": "10"}) from None
+        raise RequestRefused(503, "the daemon ends", {"Retry-After": "10"}) from None
     except (Transient, NeedsHuman) as error:
-        raise Refused(503, str(error), {"Retry-After": "10"}) from error
+        raise RequestRefused(503, str(error), {"Retry-After": "10"}) from error
 
 
 def _as_openai(vectors: Vectors, form: str, model: str, tokens: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingestor import __version__
-from ingestor.http_server.bounded import Refused
+from ingestor.http_server.bounded import RequestRefused
 from ingestor.service import figures
 from ingestor.service.gathering import Kept
 from ingestor.service.situation import Situation
@@ -34,7 +34,7 @@ class _Figures(Collector):
         return []
 
 
-class Requests:
+class RequestMetrics:
     """Numbers and latencies of requests, by path, method and status."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -57,7 +57,7 @@ class Requests:
 
             try:
                 await app(scope, receive, noted)
-            except Refused as refused:
+            except RequestRefused as refused:
                 status = refused.status
                 raise
             finally:
@@ -86,6 +86,6 @@ def routes(registry: CollectorRegistry) -> list[BaseRoute]:
         try:
             return Response(generate_latest(registry), 200, {"Content-Type": _TEXT})
         except sqlite3.Error as error:
-            raise Refused(503, f"the journal cannot be read: {error}") from error
+            raise RequestRefused(503, f"the journal cannot be read: {error}") from error
 
     return [Route("/metrics", scrape)]

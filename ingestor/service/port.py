@@ -14,9 +14,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ingestor.assistants import port as assistants
 from ingestor.config.servers import Http
 from ingestor.http_server.access import rules
-from ingestor.http_server.bounded import Bounded, Refused
+from ingestor.http_server.bounded import Bounded, RequestRefused
 from ingestor.http_server.guarded import Guarded
-from ingestor.http_server.limits import Limits
+from ingestor.http_server.limits import ServerLimits
 from ingestor.service import documents, embeddings, health, metrics, openapi, searching, status
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.gathering import Kept, gather
@@ -64,13 +64,13 @@ def application(shared: Common, pages: Pages) -> ASGIApp:
         status.routes(daemon, situation),
         openapi.routes(),
     ]
-    inner = Bounded(_routed(list(chain(*groups)), ()), Limits())
+    inner = Bounded(_routed(list(chain(*groups)), ()), ServerLimits())
     groups.append(assistants.routes(inner))
     token = http.token.get_secret_value() if http.token else None
     ours = rules([http.host, *http.hosts], token, "service port", "http", _origins(http.public_url))
     app = _routed(list(chain(*groups)), pages.routes)
     guarded = Guarded(app, ours, lambda path: path in health.PATHS or pages.judges(path))
-    return metrics.Requests(registry).measured(guarded)
+    return metrics.RequestMetrics(registry).measured(guarded)
 
 
 def _origins(public_url: str | None) -> list[str]:
@@ -86,7 +86,7 @@ def _routed(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
     paths = sorted({route.path for route in routes if isinstance(route, Route)})
 
     async def unknown(scope: Scope, receive: Receive, send: Send) -> None:
-        raise Refused(404, f"there are {', '.join(paths)}")
+        raise RequestRefused(404, f"there are {', '.join(paths)}")
 
     every = [*routes, *pages]
     router = Router(every, redirect_slashes=False, default=unknown)
@@ -104,4 +104,4 @@ def _require_method(routes: list[BaseRoute], scope: Scope) -> None:
     if near and all(match is Match.PARTIAL for _, match in near):
         methods = {method for route, _ in near if isinstance(route, Route) for method in route.methods or ()}
         allowed = ", ".join(sorted(methods))
-        raise Refused(405, f"this address takes {allowed}", {"Allow": allowed})
+        raise RequestRefused(405, f"this address takes {allowed}", {"Allow": allowed})

@@ -20,8 +20,8 @@ from starlette.routing import BaseRoute, Route
 
 from ingestor.core.error_text import describe
 from ingestor.http_server.bodies import read_object
-from ingestor.http_server.bounded import Refused, json_response
-from ingestor.http_server.problems import Problem
+from ingestor.http_server.bounded import RequestRefused, json_response
+from ingestor.http_server.problems import RequestProblem
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import Unusable
 from ingestor.model import Vectors
@@ -60,7 +60,7 @@ class Turns:
     async def run(self, work: Callable[[], T]) -> T:
         """Raises Problem, and what else ``work`` raises."""
         if self._taken >= AT_ONCE + WAITING:
-            raise Problem.at(None, 429, "too many requests wait: try again")
+            raise RequestProblem.at(None, 429, "too many requests wait: try again")
         self._taken += 1
         try:
             with problems():
@@ -95,7 +95,9 @@ def require_owner(daemon: DaemonView, request: Request) -> None:
         return
     rows = daemon.journal.select("SELECT value FROM state WHERE key = 'owner'")
     if [(wanted,)] != rows:
-        raise Problem.at(OWNER, 421, "another ingestor than the one that is meant listens on this port")
+        raise RequestProblem.at(
+            OWNER, 421, "another ingestor than the one that is meant listens on this port"
+        )
 
 
 def answered(daemon: DaemonView, question: Question) -> Answer:
@@ -106,7 +108,9 @@ def answered(daemon: DaemonView, question: Question) -> Answer:
     def embed(texts: Sequence[str]) -> Vectors:
         embedding = daemon.embeddings.asking(found.embedder)
         if embedding is None:
-            raise Problem.at("mode", 503, f"the embedder of {found.name} is not there: ask with mode lexical")
+            raise RequestProblem.at(
+                "mode", 503, f"the embedder of {found.name} is not there: ask with mode lexical"
+            )
         return vectors_of(embedding, texts, questions=True)
 
     if question.where:
@@ -127,8 +131,8 @@ def collection_of(daemon: DaemonView, wanted: str) -> Collection:
         return next(iter(known.values()))
     names = ", ".join(known) or "none yet"
     if wanted:
-        raise Problem.at("collection", 404, f"there is no collection {wanted[:100]!r}; known: {names}")
-    raise Problem.at("collection", 422 if known else 503, f"name a collection; known: {names}")
+        raise RequestProblem.at("collection", 404, f"there is no collection {wanted[:100]!r}; known: {names}")
+    raise RequestProblem.at("collection", 422 if known else 503, f"name a collection; known: {names}")
 
 
 @contextmanager
@@ -136,15 +140,15 @@ def problems() -> Iterator[None]:
     """Turn what a search raises into a Problem; defects pass."""
     try:
         yield
-    except Refused as refused:
-        raise Problem.of(refused) from refused
+    except RequestRefused as refused:
+        raise RequestProblem.of(refused) from refused
     except BadQuestion as error:
-        raise Problem.at(error.key, 422, str(error)) from error
+        raise RequestProblem.at(error.key, 422, str(error)) from error
     except ValueError as error:  # of the filter
-        raise Problem.at("where", 422, str(error)) from error
+        raise RequestProblem.at("where", 422, str(error)) from error
     except Gone as error:
-        raise Problem.at(
+        raise RequestProblem.at(
             "collection", 503, f"the collection is being replaced: try again ({error})"
         ) from error
     except (Transient, NeedsHuman, Torn, sqlite3.Error, Unusable) as error:
-        raise Problem.at(None, 503, f"{describe(error)}: try again in a moment") from error
+        raise RequestProblem.at(None, 503, f"{describe(error)}: try again in a moment") from error

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class RunningListing:
     """A running listing of a source. ``since``: POSIX seconds; ``at``: key of the last item."""
 
     since: float
@@ -33,7 +33,7 @@ class Live:
     embedding_seconds: float = 0.0
     embedding_cost: float = 0.0  # where the config has a price
     chroma: str = ""  # the address at which it listens
-    listing: dict[str, Listing] = field(default_factory=dict)  # by source
+    listing: dict[str, RunningListing] = field(default_factory=dict)  # by source
     guard: str = ""  # how Chroma's port is guarded; "" where no server of ours runs
     isolation: str = ""  # how parsers are confined; "" before the first was started
 
@@ -49,7 +49,7 @@ def read(state: Path) -> Live:
     """The last written status; an empty one if the file is missing or damaged."""
     try:
         said = json.loads((state / "live.json").read_text())
-        listing = {name: Listing(**one) for name, one in said.pop("listing", {}).items()}
+        listing = {name: RunningListing(**one) for name, one in said.pop("listing", {}).items()}
         return Live(**said, listing=listing)
     except (OSError, ValueError, TypeError, AttributeError):
         return Live()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.app.handover import hand_over, keep_answers
-from ingestor.app.renames import Place, find_renames, in_choices, origin
+from ingestor.app.renames import SourcePlace, find_renames, in_choices, origin
 from ingestor.config.models import Choice, SourceConfig
 from ingestor.connectors.folder.connector import PLUGIN as FOLDER
 from ingestor.core.decisions import Changes
@@ -38,9 +38,9 @@ def source(name: str, path: str, collection: str = "docs") -> SourceConfig:
     return SourceConfig(SourceName(name), CollectionName(collection), connector, connector, (), 300.0, 0.5)
 
 
-def place(path: str | None, *collections: str) -> Place:
+def place(path: str | None, *collections: str) -> SourcePlace:
     names = frozenset(map(CollectionName, collections or ("docs",)))
-    return Place(None if path is None else origin(source("", path)), names)
+    return SourcePlace(None if path is None else origin(source("", path)), names)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def place(path: str | None, *collections: str) -> Place:
     ],
 )
 def test_a_source_at_a_known_place_has_another_name(
-    config: list[SourceConfig], noted: dict[SourceName, Place], renames: dict[str, str]
+    config: list[SourceConfig], noted: dict[SourceName, SourcePlace], renames: dict[str, str]
 ) -> None:
     assert find_renames(config, noted) == renames
 

@@ -17,7 +17,7 @@ from ingestor.chroma.collections import list_names, open_collection
 from ingestor.chroma.index import ChromaIndex
 from ingestor.chroma.server import ChromaServer
 from ingestor.config.quotas import CLOUD, UNBOUNDED, Quotas
-from ingestor.config.servers import Remote
+from ingestor.config.servers import RemoteChroma
 from ingestor.model import RecordId
 from ingestor.ports import BadDocument, Later, NeedsHuman
 from tests.chroma.laws import DIMENSIONS, Fresh, IndexLaws, contents, many, record
@@ -204,7 +204,9 @@ def test_waits_grow_and_end_with_the_patience() -> None:
 
 def test_a_gateway_before_the_server_gets_its_headers(cloud: tuple[int, Cloud], tmp_path: Path) -> None:
     port, seen = cloud
-    config = Remote(host=HOST, port=port, tenant="acme", database="prod", headers={"X-Key": SecretStr("k")})
+    config = RemoteChroma(
+        host=HOST, port=port, tenant="acme", database="prod", headers={"X-Key": SecretStr("k")}
+    )
     with Collections(config, "ours", log_path=tmp_path / "log") as backend:
         assert backend.answers(5.0)
         backend.names()

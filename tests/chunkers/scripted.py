@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from ingestor.llm.client import Answer, Messages, Question
+from ingestor.llm.client import Completion, Messages, Prompt
 from ingestor.registry import Plugin
 
 ENDPOINT = {"base_url": "http://127.0.0.1:9/v1", "model": "scripted"}
@@ -19,7 +19,7 @@ class Scripted:
         self._say = say
         self.asked: list[Messages] = []
 
-    def answer(self, question: Question, ask: Callable[[], Answer]) -> str | None:
+    def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
         self.asked.append(question.messages)
         return self._say(question.messages)
 
@@ -34,7 +34,7 @@ class Remembering(Scripted):
         super().__init__(say)
         self._known: dict[str, str | None] = {}
 
-    def answer(self, question: Question, ask: Callable[[], Answer]) -> str | None:
+    def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
         if question.key not in self._known:
             self._known[question.key] = super().answer(question, ask)
         return self._known[question.key]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.app.status import CollectionStatus, Failed, SourceStatus, Status
+from ingestor.app.status import CollectionStatus, FailedDocument, SourceStatus, Status
 from ingestor.cli.invocation import DEFAULT_CONFIG
 from ingestor.cli.output.overview import show_status
 
@@ -93,7 +93,7 @@ def test_trouble_is_said_before_the_figures(
 def test_a_failure_says_what_happens_next(
     attempts: int, next_try: float | None, outlook: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    failed = Failed("docs", "a\n.md", "locked", attempts, next_try, next_try is None)
+    failed = FailedDocument("docs", "a\n.md", "locked", attempts, next_try, next_try is None)
     shown = said(Status(failures=[failed]), capsys).splitlines()
     assert shown[-4:-2] == ["1 document failed:", "docs: a\\n.md"]
     assert shown[-2].startswith(f"    {outlook}")

@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from ingestor.cli.output.progress import Bar, Lines, Meter, Stretch
-from ingestor.state.run_status import Listing, Live
+from ingestor.cli.output.progress import Bar, Meter, ProgressLines, Stretch
+from ingestor.state.run_status import Live, RunningListing
 
 
 def live(at: float, waiting: int, done: int, texts: int) -> Live:
@@ -48,7 +48,7 @@ def test_a_rate_is_told_once_there_is_one(texts: int, seconds: float, words: str
 
 
 def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    lines = Lines()
+    lines = ProgressLines()
     for second in range(8):
         lines(Stretch(second, 8 - second, 0, float(second)))
     lines(Stretch(8, 0, 0, 8.0))
@@ -77,10 +77,10 @@ def test_a_listing_that_takes_long_is_told_now_and_then(
 ) -> None:
     now = [1000.0]
     monkeypatch.setattr("ingestor.cli.output.progress.monotonic", lambda: now[0])
-    meter = Meter(Lines())
+    meter = Meter(ProgressLines())
     for second in range(13):
         now[0] += 1
-        meter(Live(at=100.0 + second, listing={"docs": Listing(100.0, 7 * second, f"{second}.txt")}))
+        meter(Live(at=100.0 + second, listing={"docs": RunningListing(100.0, 7 * second, f"{second}.txt")}))
     assert capsys.readouterr().err.splitlines() == [
         "docs is being listed for 5.0 s: 35 documents found, the last one 5.txt",
         "docs is being listed for 10 s: 70 documents found, the last one 10.txt",

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from ingestor.config.file import load
 from ingestor.config.quotas import CLOUD, UNBOUNDED
-from ingestor.config.servers import Embedded, Http, Remote, Supervised
+from ingestor.config.servers import Embedded, Http, RemoteChroma, Supervised
 from ingestor.config.workers import Workers
 from ingestor.connectors.folder.connector import FolderOptions
 from tests.config.written import AT, ROOT, SOURCE, checked, said, source
@@ -53,9 +53,9 @@ def test_shards_are_those_of_the_collection() -> None:
 def test_a_chroma_elsewhere() -> None:
     text = "chroma: {host: HOST, tenant: acme, database: prod, headers: {X-Key: '${KEY}'}QUOTAS}\n" + SOURCE
 
-    def remote(host: str, quotas: str) -> Remote:
+    def remote(host: str, quotas: str) -> RemoteChroma:
         config = checked(text.replace("HOST", host).replace("QUOTAS", quotas), {"KEY": "s3cret"})
-        assert isinstance(config.chroma, Remote)
+        assert isinstance(config.chroma, RemoteChroma)
         return config.chroma
 
     found = remote("db.example.org", "")
@@ -121,10 +121,10 @@ def test_every_key() -> None:
         ("{embedded: true}", Embedded(path=AT / "chroma")),
         ("{path: c, embedded: true}", Embedded(path=AT / "c")),
         ("{path: c, embedded: '${YES}'}", Embedded(path=AT / "c")),
-        ("{host: db.example.org}", Remote(host="db.example.org")),
+        ("{host: db.example.org}", RemoteChroma(host="db.example.org")),
         (
             "{host: '::1', port: 9, token: '${T}', ssl: true}",
-            Remote(host="::1", port=9, token=SecretStr("x"), ssl=True),
+            RemoteChroma(host="::1", port=9, token=SecretStr("x"), ssl=True),
         ),
     ],
 )

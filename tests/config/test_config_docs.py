@@ -12,7 +12,7 @@ from ingestor.config import models as config_models
 from ingestor.config import servers
 from ingestor.config.file import load
 from ingestor.config.models import Settings, SourceSettings
-from ingestor.config.servers import Embedded, Remote, Supervised
+from ingestor.config.servers import Embedded, RemoteChroma, Supervised
 from ingestor.registry import find
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def test_every_section_of_the_config_has_its_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [Settings, SourceSettings, Supervised, Remote, find("connectors", "folder").options]
+    "model", [Settings, SourceSettings, Supervised, RemoteChroma, find("connectors", "folder").options]
 )
 def test_every_key_says_what_it_means(model: type[config_models.Options]) -> None:
     assert [name for name, field in model.model_fields.items() if not field.description] == []
@@ -107,4 +107,4 @@ def test_the_other_forms_of_chroma_in_the_template_can_be_used(tmp_path: Path) -
     for form in forms:
         file.write_text(f"chroma: {form}\n{SOURCE}")
         kinds.append(type(load(file, {"CHROMA_TOKEN": "t0ken"}).chroma))
-    assert kinds == [Remote, Embedded]
+    assert kinds == [RemoteChroma, Embedded]

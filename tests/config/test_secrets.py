@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.config.file import load
-from ingestor.config.servers import Remote
+from ingestor.config.servers import RemoteChroma
 from tests.config.written import SOURCE, said
 
 
@@ -15,7 +15,7 @@ def test_secrets_are_read_from_files_and_never_shown(tmp_path: Path, content: st
     file = tmp_path / "config.yaml"
     file.write_text("chroma: {host: db, token: 'file:token'}\n" + SOURCE)
     config = load(file, {})
-    assert isinstance(config.chroma, Remote) and config.chroma.token
+    assert isinstance(config.chroma, RemoteChroma) and config.chroma.token
     assert config.chroma.token.get_secret_value() == "s3cret"
     assert "s3cret" not in f"{config!r} {config} {config.chroma.model_dump_json()}"
 

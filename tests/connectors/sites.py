@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ingestor.connectors.http.network import Outside
 from ingestor.connectors.web.connector import Web, WebOptions
-from ingestor.connectors.web.feed import Feed, FeedOptions
+from ingestor.connectors.web.feed import FeedConnector, FeedOptions
 from ingestor.model import Blob, Item
 from ingestor.ports import Connector
 
@@ -297,7 +297,7 @@ class FeedWorld(ServedWorld):
     def __init__(self, site: Site, state: Path) -> None:
         super().__init__(site)
         self.source |= {"url": site.url("/feed"), "full_article": True, "keep": False, "state": str(state)}
-        feed = Feed(FeedOptions.model_validate(self.source), outside(self._clock))
+        feed = FeedConnector(FeedOptions.model_validate(self.source), outside(self._clock))
         self.connector = ByPath(feed, lambda key: unquote(key.removeprefix("tag:")))
 
     def _tell(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ingestor.service.client import Client
+from ingestor.service.client import DaemonClient
 from tests.e2e.project import Project, free_port, wait
 from tests.e2e.test_service import running
 from tests.endpoint import Reply, serving
@@ -97,8 +97,8 @@ def test_the_command_asks_the_daemon_and_does_without(
     here = project(tmp_path, token="file:" + str(tmp_path / "token"))
     (tmp_path / "token").write_text("t0ken-of-the-port")
     asked: list[Any] = []
-    of_client = Client.search
-    monkeypatch.setattr(Client, "search", lambda self, q: asked.append(of_client(self, q)) or asked[-1])
+    of_client = DaemonClient.search
+    monkeypatch.setattr(DaemonClient, "search", lambda self, q: asked.append(of_client(self, q)) or asked[-1])
     with running(here) as daemon:
         wait(lambda: here.settled(3))
         assert here.poll("query", "harbour", "-n", "1")["hits"][0]["document"].strip()

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ingestor.evaluate.asking.judgements import Judgement, Verdict, judged, words
+from ingestor.evaluate.asking.judgements import JudgedAnswer, Judgement, judged, words
 from ingestor.evaluate.asking.prompts import asking, context, judging, verdict
-from ingestor.evaluate.cutting import Cut
-from ingestor.evaluate.scores import Place
+from ingestor.evaluate.cutting import SampleCut
+from ingestor.evaluate.scores import ChunkPlace
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
@@ -24,9 +24,9 @@ GOOD = "recursive:size=100"
 # --- what is asked ------------------------------------------------------------------------------------------
 
 
-def cut(*texts: str) -> Cut:
-    places = [Place(0, ((0, len(text)),), len(text.split())) for text in texts]
-    return Cut(None, places, texts, None, 0, 0.0)  # type: ignore[arg-type]
+def cut(*texts: str) -> SampleCut:
+    places = [ChunkPlace(0, ((0, len(text)),), len(text.split())) for text in texts]
+    return SampleCut(None, places, texts, None, 0, 0.0)  # type: ignore[arg-type]
 
 
 def test_a_context_fills_its_budget_and_no_more() -> None:
@@ -65,7 +65,7 @@ def test_what_is_no_verdict_says_why(answer: str, reason: str) -> None:
 
 def test_a_verdict_is_read_with_words_around_it() -> None:
     answer = 'I think {} so.\n</think>```json\n{"correctness": 2, "relevant": true, "faithful": false}\n```'
-    assert verdict(answer) == Verdict(2, True, False)
+    assert verdict(answer) == JudgedAnswer(2, True, False)
 
 
 # --- what follows -------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def test_a_verdict_is_read_with_words_around_it() -> None:
 
 def rows(*correctness: list[int | None]) -> list[list[Judgement]]:
     return [
-        [Judgement(None if each is None else Verdict(each, True, True), similarity=0.5) for each in row]
+        [Judgement(None if each is None else JudgedAnswer(each, True, True), similarity=0.5) for each in row]
         for row in correctness
     ]
 
@@ -98,7 +98,7 @@ def test_the_agreement_of_the_judge_with_itself() -> None:
         ((4, True, True), (3, False, True)),
         ((1, True, True), (5, True, True)),
     ]
-    row = [Judgement(Verdict(*one), Verdict(*other)) for one, other in pairs]
+    row = [Judgement(JudgedAnswer(*one), JudgedAnswer(*other)) for one, other in pairs]
     found = judged([row, rows([2, 2, 2])[0]], [0, 1, 2])
     assert found.agreement is not None
     shares = (found.agreement.correctness, found.agreement.near, found.agreement.relevancy)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.evaluate.scores import Excerpt, Place, common, covered, length, ndcg, omega, score, within
+from ingestor.evaluate.scores import ChunkPlace, Excerpt, common, covered, length, ndcg, omega, score, within
 
 
-def place(start: int, end: int, document: int = 0, tokens: int = 10) -> Place:
-    return Place(document, ((start, end),), tokens)
+def place(start: int, end: int, document: int = 0, tokens: int = 10) -> ChunkPlace:
+    return ChunkPlace(document, ((start, end),), tokens)
 
 
 EXCERPT = (Excerpt(0, 100, 200),)
@@ -25,11 +25,11 @@ EXCERPT = (Excerpt(0, 100, 200),)
         ([place(100, 200), place(100, 200)], 1.0, 0.5, 0.5),  # what is retrieved twice counts twice against
         ([place(100, 200, document=1)], 0.0, 0.0, 0.0),  # the same offsets of another document
         ([place(100, 200), place(0, 300, document=1)], 1.0, 0.25, 0.25),
-        ([Place(0, ((100, 120), (190, 230)), 10)], 0.3, 0.5, 30 / 130),  # not contiguous
+        ([ChunkPlace(0, ((100, 120), (190, 230)), 10)], 0.3, 0.5, 30 / 130),  # not contiguous
         ([], 0.0, 0.0, 0.0),
     ],
 )
-def test_scores(found: list[Place], recall: float, precision: float, iou: float) -> None:
+def test_scores(found: list[ChunkPlace], recall: float, precision: float, iou: float) -> None:
     made = score(EXCERPT, found)
     assert (made.recall, made.precision, made.iou) == pytest.approx((recall, precision, iou))
 
@@ -53,7 +53,7 @@ def test_omega_is_the_precision_of_the_chunks_that_hold_a_part() -> None:
         ([place(0, 50)], 0.0),
     ],
 )
-def test_ndcg(ranked: list[Place], expected: float) -> None:
+def test_ndcg(ranked: list[ChunkPlace], expected: float) -> None:
     assert ndcg(EXCERPT, ranked, [place(100, 200), place(0, 50)], 5) == pytest.approx(expected)
 
 
@@ -67,13 +67,13 @@ def test_the_last_chunk_fills_the_budget_in_part(budget: int, ends: list[int]) -
 
 spans = st.tuples(st.integers(0, 60), st.integers(1, 30)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 places = st.lists(
-    st.builds(Place, st.integers(0, 1), spans.map(lambda span: (span,)), st.integers(1, 40)), max_size=6
+    st.builds(ChunkPlace, st.integers(0, 1), spans.map(lambda span: (span,)), st.integers(1, 40)), max_size=6
 )
 
 
 @given(spans, places, st.integers(1, 200), st.integers(0, 100))
 def test_a_larger_budget_finds_no_less(
-    wanted: tuple[int, int], found: list[Place], low: int, more: int
+    wanted: tuple[int, int], found: list[ChunkPlace], low: int, more: int
 ) -> None:
     excerpts = (Excerpt(0, *wanted),)
     less, most = (score(excerpts, list(within(found, budget))) for budget in (low, low + more))
@@ -81,7 +81,7 @@ def test_a_larger_budget_finds_no_less(
 
 
 @given(spans, places)
-def test_scores_are_shares_and_iou_is_the_least(wanted: tuple[int, int], found: list[Place]) -> None:
+def test_scores_are_shares_and_iou_is_the_least(wanted: tuple[int, int], found: list[ChunkPlace]) -> None:
     made = score((Excerpt(0, *wanted),), found)
     assert 0 <= made.iou <= min(made.recall, made.precision) + 1e-9
     assert max(made.recall, made.precision) <= 1

@@ -10,12 +10,12 @@ from benchmarks._needs import Missing
 from benchmarks.evaluate import BUDGET, corpora, cut_by, scores_of, spearman
 from ingestor.cli.chunk_command import choice
 from ingestor.config.file import load
-from ingestor.evaluate.cutting import Cut
-from ingestor.evaluate.evaluation import Evaluation, Request, evaluate
+from ingestor.evaluate.cutting import SampleCut
+from ingestor.evaluate.evaluation import Evaluation, EvaluationRequest, evaluate
 from ingestor.evaluate.intervals import Floats, compare
 from ingestor.evaluate.questions.made import made
 from ingestor.evaluate.reading import Sample
-from ingestor.evaluate.scores import Question
+from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.strategies import Strategy
 from ingestor.evaluate.verdict import verdict
 from ingestor.evaluate.workplace import same_documents
@@ -29,16 +29,18 @@ _FIXTURES = (ask, project, samples)
 
 @dataclass(frozen=True)
 class Report:
-    questions: list[Question]
+    questions: list[EvalQuestion]
     sample: Sample
-    cuts: dict[str, Cut]
+    cuts: dict[str, SampleCut]
 
 
 def evaluated(project: Project, make: int, *names: str) -> Evaluation:
     config = load(project.config, {})
     collection = CollectionName("docs")
     chosen = tuple(Strategy(choice(name.split(":")[0], name.split(":")[1:], name)) for name in names)
-    return evaluate(config, Request(collection, chosen, make=make), lambda what: None, lambda cost: None)
+    return evaluate(
+        config, EvaluationRequest(collection, chosen, make=make), lambda what: None, lambda cost: None
+    )
 
 
 def clear(scores: Floats, about: Sequence[int]) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from ingestor.evaluate.questions.filters import duplicates, misfits
 from ingestor.evaluate.questions.passages import LONGEST, passages
 from ingestor.evaluate.questions.written import Manner, filtered, messages, read, written
-from ingestor.evaluate.scores import Excerpt, Question
+from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.llm.client import Messages
 
 TEXT = "The mill stands by the river.\n\nIts wheel was built in 1840 by the miller, and turns to this day.\n"
@@ -137,8 +137,8 @@ def test_questions_whose_excerpt_is_foreign_are_left_out() -> None:
 def test_what_is_left_out_has_a_reason() -> None:
     random = np.random.default_rng(2)
     known = {str(at): random.normal(0, 1, 40) for at in range(12)}
-    questions = [Question(f"q{at}", (Excerpt(0, at, at + 1),), "model") for at in range(9)]
-    questions.append(Question("q8 again", (Excerpt(0, 8, 9),), "model"))
+    questions = [EvalQuestion(f"q{at}", (Excerpt(0, at, at + 1),), "model") for at in range(9)]
+    questions.append(EvalQuestion("q8 again", (Excerpt(0, 8, 9),), "model"))
     text = "012345678"
 
     def embed(texts: Sequence[str]) -> np.ndarray:  # type: ignore[type-arg]

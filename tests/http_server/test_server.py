@@ -16,7 +16,7 @@ from ingestor.http_server.access import rules
 from ingestor.http_server.bodies import read_object
 from ingestor.http_server.bounded import json_response
 from ingestor.http_server.guarded import Guarded
-from ingestor.http_server.limits import Limits
+from ingestor.http_server.limits import ServerLimits
 from ingestor.http_server.server import Server
 from tests.e2e.project import wait
 
@@ -37,7 +37,7 @@ APP = Router([Route("/echo", _echo, methods=["POST"]), Route("/large", _large), 
 
 
 @contextmanager
-def serving(limits: Limits | None = None, token: str | None = None) -> Iterator[int]:
+def serving(limits: ServerLimits | None = None, token: str | None = None) -> Iterator[int]:
     guarded = Guarded(APP, rules(["search"], token, "service port", "http"), "/open".__eq__)
     server = Server(guarded, "127.0.0.1", 0, limits)
     server.start()
@@ -135,7 +135,7 @@ def test_answers_are_sent_at_once() -> None:
 
 
 def test_a_client_that_does_not_read_is_cut_off() -> None:
-    with serving(Limits(prompt=0.3, slowest=10**8)) as port:
+    with serving(ServerLimits(prompt=0.3, slowest=10**8)) as port:
         connection = socket.create_connection(("127.0.0.1", port), timeout=60)
         connection.sendall(b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         time.sleep(2)  # it reads nothing meanwhile
@@ -148,7 +148,7 @@ def test_a_client_that_does_not_read_is_cut_off() -> None:
 
 
 def test_it_stops_in_time_though_clients_hang() -> None:
-    with serving(Limits(grace=1)) as port:
+    with serving(ServerLimits(grace=1)) as port:
         hanging = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(3)]
         hanging[0].sendall(b"POST /echo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n{")
         begun = time.monotonic()

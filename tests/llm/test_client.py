@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ingestor.llm.client import Answer, LanguageModel, Question
+from ingestor.llm.client import Completion, LanguageModel, Prompt
 from ingestor.llm.options import Endpoint
 from ingestor.ports import NeedsHuman, Transient
 from tests.endpoint import KEY, Reply, Script, in_turn, refused, said, serving
@@ -20,11 +20,11 @@ class Noted:
     """Asks everything, keeps nothing, and does not wait."""
 
     def __init__(self) -> None:
-        self.questions: list[Question] = []
-        self.answers: list[Answer] = []
+        self.questions: list[Prompt] = []
+        self.answers: list[Completion] = []
         self.waits: list[float] = []
 
-    def answer(self, question: Question, ask: Callable[[], Answer]) -> str:
+    def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str:
         self.questions.append(question)
         self.answers.append(ask())
         return self.answers[-1].text
@@ -46,7 +46,7 @@ def asked(script: Script, **more: Any) -> tuple[str | None, Any, Noted]:
 def test_a_question_and_its_answer() -> None:
     answer, endpoint, noted = asked(in_turn([said("Lima.")]))
     assert answer == "Lima."
-    assert noted.answers == [Answer("Lima.", 10, 2)]
+    assert noted.answers == [Completion("Lima.", 10, 2)]
     assert endpoint.paths == ["/v1/chat/completions"]
     assert endpoint.headers[0]["authorization"] == f"Bearer {KEY}"
     assert endpoint.bodies == [

@@ -11,7 +11,7 @@ import numpy as np
 
 from ingestor.core.entries import EditionName, Entry
 from ingestor.model import Blob, Document, DocumentId, Fingerprint, Item, SourceName, Vectors
-from ingestor.nodes.deaths import Cause, Death, Died
+from ingestor.nodes.deaths import Cause, Death, ProcessLost
 from ingestor.nodes.facts import recipes_of
 from ingestor.nodes.preparing import Setup
 from ingestor.nodes.workshop import Workshop
@@ -140,7 +140,7 @@ class LocalHand:
         if method == "begin" and b"exit:" in arguments[0]:  # type: ignore[operator]
             self.dead = True
         if self.dead:
-            raise Died(Death(self.node, self._cause, "exit status 3"))
+            raise ProcessLost(Death(self.node, self._cause, "exit status 3"))
         answer: bytes = getattr(self._shop, method)(*arguments)
         return answer
 

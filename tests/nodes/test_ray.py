@@ -8,7 +8,7 @@ import pytest
 
 from ingestor.config.workers import Workers
 from ingestor.nodes.crew import Crew
-from ingestor.nodes.deaths import Died
+from ingestor.nodes.deaths import ProcessLost
 from ingestor.nodes.preparing import OnNodes
 from ingestor.nodes.ray_cluster import RayCluster, Room, connected
 from ingestor.nodes.workshop import Workshop
@@ -69,5 +69,5 @@ def test_no_process_outlives_its_crew(connection: RayCluster) -> None:
     hands = [*found.crew._all]
     found.stop()
     for hand in hands:
-        with pytest.raises(Died):
+        with pytest.raises(ProcessLost):
             hand.call("begin", b"")

@@ -87,7 +87,7 @@ def write(project: Project, number: int) -> None:
 
 
 def test_every_record_is_that_of_one_process(tmp_path: Path, raylets: Any) -> None:
-    """With a PDF, and a strategy that depends on the whole collection. No secret gets out."""
+    """Of the samples, and a strategy that depends on the whole collection. No secret gets out."""
     began = time.time()
     one = project(
         tmp_path / "ray", raylets, chunking={"strategy": "changepoint"},

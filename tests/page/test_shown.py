@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ingestor.lexical.terms import places, question_terms
 from ingestor.model import Record, RecordId
-from ingestor.page.shown.charts import DAY, MOST_BARS, Sample, charts
+from ingestor.page.shown.charts import DAY, MOST_BARS, ChartPoint, charts
 from ingestor.page.shown.figures import (
     CollectionFacts,
     SourceFacts,
@@ -111,7 +111,7 @@ def test_figures_are_told_as_people_read_them() -> None:
 
 
 def test_charts_hold_every_write_and_the_highest_lag() -> None:
-    samples = [Sample(1000.0 + 20 * n, float(n % 50), 3 * n, 10 * n) for n in range(300)]
+    samples = [ChartPoint(1000.0 + 20 * n, float(n % 50), 3 * n, 10 * n) for n in range(300)]
     lag, documents, records = charts(samples, samples[-1].at)
     assert "at most 49 s" in lag.told
     assert documents.told.startswith(f"{3 * 299:,} in all")
@@ -124,7 +124,7 @@ def test_charts_hold_every_write_and_the_highest_lag() -> None:
 
 @given(st.lists(st.floats(0, 2 * DAY), max_size=40), st.integers(0, 10**9))
 def test_charts_take_any_samples(times: list[float], lag: int) -> None:
-    samples = [Sample(at, float(lag), n, n) for n, at in enumerate(sorted(times))]
+    samples = [ChartPoint(at, float(lag), n, n) for n, at in enumerate(sorted(times))]
     for one in charts(samples, 2 * DAY):
         assert one.since <= DAY
         assert "nan" not in str(one.drawn)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 
-from ingestor.archives.members import Broken
+from ingestor.archives.members import BrokenContainer
 from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import holds_members
 from ingestor.archives.unpack import unpack as members_of
@@ -69,7 +69,7 @@ def unpack(blob: Blob, archives: bool = True) -> Unpacked | None:
         return None
     unpacked = Unpacked()
     for one in members_of(blob, archives):
-        if isinstance(one, Broken):
+        if isinstance(one, BrokenContainer):
             unpacked.drop(one.name, one.reason)
         else:
             unpacked.add([one.member], one.data)

@@ -10,7 +10,7 @@ import pytest
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
-from ingestor.llm.client import Answer, Question
+from ingestor.llm.client import Completion, Prompt
 from ingestor.pipeline.answers import CachedAnswers, DryRunAnswers
 from ingestor.ports import Transient
 from ingestor.state.cache.store import VectorCache
@@ -23,14 +23,14 @@ def cache(tmp_path: Path) -> Iterator[VectorCache]:
     opened.close()
 
 
-def question(text: str, price: float = 0.0) -> Question:
-    return Question((("system", "Answer."), ("user", text)), text_digest(text), price)
+def question(text: str, price: float = 0.0) -> Prompt:
+    return Prompt((("system", "Answer."), ("user", text)), text_digest(text), price)
 
 
-def answering(text: str, asked: list[str]) -> Callable[[], Answer]:
-    def ask() -> Answer:
+def answering(text: str, asked: list[str]) -> Callable[[], Completion]:
+    def ask() -> Completion:
         asked.append(text)
-        return Answer(text, 100, 10, 0.25)
+        return Completion(text, 100, 10, 0.25)
 
     return ask
 
@@ -52,7 +52,7 @@ def test_no_answer_is_an_answer_too(cache: VectorCache) -> None:
 
 
 def test_what_failed_is_asked_again(cache: VectorCache) -> None:
-    def fail() -> Answer:
+    def fail() -> Completion:
         raise Transient("busy")
 
     kept, asked = CachedAnswers(cache), list[str]()
@@ -65,10 +65,10 @@ def test_what_failed_is_asked_again(cache: VectorCache) -> None:
 def test_two_that_ask_the_same_at_the_same_time_ask_once(cache: VectorCache) -> None:
     kept, asked, go_on = CachedAnswers(cache), list[str](), Event()
 
-    def slowly() -> Answer:
+    def slowly() -> Completion:
         asked.append("eins")
         go_on.wait(10)
-        return Answer("eins")
+        return Completion("eins")
 
     with ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(kept.answer, question("one"), slowly) for _ in range(8)]

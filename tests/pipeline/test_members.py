@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.archives import unpack as unpacking
-from ingestor.archives.members import Found, Member, TooMuch
+from ingestor.archives.members import FoundMember, Member, TooMuch
 from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import unpack as members_of
 from ingestor.model import Blob
@@ -93,7 +93,7 @@ def test_a_single_file_that_is_packed_has_its_limits(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(unpacking, "LARGEST", 1000)
     monkeypatch.setattr("ingestor.archives.members.LARGEST", 1000)
     (found,) = members_of(Blob(zstd.compress(b"x" * 1001), "a.txt.zst"), archives=True)
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundMember)
     assert (found.data, found.member.problem) == (
         b"",
         "1,001 bytes; members of archives may have 1,000",

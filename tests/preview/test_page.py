@@ -24,7 +24,7 @@ from ingestor.llm.client import DirectAnswers
 from ingestor.model import Block, Chunk, Document
 from ingestor.preview import plot
 from ingestor.preview.page import LISTED, SHOWN, page
-from ingestor.preview.preview import Cut, Reading, cut, read
+from ingestor.preview.preview import CountedEmbedding, Cut, cut, read
 from ingestor.preview.view import flowing, parts
 from ingestor.registry import find
 
@@ -38,9 +38,9 @@ def chosen(kind: str, **options: Any) -> Choice:
     return Choice(plugin, plugin.options(**options))
 
 
-def reading() -> Reading:
+def reading() -> CountedEmbedding:
     plugin = find("embedders", "hashing")
-    return Reading(Choice(plugin, plugin.options(dimensions=64)), DirectAnswers())
+    return CountedEmbedding(Choice(plugin, plugin.options(dimensions=64)), DirectAnswers())
 
 
 def made(document: Document, file: Path, *choices: Choice) -> list[Cut]:

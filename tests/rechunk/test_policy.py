@@ -9,7 +9,7 @@ import pytest
 from ingestor.config.file import load
 from ingestor.config.models import Config, Rechunk
 from ingestor.model import CollectionName, Fingerprint, SourceName
-from ingestor.rechunk.policy import Situation, decide, named
+from ingestor.rechunk.policy import CollectionSituation, decide, named
 from ingestor.rechunk.recipes import (
     NotReproducible,
     as_chosen,
@@ -40,8 +40,8 @@ PAYING = Rechunk(mode="in_place", approve="above 0.5", price=1.0)
 
 def now(
     live: Any = OLD, building: Any = None, embedder: str = "e", wanted: Any = NEW, **more: Any
-) -> Situation:
-    return Situation(live, building, embedder, wanted, **more)
+) -> CollectionSituation:
+    return CollectionSituation(live, building, embedder, wanted, **more)
 
 
 TABLE = [
@@ -80,7 +80,7 @@ TABLE = [
 @pytest.mark.parametrize(
     ("situation", "rechunk", "act"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_what_a_changed_config_means(situation: Situation, rechunk: Rechunk, act: str) -> None:
+def test_what_a_changed_config_means(situation: CollectionSituation, rechunk: Rechunk, act: str) -> None:
     decision = decide(situation, rechunk)
     assert decision.act == act
     assert bool(decision.why) == (act == "keep" or (situation.chunks > 10 and act == "build"))

@@ -94,7 +94,7 @@ def _new_names_first(editions: Any, key: Any) -> Any:
     return sorted(editions, key=key, reverse=True)
 
 
-def _in_place(now: policy.Situation, rechunk: Any) -> policy.Decision:
+def _in_place(now: policy.CollectionSituation, rechunk: Any) -> policy.Decision:
     return policy.Decision("follow", now.wanted) if now.resharded else _DECIDE(now, rechunk)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from ingestor.state.columns import IN_FORCE, STATE
 from ingestor.state.journal import Journal
-from ingestor.state.queries.browsing import Wanted, Which, failures, one_of, page_of
+from ingestor.state.queries.browsing import DocumentQuery, Which, failures, one_of, page_of
 from ingestor.state.queries.reports import Reports
 from tests.page.large import fill
 
@@ -46,16 +46,16 @@ def test_the_oldest_change_of_each_source_is_known(journal: Journal) -> None:
 def test_pages_hold_every_document_once_forwards_and_back(
     journal: Journal, which: Which, source: str | None
 ) -> None:
-    whole = page_of(journal, Wanted(source, which=which), 10_000)
+    whole = page_of(journal, DocumentQuery(source, which=which), 10_000)
     keys = [row.place for row in whole]
     assert keys == sorted(set(keys))
     seen, after = list[tuple[str, str, str]](), None
-    while page := page_of(journal, Wanted(source, which=which, after=after), 7):
+    while page := page_of(journal, DocumentQuery(source, which=which, after=after), 7):
         seen += [row.place for row in page]
         after = page[-1].place
     assert seen == keys
     if keys:
-        before = page_of(journal, Wanted(source, which=which, before=keys[-1]), 7)
+        before = page_of(journal, DocumentQuery(source, which=which, before=keys[-1]), 7)
         assert [row.place for row in before] == keys[:-1][-7:]
     wanted = {"due": ("due", "gone"), "short": ("settled",)}.get(which, (which,))
     known = states(journal)
@@ -66,11 +66,11 @@ def test_pages_hold_every_document_once_forwards_and_back(
 
 
 def test_a_part_of_the_name_finds_documents(journal: Journal) -> None:
-    assert [row.key for row in page_of(journal, Wanted(match="MEETING 000042"), 9)] == [
+    assert [row.key for row in page_of(journal, DocumentQuery(match="MEETING 000042"), 9)] == [
         "2017/department-42/minutes of the meeting 000042.md"
     ]
-    assert page_of(journal, Wanted(match="%"), 9) == []
-    assert page_of(journal, Wanted(edition="source3"), 9) == [], "readers do not see it"
+    assert page_of(journal, DocumentQuery(match="%"), 9) == []
+    assert page_of(journal, DocumentQuery(edition="source3"), 9) == [], "readers do not see it"
 
 
 def test_failures_and_single_documents(journal: Journal) -> None:
@@ -81,8 +81,10 @@ def test_failures_and_single_documents(journal: Journal) -> None:
     assert one_of(journal, "no such id") is None
 
 
-@pytest.mark.parametrize("wanted", [Wanted(), Wanted("source1"), Wanted(after=("source1", "source1", "x"))])
-def test_no_page_sorts_all_documents(journal: Journal, wanted: Wanted) -> None:
+@pytest.mark.parametrize(
+    "wanted", [DocumentQuery(), DocumentQuery("source1"), DocumentQuery(after=("source1", "source1", "x"))]
+)
+def test_no_page_sorts_all_documents(journal: Journal, wanted: DocumentQuery) -> None:
     """SQLite says so where it must: the index has the order of a page."""
     plans: list[str] = []
 

@@ -37,7 +37,7 @@ class Recorder:
         return np.array(vectors, np.float32).reshape(-1, self._dimensions)
 
 
-class Watched:
+class WatchedChunker:
     """A chunker that records what its chunks depend on."""
 
     def __init__(self, chunker: Chunker, recorder: Recorder) -> None:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ingestor.app.planning.strata import Drawn, Interval, Stratum, draw, total
+from ingestor.app.planning.strata import Drawn, EstimateInterval, Stratum, draw, total
 from ingestor.core.entries import Entry
 from ingestor.model import SourceName
 
@@ -12,7 +12,7 @@ Figures = Counter[str]  # what one document adds to a plan, by name
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class Sampling:
     """Of a source with more than ``above`` documents to read, about ``documents`` are drawn, by ``seed``."""
 
     documents: int = 2_000
@@ -20,13 +20,13 @@ class Sample:
     seed: int = 0
 
     @classmethod
-    def of(cls, wanted: int | None) -> "Sample":
+    def of(cls, wanted: int | None) -> "Sampling":
         """So many documents of every source that has more; None: of large ones alone."""
         return cls() if wanted is None else cls(wanted, wanted)
 
 
 @dataclass(slots=True)
-class Sampled:
+class SampledSource:
     """What was drawn of one source. ``figures``: of ``drawn``, in that order."""
 
     source: SourceName
@@ -51,19 +51,19 @@ class Sampled:
         return total(self.of(name)).value - sum(one[name] for one in self.figures)
 
 
-def drawn_of(source: SourceName, due: Sequence[Entry], sample: Sample | None) -> Sampled | None:
+def drawn_of(source: SourceName, due: Sequence[Entry], sample: Sampling | None) -> SampledSource | None:
     """The documents that are read of those that are due; None if all are."""
     if sample is None or len(due) <= max(sample.above, sample.documents):
         return None
     strata = draw([entry.item for entry in due if entry.item is not None], sample.documents, sample.seed)
-    return Sampled(source, strata, [due[at] for stratum in strata for at in stratum.chosen])
+    return SampledSource(source, strata, [due[at] for stratum in strata for at in stratum.chosen])
 
 
-def interval(sampled: Sequence[Sampled], name: str, known: float) -> Interval:
+def interval(sampled: Sequence[SampledSource], name: str, known: float) -> EstimateInterval:
     """Bounds of a figure. ``known``: its total, in which documents that were not drawn are estimated."""
     estimated = total([each for one in sampled for each in one.of(name)])
     rest = known - estimated.value
-    return Interval(known, rest + estimated.low, rest + estimated.high)
+    return EstimateInterval(known, rest + estimated.low, rest + estimated.high)
 
 
 def _drawn(stratum: Stratum, entry: Entry, figures: Figures, name: str) -> Drawn:

@@ -35,7 +35,7 @@ class Stratum:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class EstimateInterval:
     """An estimate, and the bounds within which the truth lies with 95 %."""
 
     value: float
@@ -65,13 +65,13 @@ def draw(items: Sequence[Item], wanted: int, seed: int) -> list[Stratum]:
     return strata
 
 
-def total(strata: Sequence[tuple[Stratum, Sequence[Drawn]]]) -> Interval:
+def total(strata: Sequence[tuple[Stratum, Sequence[Drawn]]]) -> EstimateInterval:
     """The total of a figure over all documents, by the drawn ones of each stratum."""
     parts = [_ratio(stratum, drawn) for stratum, drawn in strata if drawn]
     value, variance = sum(part.value for part in parts), sum(part.variance for part in parts)
     seen = sum(one.figure for _, drawn in strata for one in drawn)
     spread = math.sqrt(variance) * _quantile(parts)
-    return Interval(value, max(seen, value - spread), value + spread)
+    return EstimateInterval(value, max(seen, value - spread), value + spread)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ingestor.app.planning.sample import Sampled, interval
-from ingestor.app.planning.strata import Interval
+from ingestor.app.planning.sample import SampledSource, interval
+from ingestor.app.planning.strata import EstimateInterval
 
 OTHERWISE = ("added", "changed", "moved", "rebuilt", "quarantined", "unsupported", "failed")
 INDEXED = ("added", "changed", "moved", "rebuilt")
@@ -37,14 +37,14 @@ class Plan:
     unseen: dict[str, str] = field(default_factory=dict)  # sources that could not be listed whole, and why
     sources: dict[str, Counter[str]] = field(default_factory=dict)
     seconds: float = 0.0  # in which documents were read and cut, one after the other
-    sampled: list[Sampled] = field(default_factory=list)  # by source, where not all documents were read
+    sampled: list[SampledSource] = field(default_factory=list)  # by source, where not all documents were read
 
-    def interval(self, name: str, known: float) -> Interval | None:
+    def interval(self, name: str, known: float) -> EstimateInterval | None:
         """Bounds of one of its figures, see sample/figures.py; None if all documents were read."""
         return interval(self.sampled, name, known) if self.sampled else None
 
 
-def extrapolate(plan: Plan, sampled: Sampled) -> None:
+def extrapolate(plan: Plan, sampled: SampledSource) -> None:
     """Add what the documents that were not read would add, by those that were."""
     counts = plan.sources[sampled.source]
     for kind in OTHERWISE:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from ingestor.chroma.api.values import INVALID, Found, Refused
+from ingestor.chroma.api.values import INVALID, DescribedCollection, Refused
 from ingestor.model import Metadata, RecordId, Vector
 
 
@@ -22,11 +22,11 @@ class InProcess:
     def most_records(self) -> int:
         return int(self._api.get_max_batch_size())
 
-    def get_collection(self, name: str) -> Found:
+    def get_collection(self, name: str) -> DescribedCollection:
         with _refusals():
             return _found(self._api.get_collection(name))
 
-    def list_collections(self, limit: int, offset: int) -> list[Found]:
+    def list_collections(self, limit: int, offset: int) -> list[DescribedCollection]:
         with _refusals():
             return [_found(each) for each in self._api.list_collections(limit=limit, offset=offset)]
 
@@ -35,7 +35,7 @@ class InProcess:
         name: str,
         configuration: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str] | None = None,
-    ) -> Found:
+    ) -> DescribedCollection:
         wanted = dict(configuration or {})
         if (function := wanted.pop("embedding_function", None)) is not None:
             wanted["embedding_function"] = _described(function["name"], function["config"])
@@ -139,8 +139,8 @@ def _understood() -> Iterator[None]:
         raise Refused(str(error), INVALID, 400) from error
 
 
-def _found(said: Any) -> Found:
-    return Found(said.id, said.name, said.metadata, said.dimension, said.configuration_json)
+def _found(said: Any) -> DescribedCollection:
+    return DescribedCollection(said.id, said.name, said.metadata, said.dimension, said.configuration_json)
 
 
 def _described(name: str, config: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from ingestor.chroma.api.patience import patiently
-from ingestor.chroma.api.values import Found, Refused
+from ingestor.chroma.api.values import DescribedCollection, Refused
 from ingestor.core.backoff import retry_after
 from ingestor.model import Metadata, RecordId, Vector
 
@@ -36,10 +36,10 @@ class Rest:
     def most_records(self) -> int:
         return int(self._sent("GET", "/api/v2/pre-flight-checks")["max_batch_size"])
 
-    def get_collection(self, name: str) -> Found:
+    def get_collection(self, name: str) -> DescribedCollection:
         return _found(self._asked("GET", f"/{quote(name, safe='')}"))
 
-    def list_collections(self, limit: int, offset: int) -> list[Found]:
+    def list_collections(self, limit: int, offset: int) -> list[DescribedCollection]:
         return [_found(each) for each in self._asked("GET", f"?limit={limit}&offset={offset}")]
 
     def create_collection(
@@ -47,7 +47,7 @@ class Rest:
         name: str,
         configuration: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str] | None = None,
-    ) -> Found:
+    ) -> DescribedCollection:
         wanted = {"name": name, "metadata": metadata, "configuration": configuration}
         return _found(self._asked("POST", "", wanted))
 
@@ -139,8 +139,8 @@ def _refusal(answer: "httpx.Response") -> Refused:
         return Refused(seen, "", answer.status_code, wait)
 
 
-def _found(said: dict[str, Any]) -> Found:
-    return Found(
+def _found(said: dict[str, Any]) -> DescribedCollection:
+    return DescribedCollection(
         UUID(said["id"]),
         said["name"],
         said.get("metadata"),

@@ -12,7 +12,7 @@ NOT_FOUND = "NotFoundError"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DescribedCollection:
     """A collection as Chroma describes it."""
 
     id: UUID
@@ -43,14 +43,14 @@ class Api(Protocol):
         """The most records that a request may write."""
         ...
 
-    def get_collection(self, name: str) -> Found: ...
-    def list_collections(self, limit: int, offset: int) -> Sequence[Found]: ...
+    def get_collection(self, name: str) -> DescribedCollection: ...
+    def list_collections(self, limit: int, offset: int) -> Sequence[DescribedCollection]: ...
     def create_collection(
         self,
         name: str,
         configuration: Mapping[str, Any] | None = None,
         metadata: Mapping[str, str] | None = None,
-    ) -> Found:
+    ) -> DescribedCollection:
         """``configuration``: in the form of Chroma's JSON; its embedding function is described, not built."""
         ...
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ingestor.app.inventory import CollectionInfo
     from ingestor.app.verification import Verification
     from ingestor.state.queries.reports import Listed as Document
-    from ingestor.state.run_status import Listing
+    from ingestor.state.run_status import RunningListing
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -191,7 +191,7 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def listing_words(listing: Listing, now: float) -> str:
+def listing_words(listing: RunningListing, now: float) -> str:
     """``is being listed for 12 s: 1,204 documents found, the last one a/b.md``."""
     found = f"{counted(listing.seen, 'document')} found" if listing.seen else "nothing found yet"
     last = f", the last one {line(listing.at)}" if listing.at else ""

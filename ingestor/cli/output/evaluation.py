@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ingestor.core.escape import spelt
-from ingestor.evaluate.asking.estimate import Asked
+from ingestor.evaluate.asking.estimate import AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
 from ingestor.evaluate.evaluation import Evaluation
-from ingestor.evaluate.questions.csv_file import Refused
-from ingestor.evaluate.ranking.outcomes import Outcome
+from ingestor.evaluate.questions.csv_file import RefusedQuestion
+from ingestor.evaluate.ranking.outcomes import StrategyOutcome
 from ingestor.evaluate.report import origin
 from ingestor.evaluate.workplace import Progress
 
@@ -97,7 +97,7 @@ def _facts(found: Evaluation) -> Iterator[str]:
     )
 
 
-def _refusals(refused: Sequence[Refused]) -> Iterator[str]:
+def _refusals(refused: Sequence[RefusedQuestion]) -> Iterator[str]:
     """The first of a file's lines; those of a language model by their reasons."""
     lines = [each for each in refused if each.line]
     for each in lines[:3]:
@@ -109,7 +109,7 @@ def _refusals(refused: Sequence[Refused]) -> Iterator[str]:
         yield f"refused: {number:,} questions: {reason}"
 
 
-def _asked(found: Asked) -> str:
+def _asked(found: AskingUsage) -> str:
     cost = f", for {found.cost:.2f}" if found.cost else ""
     return (
         f"Language model {found.expected.model}: {found.calls:,} requests, {found.prompt_tokens:,} tokens "
@@ -173,7 +173,7 @@ def _heads(found: Evaluation) -> list[str]:
     ]
 
 
-def _cells(found: Evaluation, at: int, outcome: Outcome) -> list[str]:
+def _cells(found: Evaluation, at: int, outcome: StrategyOutcome) -> list[str]:
     cut, scores = outcome.cut, outcome.scores
     recalls = (each.means[at] for each in found.comparisons.values())
     return [

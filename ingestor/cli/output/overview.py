@@ -17,7 +17,7 @@ from ingestor.cli.output.console import counted, duration, listing_words, out, p
 from ingestor.core.escape import line
 
 if TYPE_CHECKING:
-    from ingestor.app.status import CollectionStatus, Failed, SourceStatus, Status
+    from ingestor.app.status import CollectionStatus, FailedDocument, SourceStatus, Status
 
 MOST = 20  # failures that are shown
 
@@ -229,7 +229,7 @@ def _print_failures(status: Status, now: float, config: Path) -> None:
     out.print(f"To retry at once: {command('retry --all', config)}")
 
 
-def _outlook(failed: Failed, now: float) -> str:
+def _outlook(failed: FailedDocument, now: float) -> str:
     if failed.next_try is None:
         return "quarantined until the file or the config changes"
     if failed.next_try <= now:

@@ -27,7 +27,7 @@ from ingestor.core.escape import line
 if TYPE_CHECKING:
     from ingestor.app.estimate import Estimate
     from ingestor.app.planning.needs import Needs
-    from ingestor.app.planning.strata import Interval
+    from ingestor.app.planning.strata import EstimateInterval
     from ingestor.app.planning.values import Plan
     from ingestor.app.recipe_changes import Outlook
 
@@ -75,7 +75,7 @@ def _print_sample(plan: Plan) -> None:
         print()
 
 
-def _intervals(plan: Plan) -> dict[str, Interval]:
+def _intervals(plan: Plan) -> dict[str, EstimateInterval]:
     """Of the figures that matter, by their names."""
     known = {
         "documents": sum(plan.documents[kind] for kind in INDEXED),

@@ -67,7 +67,7 @@ def shown(quiet: bool) -> Iterator[Callable[[Live], None]]:
         with Progress(*_columns(), console=err, transient=True) as bar:
             yield Meter(Bar(bar))
     else:
-        yield Meter(Lines())
+        yield Meter(ProgressLines())
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def _columns() -> tuple[ProgressColumn, ...]:
     )
 
 
-class Lines:
+class ProgressLines:
     """A line at most every five seconds, and one when the work is done."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ class Malformed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EmbeddingAnswer:
     """``vectors``: of length 1; None for numbers that are no vector. ``dimensions``: of all of them."""
 
     vectors: Sequence[Vector | None]
@@ -35,7 +35,7 @@ def longest(texts: int, dimensions: int | None) -> int:
     return _ENVELOPE + texts * (dimensions or 8192) * _DIGITS
 
 
-def read(content: bytes, texts: int) -> Answer:
+def read(content: bytes, texts: int) -> EmbeddingAnswer:
     """Raises Malformed."""
     found = _json(content)
     try:
@@ -48,7 +48,7 @@ def read(content: bytes, texts: int) -> Answer:
     widths = {len(row) for row in rows}
     if len(widths) != 1 or not 0 < max(widths) <= WIDEST:
         raise Malformed(f"gave vectors of {_listed(widths)} numbers for texts of one request")
-    return Answer([_vector(row) for row in rows], widths.pop(), tokens)
+    return EmbeddingAnswer([_vector(row) for row in rows], widths.pop(), tokens)
 
 
 def _json(content: bytes) -> Any:

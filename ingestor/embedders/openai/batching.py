@@ -14,7 +14,7 @@ Outcome = dict[int, Vector | Exception]
 Send = Callable[[Positions], Sequence[Vector | None]]  # None: numbers that are no vector
 
 
-class Refused(Exception):
+class TextsRefused(Exception):
     """The server did not take these texts; the message says why."""
 
 
@@ -57,7 +57,7 @@ def _sent(batch: Positions, send: Send) -> tuple[Outcome, list[Positions], str]:
     """Vectors by position, what is to be sent again, and why."""
     try:
         rows = send(batch)
-    except Refused as refused:
+    except TextsRefused as refused:
         half = (len(batch) + 1) // 2
         return {}, [part for part in (batch[:half], batch[half:]) if part], str(refused)
     pairs = list(zip(batch, rows, strict=True))

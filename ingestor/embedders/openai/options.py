@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from ingestor.llm.options import Server
+from ingestor.llm.options import ModelServer
 from ingestor.registry import pinned, tuning
 
 
-class OpenAIOptions(Server):
+class OpenAIOptions(ModelServer):
     model: str = pinned(..., min_length=1, description="as the server names it")
     dimensions: int | None = pinned(
         None, ge=1, le=65_536, description="asked of the server, for models that can shorten their vectors"

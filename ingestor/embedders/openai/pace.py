@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable
 from threading import Lock
 
-from ingestor.embedders.openai.rates import Limits, Sent, earliest, recent
+from ingestor.embedders.openai.rates import RateLimits, Sent, earliest, recent
 
 
 class Pace:
     """Threads share it. ``clock``: seconds that never run backwards."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: RateLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
         self._lock = Lock()
         self._sent: list[Sent] = []

@@ -11,7 +11,7 @@ MINUTE = 60.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RateLimits:
     """In a minute."""
 
     requests: float = inf
@@ -24,7 +24,7 @@ class Sent:
     tokens: int
 
 
-def earliest(sent: Sequence[Sent], limits: Limits, now: float, tokens: int) -> float:
+def earliest(sent: Sequence[Sent], limits: RateLimits, now: float, tokens: int) -> float:
     """The time from which a request of so many tokens may be sent, ``now`` or later.
 
     ``sent``: earlier ones in their order, those that still wait for their time included; none overtakes
@@ -40,6 +40,6 @@ def recent(sent: Sequence[Sent], now: float) -> list[Sent]:
     return [one for one in sent if one.at + MINUTE > now]
 
 
-def _fits(others: Sequence[Sent], limits: Limits, tokens: int) -> bool:
+def _fits(others: Sequence[Sent], limits: RateLimits, tokens: int) -> bool:
     total = tokens + sum(one.tokens for one in others)
     return not others or (len(others) < limits.requests and total <= limits.tokens)

@@ -7,12 +7,12 @@ from typing import Any
 
 from ingestor.core.interruptions import Stopped
 from ingestor.embedders.openai import batching
-from ingestor.embedders.openai.answers import Answer, Malformed, longest, read
+from ingestor.embedders.openai.answers import EmbeddingAnswer, Malformed, longest, read
 from ingestor.embedders.openai.counting import Count, counter
 from ingestor.embedders.openai.options import OpenAIOptions
 from ingestor.embedders.openai.pace import Pace
-from ingestor.embedders.openai.rates import Limits
-from ingestor.llm.server import LONGEST_WAIT, TOO_LONG, Busy, Refused, Requests, patiently
+from ingestor.embedders.openai.rates import RateLimits
+from ingestor.llm.server import LONGEST_WAIT, TOO_LONG, ModelRequests, RequestNotTaken, TryAgain, patiently
 from ingestor.model import Vector
 from ingestor.ports import NeedsHuman, Stop, Transient
 
@@ -25,8 +25,8 @@ class Sender:
 
     def __init__(self, options: OpenAIOptions) -> None:
         self._options = options
-        self._requests = Requests(options, "the embedding server", options.model)
-        self._pace = Pace(Limits(options.requests_per_minute or inf, options.tokens_per_minute or inf))
+        self._requests = ModelRequests(options, "the embedding server", options.model)
+        self._pace = Pace(RateLimits(options.requests_per_minute or inf, options.tokens_per_minute or inf))
         self._learned: dict[str, int] = {}
 
     @property
@@ -40,7 +40,7 @@ class Sender:
     def count(self) -> Count:
         return counter(self._options.tokenizer)
 
-    def answer(self, texts: Sequence[str], more: Mapping[str, Any], stop: Stop) -> Answer:
+    def answer(self, texts: Sequence[str], more: Mapping[str, Any], stop: Stop) -> EmbeddingAnswer:
         """Sends a request, repeatedly. Raises batching.Refused, Transient, NeedsHuman or Stopped."""
         tokens = sum(self.count(texts))
         body: dict[str, Any] = {
@@ -57,26 +57,26 @@ class Sender:
                 self._options.retries,
                 partial(_wait, stop),
             )
-        except Busy as busy:
+        except TryAgain as busy:
             raise Transient(self.said(busy)) from None
-        except Refused as refused:
+        except RequestNotTaken as refused:
             if refused.status in _ABOUT_TEXTS or TOO_LONG in refused.code:
-                raise batching.Refused(str(refused)) from None
+                raise batching.TextsRefused(str(refused)) from None
             raise NeedsHuman(self.said(refused)) from None
 
-    def _once(self, body: Mapping[str, Any], texts: int, tokens: int, stop: Stop) -> Answer:
+    def _once(self, body: Mapping[str, Any], texts: int, tokens: int, stop: Stop) -> EmbeddingAnswer:
         _wait(stop, self._pace.take(tokens))
         try:
             content = self._requests.post("/embeddings", body, longest(texts, self._options.dimensions))
             return self._checked(read(content, texts))
         except Malformed as error:
-            raise Busy(str(error)) from None
-        except Busy as busy:
+            raise TryAgain(str(error)) from None
+        except TryAgain as busy:
             if busy.after is not None and busy.after <= LONGEST_WAIT:
                 self._pace.pause(busy.after)
             raise
 
-    def _checked(self, answer: Answer) -> Answer:
+    def _checked(self, answer: EmbeddingAnswer) -> EmbeddingAnswer:
         wanted = self._options.dimensions
         if wanted is not None and answer.dimensions != wanted:
             raise NeedsHuman(
@@ -116,7 +116,7 @@ class Call:
         said = self._sender.said
         try:
             [vector] = self.vectors([self._prompt + HARMLESS], [0])
-        except batching.Refused:
+        except batching.TextsRefused:
             raise NeedsHuman(said(reason)) from None
         if vector is None:
             raise Transient(said("gives no usable vectors, not even for a harmless word"))

@@ -10,7 +10,7 @@ _TASKS = 600  # tokens of the instructions, the question and the excerpts, about
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class AskingEstimate:
     """``cost``: by the configured prices; 0 where there are none."""
 
     model: str
@@ -29,22 +29,22 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskingUsage:
     """Of a language model: what was expected, and what was sent, less what was in the cache."""
 
-    expected: Estimate
+    expected: AskingEstimate
     calls: int
     prompt_tokens: int
     answer_tokens: int
     cost: float
 
 
-def of_questions(endpoint: Endpoint, calls: int, prompt_tokens: int) -> Estimate:
+def of_questions(endpoint: Endpoint, calls: int, prompt_tokens: int) -> AskingEstimate:
     """``calls``: that are not in the cache; ``prompt_tokens``: of these."""
     return _priced(endpoint, calls, prompt_tokens, calls * _QUESTION)
 
 
-def of_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: int) -> Estimate:
+def of_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: int) -> AskingEstimate:
     """Of an answer and a judgement for each strategy and question, and some second judgements."""
     answers = questions * strategies
     verdicts = answers + answers // TWICE
@@ -52,8 +52,8 @@ def of_judgements(endpoint: Endpoint, questions: int, strategies: int, budget: i
     return _priced(endpoint, answers + verdicts, prompts, answers * _ANSWER + verdicts * _VERDICT)
 
 
-def together(one: Estimate, other: Estimate) -> Estimate:
-    return Estimate(
+def together(one: AskingEstimate, other: AskingEstimate) -> AskingEstimate:
+    return AskingEstimate(
         one.model,
         one.calls + other.calls,
         one.prompt_tokens + other.prompt_tokens,
@@ -62,6 +62,6 @@ def together(one: Estimate, other: Estimate) -> Estimate:
     )
 
 
-def _priced(endpoint: Endpoint, calls: int, prompts: int, answers: int) -> Estimate:
+def _priced(endpoint: Endpoint, calls: int, prompts: int, answers: int) -> AskingEstimate:
     cost = prompts * endpoint.prompt_price + answers * endpoint.answer_price
-    return Estimate(endpoint.model, calls, prompts, answers, cost / 1e6)
+    return AskingEstimate(endpoint.model, calls, prompts, answers, cost / 1e6)

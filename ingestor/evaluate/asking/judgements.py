@@ -15,7 +15,7 @@ CORRECTNESS, RELEVANCY, FAITHFULNESS, SIMILARITY = "correctness", "relevancy", "
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgedAnswer:
     """``correctness``: 1 to 5."""
 
     correctness: int
@@ -30,8 +30,8 @@ class Judgement:
     ``verdict``: None where there was no answer, or no valid judgement of it.
     """
 
-    verdict: Verdict | None
-    again: Verdict | None = None
+    verdict: JudgedAnswer | None
+    again: JudgedAnswer | None = None
     similarity: float = 0.0
 
 
@@ -64,7 +64,7 @@ class Judged:
     agreement: Agreement | None
 
 
-_METRICS: Mapping[str, Callable[[Judgement, Verdict], float]] = {
+_METRICS: Mapping[str, Callable[[Judgement, JudgedAnswer], float]] = {
     CORRECTNESS: lambda one, verdict: verdict.correctness,
     RELEVANCY: lambda one, verdict: verdict.relevant,
     FAITHFULNESS: lambda one, verdict: verdict.faithful,
@@ -110,7 +110,7 @@ def _trust(found: Agreement) -> str:
     )
 
 
-def _value(one: Judgement, of: Callable[[Judgement, Verdict], float]) -> float:
+def _value(one: Judgement, of: Callable[[Judgement, JudgedAnswer], float]) -> float:
     assert one.verdict is not None
     return float(of(one, one.verdict))
 

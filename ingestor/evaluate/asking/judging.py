@@ -12,8 +12,8 @@ from ingestor.core.fingerprint import text_digest
 from ingestor.evaluate.asking.estimate import TWICE
 from ingestor.evaluate.asking.judgements import Judged, Judgement, judged
 from ingestor.evaluate.asking.prompts import asking, context, judging, verdict
-from ingestor.evaluate.cutting import Cut
-from ingestor.evaluate.scores import Question
+from ingestor.evaluate.cutting import SampleCut
+from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.workplace import Workplace, same_documents
 from ingestor.llm.at_once import at_once
 from ingestor.llm.client import Ask, LanguageModel
@@ -27,8 +27,8 @@ Ranked = Sequence[Sequence[int]]  # for each question, numbers of chunks, best f
 def judge(
     place: Workplace,
     endpoint: Endpoint,
-    questions: Sequence[Question],
-    found: Sequence[tuple[Cut, Ranked]],
+    questions: Sequence[EvalQuestion],
+    found: Sequence[tuple[SampleCut, Ranked]],
     number: int,
     budget: int,
 ) -> Judged:
@@ -37,7 +37,7 @@ def judge(
     model, done = LanguageModel(endpoint, place.answers), count(1)
     pairs = [(at, cut, ranked) for at in chosen for cut, ranked in found]
 
-    def one(pair: tuple[int, Cut, Ranked]) -> tuple[str, Judgement]:
+    def one(pair: tuple[int, SampleCut, Ranked]) -> tuple[str, Judgement]:
         at, cut, ranked = pair
         shown = context(cut, ranked[at], budget)
         made = _judgement(model, questions[at].text, _reference(place, questions[at]), shown)
@@ -53,7 +53,7 @@ def judge(
     return judged(rows, same_documents([questions[at] for at in chosen]))
 
 
-def _chosen(questions: Sequence[Question], number: int) -> list[int]:
+def _chosen(questions: Sequence[EvalQuestion], number: int) -> list[int]:
     """More of them hold those that fewer hold."""
     order = sorted(range(len(questions)), key=lambda at: text_digest(questions[at].text))
     return sorted(order[:number])
@@ -80,6 +80,6 @@ def _similarities(place: Workplace, answers: Sequence[str], references: Sequence
     return [float(cosines.get(at, 0.0)) for at in range(len(answers))]
 
 
-def _reference(place: Workplace, question: Question) -> str:
+def _reference(place: Workplace, question: EvalQuestion) -> str:
     documents = place.sample.documents
     return "\n\n".join(documents[e.document].document.text[e.start : e.end] for e in question.excerpts)

@@ -7,8 +7,8 @@ relevancy and faithfulness. A second judgement has the same parts in another ord
 
 from collections.abc import Sequence
 
-from ingestor.evaluate.asking.judgements import Verdict
-from ingestor.evaluate.cutting import Cut
+from ingestor.evaluate.asking.judgements import JudgedAnswer
+from ingestor.evaluate.cutting import SampleCut
 from ingestor.evaluate.scores import within
 from ingestor.llm.client import Messages
 from ingestor.llm.valid import json_object
@@ -29,7 +29,7 @@ Answer with a JSON object and nothing else:
 _KEYS = {"correctness", "relevant", "faithful"}
 
 
-def context(cut: Cut, ranked: Sequence[int], budget: int) -> str:
+def context(cut: SampleCut, ranked: Sequence[int], budget: int) -> str:
     """The texts of the best chunks that fill ``budget`` tokens; of the last one its beginning."""
     places = [cut.places[number] for number in ranked]
     shown = []
@@ -54,7 +54,7 @@ def judging(question: str, reference: str, context: str, answer: str, *, turned:
     return ("system", _JUDGE), ("user", "\n\n".join(parts[:1] + parts[:0:-1] if turned else parts))
 
 
-def verdict(answer: str) -> Verdict:
+def verdict(answer: str) -> JudgedAnswer:
     """Raises ValueError, in words for the model."""
     found = json_object(answer)
     if found.keys() != _KEYS:
@@ -64,4 +64,4 @@ def verdict(answer: str) -> Verdict:
         raise ValueError("correctness must be a whole number from 1 to 5")
     if not (isinstance(relevant, bool) and isinstance(faithful, bool)):
         raise ValueError("relevant and faithful must be true or false")
-    return Verdict(correctness, relevant, faithful)
+    return JudgedAnswer(correctness, relevant, faithful)

@@ -2,18 +2,20 @@
 
 from itertools import count
 
-from ingestor.evaluate.asking.estimate import Estimate, of_questions
-from ingestor.evaluate.questions.csv_file import Refused
+from ingestor.evaluate.asking.estimate import AskingEstimate, of_questions
+from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.questions.passages import passages
 from ingestor.evaluate.questions.written import Manner, filtered, written
-from ingestor.evaluate.scores import Question
+from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.workplace import Workplace
 from ingestor.llm.client import LanguageModel
 from ingestor.llm.options import Endpoint
 from ingestor.pipeline.answers import DryRunAnswers
 
 
-def ask(place: Workplace, endpoint: Endpoint, number: int) -> tuple[list[Question], list[Refused]]:
+def ask(
+    place: Workplace, endpoint: Endpoint, number: int
+) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """At most ``number`` questions, and why there are not more. Raises Transient or NeedsHuman."""
     texts, done = _texts(place), count(1)
     place.progress(f"asking {endpoint.model} for {number:,} questions")
@@ -28,7 +30,7 @@ def ask(place: Workplace, endpoint: Endpoint, number: int) -> tuple[list[Questio
     return kept, [*refused, *others]
 
 
-def expected(place: Workplace, endpoint: Endpoint, number: int) -> Estimate:
+def expected(place: Workplace, endpoint: Endpoint, number: int) -> AskingEstimate:
     """Nothing is asked."""
     texts = _texts(place)
     dry_run = DryRunAnswers(place.cache, place.parts.tokens.counts)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from ingestor.app.queries import BadRequest
 from ingestor.evaluate.questions.excerpts import Searchable, locate
-from ingestor.evaluate.scores import Excerpt, Origin, Question
+from ingestor.evaluate.scores import EvalQuestion, Excerpt, Origin
 
 _NOTED: dict[str, Origin] = {"made": "made", "model": "model"}  # in the column origin
 _COLUMNS = ("question", "excerpt", "document", "origin")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CsvRow:
     """``line`` counts from 1; ``document`` is "" where the file does not name it."""
 
     line: int
@@ -28,7 +28,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedQuestion:
     """A question that is not asked, and why. ``line``: of its file; 0 where it is not from one."""
 
     line: int
@@ -36,7 +36,7 @@ class Refused:
     reason: str
 
 
-def read(file: Path) -> list[Row]:
+def read(file: Path) -> list[CsvRow]:
     """Raises BadRequest where it is no such file."""
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
@@ -47,7 +47,7 @@ def read(file: Path) -> list[Row]:
         raise BadRequest(f"{file} cannot be read: {error.strerror or error}") from error
 
 
-def write(file: Path, questions: Iterable[Question], names: Sequence[str], texts: Sequence[str]) -> None:
+def write(file: Path, questions: Iterable[EvalQuestion], names: Sequence[str], texts: Sequence[str]) -> None:
     """``names`` and ``texts``: of the documents."""
     with file.open("w", encoding="utf-8", newline="") as stream:
         out = csv.writer(stream)
@@ -65,31 +65,31 @@ def write(file: Path, questions: Iterable[Question], names: Sequence[str], texts
 
 
 def resolve(
-    rows: Sequence[Row], numbers: Mapping[str, int], texts: Sequence[str]
-) -> tuple[list[Question], list[Refused]]:
+    rows: Sequence[CsvRow], numbers: Mapping[str, int], texts: Sequence[str]
+) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """The questions, in the order of the file. One row that is refused has its whole question refused.
 
     ``numbers``: of the documents, by every name that a file may call them.
     """
     searched = [Searchable(text) for text in texts]
     found: dict[str, list[Excerpt]] = {}
-    refused: dict[str, Refused] = {}
+    refused: dict[str, RefusedQuestion] = {}
     for row in rows:
         where = _locate(row, numbers, searched)
         if isinstance(where, Excerpt):
             found.setdefault(row.question, []).append(where)
         else:
-            refused.setdefault(row.question, Refused(row.line, row.question, where))
+            refused.setdefault(row.question, RefusedQuestion(row.line, row.question, where))
     origins: dict[str, Origin] = {row.question: known for row in rows if (known := _NOTED.get(row.origin))}
     questions = [
-        Question(text, tuple(excerpts), origins.get(text, "file"))
+        EvalQuestion(text, tuple(excerpts), origins.get(text, "file"))
         for text, excerpts in found.items()
         if text not in refused
     ]
     return questions, sorted(refused.values(), key=lambda each: each.line)
 
 
-def _locate(row: Row, numbers: Mapping[str, int], searched: Sequence[Searchable]) -> Excerpt | str:
+def _locate(row: CsvRow, numbers: Mapping[str, int], searched: Sequence[Searchable]) -> Excerpt | str:
     if not row.question:
         return "the question is empty"
     if not row.document:
@@ -100,7 +100,7 @@ def _locate(row: Row, numbers: Mapping[str, int], searched: Sequence[Searchable]
     return locate(row.excerpt, [(number, searched[number])])
 
 
-def _rows(file: Path, reader: "csv.DictReader[str]") -> list[Row]:
+def _rows(file: Path, reader: "csv.DictReader[str]") -> list[CsvRow]:
     columns = reader.fieldnames or ()
     missing = [name for name in _COLUMNS[:2] if name not in columns]
     if missing:
@@ -108,7 +108,7 @@ def _rows(file: Path, reader: "csv.DictReader[str]") -> list[Row]:
             f"{file} has no column {missing[0]!r}; its first line must be: question,excerpt,document"
         )
     return [
-        Row(reader.line_num, *((row.get(name) or "").strip() for name in _COLUMNS))
+        CsvRow(reader.line_num, *((row.get(name) or "").strip() for name in _COLUMNS))
         for row in reader
         if any((row.get(name) or "").strip() for name in _COLUMNS[:2])
     ]

@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 
 from ingestor.core.fingerprint import text_digest
-from ingestor.evaluate.scores import Excerpt, Question
+from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.model import Document
 from ingestor.text.sentences import sentences
 from ingestor.text.spans import Span, inside
@@ -27,7 +27,7 @@ _GAP = 2  # characters between two sentences of one excerpt
 _SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html", "comment", "label"})
 
 
-def made(documents: Sequence[Document], count: int) -> list[Question]:
+def made(documents: Sequence[Document], count: int) -> list[EvalQuestion]:
     """At most ``count``, in proportion to what each document has to ask about."""
     whole = "\n".join(document.text for document in documents)
     candidates = sorted(
@@ -57,8 +57,8 @@ def _excerpts(document: Document) -> Iterator[Span]:
         at, pair = at + 1, not pair
 
 
-def _question(seed: str, text: str, excerpt: Excerpt) -> Question | None:
+def _question(seed: str, text: str, excerpt: Excerpt) -> EvalQuestion | None:
     words = _WORD.findall(text)
     draws = np.random.default_rng(int(seed, 16)).random(len(words))
     kept = [word for word, draw in zip(words, draws, strict=True) if draw < _KEPT]
-    return Question(" ".join(kept), (excerpt,), origin="made") if len(kept) >= _SHORTEST else None
+    return EvalQuestion(" ".join(kept), (excerpt,), origin="made") if len(kept) >= _SHORTEST else None

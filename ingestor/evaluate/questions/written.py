@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ingestor.evaluate.questions.csv_file import Refused
+from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.questions.excerpts import Searchable
 from ingestor.evaluate.questions.filters import duplicates, misfits
-from ingestor.evaluate.scores import Excerpt, Question
+from ingestor.evaluate.scores import EvalQuestion, Excerpt
 from ingestor.llm.at_once import at_once
 from ingestor.llm.client import Ask, Messages
 from ingestor.llm.valid import answered, json_object
@@ -51,7 +51,9 @@ class Manner:
     noted: Callable[[], None]
 
 
-def written(texts: Sequence[str], wanted: Wanted, manner: Manner) -> tuple[list[Question], list[Refused]]:
+def written(
+    texts: Sequence[str], wanted: Wanted, manner: Manner
+) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
     """The questions, and why there is none about some passages. Raises what ``manner.ask`` raises."""
     found = at_once(
         lambda at: _about(texts, at, wanted[at], manner), list(wanted), manner.threads, manner.stop
@@ -62,9 +64,9 @@ def written(texts: Sequence[str], wanted: Wanted, manner: Manner) -> tuple[list[
 
 
 def filtered(
-    questions: Sequence[Question], texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors],
+    questions: Sequence[EvalQuestion], texts: Sequence[str], embed: Callable[[Sequence[str]], Vectors],
     embed_questions: Callable[[Sequence[str]], Vectors],
-) -> tuple[list[Question], list[Refused]]:  # fmt: skip
+) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:  # fmt: skip
     """Those that stay, and those that are left out; see ``filters``."""
     if not questions:
         return [], []
@@ -77,7 +79,7 @@ def filtered(
     )
     left = [at for at in range(len(questions)) if at not in reasons]
     reasons |= {left[at]: "the question nearly repeats another" for at in duplicates(asked[left])}
-    refused = [Refused(0, questions[at].text, reasons[at]) for at in sorted(reasons)]
+    refused = [RefusedQuestion(0, questions[at].text, reasons[at]) for at in sorted(reasons)]
     return [question for at, question in enumerate(questions) if at not in reasons], refused
 
 
@@ -87,7 +89,7 @@ def messages(passage: str, earlier: Sequence[str]) -> Messages:
     return ("system", _TASK), ("user", f"{known}The passage:\n{passage}")
 
 
-def read(answer: str, at: int, span: Span, texts: Sequence[str], earlier: Sequence[str]) -> Question:
+def read(answer: str, at: int, span: Span, texts: Sequence[str], earlier: Sequence[str]) -> EvalQuestion:
     """``at``: the document's number; ``span``: of the passage. Raises ValueError, in words for the model."""
     found = json_object(answer)
     text, quoted = found.get("question"), found.get("excerpts")
@@ -104,13 +106,13 @@ def read(answer: str, at: int, span: Span, texts: Sequence[str], earlier: Sequen
     places = [
         _place(number, quotation, searched, span[0], texts) for number, quotation in enumerate(quoted, 1)
     ]
-    return Question(text, tuple(Excerpt(at, *place) for place in dict.fromkeys(places)), "model")
+    return EvalQuestion(text, tuple(Excerpt(at, *place) for place in dict.fromkeys(places)), "model")
 
 
 def _about(
     texts: Sequence[str], at: int, spans: Sequence[Span], manner: Manner
-) -> tuple[list[Question], list[Refused]]:
-    found, refused, earlier = list[Question](), list[Refused](), list[str]()
+) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
+    found, refused, earlier = list[EvalQuestion](), list[RefusedQuestion](), list[str]()
     for number, span in enumerate(spans, 1):
         reasons = list[str]()
         question = answered(
@@ -124,7 +126,7 @@ def _about(
             found.append(question)
             earlier.append(question.text)
         elif reasons:
-            refused.append(Refused(0, "", f"no valid answer of the model: {reasons[-1]}"))
+            refused.append(RefusedQuestion(0, "", f"no valid answer of the model: {reasons[-1]}"))
         else:  # a dry run, in which the next request has one question more, too
             earlier.append(f"question {number} about this document")
     return found, refused

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
-from ingestor.evaluate.cutting import Cut
+from ingestor.evaluate.cutting import SampleCut
 from ingestor.evaluate.ranking.scored import Scores, enough, scores
 from ingestor.evaluate.ranking.searched import Chunks, searched
-from ingestor.evaluate.scores import Question
+from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.workplace import Workplace
 from ingestor.pipeline.language import identified
 from ingestor.search.values import Mode
@@ -16,7 +16,7 @@ _MEASURED = 64  # texts; fewer do not tell how fast the model reads
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class StrategyOutcome:
     """Of one strategy, searched in one way.
 
     ``name``: of the strategy, and of the way where several are compared. ``seconds``: of cutting, and of
@@ -25,31 +25,33 @@ class Outcome:
 
     name: str
     mode: Mode
-    cut: Cut
+    cut: SampleCut
     scores: Scores
     seconds: float
 
 
 def scored(
     place: Workplace,
-    cuts: Sequence[Cut],
-    questions: Sequence[Question],
+    cuts: Sequence[SampleCut],
+    questions: Sequence[EvalQuestion],
     modes: Sequence[Mode],
     budgets: Sequence[int],
-) -> list[Outcome]:
+) -> list[StrategyOutcome]:
     """Strategy by strategy, each in all ways. Raises what the embedder raises."""
     place.progress(f"asking {len(questions):,} questions")
     texts = [question.text for question in questions]
     asked, speed = place.parts.query_vectors(texts), _speed(place, cuts)
     languages = _languages(place, modes)
-    found = list[Outcome]()
+    found = list[StrategyOutcome]()
     for cut in cuts:
         chunks = Chunks(cut.texts, cut.vectors, [languages[each.document] for each in cut.places])
         for mode in modes:
             ranked = searched(mode, texts, asked, chunks, enough(cut.places, max(budgets)))
             name = cut.strategy.name if len(modes) == 1 else f"{cut.strategy.name} ({mode})"
             seconds = cut.seconds + cut.embedded_tokens / speed
-            found.append(Outcome(name, mode, cut, scores(questions, ranked, cut.places, budgets), seconds))
+            found.append(
+                StrategyOutcome(name, mode, cut, scores(questions, ranked, cut.places, budgets), seconds)
+            )
     return found
 
 
@@ -61,7 +63,7 @@ def _languages(place: Workplace, modes: Sequence[Mode]) -> list[str | None]:
     return [identified(document).language for document in documents]
 
 
-def _speed(place: Workplace, cuts: Sequence[Cut]) -> float:
+def _speed(place: Workplace, cuts: Sequence[SampleCut]) -> float:
     """Tokens that the model reads in a second: as in this run, or measured where the cache knew most."""
     if place.embedding.texts >= _MEASURED:
         return place.embedding.tokens / max(1e-6, place.embedding.seconds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ingestor.evaluate.intervals import Floats
-from ingestor.evaluate.scores import Place, Question, ndcg, omega, score, within
+from ingestor.evaluate.scores import ChunkPlace, EvalQuestion, ndcg, omega, score, within
 
 NEAREST = 5
 
@@ -29,9 +29,9 @@ class Scores:
 
 
 def scores(
-    questions: Sequence[Question],
+    questions: Sequence[EvalQuestion],
     ranked: Sequence[Sequence[int]],
-    places: Sequence[Place],
+    places: Sequence[ChunkPlace],
     budgets: Sequence[int],
 ) -> Scores:
     """``ranked``: for each question, numbers of ``places``, best first.
@@ -47,14 +47,17 @@ def scores(
     return Scores(by_budget, recall, precision, iou, whole, gained, ranked)
 
 
-def enough(places: Sequence[Place], budget: int) -> int:
+def enough(places: Sequence[ChunkPlace], budget: int) -> int:
     """How many chunks fill the budget, be they the smallest."""
     filled = np.cumsum(np.sort([max(1, place.tokens) for place in places]))
     return max(NEAREST, int(np.searchsorted(filled, budget)) + 1)
 
 
 def _row(
-    question: Question, best: Sequence[Place], near: Mapping[int, Sequence[Place]], budgets: Iterable[int]
+    question: EvalQuestion,
+    best: Sequence[ChunkPlace],
+    near: Mapping[int, Sequence[ChunkPlace]],
+    budgets: Iterable[int],
 ) -> list[float]:
     excerpts = question.excerpts
     possible = [place for each in {e.document for e in excerpts} for place in near.get(each, ())]
@@ -69,8 +72,8 @@ def _row(
     ]
 
 
-def _by_document(places: Iterable[Place]) -> Mapping[int, Sequence[Place]]:
-    found: defaultdict[int, list[Place]] = defaultdict(list)
+def _by_document(places: Iterable[ChunkPlace]) -> Mapping[int, Sequence[ChunkPlace]]:
+    found: defaultdict[int, list[ChunkPlace]] = defaultdict(list)
     for place in places:
         found[place.document].append(place)
     return found

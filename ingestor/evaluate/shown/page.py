@@ -7,7 +7,7 @@ from string import Template
 from ingestor.core.escape import spelt
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.evaluation import Evaluation
-from ingestor.evaluate.ranking.outcomes import Outcome
+from ingestor.evaluate.ranking.outcomes import StrategyOutcome
 from ingestor.evaluate.shown.curves import colour, curves, differences, sizes
 from ingestor.evaluate.shown.questions import differing, shown
 
@@ -54,7 +54,7 @@ def _names(found: Evaluation) -> list[str]:
     return [each.name for each in found.outcomes]
 
 
-def _cards(found: Evaluation, pick: Outcome) -> Iterator[str]:
+def _cards(found: Evaluation, pick: StrategyOutcome) -> Iterator[str]:
     budget = found.request.budgets[0]
     mean = found.comparisons[budget].means[found.verdict.pick]
     origins = sorted({question.origin for question in found.questions})

@@ -8,8 +8,8 @@ import numpy as np
 
 from ingestor.core.escape import spelt
 from ingestor.evaluate.evaluation import Evaluation
-from ingestor.evaluate.ranking.outcomes import Outcome
-from ingestor.evaluate.scores import Excerpt, Place, Question, within
+from ingestor.evaluate.ranking.outcomes import StrategyOutcome
+from ingestor.evaluate.scores import ChunkPlace, EvalQuestion, Excerpt, within
 from ingestor.evaluate.shown.curves import colour
 from ingestor.text.spans import Span
 
@@ -45,7 +45,7 @@ def shown(found: Evaluation, at: int) -> str:
     )
 
 
-def _found(found: Evaluation, question: Question, outcome: Outcome, at: int) -> Iterator[str]:
+def _found(found: Evaluation, question: EvalQuestion, outcome: StrategyOutcome, at: int) -> Iterator[str]:
     """The excerpts, with what was missed; then the best chunks, with what was hit."""
     places = [outcome.cut.places[number] for number in outcome.scores.ranked[at]]
     held = list(within(places, found.request.budgets[0]))
@@ -59,7 +59,7 @@ def _found(found: Evaluation, question: Question, outcome: Outcome, at: int) -> 
         yield f'<div class="chunk"><small>{rank}. {key}</small>\n{text}</div>'
 
 
-def _chunk(found: Evaluation, place: Place, excerpts: Sequence[Excerpt]) -> str:
+def _chunk(found: Evaluation, place: ChunkPlace, excerpts: Sequence[Excerpt]) -> str:
     own = [(e.start, e.end) for e in excerpts if e.document == place.document]
     text = _text(found, place.document)
     return " … ".join(_shortened(text, span, own) for span in place.spans)

@@ -17,7 +17,7 @@ _SPANS = (600.0, 1800.0, 3600.0, 3 * 3600.0, 6 * 3600.0, 12 * 3600.0, DAY)  # se
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ChartPoint:
     """``at``: POSIX seconds. ``lag``: seconds. ``documents``, ``records``: written since the start."""
 
     at: float
@@ -41,7 +41,7 @@ class Chart:
     each: float
 
 
-def charts(samples: Sequence[Sample], now: float) -> list[Chart]:
+def charts(samples: Sequence[ChartPoint], now: float) -> list[Chart]:
     """Lag, documents and records over the last day, or since the first sample."""
     begun = samples[0].at if samples else now
     width = next((each for each in _SPANS if each >= now - begun), DAY)

@@ -20,7 +20,7 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ShownCounts:
     """Documents. ``due``: those that are removed or wait for a retry included."""
 
     settled: int = 0
@@ -49,10 +49,10 @@ class SourceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ShownSource:
     name: str
     collections: tuple[str, ...]
-    counts: Counts
+    counts: ShownCounts
     facts: SourceFacts
     lag: float | None  # seconds; None if readers see everything
     last_listing: float | None
@@ -76,27 +76,29 @@ class CollectionFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class ShownCollection:
     name: str
-    counts: Counts
+    counts: ShownCounts
     facts: CollectionFacts = field(default_factory=CollectionFacts)
     swap: tuple[int, int] | None = None
 
 
-def counts_of(found: Situation, source: str | None = None, collection: str | None = None) -> Counts:
+def counts_of(found: Situation, source: str | None = None, collection: str | None = None) -> ShownCounts:
     states = Counter[str]()
     for (of, into, state), number in found.documents.items():
         if source in (None, of) and collection in (None, into):
             states[state] += number
     due = sum(states[state] for state in (*PENDING, "gone"))
-    return Counts(states["settled"], due, states["waiting"], states["quarantined"], states["unsupported"])
+    return ShownCounts(
+        states["settled"], due, states["waiting"], states["quarantined"], states["unsupported"]
+    )
 
 
 def sources_of(
     found: Situation, facts: Mapping[str, SourceFacts], listing: Mapping[str, tuple[float, int]]
-) -> list[Source]:
+) -> list[ShownSource]:
     return [
-        Source(
+        ShownSource(
             name,
             tuple(sorted({into for of, into, _ in found.documents if of == name})),
             counts_of(found, source=name),
@@ -112,21 +114,23 @@ def sources_of(
     ]
 
 
-def collections_of(found: Situation, facts: Mapping[str, CollectionFacts]) -> list[Collection]:
+def collections_of(found: Situation, facts: Mapping[str, CollectionFacts]) -> list[ShownCollection]:
     names = sorted({into for _, into, _ in found.documents} | facts.keys())
     return [
-        Collection(
+        ShownCollection(
             name, counts_of(found, collection=name), facts.get(name, CollectionFacts()), found.swaps.get(name)
         )
         for name in names
     ]
 
 
-def lag_of(sources: Iterable[Source]) -> float | None:
+def lag_of(sources: Iterable[ShownSource]) -> float | None:
     return max((source.lag for source in sources if source.lag is not None), default=None)
 
 
-def headline(found: Situation, sources: Iterable[Source], collections: Iterable[Collection]) -> Headline:
+def headline(
+    found: Situation, sources: Iterable[ShownSource], collections: Iterable[ShownCollection]
+) -> Headline:
     """How everything stands, in a sentence."""
     shown, counts = list(sources), counts_of(found)
     lag = lag_of(shown)

@@ -3,7 +3,7 @@
 from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.books.tree import Names, Tree, local, parsed
+from ingestor.parsers.books.tree import BookTree, Names, local, parsed
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.shared.flow import Flow
 from ingestor.registry import Options, Plugin
@@ -55,7 +55,7 @@ class DocbookParser:
 
 
 def _read(root: Element) -> Document:
-    tree = Tree(_NAMES, Flow())
+    tree = BookTree(_NAMES, Flow())
     info = next((child for child in root if local(child) in _INFO), Element("none"))
     own = next((child for child in (*root, *info) if local(child) == "title"), None)
     title = "" if own is None else tree.text(own)

@@ -3,7 +3,7 @@
 from xml.etree.ElementTree import Element
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.books.tree import Names, Tree, local, parsed
+from ingestor.parsers.books.tree import BookTree, Names, local, parsed
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.shared.flow import Flow
 from ingestor.registry import Options, Plugin
@@ -41,7 +41,7 @@ class Fb2Parser:
 
 
 def _read(root: Element) -> Document:
-    tree = Tree(_NAMES, Flow())
+    tree = BookTree(_NAMES, Flow())
     for body in (child for child in root if local(child) == "body"):
         tree.block(body)
     tree.flow.flush()

@@ -53,7 +53,7 @@ def parsed(blob: Blob, read: Callable[[Element], Document]) -> Document:
     return replace(document, raw_words=of_markup(data))
 
 
-class Tree:
+class BookTree:
     """Adds an element's blocks to ``flow``."""
 
     def __init__(self, names: Names, flow: Flow) -> None:

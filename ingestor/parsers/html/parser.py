@@ -13,7 +13,7 @@ from pydantic import Field
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.html.tags import check
-from ingestor.parsers.html.walk import NEVER, Page, one_line
+from ingestor.parsers.html.walk import NEVER, PageWalk, one_line
 from ingestor.parsers.shared.decode import decode
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -104,17 +104,17 @@ class HtmlParser:
             lost=lost,
         )
 
-    def _page(self, root: Any) -> Page:
+    def _page(self, root: Any) -> PageWalk:
         """All of the page where its main content is nowhere to be seen."""
-        page = Page(self._main, self._links)
+        page = PageWalk(self._main, self._links)
         page.walk(root)
         if not page.composer.blocks and self._main:
-            page = Page(False, self._links)
+            page = PageWalk(False, self._links)
             page.walk(root)
         return page
 
 
-def _raw_words(tree: Any, page: Page) -> int:
+def _raw_words(tree: Any, page: PageWalk) -> int:
     """Words of the whole page; those outside its main content count as left out."""
     tree.strip_tags(_UNSEEN)
     tree.unwrap_tags(_INLINE)
@@ -127,7 +127,7 @@ def _raw_words(tree: Any, page: Page) -> int:
     return raw
 
 
-def _lost(tree: Any, page: Page) -> tuple[str, ...]:
+def _lost(tree: Any, page: PageWalk) -> tuple[str, ...]:
     if page.composer.blocks or tree.css_first("script") is None:
         return ()
     return ("its text is made by scripts, which are not run: save the page as a browser shows it",)

@@ -52,7 +52,7 @@ _ENOUGH = 140  # visible characters that make an element the page's main content
 
 
 @dataclass(slots=True)
-class Page:
+class PageWalk:
     """``main``: only the main content; ``links``: with the addresses of links."""
 
     main: bool

@@ -7,7 +7,7 @@ its title (``.Title``) stand on the lines before it and belong to it; before a h
 import re
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.markup.lines import Found, Lines, blocks, indent, lines_of
+from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of
 from ingestor.parsers.shared.decode import decode
 from ingestor.registry import Options, Plugin
 
@@ -57,32 +57,32 @@ class _Rules:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
 
-    def __call__(self, at: int) -> Found | None:
+    def __call__(self, at: int) -> FoundBlock | None:
         row = self._lines.rows[at]
         if row[0] in "[.:" and (about := self._attributed(at)):
             return about
         if row.startswith("//") and not row.startswith("////"):
-            return Found("comment", self._lines.while_(at, lambda row: row.startswith("//")))
+            return FoundBlock("comment", self._lines.while_(at, lambda row: row.startswith("//")))
         if found := self._heading(at, row) or self._fenced(at, at, row):
             return found
         if not self._lines.row(at - 1):
             return self._loose(at, row)
         return None
 
-    def _heading(self, at: int, row: str) -> Found | None:
+    def _heading(self, at: int, row: str) -> FoundBlock | None:
         if row[0] in "=#" and (title := _HEADING.fullmatch(row)):
-            return Found("heading", at + 1, len(title[1]), title[2])
+            return FoundBlock("heading", at + 1, len(title[1]), title[2])
         above, below = self._lines.row(at - 1), self._lines.row(at + 1)
         fresh = not above or _ATTRIBUTES.fullmatch(above)
         if fresh and _UNDERLINE.fullmatch(below) and abs(len(below) - len(row)) <= 2 and _TITLE.match(row):
-            return Found("heading", at + 2, _UNDERLINES[below[0]], row)
+            return FoundBlock("heading", at + 2, _UNDERLINES[below[0]], row)
         return None
 
-    def _attributed(self, at: int) -> Found | None:
+    def _attributed(self, at: int) -> FoundBlock | None:
         """A block with the lines of attributes before it; or attributes of the document."""
         lines = self._lines
         if _ENTRY.fullmatch(lines.rows[at]):
-            return Found("front_matter", lines.while_(at, lambda row: bool(_ENTRY.fullmatch(row))))
+            return FoundBlock("front_matter", lines.while_(at, lambda row: bool(_ENTRY.fullmatch(row))))
         body = lines.while_(at, lambda row: bool(_ATTRIBUTES.fullmatch(row)))
         if body == at:
             return None
@@ -90,32 +90,32 @@ class _Rules:
         source = next(filter(None, map(_SOURCE.match, lines.rows[at:body])), None)
         language = source[1].lower() or None if source else None
         if not row or self._heading(body, row):
-            return Found("label", body)
+            return FoundBlock("label", body)
         fenced = self._fenced(at, body, row, language)
         if fenced or not source:
-            return fenced or self._loose(body, row) or Found("paragraph", lines.while_(body, bool))
-        return Found("code", lines.while_(body, bool), language=language)
+            return fenced or self._loose(body, row) or FoundBlock("paragraph", lines.while_(body, bool))
+        return FoundBlock("code", lines.while_(body, bool), language=language)
 
-    def _fenced(self, at: int, body: int, row: str, language: str | None = None) -> Found | None:
+    def _fenced(self, at: int, body: int, row: str, language: str | None = None) -> FoundBlock | None:
         """Up to the line that repeats the delimiter, or the document's end."""
         fence = _FENCE.fullmatch(row)
         if not fence:
             return None
         mark = fence[1] or fence[2]
         if mark[0] in _PROSE_DELIMITERS and (mark[0] != "-" or len(mark) == 2):
-            return Found("delimiter", body + 1)
+            return FoundBlock("delimiter", body + 1)
         end = self._lines.while_(body + 1, lambda line: line != mark)
         last = min(end + 1, len(self._lines.rows))
-        return Found(_KINDS[mark[0]], last, language=language or (fence[3] or "").lower() or None)
+        return FoundBlock(_KINDS[mark[0]], last, language=language or (fence[3] or "").lower() or None)
 
-    def _loose(self, at: int, row: str) -> Found | None:
+    def _loose(self, at: int, row: str) -> FoundBlock | None:
         """What has no delimiters: rules, lists and indented literal text."""
         if row in ("'''", "---", "***", "<<<"):
-            return Found("rule", at + 1)
+            return FoundBlock("rule", at + 1)
         if _ITEM.match(row):
-            return Found("list", self._items(at))
+            return FoundBlock("list", self._items(at))
         if row[0] in " \t":
-            return Found("code", self._lines.while_(at, bool))
+            return FoundBlock("code", self._lines.while_(at, bool))
         return None
 
     def _items(self, at: int) -> int:

@@ -7,7 +7,7 @@ whose content is prose (``document``, ``abstract``, a theorem) are not blocks: w
 import re
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.markup.lines import Found, Lines, blocks, lines_of
+from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, lines_of
 from ingestor.parsers.markup.tex_accents import decoded
 from ingestor.parsers.shared.decode import decode
 from ingestor.registry import Options, Plugin
@@ -71,23 +71,23 @@ class _Rules:
         self._lines = lines
         self._ends = _pairs(lines)
 
-    def __call__(self, at: int) -> Found | None:
+    def __call__(self, at: int) -> FoundBlock | None:
         lines, row = self._lines, self._lines.rows[at]
         if section := _SECTION.match(row):
             return self._section(at, section)
         if row.lstrip().startswith("%"):
-            return Found("comment", lines.while_(at, lambda line: line.lstrip().startswith("%")))
+            return FoundBlock("comment", lines.while_(at, lambda line: line.lstrip().startswith("%")))
         begun = _ENVIRONMENT.match(row.lstrip())
         if begun and begun[1] == "begin" and at in self._ends:
             kind = _KINDS.get(begun[2].rstrip("*"))
-            return Found(kind, self._ends[at] + 1, language=_language(row)) if kind else None
+            return FoundBlock(kind, self._ends[at] + 1, language=_language(row)) if kind else None
         if self._alone(at):
-            return Found("label", lines.while_(at, lambda line: bool(_ALONE.fullmatch(line))))
+            return FoundBlock("label", lines.while_(at, lambda line: bool(_ALONE.fullmatch(line))))
         if _CLASS.match(row):
-            return Found("front_matter", lines.while_(at, _in_preamble))
+            return FoundBlock("front_matter", lines.while_(at, _in_preamble))
         if row.lstrip().startswith("\\["):
             closed = lines.while_(at, lambda line: bool(line) and "\\]" not in line)
-            return Found("math", min(closed + 1, len(lines.rows)))
+            return FoundBlock("math", min(closed + 1, len(lines.rows)))
         return None
 
     def _alone(self, at: int) -> bool:
@@ -96,16 +96,16 @@ class _Rules:
         opens = not above or bool(_SECTION.match(above))
         return opens and bool(_ALONE.fullmatch(self._lines.rows[at]))
 
-    def _section(self, at: int, section: re.Match[str]) -> Found:
+    def _section(self, at: int, section: re.Match[str]) -> FoundBlock:
         begin = self._lines.starts[at] + section.end()
         title, end = argument(self._lines.text, begin)
         level, lines = _LEVELS.index(section[1]) + 1, self._lines
         if not end:
-            return Found("heading", at + 1, level=level, title=plain(title))
+            return FoundBlock("heading", at + 1, level=level, title=plain(title))
         label = _LABEL.match(lines.text, end + 1)
         stop, last = label.end() if label else end + 1, lines.line(end) + 1
         run_in = lines.text[stop : lines.starts[last]].strip()  # text on the line of the heading
-        return Found("heading", last, level, plain(title), stop=stop if run_in else None)
+        return FoundBlock("heading", last, level, plain(title), stop=stop if run_in else None)
 
 
 def argument(text: str, at: int) -> tuple[str, int]:

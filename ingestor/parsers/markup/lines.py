@@ -55,7 +55,7 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundBlock:
     """A block that begins at the line asked about and ends before the line ``end``.
 
     ``stop``: where in its last line it ends, if a paragraph follows on the same line.
@@ -70,7 +70,7 @@ class Found:
     stop: int | None = None
 
 
-Rule = Callable[[int], Found | None]
+Rule = Callable[[int], FoundBlock | None]
 
 
 def lines_of(text: str) -> Lines:
@@ -104,7 +104,7 @@ def blocks(lines: Lines, rule: Rule) -> Iterator[Block]:
         at, found = end, following
 
 
-def _block(lines: Lines, begin: int, found: Found) -> Iterator[Block]:
+def _block(lines: Lines, begin: int, found: FoundBlock) -> Iterator[Block]:
     number = heading_number(found.title) if found.title else None
     stop = lines.starts[found.end] if found.stop is None else found.stop
     for start, end in trimmed(lines.text, begin, stop):

@@ -3,7 +3,7 @@
 import re
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.markup.lines import Found, Lines, blocks, indent, lines_of
+from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of
 from ingestor.parsers.shared.decode import decode
 from ingestor.registry import Options, Plugin
 
@@ -60,41 +60,41 @@ class _Rules:
         self._no_end: set[str] = set()  # names of blocks of which no end is left
         self.about: dict[str, str] = {}
 
-    def __call__(self, at: int) -> Found | None:
+    def __call__(self, at: int) -> FoundBlock | None:
         lines, row = self._lines, self._lines.rows[at]
         if row[0] == "*" and (headline := _HEADLINE.fullmatch(row)):
-            return Found("heading", at + 1, len(headline[1]), _plain(headline[2]))
+            return FoundBlock("heading", at + 1, len(headline[1]), _plain(headline[2]))
         if _BEGIN.fullmatch(row) or _KEYWORD.fullmatch(row):
             return self._hash(at, row)
         if _TARGET.fullmatch(row):
-            return Found("label", at + 1)
+            return FoundBlock("label", at + 1)
         if _DRAWER.fullmatch(row):
-            return Found("properties", self._end(at, ":end:") or at + 1)
+            return FoundBlock("properties", self._end(at, ":end:") or at + 1)
         for kind, mark in (("comment", _COMMENT), ("code", _FIXED)):
             if mark.match(row):
-                return Found(kind, lines.while_(at, lambda line, mark=mark: bool(mark.match(line))))  # type: ignore[misc]
+                return FoundBlock(kind, lines.while_(at, lambda line, mark=mark: bool(mark.match(line))))  # type: ignore[misc]
         if row.lstrip().startswith("|"):
-            return Found("table", lines.while_(at, lambda line: line.lstrip().startswith("|")))
+            return FoundBlock("table", lines.while_(at, lambda line: line.lstrip().startswith("|")))
         if _NOTE.match(row):
             goes_on = lines.while_(
                 at + 1, lambda line: bool(line) and line[0] != "*" and not _NOTE.match(line)
             )
-            return Found("footnote", goes_on)
+            return FoundBlock("footnote", goes_on)
         if _RULE.fullmatch(row):
-            return Found("rule", at + 1)
-        return Found("list", self._items(at)) if _ITEM.match(row) else None
+            return FoundBlock("rule", at + 1)
+        return FoundBlock("list", self._items(at)) if _ITEM.match(row) else None
 
-    def _hash(self, at: int, row: str) -> Found:
+    def _hash(self, at: int, row: str) -> FoundBlock:
         begin = _BEGIN.fullmatch(row)
         if begin:
             name = begin[1].lower()
             end = self._end(at, f"#+end_{name}")
             language = (begin[2] or "").lower() if name in _CODE else None
             if end is None:
-                return Found("paragraph", at + 1)
-            return Found(_KINDS.get(name, "paragraph"), end, language=language or None)
+                return FoundBlock("paragraph", at + 1)
+            return FoundBlock(_KINDS.get(name, "paragraph"), end, language=language or None)
         if _AFFILIATED.fullmatch(row):
-            return Found("label", self._lines.while_(at, lambda line: bool(_AFFILIATED.fullmatch(line))))
+            return FoundBlock("label", self._lines.while_(at, lambda line: bool(_AFFILIATED.fullmatch(line))))
         end = at
         while not _AFFILIATED.fullmatch(self._lines.row(end)) and (
             keyword := _KEYWORD.fullmatch(self._lines.row(end))
@@ -102,7 +102,7 @@ class _Rules:
             if keyword[2]:
                 self.about.setdefault(keyword[1].lower(), _plain(keyword[2]))
             end += 1
-        return Found("front_matter", end)
+        return FoundBlock("front_matter", end)
 
     def _end(self, at: int, mark: str) -> int | None:
         """Behind the next line that is ``mark``; None where there is none, which is looked for only once."""

@@ -10,7 +10,7 @@ import re
 from unicodedata import east_asian_width
 
 from ingestor.model import Blob, Block, Document
-from ingestor.parsers.markup.lines import Found, Lines, blocks, indent, lines_of
+from ingestor.parsers.markup.lines import FoundBlock, Lines, blocks, indent, lines_of
 from ingestor.parsers.shared.decode import decode
 from ingestor.registry import Options, Plugin
 
@@ -109,7 +109,7 @@ class _Rules:
         self._styles = styles
         self._highlight: str | None = None
 
-    def __call__(self, at: int) -> Found | None:
+    def __call__(self, at: int) -> FoundBlock | None:
         lines, row = self._lines, self._lines.rows[at]
         fresh = not lines.row(at - 1) or bool(_RULER.fullmatch(lines.row(at - 1)))
         if fresh and (found := self._heading(at, row)):
@@ -120,7 +120,7 @@ class _Rules:
             return self._explicit(at, row)
         return self._plain(at, row) if fresh else None
 
-    def _heading(self, at: int, row: str) -> Found | None:
+    def _heading(self, at: int, row: str) -> FoundBlock | None:
         below, after = self._lines.row(at + 1), self._lines.row(at + 2)
         if _RULER.fullmatch(row) and below and after == row and _width(below.strip()) <= max(len(row), 4):
             if not _RULER.fullmatch(below):
@@ -129,17 +129,17 @@ class _Rules:
             if len(below) >= min(_width(row), 4):
                 return self._section(at + 2, row, below[0], overlined=False)
         elif len(row) >= 4 and not below and _RULER.fullmatch(row):
-            return Found("rule", at + 1)
+            return FoundBlock("rule", at + 1)
         return None
 
-    def _section(self, end: int, title: str, mark: str, *, overlined: bool) -> Found:
+    def _section(self, end: int, title: str, mark: str, *, overlined: bool) -> FoundBlock:
         level = self._styles.setdefault((mark, overlined), len(self._styles) + 1)
-        return Found("heading", end, level, plain(title))
+        return FoundBlock("heading", end, level, plain(title))
 
-    def _literal(self, at: int, row: str) -> Found | None:
+    def _literal(self, at: int, row: str) -> FoundBlock | None:
         """An indented block under a paragraph that ends with two colons; or a doctest."""
         if row.lstrip().startswith(">>> "):
-            return Found("code", self._lines.while_(at, bool), language="python")
+            return FoundBlock("code", self._lines.while_(at, bool), language="python")
         above = at - 1
         while above >= 0 and not self._lines.rows[above]:
             above -= 1
@@ -149,54 +149,58 @@ class _Rules:
         outer = indent(self._lines.rows[above])
         if indent(row) <= outer:
             return None
-        return Found("code", self._lines.past_indented(at, outer), language=self._highlight)
+        return FoundBlock("code", self._lines.past_indented(at, outer), language=self._highlight)
 
-    def _explicit(self, at: int, row: str) -> Found:
+    def _explicit(self, at: int, row: str) -> FoundBlock:
         directive = _DIRECTIVE.match(row)
         outer = indent(row)
         if directive:
             return self._directive(at, directive[1], (directive[2] or "").strip(), outer)
         if _TARGET.match(row):
-            return Found("label" if _LABEL.fullmatch(row) else "definition", self._head(at, outer))
+            return FoundBlock("label" if _LABEL.fullmatch(row) else "definition", self._head(at, outer))
         if row.strip() == ".." and not self._lines.row(at + 1):
-            return Found("comment", at + 1)  # what is indented below it is a quotation, set apart from a list
+            return FoundBlock(
+                "comment", at + 1
+            )  # what is indented below it is a quotation, set apart from a list
         kind = "footnote" if _FOOTNOTE.match(row) else "comment"
-        return Found(kind, self._lines.past_indented(at + 1, outer))
+        return FoundBlock(kind, self._lines.past_indented(at + 1, outer))
 
-    def _directive(self, at: int, name: str, argument: str, outer: int) -> Found:
+    def _directive(self, at: int, name: str, argument: str, outer: int) -> FoundBlock:
         if name == "highlight":
             self._highlight = argument.lower() or None
         if name in _LABELS:
-            return Found("label", self._lines.past_indented(at + 1, outer))
+            return FoundBlock("label", self._lines.past_indented(at + 1, outer))
         if name in _CODE:
             language = argument.lower() if name in _NAMED else None
-            return Found(
+            return FoundBlock(
                 "code", self._lines.past_indented(at + 1, outer), language=language or self._highlight
             )
         if name in _TABLES or name in _WHOLE:
             kind = "table" if name in _TABLES else "directive"
-            return Found(kind, self._lines.past_indented(at + 1, outer))
+            return FoundBlock(kind, self._lines.past_indented(at + 1, outer))
         if name in _ADMONITIONS or not argument:
-            return Found("paragraph", self._head(at, outer))
+            return FoundBlock("paragraph", self._head(at, outer))
         head = self._head(at, outer)
         body = self._lines.past_indented(head, outer)
         if body == head and not _DESCRIBED.fullmatch(name):
-            return Found("label", head)
-        return Found("definition", head, symbol=_symbol(argument))
+            return FoundBlock("label", head)
+        return FoundBlock("definition", head, symbol=_symbol(argument))
 
     def _head(self, at: int, outer: int) -> int:
         """Behind a directive's first line, its options and what else is indented without a blank line."""
         return self._lines.while_(at + 1, lambda row: bool(row) and indent(row) > outer)
 
-    def _plain(self, at: int, row: str) -> Found | None:
+    def _plain(self, at: int, row: str) -> FoundBlock | None:
         if _GRID_TABLE.fullmatch(row):
-            return Found("table", self._lines.while_(at, lambda row: row.lstrip().startswith(("+", "|"))))
+            return FoundBlock(
+                "table", self._lines.while_(at, lambda row: row.lstrip().startswith(("+", "|")))
+            )
         if _SIMPLE_TABLE.fullmatch(row):
-            return Found("table", self._simple_table(at))
+            return FoundBlock("table", self._simple_table(at))
         if _ITEM.match(row):
-            return Found("list", self._items(at, indent(row), _ITEM))
+            return FoundBlock("list", self._items(at, indent(row), _ITEM))
         if _FIELD.match(row):
-            return Found("list", self._items(at, indent(row), _FIELD))
+            return FoundBlock("list", self._items(at, indent(row), _FIELD))
         return None
 
     def _simple_table(self, at: int) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
 from ingestor.core.completeness import words
-from ingestor.parsers.shared.flow import Said
+from ingestor.parsers.shared.flow import FlowText
 from ingestor.parsers.shared.mathml import is_formula, linear
 from ingestor.parsers.shared.whole import whole
 
@@ -36,7 +36,7 @@ LeaveOut = Callable[[str, int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Inline:
+class OdfInline:
     """Reads running text. ``cite`` is given a note's text and returns the mark that stands for it.
 
     ``leave_out`` is told by which rule how many words are left out, ``comment`` of comments by author and
@@ -49,8 +49,8 @@ class Inline:
     comment: Callable[[str, str], None] | None = None
     embedded: Callable[[str], Element] = Element
 
-    def of(self, paragraph: Element) -> Said:
-        said = Said()
+    def of(self, paragraph: Element) -> FlowText:
+        said = FlowText()
         self._read(paragraph, said)
         return said
 
@@ -60,7 +60,7 @@ class Inline:
         framed = (self.plain(inner) for frame in said.frames for inner in paragraphs(frame))
         return " ".join(" ".join((said.text, *framed)).split())
 
-    def _read(self, element: Element, said: Said) -> None:
+    def _read(self, element: Element, said: FlowText) -> None:
         said.parts.append(element.text or "")
         for child in element:
             if child.tag in _CHARACTERS:
@@ -84,7 +84,7 @@ class Inline:
         text = " ".join(inner.plain(paragraph) for paragraph in paragraphs(annotation))
         self.comment("" if author is None else author.text or "", text)
 
-    def _drawn(self, frame: Element, said: Said) -> None:
+    def _drawn(self, frame: Element, said: FlowText) -> None:
         """A frame with a formula, a chart, a picture or something else."""
         if frame.find(f"{DRAW}text-box") is not None:
             self._read(frame, said)
@@ -112,7 +112,7 @@ class Inline:
                 return chart
         return None
 
-    def _link(self, element: Element, said: Said) -> None:
+    def _link(self, element: Element, said: FlowText) -> None:
         """Markdown's form, unless it leads to another place of the document, or is its own text."""
         begin = len(said.parts)
         self._read(element, said)
@@ -120,7 +120,7 @@ class Inline:
         if text.strip() and not url.startswith("#") and text.strip() not in url:
             said.parts[begin:] = [f"[{text}]({url})"]
 
-    def _mark(self, note: Element, said: Said) -> None:
+    def _mark(self, note: Element, said: FlowText) -> None:
         body = note.find(f"{TEXT}note-body")
         if self.cite is None or body is None:
             self.leave_out("notes of tables", count_words(note))
@@ -137,7 +137,7 @@ def picture(frame: Element) -> tuple[str, str]:
 
 
 def chart_titles(chart: Element) -> list[str]:
-    plain = Inline().plain
+    plain = OdfInline().plain
     found = (element for element in chart.iter() if element.tag in (f"{_CHART}title", f"{_CHART}subtitle"))
     return [text for title in found if (text := " ".join(plain(p) for p in paragraphs(title)))]
 
@@ -155,12 +155,12 @@ def _spaces(element: Element) -> str:
     return " " * min(whole(element.get(f"{TEXT}c", "1"), 1), _MOST_SPACES)
 
 
-_READERS: dict[str, Callable[[Inline, Element, Said], None]] = {
+_READERS: dict[str, Callable[[OdfInline, Element, FlowText], None]] = {
     f"{TEXT}s": lambda inline, element, said: said.parts.append(_spaces(element)),
     f"{TEXT}soft-page-break": lambda inline, element, said: said.end_page(),
-    f"{TEXT}note": Inline._mark,
-    f"{TEXT}a": Inline._link,
-    f"{DRAW}frame": Inline._drawn,
+    f"{TEXT}note": OdfInline._mark,
+    f"{TEXT}a": OdfInline._link,
+    f"{DRAW}frame": OdfInline._drawn,
     f"{OFFICE}annotation": lambda inline, element, said: inline.say_comment(element),
 }
 

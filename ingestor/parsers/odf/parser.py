@@ -12,9 +12,9 @@ from xml.etree.ElementTree import Element
 from pydantic import Field
 
 from ingestor.model import Blob, Document, Scalar
-from ingestor.parsers.odf.inline import DRAW, OFFICE, PRESENTATION, STYLE, TABLE, TEXT, Inline, count_words
+from ingestor.parsers.odf.inline import DRAW, OFFICE, PRESENTATION, STYLE, TABLE, TEXT, OdfInline, count_words
 from ingestor.parsers.odf.table import row_texts
-from ingestor.parsers.odf.text import Reader, Styles
+from ingestor.parsers.odf.text import OdfReader, OdfStyles
 from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.package import Package, stream
@@ -57,7 +57,7 @@ class OdfParser:
         content_type = _declared(package)
         sheets = "spreadsheet" in content_type
         flow = _read(package, self._options, sheets=sheets)
-        about = {element.tag.rpartition("}")[2]: Inline().plain(element) for element in _meta(package)}
+        about = {element.tag.rpartition("}")[2]: OdfInline().plain(element) for element in _meta(package)}
         composer = flow.composer
         return Document(
             text=composer.text,
@@ -116,7 +116,7 @@ def _read(package: Package | Flat, options: OdfOptions, *, sheets: bool) -> Flow
     def embedded(name: str) -> Element:
         return package.optional(f"{normpath(name)}/{_CONTENT}") if name else Element("none")
 
-    reader = Reader(Styles(_styles(package)), embedded, comments=options.comments)
+    reader = OdfReader(OdfStyles(_styles(package)), embedded, comments=options.comments)
     if b":soft-page-break" in package.read(_CONTENT):
         reader.flow.begin_page(0)
     pages = 0
@@ -144,14 +144,14 @@ def _styles(package: Package | Flat) -> Iterator[Element]:
     yield from root.iter(f"{TEXT}list-style")
 
 
-def _read_sheet(reader: Reader, sheet: Element, number: int) -> None:
+def _read_sheet(reader: OdfReader, sheet: Element, number: int) -> None:
     add_sheet(reader.flow.composer, number, sheet.get(f"{TABLE}name", ""), row_texts(sheet, reader.inline))
     for frame in sheet.iter(f"{DRAW}frame"):
         reader.block(frame)
     reader.flow.flush()
 
 
-def _read_slide(reader: Reader, slide: Element, number: int) -> None:
+def _read_slide(reader: OdfReader, slide: Element, number: int) -> None:
     reader.flow.begin_page(number)
     shapes = [shape for shape in slide if shape.tag != f"{PRESENTATION}notes"]
     for shape in shapes:

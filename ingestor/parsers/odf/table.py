@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from ingestor.parsers.odf.inline import OFFICE, TABLE, Inline, paragraphs
+from ingestor.parsers.odf.inline import OFFICE, TABLE, OdfInline, paragraphs
 from ingestor.parsers.shared.sheets import Row
 from ingestor.parsers.shared.whole import whole
 
@@ -12,7 +12,7 @@ _GROUPS = (f"{TABLE}table-row-group", f"{TABLE}table-rows", f"{TABLE}table-heade
 _MOST = 1000  # times that a cell or a row which holds something is repeated
 
 
-def row_texts(table: Element, inline: Inline) -> Iterator[Row]:
+def row_texts(table: Element, inline: OdfInline) -> Iterator[Row]:
     """Each row that holds something, with its number from 1."""
     number = 1
     for row in _rows(table):
@@ -31,7 +31,7 @@ def _rows(element: Element) -> Iterator[Element]:
             yield from _rows(child)
 
 
-def _cells(row: Element, inline: Inline) -> Iterator[tuple[int, str]]:
+def _cells(row: Element, inline: OdfInline) -> Iterator[tuple[int, str]]:
     column = 0
     for cell in row:
         if cell.tag not in _CELLS:

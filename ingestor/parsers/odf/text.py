@@ -10,14 +10,14 @@ from ingestor.parsers.odf.inline import (
     STYLE,
     TABLE,
     TEXT,
-    Inline,
+    OdfInline,
     chart_titles,
     count_words,
     picture,
     rule_of,
 )
 from ingestor.parsers.odf.table import row_texts
-from ingestor.parsers.shared.flow import CAPTION, Flow, Said
+from ingestor.parsers.shared.flow import CAPTION, Flow, FlowText
 from ingestor.parsers.shared.mathml import is_formula, linear
 from ingestor.parsers.shared.numbers import written
 from ingestor.parsers.shared.whole import whole
@@ -30,7 +30,7 @@ _LONGEST = 20  # styles that inherit from each other
 _FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman", "1": "decimal"}
 
 
-class Styles:
+class OdfStyles:
     """Programs make up styles; what counts is which named one such a style inherits from."""
 
     def __init__(self, styles: Iterable[Element]) -> None:
@@ -73,14 +73,14 @@ class Styles:
         return f"{written(count, form)}." if form else "-"
 
 
-class Reader:
+class OdfReader:
     """``embedded`` gives the root of an object by its name; ``comments``: whether they are read."""
 
-    def __init__(self, styles: Styles, embedded: Callable[[str], Element], *, comments: bool) -> None:
+    def __init__(self, styles: OdfStyles, embedded: Callable[[str], Element], *, comments: bool) -> None:
         self.flow = Flow()
         self.styles = styles
         comment = self.flow.comment if comments else None
-        self.inline = Inline(self.flow.cite, self.flow.composer.leave_out, comment, embedded)
+        self.inline = OdfInline(self.flow.cite, self.flow.composer.leave_out, comment, embedded)
 
     def block(self, element: Element) -> None:
         """A paragraph, a heading, a list, a table, or what stands around some."""
@@ -121,7 +121,7 @@ class Reader:
         for frame in said.frames:
             self.block(frame)
 
-    def _add_pictures(self, said: Said) -> None:
+    def _add_pictures(self, said: FlowText) -> None:
         for name, description in said.pictures:
             self.flow.figure(name, description)
 

@@ -9,11 +9,11 @@ from xml.etree.ElementTree import Element
 from pydantic import Field
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.office.docx_styles import Style, Styles, W, kind, lists
-from ingestor.parsers.office.docx_text import Inline, Related, count_words
+from ingestor.parsers.office.docx_styles import DocxStyle, DocxStyles, W, kind, lists
+from ingestor.parsers.office.docx_text import DocxInline, Related, count_words
 from ingestor.parsers.office.drawing import CHART, DIAGRAM, lines, rows, titles
 from ingestor.parsers.office.properties import about, pictures_only
-from ingestor.parsers.shared.flow import CAPTION, Flow, Said
+from ingestor.parsers.shared.flow import CAPTION, Flow, FlowText
 from ingestor.parsers.shared.package import Package
 from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.parsers.shared.whole import whole
@@ -64,9 +64,9 @@ class _Reader:
         self.flow = Flow()
         relations = package.relations(part)
         named = dict(relations.values())
-        self.styles = Styles(package.optional(named.get("styles", "")))
+        self.styles = DocxStyles(package.optional(named.get("styles", "")))
         self._lists = lists(package.optional(named.get("numbering", "")))
-        self._inline = Inline(_related(package, relations, comments=comments), self.flow)
+        self._inline = DocxInline(_related(package, relations, comments=comments), self.flow)
         self._package, self._part = package, part
 
     def read(self) -> None:
@@ -104,11 +104,11 @@ class _Reader:
         for frame in said.frames:
             self._block(frame)
 
-    def _add_pictures(self, said: Said) -> None:
+    def _add_pictures(self, said: FlowText) -> None:
         for name, description in said.pictures:
             self.flow.figure(name, description)
 
-    def _add(self, said: Said, style: Style) -> None:
+    def _add(self, said: FlowText, style: DocxStyle) -> None:
         """Pictures beside text follow it, unless it is their caption."""
         text, captions = said.text, bool(CAPTION.match(style.name))
         if captions:
@@ -117,7 +117,7 @@ class _Reader:
         if not captions:
             self._add_pictures(said)
 
-    def _add_text(self, text: str, style: Style, *, captions: bool) -> None:
+    def _add_text(self, text: str, style: DocxStyle, *, captions: bool) -> None:
         level = style.list_level or 0
         listed = style.list_id not in ("", "0")
         marker = self._lists.marker(style.list_id, level) if listed else ""

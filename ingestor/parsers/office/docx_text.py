@@ -8,7 +8,7 @@ from ingestor.core.completeness import words
 from ingestor.parsers.office import drawing
 from ingestor.parsers.office.docx_styles import W
 from ingestor.parsers.office.symbols import readable, symbol
-from ingestor.parsers.shared.flow import Flow, Said
+from ingestor.parsers.shared.flow import Flow, FlowText
 from ingestor.parsers.shared.numbers import raised
 from ingestor.parsers.shared.office_math import M, linear
 
@@ -38,19 +38,19 @@ class Related:
     part: Callable[[str], Element]
 
 
-class Inline:
+class DocxInline:
     """``flow`` takes footnotes, comments and what is left out."""
 
     def __init__(self, related: Related, flow: Flow) -> None:
         self._related, self._flow = related, flow
         self._notes = (related.footnotes, related.endnotes)
 
-    def of(self, paragraph: Element) -> Said:
-        said = Said()
+    def of(self, paragraph: Element) -> FlowText:
+        said = FlowText()
         self._read(paragraph, said)
         return said
 
-    def _read(self, element: Element, said: Said) -> None:
+    def _read(self, element: Element, said: FlowText) -> None:
         for child in element:
             tag = child.tag
             if tag == f"{W}t":
@@ -64,33 +64,33 @@ class Inline:
             elif not self._refers(child, said):
                 self._run(child, said)
 
-    def _refers(self, element: Element, said: Said) -> bool:
+    def _refers(self, element: Element, said: FlowText) -> bool:
         """Whether it leads to a chart or a diagram."""
         relation = drawing.part_of(element)
         if relation:
             said.frames.append(self._related.part(relation))
         return bool(relation)
 
-    def _drawing(self, element: Element, said: Said) -> None:
+    def _drawing(self, element: Element, said: FlowText) -> None:
         """A picture has no text in its place, but what else is drawn may have."""
         relation, description = drawing.picture(element)
         if relation or description:
             said.pictures.append((self._related.pictures.get(relation, ""), description))
         self._read(element, said)
 
-    def _comment(self, reference: Element, said: Said) -> None:
+    def _comment(self, reference: Element, said: FlowText) -> None:
         comment = self._related.comments.get(reference.get(f"{W}id", ""))
         if comment is not None:
             text = " ".join(self.of(paragraph).text for paragraph in comment.iter(f"{W}p"))
             self._flow.comment(comment.get(f"{W}author", ""), text)
 
-    def _run(self, element: Element, said: Said) -> None:
+    def _run(self, element: Element, said: FlowText) -> None:
         begin = len(said.parts)
         self._read(element, said)
         if _is_raised(element):
             said.parts[begin:] = [raised("".join(said.parts[begin:]))]
 
-    def _link(self, element: Element, said: Said) -> None:
+    def _link(self, element: Element, said: FlowText) -> None:
         """Markdown's form, unless it leads to another place of the document, or is its own text."""
         begin = len(said.parts)
         self._read(element, said)
@@ -98,22 +98,22 @@ class Inline:
         if url and text.strip() and text.strip() not in url:
             said.parts[begin:] = [f"[{text}]({url})"]
 
-    def _mark(self, reference: Element, said: Said) -> None:
+    def _mark(self, reference: Element, said: FlowText) -> None:
         note = self._notes[_NOTES.index(reference.tag)].get(reference.get(f"{W}id", ""))
         if note is not None:
             text = " ".join(self.of(paragraph).text for paragraph in note.iter(f"{W}p"))
             said.parts.append(self._flow.cite(text))
 
 
-_READERS: dict[str, Callable[[Inline, Element, Said], None]] = {
+_READERS: dict[str, Callable[[DocxInline, Element, FlowText], None]] = {
     f"{M}oMath": lambda inline, element, said: said.parts.append(linear(element)),
     f"{W}sym": lambda inline, element, said: said.parts.append(_symbol(element)),
     f"{W}lastRenderedPageBreak": lambda inline, element, said: said.end_page(),
     f"{W}txbxContent": lambda inline, element, said: said.frames.append(element),
-    f"{W}hyperlink": Inline._link,
-    **dict.fromkeys((f"{W}drawing", f"{W}pict", f"{W}object"), Inline._drawing),
-    f"{W}commentReference": Inline._comment,
-    **dict.fromkeys(_NOTES, Inline._mark),
+    f"{W}hyperlink": DocxInline._link,
+    **dict.fromkeys((f"{W}drawing", f"{W}pict", f"{W}object"), DocxInline._drawing),
+    f"{W}commentReference": DocxInline._comment,
+    **dict.fromkeys(_NOTES, DocxInline._mark),
 }
 
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ingestor.core.completeness import words
-from ingestor.parsers.office97.doc_styles import Paragraph, Style, lists, paragraph, styles, with_style
+from ingestor.parsers.office97.doc_styles import (
+    DocStyle,
+    ParagraphStyle,
+    lists,
+    paragraph,
+    styles,
+    with_style,
+)
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import Flow
 from ingestor.ports import BadDocument
@@ -113,7 +120,7 @@ class _Reader:
             return
         self._end_table()
         text = self._said(start, end)
-        style = self._styles.get(found.style, Style())
+        style = self._styles.get(found.style, DocStyle())
         found = with_style(found, style.said)
         if not text.strip():
             self.flow.blank()
@@ -126,11 +133,11 @@ class _Reader:
         else:
             self.flow.add("paragraph", text)
 
-    def _marker(self, found: Paragraph) -> str:
+    def _marker(self, found: ParagraphStyle) -> str:
         level = min(found.list_level or 0, 8)
         return self._lists.marker(str(found.list_number), level) if found.list_number else ""
 
-    def _in_table(self, text: str, mark: str, found: Paragraph) -> None:
+    def _in_table(self, text: str, mark: str, found: ParagraphStyle) -> None:
         if found.row_end:
             self._rows.append(self._cells)
             self._cells = []
@@ -176,15 +183,15 @@ class _Reader:
             for at, mark in enumerate(marks)
         }
 
-    def _properties(self, position: int) -> Paragraph:
+    def _properties(self, position: int) -> ParagraphStyle:
         at = bisect_right(self._starts, position) - 1
         if at < 0 or not self._runs:
-            return Paragraph()
+            return ParagraphStyle()
         place = self._pieces[at].at(position)
         run = self._runs[max(0, bisect_right(self._run_starts, place) - 1)]
-        return run[2] if run[0] <= place < run[1] else Paragraph()
+        return run[2] if run[0] <= place < run[1] else ParagraphStyle()
 
-    def _paragraph_runs(self) -> Iterator[tuple[int, int, Paragraph]]:
+    def _paragraph_runs(self) -> Iterator[tuple[int, int, ParagraphStyle]]:
         """Begin and end in the file, and the kind of the paragraph."""
         bins = self._part(0x0102)
         count = (len(bins) - 4) // 8
@@ -196,21 +203,21 @@ class _Reader:
                 yield from _page(page)
 
 
-def _heading_level(found: Paragraph, style: Style) -> int:
+def _heading_level(found: ParagraphStyle, style: DocStyle) -> int:
     """From 1; 0 of body text."""
     if found.level is not None and found.level < 9:
         return found.level + 1
     return style.built_in if 1 <= style.built_in <= 9 else 0
 
 
-def _page(page: bytes) -> Iterator[tuple[int, int, Paragraph]]:
+def _page(page: bytes) -> Iterator[tuple[int, int, ParagraphStyle]]:
     count = min(page[511], 29)
     places = struct.unpack_from(f"<{count + 1}I", page)
     for at in range(count):
         offset = 2 * page[4 * (count + 1) + 13 * at]
         size = page[offset] if offset else 0
         begin, size = (offset + 1, 2 * size - 1) if size else (offset + 2, 2 * page[offset + 1])
-        found = paragraph(page[begin : begin + size]) if offset and size >= 2 else Paragraph()
+        found = paragraph(page[begin : begin + size]) if offset and size >= 2 else ParagraphStyle()
         yield places[at], places[at + 1], found
 
 

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ingestor.parsers.shared.numbers import Counts, ListLevel
+from ingestor.parsers.shared.numbers import ListLevel, ListNumbers
 
 _IN_TABLE, _ROW_END, _LEVEL, _LIST_LEVEL, _LIST = 0x2416, 0x2417, 0x2640, 0x260A, 0x460B
 _SIZES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 2, 5: 2, 7: 3}  # of a property's operand, by its group
@@ -21,7 +21,7 @@ _NO_NUMBER = {23: "bullet", 255: "none"}
 
 
 @dataclass(frozen=True, slots=True)
-class Paragraph:
+class ParagraphStyle:
     """None is for what it does not say. ``level`` of the outline, from 0; 9 is body text. List 0: none."""
 
     style: int = 0
@@ -33,14 +33,14 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class DocStyle:
     """``built_in``: the number of the one that it is, or is made from: 1 to 9 are headings."""
 
     built_in: int = 0
-    said: Paragraph = Paragraph()
+    said: ParagraphStyle = ParagraphStyle()
 
 
-def paragraph(properties: bytes) -> Paragraph:
+def paragraph(properties: bytes) -> ParagraphStyle:
     """``properties``: the number of a style, then codes with their operands."""
     (style,) = struct.unpack_from("<H", properties)
     said: dict[int, int] = {}
@@ -53,13 +53,13 @@ def paragraph(properties: bytes) -> Paragraph:
             size = 1 + int.from_bytes(properties[at + 2 : at + (4 if long else 3)], "little")
         said[code] = int.from_bytes(properties[at + 2 : at + 2 + min(size, 2)], "little")
         at += 2 + size
-    return Paragraph(
+    return ParagraphStyle(
         style, bool(said.get(_IN_TABLE)), bool(said.get(_ROW_END)),
         said.get(_LEVEL), said.get(_LIST), said.get(_LIST_LEVEL),
     )  # fmt: skip
 
 
-def with_style(own: Paragraph, style: Paragraph) -> Paragraph:
+def with_style(own: ParagraphStyle, style: ParagraphStyle) -> ParagraphStyle:
     return replace(
         own,
         level=style.level if own.level is None else own.level,
@@ -68,12 +68,12 @@ def with_style(own: Paragraph, style: Paragraph) -> Paragraph:
     )
 
 
-def styles(sheet: bytes) -> dict[int, Style]:
+def styles(sheet: bytes) -> dict[int, DocStyle]:
     """By their numbers, with all that they inherit."""
     if len(sheet) < 6:
         return {}
     size, count, base = struct.unpack_from("<HHH", sheet)
-    at, found = 2 + size, dict[int, tuple[int, int, Paragraph]]()
+    at, found = 2 + size, dict[int, tuple[int, int, ParagraphStyle]]()
     for number in range(count):
         if at + 2 > len(sheet):
             break
@@ -89,19 +89,19 @@ def styles(sheet: bytes) -> dict[int, Style]:
     return {number: _resolved(number, found) for number in found}
 
 
-def _of_style(style: bytes, kind: int, base: int) -> Paragraph:
+def _of_style(style: bytes, kind: int, base: int) -> ParagraphStyle:
     """What a style of paragraphs says itself: after its name, the first of its sets of properties."""
     if kind & 0xF != 1 or base + 2 > len(style):
-        return Paragraph()
+        return ParagraphStyle()
     (letters,) = struct.unpack_from("<H", style, base)
     at = base + 2 * letters + 4
     size = int.from_bytes(style[at : at + 2], "little")
     properties = style[at + 2 : at + 2 + size]
-    return paragraph(properties) if len(properties) >= 2 else Paragraph()
+    return paragraph(properties) if len(properties) >= 2 else ParagraphStyle()
 
 
-def _resolved(number: int, found: dict[int, tuple[int, int, Paragraph]]) -> Style:
-    built_in, said = 0xFFF, Paragraph()
+def _resolved(number: int, found: dict[int, tuple[int, int, ParagraphStyle]]) -> DocStyle:
+    built_in, said = 0xFFF, ParagraphStyle()
     for _ in range(_LONGEST):
         if number not in found:
             break
@@ -110,15 +110,15 @@ def _resolved(number: int, found: dict[int, tuple[int, int, Paragraph]]) -> Styl
         if built_in >= _OWN:
             built_in = name
         number = parent
-    return Style(0 if built_in >= _OWN else built_in, said)
+    return DocStyle(0 if built_in >= _OWN else built_in, said)
 
 
-def lists(patterns: bytes, named: bytes) -> Counts:
+def lists(patterns: bytes, named: bytes) -> ListNumbers:
     """``patterns``: from the table of patterns to the end of the stream. Damaged ones are as if not there."""
     try:
-        return Counts(dict(_patterns(patterns)), dict(_named(named)))
+        return ListNumbers(dict(_patterns(patterns)), dict(_named(named)))
     except (struct.error, IndexError):
-        return Counts({}, {})
+        return ListNumbers({}, {})
 
 
 def _patterns(data: bytes) -> Iterator[tuple[str, dict[int, ListLevel]]]:

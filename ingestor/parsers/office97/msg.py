@@ -12,7 +12,7 @@ from typing import Any
 from ingestor.core.completeness import words
 from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
 from ingestor.parsers.mail.bodies import paragraphs, written
-from ingestor.parsers.rtf.read import Reader
+from ingestor.parsers.rtf.read import RtfReader
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import codec, decode
 
@@ -86,7 +86,7 @@ def _add_body(file: Any, composer: Composer) -> int:
     packed = _bytes(file, f"__substg1.0_{_RTF}0102")
     if not packed:
         return 0
-    reader = Reader()
+    reader = RtfReader()
     reader.read(unpacked(packed).decode("latin-1"))
     rich = reader.flow.composer
     for block in rich.blocks:

@@ -6,7 +6,7 @@ The raw count is that of pdfium's text: all that the text operators of the pages
 from collections.abc import Iterable
 
 from ingestor.core.completeness import words
-from ingestor.parsers.pdf.lines import Page
+from ingestor.parsers.pdf.lines import PageLines
 
 FURNITURE = "running headers and footers"  # the rule that leaves them out
 _MOST_UNMAPPED = 0.3  # share of the characters
@@ -17,7 +17,7 @@ def raw_words(text: str) -> int:
     return words(text.replace("\x02\r\n", "").replace("\ufffe\r\n", ""))
 
 
-def words_in(pages: Iterable[Page]) -> int:
+def words_in(pages: Iterable[PageLines]) -> int:
     """Words of the pages' lines and tables."""
     return sum(
         sum(words(cell) for row in line.rows for cell in row) if line.rows else words(line.text)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ingestor.parsers.pdf.lines import LARGE, Line, Page, body_size
+from ingestor.parsers.pdf.lines import LARGE, Line, PageLines, body_size
 
 _MARGIN = 0.12  # of the page's height, at the top and at the bottom
 _REPEATED = 3  # pages with the same line in the same place: no text
@@ -20,7 +20,7 @@ _DIGITS = re.compile(r"\d+")
 _Key = tuple[str, int]  # what a line of the margin says, and where
 
 
-def without_furniture(pages: Sequence[Page]) -> list[Page]:
+def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
     """Less outermost lines that are the same on several pages, but for the page's number."""
     body = body_size(pages)
     keys = [_keys_of(page, body) for page in pages]
@@ -39,13 +39,13 @@ def _kept(lines: Sequence[Line], keys: Sequence[set[_Key]], repeated: set[_Key])
     return tuple(line for line, own in zip(lines, keys, strict=True) if not own & repeated)
 
 
-def _is_most(page: Page, keys: Sequence[set[_Key]]) -> bool:
+def _is_most(page: PageLines, keys: Sequence[set[_Key]]) -> bool:
     """Whether the lines that may be furniture hold most of the page's text."""
     size = sum(len(line.text) for line in page.lines)
     return sum(len(line.text) for line, own in zip(page.lines, keys, strict=True) if own) > _MOST * size
 
 
-def _keys_of(page: Page, body: float) -> list[set[_Key]]:
+def _keys_of(page: PageLines, body: float) -> list[set[_Key]]:
     """The part of each line that repeats on other pages; none for lines of text and titles."""
     places = [round(line.baseline) for line in page.lines]
     outermost = {max(places, default=0), min(places, default=0)}

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from ingestor.parsers.pdf.lines import Bookmark, Line, Page, body_size, prose
+from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, body_size, prose
 from ingestor.parsers.pdf.titles import (
     CHAPTER,
     LONGEST,
     OUTLINED,
-    Body,
-    Style,
+    BodyStyle,
+    FontStyle,
     Title,
     body,
     contents,
@@ -36,7 +36,7 @@ _NUMBERING = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Heading:
+class PdfHeading:
     """Of ``count`` lines; of none where the title does not stand on the page."""
 
     title: str
@@ -44,10 +44,10 @@ class Heading:
     count: int
 
 
-Headings = Mapping[int, list[Heading]]  # by the line of the page before which, or with which, they begin
+Headings = Mapping[int, list[PdfHeading]]  # by the line of the page before which, or with which, they begin
 
 
-def headings(pages: Sequence[Page], outline: Sequence[Bookmark], leading: float) -> Sequence[Headings]:
+def headings(pages: Sequence[PageLines], outline: Sequence[Bookmark], leading: float) -> Sequence[Headings]:
     """Those of each page; ``leading``: the usual distance between lines, in sizes of their type."""
     tagged = _by_tags(pages)
     if sum(map(len, tagged)) >= max(len(outline), _TAGGED):
@@ -55,7 +55,7 @@ def headings(pages: Sequence[Page], outline: Sequence[Bookmark], leading: float)
     return _by_outline(pages, outline) if outline else _by_setting(pages, leading)
 
 
-def cover_title(pages: Sequence[Page]) -> str | None:
+def cover_title(pages: Sequence[PageLines]) -> str | None:
     """The largest text on the first page, if it is much larger than the rest."""
     lines = [line for line in (pages[0].lines if pages else ()) if may_be_title(line)]
     largest = max((line.size for line in lines), default=0.0)
@@ -63,23 +63,23 @@ def cover_title(pages: Sequence[Page]) -> str | None:
     return title if largest > 1.3 * body_size(pages) and len(title) <= LONGEST else None
 
 
-def _by_tags(pages: Sequence[Page]) -> list[dict[int, list[Heading]]]:
+def _by_tags(pages: Sequence[PageLines]) -> list[dict[int, list[PdfHeading]]]:
     """What the document's own structure calls headings; none where that is much of the text."""
-    found: list[dict[int, list[Heading]]] = [{} for _ in pages]
+    found: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
     said = 0
     for page, taken in zip(pages, found, strict=True):
         for tag, group in groupby(enumerate(page.lines), key=lambda line: line[1].tagged):
             lines = list(group)
             if tag and (title := " ".join(prose([line for _, line in lines]).split())):
-                taken[lines[0][0]] = [Heading(title, tag[1], len(lines))]
+                taken[lines[0][0]] = [PdfHeading(title, tag[1], len(lines))]
                 said += len(title)
     size = sum(len(line.text) for page in pages for line in page.lines)
     return found if said <= _MOST * size else [{} for _ in pages]
 
 
-def _by_outline(pages: Sequence[Page], outline: Iterable[Bookmark]) -> list[dict[int, list[Heading]]]:
+def _by_outline(pages: Sequence[PageLines], outline: Iterable[Bookmark]) -> list[dict[int, list[PdfHeading]]]:
     """The outline's titles where they stand on their pages."""
-    found: list[dict[int, list[Heading]]] = [{} for _ in pages]
+    found: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
     keys = [[_key(line.text) for line in page.lines] for page in pages]
     labels = [[_is_label(line.text) for line in page.lines] for page in pages]
     for bookmark in outline:
@@ -89,9 +89,9 @@ def _by_outline(pages: Sequence[Page], outline: Iterable[Bookmark]) -> list[dict
         places = list(_places(keys[bookmark.page], labels[bookmark.page], _key(bookmark.title)))
         if free := [place for place in places if not any(h.count for h in taken.get(place[0], ()))]:
             at, count = max(free, key=lambda place: (_largest(page.lines, *place), -place[0]))
-            heading = Heading(prose(page.lines[at : at + count]), bookmark.level, count)
+            heading = PdfHeading(prose(page.lines[at : at + count]), bookmark.level, count)
         else:
-            at, heading = max(taken, default=0), Heading(bookmark.title, bookmark.level, 0)
+            at, heading = max(taken, default=0), PdfHeading(bookmark.title, bookmark.level, 0)
         if page.lines:
             taken.setdefault(at, []).append(heading)
     return found
@@ -119,7 +119,7 @@ def _is_label(text: str) -> bool:
     return bool(CHAPTER.match(text) or _key(text) == text.casefold().rstrip("."))
 
 
-def _by_setting(pages: Sequence[Page], leading: float) -> list[dict[int, list[Heading]]]:
+def _by_setting(pages: Sequence[PageLines], leading: float) -> list[dict[int, list[PdfHeading]]]:
     """Lines set apart from the text."""
     text = body(pages, leading)
     found = _without_cover(pages, _without_title_pages(pages, titles(pages, text), text), text)
@@ -130,16 +130,16 @@ def _by_setting(pages: Sequence[Page], leading: float) -> list[dict[int, list[He
         return [{} for _ in pages]  # the subject of a letter
     depths = _depths(found)
     levels = _levels(_without_main(found), depths)
-    placed: list[dict[int, list[Heading]]] = [{} for _ in pages]
+    placed: list[dict[int, list[PdfHeading]]] = [{} for _ in pages]
     for title in _with_chapters(found):
         said = prose(pages[title.page].lines[title.at : title.at + title.count])
         placed[title.page][title.at] = [
-            Heading(" ".join(said.split()), _level(title, levels, depths), title.count)
+            PdfHeading(" ".join(said.split()), _level(title, levels, depths), title.count)
         ]
     return placed
 
 
-def _without_title_pages(pages: Sequence[Page], found: Sequence[Title], text: Body) -> list[Title]:
+def _without_title_pages(pages: Sequence[PageLines], found: Sequence[Title], text: BodyStyle) -> list[Title]:
     """Less what pages before the text say of the document: its author, its publisher, when and for what.
 
     Such a page has little text; after the first page much of it is set apart, and nothing follows.
@@ -164,7 +164,7 @@ def _without_title_pages(pages: Sequence[Page], found: Sequence[Title], text: Bo
     ]  # fmt: skip
 
 
-def _said(page: Page, text: Body) -> int:
+def _said(page: PageLines, text: BodyStyle) -> int:
     """Characters that are set as the text is."""
     return sum(
         len(line.text) for line in page.lines
@@ -182,14 +182,14 @@ def _says(found: Sequence[Title], main: Title) -> bool:
     return any(_key(title.text) == _key(main.text) for title in found)
 
 
-def _without_cover(pages: Sequence[Page], found: Sequence[Title], text: Body) -> list[Title]:
+def _without_cover(pages: Sequence[PageLines], found: Sequence[Title], text: BodyStyle) -> list[Title]:
     """Less authors, dates and such that stand below the title on the first page, in type of their own."""
     first = [title for title in found if title.page == 0]
     if not first:
         return list(found)
     main = max(first, key=lambda title: (title.style.size, -title.at))
     begins = _text_begins(pages[0].lines, main.at + main.count, text)
-    others: dict[Style, list[bool]] = defaultdict(list)
+    others: dict[FontStyle, list[bool]] = defaultdict(list)
     for title in found:
         if title.page > 0 or title.at > begins:
             others[title.style].append(bool(OUTLINED.match(title.text)))
@@ -201,7 +201,7 @@ def _without_cover(pages: Sequence[Page], found: Sequence[Title], text: Body) ->
     ]  # fmt: skip
 
 
-def _text_begins(lines: Sequence[Line], at: int, text: Body) -> int:
+def _text_begins(lines: Sequence[Line], at: int, text: BodyStyle) -> int:
     """The first line of prose from there on."""
     prose_lines = (
         number for number, line in enumerate(lines)
@@ -234,11 +234,11 @@ def _depths(found: Sequence[Title]) -> dict[Title, int]:
     return depths
 
 
-def _levels(found: Sequence[Title], told: Mapping[Title, int]) -> dict[Style, int]:
+def _levels(found: Sequence[Title], told: Mapping[Title, int]) -> dict[FontStyle, int]:
     """The level of each style: larger type first, then the first to occur. Section numbers set the depth."""
     order = {title.style: at for at, title in reversed(list(enumerate(found)))}
     styles = sorted(order, key=lambda style: (-style.size, order[style]))
-    of_style: dict[Style, list[Title]] = defaultdict(list)
+    of_style: dict[FontStyle, list[Title]] = defaultdict(list)
     for title in found:
         of_style[title.style].append(title)
     depths = [_depth(of_style[style], told) for style in styles]
@@ -247,7 +247,7 @@ def _levels(found: Sequence[Title], told: Mapping[Title, int]) -> dict[Style, in
     )  # depth of the numbers in the styles after each; 0 where there are none
     for at in reversed(range(len(styles))):
         shallowest[at] = min(filter(None, (depths[at], shallowest[at + 1])), default=0)
-    levels: dict[Style, int] = {}
+    levels: dict[FontStyle, int] = {}
     deepest = 0
     for at, style in enumerate(styles):
         depth = depths[at] or (max(1, shallowest[at + 1] - 1) if shallowest[at + 1] else deepest + 1)
@@ -262,7 +262,7 @@ def _depth(found: Sequence[Title], told: Mapping[Title, int]) -> int:
     return max(depths, key=lambda depth: depths[depth]) if depths.total() > len(found) / 2 else 0
 
 
-def _level(title: Title, levels: Mapping[Style, int], told: Mapping[Title, int]) -> int:
+def _level(title: Title, levels: Mapping[FontStyle, int], told: Mapping[Title, int]) -> int:
     return min(told.get(title, 0) or levels.get(title.style, 1), 6)
 
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 
 from ingestor.parsers.pdf.headings import Headings, headings
-from ingestor.parsers.pdf.lines import Bookmark, Line, Page, prose
+from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, prose
 from ingestor.parsers.shared.compose import Composer
 from ingestor.text.outline import heading_number
 
@@ -22,7 +22,7 @@ _BULLET = re.compile(rf"[{_MARKS}](?:\s+\S|$)|\(?(?:\d{{1,2}}|[a-z]|[ivx]{{2,4}}
 _SENTENCE_END = (".", "!", "?", ":", "”", '"', "。", "！", "？")
 
 
-def compose(pages: Sequence[Page], outline: Sequence[Bookmark]) -> Composer:
+def compose(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> Composer:
     """The whole text, page by page; each page's comments after it."""
     leading = _leading(pages)
     found = headings(pages, outline, leading)
@@ -73,7 +73,7 @@ def _kind(group: Sequence[Line]) -> str:
 # --- paragraphs --------------------------------------------------------------------------------------------
 
 
-def _leading(pages: Iterable[Page]) -> float:
+def _leading(pages: Iterable[PageLines]) -> float:
     """The usual distance of one line from the next, in sizes of their type."""
     steps = (
         (above.baseline - below.baseline) / above.size

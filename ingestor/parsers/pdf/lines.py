@@ -59,7 +59,7 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageLines:
     """``comments``: annotations of readers."""
 
     label: str
@@ -77,7 +77,7 @@ class Bookmark:
     page: int
 
 
-def body_size(pages: Iterable[Page]) -> float:
+def body_size(pages: Iterable[PageLines]) -> float:
     """That in which most of the text is set, code aside unless there is hardly any other; 0 of nothing."""
     sizes: Counter[float] = Counter()
     code: Counter[float] = Counter()

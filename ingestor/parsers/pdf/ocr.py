@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ingestor.parsers.pdf.lines import Line
-from ingestor.parsers.pdf.ocr_lines import Seen, lines
+from ingestor.parsers.pdf.ocr_lines import OcrLine, lines
 from ingestor.ports import BadDocument
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def lines_in(pixels: Any, scale: float, width: float, height: float) -> tuple[Li
     if found.boxes is None or found.txts is None:
         return ()
     seen = [
-        Seen(text, *box.min(axis=0).tolist(), *box.max(axis=0).tolist())
+        OcrLine(text, *box.min(axis=0).tolist(), *box.max(axis=0).tolist())
         for text, box in zip(found.txts, found.boxes / scale, strict=True)
     ]
     return lines([line for line in seen if line.text.strip()], width, height)

@@ -23,7 +23,7 @@ Before = npt.NDArray[np.bool_]  # [a, b]: whether line a is to be read before li
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class OcrLine:
     """A line's box, in points from the page's left and top."""
 
     text: str
@@ -37,7 +37,7 @@ class Seen:
         return (self.top + self.bottom) / 2
 
 
-def lines(seen: Sequence[Seen], width: float, height: float) -> tuple[Line, ...]:
+def lines(seen: Sequence[OcrLine], width: float, height: float) -> tuple[Line, ...]:
     """All of them, on a page of that size; no size of type between a line's and the usual one but halves."""
     if not seen:
         return ()
@@ -45,7 +45,7 @@ def lines(seen: Sequence[Seen], width: float, height: float) -> tuple[Line, ...]
     return tuple(_line(seen[at], usual, height) for at in _order(seen, width))
 
 
-def _line(seen: Seen, usual: float, height: float) -> Line:
+def _line(seen: OcrLine, usual: float, height: float) -> Line:
     times = max(2, round(2 * (seen.bottom - seen.top) / usual)) / 2
     size = times * max(1, round(_TYPE * usual))
     text = seen.text.strip()
@@ -56,7 +56,7 @@ def _line(seen: Seen, usual: float, height: float) -> Line:
     )
 
 
-def _order(seen: Sequence[Seen], width: float) -> list[int]:
+def _order(seen: Sequence[OcrLine], width: float) -> list[int]:
     before = _before(seen, width)
     waiting = before.sum(axis=0)
     left = sorted(range(len(seen)), key=lambda at: (seen[at].middle, seen[at].left))
@@ -69,7 +69,7 @@ def _order(seen: Sequence[Seen], width: float) -> list[int]:
     return order
 
 
-def _before(seen: Sequence[Seen], width: float) -> Before:
+def _before(seen: Sequence[OcrLine], width: float) -> Before:
     left, top, right, bottom = np.array([(s.left, s.top, s.right, s.bottom) for s in seen]).T
     middle, tall, long = (top + bottom) / 2, bottom - top, right - left
     shared = np.minimum.outer(right, right) - np.maximum.outer(left, left)

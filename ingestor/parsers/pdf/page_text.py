@@ -39,7 +39,7 @@ _UPRIGHT = 0.03  # radians from a quarter turn
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class PageText:
     """``said``: a page's characters, one for each of pdfium's; CR LF ends a line, U+0002 a part of a word.
 
     ``unmapped``: how many of them have no Unicode value in their font.
@@ -72,7 +72,7 @@ class _Buffers:
     top: c_double = field(default_factory=c_double)
 
 
-def read(page: "PdfTextPage") -> Text:
+def read(page: "PdfTextPage") -> PageText:
     handle = page.raw
     codes = list(map(raw.FPDFText_GetUnicode, repeat(handle), range(raw.FPDFText_CountChars(handle))))
     said = "".join(map(chr, codes))
@@ -81,11 +81,11 @@ def read(page: "PdfTextPage") -> Text:
         if (code < 0x20 and code not in (2, 10, 13)) or code in (0x7B, 0x7C) or code >= 0xFFFE
     ]  # fmt: skip
     if not any(raw.FPDFText_HasUnicodeMapError(handle, at) or not codes[at] for at in strange):
-        return Text(handle, said)
+        return PageText(handle, said)
     return _decoded(handle, codes)
 
 
-def _decoded(handle: Any, codes: Sequence[int]) -> Text:
+def _decoded(handle: Any, codes: Sequence[int]) -> PageText:
     said = list(map(chr, codes))
     lost = [
         at for at, code in enumerate(codes)
@@ -95,11 +95,11 @@ def _decoded(handle: Any, codes: Sequence[int]) -> Text:
     names = [_font(handle, at).name for at in lost]
     for at, meaning in zip(lost, meanings([codes[at] for at in lost], names), strict=True):
         said[at] = meaning
-    return Text(handle, "".join(said), len(lost))
+    return PageText(handle, "".join(said), len(lost))
 
 
 def lines(
-    text: Text, values: Mapping[int, tuple[str, str]], headings: Mapping[int, tuple[int, int]]
+    text: PageText, values: Mapping[int, tuple[str, str]], headings: Mapping[int, tuple[int, int]]
 ) -> Iterator[Line]:
     """In the order of the file, which is nearly always the order to read them in.
 
@@ -117,14 +117,14 @@ def lines(
 
 
 def _tag(
-    text: Text, first: int, last: int, headings: Mapping[int, tuple[int, int]]
+    text: PageText, first: int, last: int, headings: Mapping[int, tuple[int, int]]
 ) -> tuple[int, int] | None:
     """The heading that holds all of a line."""
     begins, ends = (headings.get(marked(text.handle, at)) for at in (first, last))
     return begins if begins == ends else None
 
 
-def words(text: Text) -> Iterator[Word]:
+def words(text: PageText) -> Iterator[Word]:
     """Those that stand upright, or at a quarter turn: a slanted one is a watermark."""
     b, handle = _Buffers(), text.handle
     for found in _WORD.finditer(text.said):
@@ -143,7 +143,7 @@ def words(text: Text) -> Iterator[Word]:
         yield Word(found[0].translate(_LIGATURES), left, b.right.value, b.y.value, first, divided)
 
 
-def pieces(text: Text, word: Word, wall: float) -> tuple[Word, ...]:
+def pieces(text: PageText, word: Word, wall: float) -> tuple[Word, ...]:
     """Two words that pdfium has put together, since one ends where the other begins: at the wall."""
     if word.first < 0:
         return (word,)
@@ -167,19 +167,19 @@ def _object(handle: Any, at: int) -> int | None:
     return cast(raw.FPDFText_GetTextObject(handle, at), c_void_p).value
 
 
-def edges(text: Text, at: int) -> tuple[float, float]:
+def edges(text: PageText, at: int) -> tuple[float, float]:
     """Left and right of a character, in points."""
     left, right, bottom, top = c_double(), c_double(), c_double(), c_double()
     raw.FPDFText_GetCharBox(text.handle, at, byref(left), byref(right), byref(bottom), byref(top))
     return left.value, right.value
 
 
-def closed(text: Text, said: str, begin: int = 0) -> str:
+def closed(text: PageText, said: str, begin: int = 0) -> str:
     """Words that are set with space between their letters, as words."""
     return _SPACED.sub(lambda run: _words_of(text, run[0], begin + run.start()), said)
 
 
-def _words_of(text: Text, run: str, first: int) -> str:
+def _words_of(text: PageText, run: str, first: int) -> str:
     sides = [_room(text, first + at) for at in range(0, len(run), 2)]
     gaps = [right[0] - left[1] for left, right in pairwise(sides)]
     usual = median_low(gaps)
@@ -189,7 +189,7 @@ def _words_of(text: Text, run: str, first: int) -> str:
     return run[0] + "".join(f"{' ' * apart}{letter}" for apart, letter in zip(wide, run[2::2], strict=True))
 
 
-def _room(text: Text, at: int) -> tuple[float, float]:
+def _room(text: PageText, at: int) -> tuple[float, float]:
     """Left and right of the room that a character takes, the space around its strokes included."""
     box = raw.FS_RECTF()
     raw.FPDFText_GetLooseCharBox(text.handle, at, byref(box))
@@ -202,7 +202,7 @@ def _with_values(said: str, begin: int, values: Mapping[int, tuple[str, str]]) -
     )
 
 
-def _line(text: Text, said: str, first: int, last: int) -> Line:
+def _line(text: PageText, said: str, first: int, last: int) -> Line:
     handle = text.handle
     hyphen = said.rstrip()[-1:] in _HYPHENS or raw.FPDFText_IsHyphen(handle, last) == 1
     plain = _HYPHEN.sub(_rejoined, said.strip()).translate(_LIGATURES)

@@ -22,7 +22,7 @@ from ingestor.parsers.pdf.fields import Placed, as_words, placed
 from ingestor.parsers.pdf.furniture import without_furniture
 from ingestor.parsers.pdf.headings import cover_title
 from ingestor.parsers.pdf.layout import compose
-from ingestor.parsers.pdf.lines import Bookmark, Page
+from ingestor.parsers.pdf.lines import Bookmark, PageLines
 from ingestor.parsers.pdf.ocr import INSTALL, recognised
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -48,7 +48,7 @@ class Read:
     ``words``, ``characters``: of pdfium's raw text; ``unmapped``: those without a Unicode value.
     """
 
-    pages: list[Page] = field(default_factory=list)
+    pages: list[PageLines] = field(default_factory=list)
     unread: int = 0
     recognised: int = 0
     words: int = 0
@@ -134,14 +134,14 @@ def read_pages(document: "PdfDocument", ocr: bool) -> Read:
         try:
             page = document[index]
         except PdfiumError:  # damaged: the others may be sound
-            read.pages.append(Page(label, 0.0, ()))
+            read.pages.append(PageLines(label, 0.0, ()))
             continue
         read.pages.append(_page(document, page, label, ocr, read))
         page.close()
     return read
 
 
-def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read: Read) -> Page:
+def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read: Read) -> PageLines:
     from ingestor.parsers.pdf import forms, page_text, structure
     from ingestor.parsers.pdf.tables import drawn, tagged
 
@@ -162,7 +162,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
         read.recognised += bool(lines)
         read.unread += not lines
     textpage.close()
-    return Page(label, page.get_height(), lines, comments)
+    return PageLines(label, page.get_height(), lines, comments)
 
 
 def _form_in_xml(document: "PdfDocument") -> tuple[str, ...]:

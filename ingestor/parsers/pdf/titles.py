@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ingestor.parsers.pdf.lines import LARGE, Line, Page, body_size
+from ingestor.parsers.pdf.lines import LARGE, Line, PageLines, body_size
 from ingestor.text.outline import heading_number
 
 LONGEST = 150  # characters of a line of a heading
@@ -47,7 +47,7 @@ _FAMILY = re.compile(r"[-,].*|\d+$|(?:bold|italic|oblique|regular|medium|light|r
 
 
 @dataclass(frozen=True, slots=True)
-class Style:
+class FontStyle:
     """``size`` in half points."""
 
     size: float
@@ -65,14 +65,14 @@ class Title:
     at: int
     count: int
     text: str
-    style: Style
+    style: FontStyle
     large: bool
     plain: bool = False
     left: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class BodyStyle:
     """The type of most of the text; ``leading`` in units of its size."""
 
     size: float
@@ -81,7 +81,7 @@ class Body:
     leading: float
 
 
-def body(pages: Sequence[Page], leading: float) -> Body:
+def body(pages: Sequence[PageLines], leading: float) -> BodyStyle:
     size = body_size(pages)
     said: Counter[tuple[bool, str]] = Counter()
     for page in pages:
@@ -89,23 +89,23 @@ def body(pages: Sequence[Page], leading: float) -> Body:
             if abs(line.size - size) < 0.3:
                 said[line.bold, family(line.font)] += len(line.text)
     bold, name = max(said, key=lambda key: said[key], default=(False, ""))
-    return Body(size, bold, name, leading)
+    return BodyStyle(size, bold, name, leading)
 
 
 def family(font: str) -> str:
     return _FAMILY.sub("", font)
 
 
-def titles(pages: Sequence[Page], text: Body) -> list[Title]:
+def titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
     """Possible headings: lines in styles that headings use."""
     heads = _running_heads(pages, text)
     found = [
         title for number, page in enumerate(pages) for title in _of_page(number, page, text, heads[number])
     ]
-    used: Counter[Style] = Counter()
+    used: Counter[FontStyle] = Counter()
     for page in pages:
         used.update(style_of(line) for line in page.lines if may_be_title(line))
-    apart: dict[Style, int] = defaultdict(int)
+    apart: dict[FontStyle, int] = defaultdict(int)
     for title in found:
         apart[title.style] += title.count
     return _numbered_in_order(
@@ -158,17 +158,17 @@ def _has_words(text: str, bold: bool) -> bool:
     return bold and bool(_DIGITS.search(text)) and 2 * sum(map(str.isalnum, text)) >= visible
 
 
-def style_of(line: Line) -> Style:
+def style_of(line: Line) -> FontStyle:
     upper = _is_upper(line.text)
     size = line.tallest if upper else line.size
-    return Style(round(2 * size) / 2, line.bold, line.italic, line.caps or upper, family(line.font))
+    return FontStyle(round(2 * size) / 2, line.bold, line.italic, line.caps or upper, family(line.font))
 
 
 def _is_upper(text: str) -> bool:
     return text.isupper() and sum(map(str.isalpha, text)) >= 4
 
 
-def _of_page(number: int, page: Page, text: Body, heads: set[int]) -> Iterator[Title]:
+def _of_page(number: int, page: PageLines, text: BodyStyle, heads: set[int]) -> Iterator[Title]:
     lines, at = page.lines, 0
     entries = contents(lines) | heads
     right = _right(lines)
@@ -200,7 +200,7 @@ def contents(lines: Sequence[Line]) -> set[int]:
     return found
 
 
-def _running_heads(pages: Sequence[Page], text: Body) -> list[set[int]]:
+def _running_heads(pages: Sequence[PageLines], text: BodyStyle) -> list[set[int]]:
     """Of each page, its outermost lines where most pages have one at that place, away from the text."""
     edges = [{at: round(page.lines[at].baseline / 2) for at in _outermost(page, text)} for page in pages]
     places = Counter(place for edge in edges for place in set(edge.values()))
@@ -208,7 +208,7 @@ def _running_heads(pages: Sequence[Page], text: Body) -> list[set[int]]:
     return [{at for at, place in edge.items() if places[place] >= least} for edge in edges]
 
 
-def _outermost(page: Page, text: Body) -> Iterator[int]:
+def _outermost(page: PageLines, text: BodyStyle) -> Iterator[int]:
     """The lines at the top and at the bottom that stand further from the next than lines of text do."""
     order = sorted(
         (at for at, line in enumerate(page.lines) if not line.rows), key=lambda at: page.lines[at].baseline
@@ -222,7 +222,7 @@ def _outermost(page: Page, text: Body) -> Iterator[int]:
             yield from (at for at in same if page.lines[at].size < LARGE * text.size)
 
 
-def _title(number: int, lines: Sequence[Line], at: int, text: Body, width: float) -> Title | None:
+def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: float) -> Title | None:
     line = lines[at]
     style, size = style_of(line), line.tallest if _is_upper(line.text) else line.size
     large = size >= LARGE * text.size
@@ -255,7 +255,7 @@ def _title(number: int, lines: Sequence[Line], at: int, text: Body, width: float
     return Title(number, at, count, said, style, large, plain, line.left)
 
 
-def _heads_larger(lines: Sequence[Line], at: int, text: Body, style: Style) -> bool:
+def _heads_larger(lines: Sequence[Line], at: int, text: BodyStyle, style: FontStyle) -> bool:
     """Whether a line in smaller type is set apart, above text in the usual type: no note and no row."""
     apart = (style.bold and not text.bold) or (style.italic and OUTLINED.match(lines[at].text))
     return bool(apart) and any(line.size >= _SMALLER * text.size for line in lines[at + 1 : at + 4])
@@ -267,7 +267,7 @@ def _beside(lines: Sequence[Line], at: int) -> bool:
     return any(abs(line.baseline - lines[at].baseline) < 0.4 * lines[at].size for line in near)
 
 
-def _count(lines: Sequence[Line], at: int, style: Style, farthest: float, plain: bool) -> int:
+def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float, plain: bool) -> int:
     """How many lines it has: those below it that are set the same, and close."""
     count = 1
     while at + count < len(lines) and count <= _MOST_LINES:
@@ -297,7 +297,7 @@ def _reads_on(said: str, large: bool, marked: bool) -> bool:
     return said.endswith((".", ":", "。")) or (first.islower() and not marked)
 
 
-def _has_space(lines: Sequence[Line], at: int, text: Body, style: Style) -> bool:
+def _has_space(lines: Sequence[Line], at: int, text: BodyStyle, style: FontStyle) -> bool:
     if at == 0 or lines[at - 1].rows:
         return True
     above, line = lines[at - 1], lines[at]
@@ -309,7 +309,9 @@ def _has_space(lines: Sequence[Line], at: int, text: Body, style: Style) -> bool
     )
 
 
-def _stands_alone(lines: Sequence[Line], at: int, count: int, text: Body, width: float, plain: bool) -> bool:
+def _stands_alone(
+    lines: Sequence[Line], at: int, count: int, text: BodyStyle, width: float, plain: bool
+) -> bool:
     """Whether a line in a style like the text's stands alone as headings do: short, with text below."""
     line, last = lines[at], lines[at + count - 1]
     short = count <= 2 and last.right - last.left < _WIDE * width

@@ -2,7 +2,7 @@
 
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
-from ingestor.parsers.rtf.read import Reader
+from ingestor.parsers.rtf.read import RtfReader
 from ingestor.registry import Options, Plugin
 
 _CONTENT_TYPE = "application/rtf"
@@ -15,7 +15,7 @@ class RtfParser:
         del options  # there are none
 
     def parse(self, blob: Blob) -> Document:
-        reader = Reader()
+        reader = RtfReader()
         reader.read(blob.data.decode("latin-1"))  # 7 bits; what else there is, is in a code page it names
         composer, about = reader.flow.composer, reader.tables.about
         return Document(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from ingestor.core.completeness import words as words_in
 from ingestor.parsers.html.tags import words
-from ingestor.parsers.office.docx_styles import Style, kind
+from ingestor.parsers.office.docx_styles import DocxStyle, kind
 from ingestor.parsers.rtf.tables import Finish, State, Tables
 from ingestor.parsers.rtf.tokens import CHARACTERS, SIGNS, said, tokens
 from ingestor.parsers.shared.decode import codec
@@ -41,7 +41,7 @@ class _Link:
 
 
 @dataclass(slots=True)
-class Reader:
+class RtfReader:
     flow: Flow = field(default_factory=Flow)
     tables: Tables = field(default_factory=Tables)
     said: list[str] = field(default_factory=list)  # all that belongs to the text, as it stands in the file
@@ -272,10 +272,10 @@ class Reader:
         elif found := _ITEM.match(text):
             at = max(state.indent // _INDENT - 1, 0)
             self.flow.item(text[found.end() :], at, _shown(found[1]) or "-")
-        elif mono or kind(Style(style)) == "code":
+        elif mono or kind(DocxStyle(style)) == "code":
             self.flow.add("code", text)
         else:
-            self.flow.add(kind(Style(style)), text.strip())
+            self.flow.add(kind(DocxStyle(style)), text.strip())
 
     def _end_cell(self) -> None:
         if self._state.out is self._body:
@@ -295,19 +295,19 @@ class Reader:
         self._rows = []
 
 
-_ENDS: dict[str, Callable[[Reader], None]] = {
-    **dict.fromkeys(("par", "sect", "page"), Reader._end_paragraph),
-    "cell": Reader._end_cell,
-    "row": Reader._end_row,
+_ENDS: dict[str, Callable[[RtfReader], None]] = {
+    **dict.fromkeys(("par", "sect", "page"), RtfReader._end_paragraph),
+    "cell": RtfReader._end_cell,
+    "row": RtfReader._end_row,
 }
-_DESTINATIONS: dict[str, Callable[[Reader], None]] = {
-    "footnote": Reader._note,
-    "listtext": Reader._mark,
-    "pntext": Reader._mark,
-    "field": Reader._link,
-    "fldinst": Reader._instruct,
-    "shpinst": Reader._shape,
-    "shptxt": Reader._frame,
+_DESTINATIONS: dict[str, Callable[[RtfReader], None]] = {
+    "footnote": RtfReader._note,
+    "listtext": RtfReader._mark,
+    "pntext": RtfReader._mark,
+    "field": RtfReader._link,
+    "fldinst": RtfReader._instruct,
+    "shpinst": RtfReader._shape,
+    "shptxt": RtfReader._frame,
 }
 
 

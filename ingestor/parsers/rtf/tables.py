@@ -37,7 +37,7 @@ class State:
 
 
 @dataclass(slots=True)
-class Style:
+class RtfStyle:
     name: str = ""
     level: int | None = None
     based_on: int | None = None
@@ -53,8 +53,8 @@ class Tables:
     codec: str = "cp1252"
     about: dict[str, str] = field(default_factory=dict)
     _fonts: dict[int, tuple[str, bool]] = field(default_factory=dict)
-    _styles: dict[int, Style] = field(default_factory=dict)
-    _style: Style = field(default_factory=Style)
+    _styles: dict[int, RtfStyle] = field(default_factory=dict)
+    _style: RtfStyle = field(default_factory=RtfStyle)
     _date: dict[str, int] = field(default_factory=dict)
 
     def font(self, number: int) -> tuple[str, bool]:
@@ -63,7 +63,7 @@ class Tables:
 
     def style(self, number: int) -> tuple[str, int | None]:
         """Its name, and the level of the heading that it makes, its own or inherited."""
-        style = named = self._styles.get(number, Style())
+        style = named = self._styles.get(number, RtfStyle())
         for _ in range(_LONGEST):
             by_name = _HEADING.fullmatch(style.name)
             if style.level is not None or by_name:
@@ -75,7 +75,7 @@ class Tables:
 
     def begin_style(self, state: State) -> Finish:
         """A group of the table of styles; its text is the style's name."""
-        style = self._style = Style()
+        style = self._style = RtfStyle()
 
         def finish(said: str) -> None:
             style.name = said.strip().rstrip(";").lower()

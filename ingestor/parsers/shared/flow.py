@@ -22,7 +22,7 @@ _NO_DESCRIPTION = re.compile(
 
 
 @dataclass(slots=True)
-class Said:
+class FlowText:
     """A paragraph's text; how many pages end before its first character, and how many after it; what else
     is anchored in it (text boxes, tables, charts); its pictures, by name and description."""
 

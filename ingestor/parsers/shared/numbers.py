@@ -43,7 +43,7 @@ class ListLevel:
     start: int = 1
 
 
-class Counts:
+class ListNumbers:
     """The numbers of lists, in the order of their paragraphs.
 
     ``patterns``: levels by name. ``lists``: by name, a pattern, and where its levels start again.

@@ -32,7 +32,7 @@ _COLUMNS = f"""source, collection, key, document_id, {STATE}, size, uri,
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DocumentRow:
     """A document. ``collection``: its edition. ``size``: bytes. Times are POSIX seconds."""
 
     source: str
@@ -60,7 +60,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DocumentQuery:
     """``edition``: of a collection. ``match``: a part of the key. ``after``, ``before``: an end of a page."""
 
     source: str | None = None
@@ -71,7 +71,7 @@ class Wanted:
     before: Place | None = None
 
 
-def page_of(journal: Selecting, wanted: Wanted, most: int) -> list[Row]:
+def page_of(journal: Selecting, wanted: DocumentQuery, most: int) -> list[DocumentRow]:
     """The first documents in live editions, in the order of source, edition and key; ``before``: the last."""
     back = wanted.before is not None
     place = wanted.before or wanted.after
@@ -85,20 +85,20 @@ def page_of(journal: Selecting, wanted: Wanted, most: int) -> list[Row]:
         ORDER BY {order} LIMIT :most"""
     a, b, c = place or ("", "", "")
     values = {"match": wanted.match, "source": wanted.source, "edition": wanted.edition, "most": most}
-    rows = [Row(*row) for row in journal.select(query, {**values, "a": a, "b": b, "c": c})]
+    rows = [DocumentRow(*row) for row in journal.select(query, {**values, "a": a, "b": b, "c": c})]
     return rows[::-1] if back else rows
 
 
-def one_of(journal: Selecting, document_id: str) -> Row | None:
+def one_of(journal: Selecting, document_id: str) -> DocumentRow | None:
     """A document by its id."""
     query = f"SELECT {_COLUMNS} FROM documents WHERE {_BY_ID} = ?"
-    return next((Row(*row) for row in journal.select(query, (document_id,))), None)
+    return next((DocumentRow(*row) for row in journal.select(query, (document_id,))), None)
 
 
-def failures(journal: Selecting, most: int) -> list[Row]:
+def failures(journal: Selecting, most: int) -> list[DocumentRow]:
     """The first documents that failed, by source and key."""
     query = f"SELECT {_COLUMNS} FROM documents WHERE {_FAILED} AND {LIVE} ORDER BY source, key LIMIT ?"
-    return [Row(*row) for row in journal.select(query, (most,))]
+    return [DocumentRow(*row) for row in journal.select(query, (most,))]
 
 
 def rows_of(journal: Selecting, ids: Sequence[str]) -> dict[str, tuple[str, str]]:

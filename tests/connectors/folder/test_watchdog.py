@@ -49,7 +49,7 @@ def test_watching_starts_anew_when_a_thread_of_the_observer_dies(
 ) -> None:
     made: list[Watchdog] = []
 
-    def make(folder: folder_watching.Watched, stop: threading.Event) -> Watchdog:
+    def make(folder: folder_watching.WatchedFolder, stop: threading.Event) -> Watchdog:
         made.append(Watchdog(folder.path))
         return made[-1]
 

@@ -12,7 +12,7 @@ import pytest
 
 from ingestor.connectors.folder import watching as folder_watching
 from ingestor.connectors.folder.inotify import Entered
-from ingestor.connectors.folder.watching import Changes
+from ingestor.connectors.folder.watching import ChangedKeys
 from ingestor.model import Item
 from ingestor.ports import Transient
 from tests.connectors.folders import FolderWorld, run_python, runs
@@ -262,7 +262,7 @@ def test_it_ends_while_it_goes_through_a_large_folder(world: FolderWorld) -> Non
 def test_changes_wait_until_they_settle_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
-    changes = Changes(settle=2.0)
+    changes = ChangedKeys(settle=2.0)
     assert changes.take() == set()
     changes.add("a")
     now += 1.9
@@ -296,7 +296,7 @@ _MANY = [str(number) for number in range(folder_watching.MANY)]
     ],
 )
 def test_what_is_collected(keys: list[str], expected: set[str]) -> None:
-    changes = Changes(settle=0.0)
+    changes = ChangedKeys(settle=0.0)
     for key in keys:
         changes.add(key)
     assert changes.take() == expected

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.connectors.git import connector
-from ingestor.connectors.git.repository import Failed, TooMuch, _git
+from ingestor.connectors.git.repository import GitFailed, OutputTooLong, _git
 from ingestor.ports import NeedsHuman, Transient
 from tests.connectors.laws import listed
 from tests.connectors.repositories import GitWorld, git
@@ -126,10 +126,10 @@ def test_what_git_prints_is_bounded_in_bytes_and_seconds(
     program.write_text("#!/bin/sh\ncase $1 in yes) exec yes;; loud) exec yes >&2;; *) exec sleep 60;; esac\n")
     program.chmod(0o700)
     monkeypatch.setattr("shutil.which", lambda name: str(program))
-    with pytest.raises(TooMuch, match="more than 1,000,000 bytes"):
+    with pytest.raises(OutputTooLong, match="more than 1,000,000 bytes"):
         _git(["yes"], {}, 30.0, 10**6)
     for how in ("loud", "quiet"):
         begun = time.monotonic()
-        with pytest.raises(Failed, match="longer than 1 s"):
+        with pytest.raises(GitFailed, match="longer than 1 s"):
             _git([how], {}, 1.0)
         assert time.monotonic() - begun < 20

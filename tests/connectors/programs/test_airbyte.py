@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ingestor.connectors.programs.airbyte import chosen, configured, record_of, said_in, status_of, stream_of
-from ingestor.connectors.programs.child import Failed
+from ingestor.connectors.programs.child import ProgramFailed
 from ingestor.ports import NeedsHuman
 
 ISSUES: dict[str, Any] = {
@@ -61,7 +61,7 @@ def test_a_record_belongs_to_the_stream_of_its_namespace() -> None:
 
 @pytest.mark.parametrize("said", [None, {}, {"stream": "issues"}, {"stream": "issues", "data": [1]}])
 def test_a_record_that_is_none(said: object) -> None:
-    with pytest.raises(Failed):
+    with pytest.raises(ProgramFailed):
         list(record_of(said, {"issues": stream_of(ISSUES)}))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.connectors.programs.child import Failed
+from ingestor.connectors.programs.child import ProgramFailed
 from ingestor.connectors.programs.singer import names_of, record_of, selected, stream_of
 from ingestor.ports import NeedsHuman
 from tests.connectors.laws import listed
@@ -87,7 +87,7 @@ def test_a_schema_that_says_little(message: dict[str, Any]) -> None:
     stream = stream_of(message)
     assert (stream.name, list(stream.key), dict(stream.fields)) == ("a", [], {})
     assert record_of({"stream": "a", "record": {"x": 1}}, {"a": stream}).values == {"x": 1}
-    with pytest.raises(Failed):
+    with pytest.raises(ProgramFailed):
         record_of({"stream": "b", "record": {"x": 1}}, {"a": stream})
 
 

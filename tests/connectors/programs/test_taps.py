@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from ingestor.connectors.programs.airbyte import AirbyteOptions
-from ingestor.connectors.programs.record import Record, Stream, document, field, shown
+from ingestor.connectors.programs.record import Stream, StreamRecord, document, field, shown
 from ingestor.connectors.programs.records import Program, with_secrets
 from ingestor.connectors.programs.singer import SingerOptions
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
@@ -253,7 +253,7 @@ VALUES = {"id": 7, "user": {"name": "Ada", "address": None}, "labels": ["a", "b"
     ],
 )
 def test_a_field(name: str, value: object) -> None:
-    assert field(Record(STREAM, VALUES), name) == value
+    assert field(StreamRecord(STREAM, VALUES), name) == value
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_a_document() -> None:
         uri="https://example.org/{id}",
         metadata=["id", "labels", "title", "user.name"],
     )
-    given = document(Record(STREAM, {**VALUES, "title": "One\ud800"}), wanted)
+    given = document(StreamRecord(STREAM, {**VALUES, "title": "One\ud800"}), wanted)
     assert (given.key, given.name, given.uri) == ("issues/7", "7.html", "https://example.org/7")
     assert given.data.decode() == "# One?\n\nAda: a, b"
     assert given.metadata == (("id", 7), ("labels", "a, b"), ("title", "One?"), ("user.name", "Ada"))
@@ -303,26 +303,26 @@ def test_a_document() -> None:
     ],
 )
 def test_a_key(key: list[str], values: dict[str, Any], expected: str) -> None:
-    assert document(Record(STREAM, values), options(key=key)).key == expected
+    assert document(StreamRecord(STREAM, values), options(key=key)).key == expected
 
 
 def test_numbers_that_no_database_takes() -> None:
     values = {"id": 2**70, "title": float("nan"), "labels": float("inf")}
-    given = document(Record(STREAM, values), options(metadata=["id", "title", "labels"]))
+    given = document(StreamRecord(STREAM, values), options(metadata=["id", "title", "labels"]))
     assert given.metadata == (("id", str(2**70)), ("title", None), ("labels", None))
 
 
 @pytest.mark.parametrize(("content", "data"), [("AAH/", b"\0\1\xff"), ("no base64!", b"no base64!")])
 def test_bytes_are_there_as_the_schema_says(content: str, data: bytes) -> None:
-    given = document(Record(DATA, {"id": 1, "data": content}), options(text="{data}"))
+    given = document(StreamRecord(DATA, {"id": 1, "data": content}), options(text="{data}"))
     assert given.data == data
 
 
 def test_a_stream_without_a_key() -> None:
     stream = Stream("log", (), {})
     with pytest.raises(NeedsHuman, match="log does not say which fields identify a record: set `key`"):
-        document(Record(stream, {"id": 1}), options())
-    assert document(Record(stream, {"id": 1}), options(key=["id"])).key == "log/1"
+        document(StreamRecord(stream, {"id": 1}), options())
+    assert document(StreamRecord(stream, {"id": 1}), options(key=["id"])).key == "log/1"
 
 
 def test_secrets_are_put_where_their_names_say() -> None:

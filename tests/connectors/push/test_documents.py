@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ingestor.connectors.push.store import Store
+from ingestor.connectors.push.store import PushStore
 from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Stale
 from tests.connectors.laws import listed
@@ -56,7 +56,7 @@ def test_what_is_no_metadata(here: Watch, field: str) -> None:
 
 
 def test_a_document_that_is_too_large_by_now(tmp_path: Path) -> None:
-    Store(tmp_path).put("a", b"x" * 11, None, ())
+    PushStore(tmp_path).put("a", b"x" * 11, None, ())
     of = connector(tmp_path, max_size=10)
     [item] = of.scan()
     with pytest.raises(BadDocument, match="11 bytes; max_size is 10"):
@@ -69,7 +69,7 @@ def test_another_document_of_that_name_is_not_what_was_listed(tmp_path: Path) ->
 
 
 def test_a_damaged_file_needs_a_person(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = PushStore(tmp_path)
     store.put("a", b"x", None, ())
     store.path.write_bytes(b"not a database" * 100)
     with pytest.raises(NeedsHuman, match=r"damaged .* put a backup of it in its place"):

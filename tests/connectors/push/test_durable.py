@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ingestor.connectors.push.store import Store, _connected
+from ingestor.connectors.push.store import PushStore, _connected
 from tests.connectors.laws import listed
 from tests.connectors.push.watching import Watch, connector, watched
 from tests.connectors.pushing import Caller, Endpoints
@@ -17,7 +17,7 @@ from tests.small_disk import fill, small_disk
 
 
 def test_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = PushStore(tmp_path)
     store.put("a", b"x", None, ())
     with store.opened() as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
@@ -42,8 +42,8 @@ def together(do: Any, values: list[Any]) -> None:
 
 
 def test_a_store_is_made_once_however_many_begin(tmp_path: Path) -> None:
-    together(lambda n: Store(tmp_path / "pushed").put(f"{n}", b"x", None, ()), list(range(20)))
-    assert len(list(Store(tmp_path / "pushed").listed())) == 20
+    together(lambda n: PushStore(tmp_path / "pushed").put(f"{n}", b"x", None, ()), list(range(20)))
+    assert len(list(PushStore(tmp_path / "pushed").listed())) == 20
 
 
 def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ class Client:
         assert status in (200, 201, 204, 404)
         self.known[key], self.asked, self.answered = data, None, self.answered + 1
 
-    def check(self, store: Store) -> None:
+    def check(self, store: PushStore) -> None:
         for key in {*self.known, *([self.asked[0]] if self.asked else [])}:
             found = store.get(key)
             may_be = {self.known.get(key)} | (
@@ -104,7 +104,7 @@ class Client:
 
 def kills(folder: Path, times: int) -> tuple[int, int]:
     """Kill the endpoint again and again: how many requests were answered, and how many were under way."""
-    store, chance = Store(folder), random.Random(times)
+    store, chance = PushStore(folder), random.Random(times)
     answered = under_way = 0
     for number in range(times):
         running = Endpoints()

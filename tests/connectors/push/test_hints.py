@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ingestor.connectors.push import connector as push_connector
-from ingestor.connectors.push.store import Changes, Store
+from ingestor.connectors.push.store import PushStore, StoreChanges
 from ingestor.model import Hint, SourceName
 from tests.connectors.laws import listed
 from tests.connectors.push.watching import Watch, connector, watched
@@ -39,8 +39,8 @@ def test_of_two_watches_one_serves_and_both_hint(
 
 
 def test_who_missed_changes_that_are_remembered_no_more_looks_everywhere(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with closing(Changes(store)) as changes:
+    store = PushStore(tmp_path)
+    with closing(StoreChanges(store)) as changes:
         assert changes.take() == [""]
         for asked, remembered in ((1500, [""]), (3, ["0", "1", "2"])):
             with store._writing() as db:
@@ -51,13 +51,13 @@ def test_who_missed_changes_that_are_remembered_no_more_looks_everywhere(tmp_pat
 
 
 def test_many_changes_are_drawn_together(here: Watch) -> None:
-    with Store(here.folder)._writing() as db:
+    with PushStore(here.folder)._writing() as db:
         db.executemany("INSERT INTO changes (key) VALUES (?)", [(f"a/{n}",) for n in range(99)])
     wait(lambda: here.hints == [Hint("a")])
 
 
 def test_only_the_last_changes_are_remembered(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = PushStore(tmp_path)
     with store._writing() as db:
         db.executemany("INSERT INTO changes (key) VALUES (?)", [("x",)] * 1200)
     store.put("a", b"x", None, ())

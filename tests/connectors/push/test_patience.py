@@ -8,13 +8,13 @@ import pytest
 
 from ingestor.connectors.push import connector as push_connector
 from ingestor.connectors.push.answers import WORKERS
-from ingestor.http_server.limits import Limits
+from ingestor.http_server.limits import ServerLimits
 from tests.connectors.push.watching import OURS, Watch, answer, connector, raw, watched
 from tests.e2e.project import wait
 
 
 def test_the_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(push_connector, "LIMITS", Limits(prompt=0.5, slowest=100))
+    monkeypatch.setattr(push_connector, "LIMITS", ServerLimits(prompt=0.5, slowest=100))
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
         slow = [raw(watch.caller.port) for _ in range(2 * WORKERS)]
@@ -29,7 +29,7 @@ def test_the_slow_are_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_more_than_can_wait_are_told_to_come_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(push_connector, "LIMITS", Limits(connections=4))
+    monkeypatch.setattr(push_connector, "LIMITS", ServerLimits(connections=4))
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
         busy = [begun(watch.caller.port) for _ in range(4)]
@@ -50,11 +50,11 @@ def begun(port: int) -> socket.socket:
 
 
 def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(push_connector, "LIMITS", Limits(prompt=1000))  # nobody is cut off meanwhile
+    monkeypatch.setattr(push_connector, "LIMITS", ServerLimits(prompt=1000))  # nobody is cut off meanwhile
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
-        idle = [raw(watch.caller.port) for _ in range(2 * Limits().connections)]
-        for connection in idle[: Limits().connections]:
+        idle = [raw(watch.caller.port) for _ in range(2 * ServerLimits().connections)]
+        for connection in idle[: ServerLimits().connections]:
             with suppress(OSError):  # the oldest made room
                 connection.sendall(b"PUT /documents/a HTTP/1.1\r\nX-Long: ")
         assert watch.caller.put("b", b"x").status == 201
@@ -66,7 +66,9 @@ def test_who_says_nothing_is_in_nobodys_way(tmp_path: Path, monkeypatch: pytest.
 def test_who_has_no_right_and_sends_nothing_is_in_nobodys_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(push_connector, "LIMITS", Limits(linger=1000))  # a caller is heard out for as long
+    monkeypatch.setattr(
+        push_connector, "LIMITS", ServerLimits(linger=1000)
+    )  # a caller is heard out for as long
     with watched(connector(tmp_path / "pushed")) as watch:
         wait(watch.caller.is_answered, every=0.01)
         strangers = [raw(watch.caller.port) for _ in range(4 * WORKERS)]

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from ingestor.connectors.http.headers import time_of
 from ingestor.connectors.web import feed_child, feed_process
-from ingestor.connectors.web.feed import Feed, FeedOptions
-from ingestor.connectors.web.feed_entries import Entry, Found, NoFeed, entries
+from ingestor.connectors.web.feed import FeedConnector, FeedOptions
+from ingestor.connectors.web.feed_entries import FeedEntry, NoFeed, ParsedFeed, entries
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
 from tests.connectors.laws import ConnectorLaws, listed
 from tests.connectors.sites import FeedWorld, Reply, Site, atom_of, outside, site
@@ -25,11 +25,11 @@ from tests.connectors.web.crawling import broken_off
 def _read_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Feeds are read in this process; test_feed_hostile.py has the process that reads them otherwise."""
 
-    def read(data: bytes, content_type: str | None, url: str) -> Found:
+    def read(data: bytes, content_type: str | None, url: str) -> ParsedFeed:
         answer = json.loads(json.dumps(feed_child._read(data, content_type, url)))
         if "bad" in answer:
             raise NoFeed(answer["bad"])
-        return Found(tuple(Entry(**entry) for entry in answer["entries"]), answer["whole"])
+        return ParsedFeed(tuple(FeedEntry(**entry) for entry in answer["entries"]), answer["whole"])
 
     monkeypatch.setattr(feed_process, "read", read)
 
@@ -47,9 +47,9 @@ def server() -> Iterator[Site]:
         yield server
 
 
-def feed(server: Site, state: Path, **options: object) -> Feed:
+def feed(server: Site, state: Path, **options: object) -> FeedConnector:
     given = {"url": server.url("/feed"), "allow_private": ["127.0.0.1"], "delay": 0, "state": state}
-    return Feed(FeedOptions.model_validate({**given, **options}), outside())
+    return FeedConnector(FeedOptions.model_validate({**given, **options}), outside())
 
 
 def tell(server: Site, *names: str, text: str = "A harbour.") -> None:
@@ -303,9 +303,9 @@ def test_rss_of_the_first_kind() -> None:
 def test_json_feed() -> None:
     found = entries(json.dumps(JSON).encode(), "application/feed+json", "https://x.test/feed").entries
     assert found == (
-        Entry("5", "https://x.test/a", "", "<p>A</p>", "Ada", WHEN),
-        Entry("6", None, "B", "<p>1 &lt; 2</p>", "Eve", None),
-        Entry("https://x.test/c", "https://x.test/c", "", "", "Ada", None),
+        FeedEntry("5", "https://x.test/a", "", "<p>A</p>", "Ada", WHEN),
+        FeedEntry("6", None, "B", "<p>1 &lt; 2</p>", "Eve", None),
+        FeedEntry("https://x.test/c", "https://x.test/c", "", "", "Ada", None),
     )
 
 
@@ -360,7 +360,7 @@ def test_entities_are_not_opened(tmp_path: Path) -> None:
 
 
 def test_a_page_of_an_entry_is_escaped() -> None:
-    page = Entry("1", None, "<b> & co", "<p>x</p>", 'Ada "L"', None).page().decode()
+    page = FeedEntry("1", None, "<b> & co", "<p>x</p>", 'Ada "L"', None).page().decode()
     assert "<title>&lt;b&gt; &amp; co</title>" in page
     assert 'content="Ada &quot;L&quot;"' in page
 

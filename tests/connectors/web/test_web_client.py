@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from ingestor.connectors.http.address import allowed
-from ingestor.connectors.http.client import Client, Terms
+from ingestor.connectors.http.client import Terms, WebClient
 from ingestor.connectors.http.headers import Validators
-from ingestor.connectors.http.network import Outside, Refused
+from ingestor.connectors.http.network import AddressRefused, Outside
 from ingestor.ports import Transient
 from tests.connectors.sites import Clock, Reply, Site, outside, site
 
@@ -38,9 +38,9 @@ def victim(server: Site) -> Iterator[Site]:
 
 def client_of(
     server: Site, clock: Clock | None = None, *, names: Outside | None = None, **terms: object
-) -> Client:
+) -> WebClient:
     given = {"origins": frozenset([server.url("")]), "allowed": HERE, **terms}
-    return Client(Terms(**given), names or outside(clock), {})  # type: ignore[arg-type]
+    return WebClient(Terms(**given), names or outside(clock), {})  # type: ignore[arg-type]
 
 
 # -- whom it asks
@@ -68,7 +68,7 @@ def test_what_is_not_public_gets_nothing(server: Site, victim: Site, host: str, 
     server.redirect("/", f"http://{host}:{server.port}/")
     with client_of(server, names=names) as client:
         url = server.url("/") if how == "redirected" else f"http://{host}:{server.port}/"
-        with pytest.raises(Refused, match="is not a public address"):
+        with pytest.raises(AddressRefused, match="is not a public address"):
             client.follow(url)
     assert (victim.connections, len(server.asked)) == (0, int(how == "redirected"))
 
@@ -93,14 +93,16 @@ def test_addresses_that_nobody_should_ask_for(server: Site, url: str) -> None:
     connected: list[str] = []
     with client_of(server, names=outside(metadata_test=["169.254.169.254"])) as client:
         client._backend._system.connect_tcp = lambda host, *more: connected.append(host)  # type: ignore[assignment,return-value,method-assign]
-        with pytest.raises(Refused, match=r"is not a public address: to allow it, add it to `allow_private`"):
+        with pytest.raises(
+            AddressRefused, match=r"is not a public address: to allow it, add it to `allow_private`"
+        ):
             client.get(url)
     assert connected == []
 
 
 @pytest.mark.parametrize("port", [22, 25, 6379, 8080])
 def test_other_ports_are_not_asked(server: Site, port: int) -> None:
-    with client_of(server) as client, pytest.raises(Refused, match="port"):
+    with client_of(server) as client, pytest.raises(AddressRefused, match="port"):
         client.get(f"http://127.0.0.2:{port}/")
 
 
@@ -118,7 +120,7 @@ def test_the_address_that_was_judged_is_the_one_that_is_asked(server: Site, vict
         url = f"http://rebinding.test:{server.port}/"
         assert client.get(url).data == b"outside"
         assert asked == ["rebinding.test"], "a connection looks a name up once"
-        with pytest.raises(Refused, match=r"rebinding\.test \(it resolves to 127\.0\.0\.1\)"):
+        with pytest.raises(AddressRefused, match=r"rebinding\.test \(it resolves to 127\.0\.0\.1\)"):
             client.get(url)
     assert victim.connections == 0
     assert server.asked[0][1]["host"] == f"rebinding.test:{server.port}"
@@ -161,7 +163,10 @@ def test_a_name_server_that_says_nothing_is_given_up_at_the_deadline() -> None:
 
     terms = Terms(frozenset(), timeout=0.2)
     try:
-        with Client(terms, Outside(resolve), {}) as client, pytest.raises(Transient, match="took too long"):
+        with (
+            WebClient(terms, Outside(resolve), {}) as client,
+            pytest.raises(Transient, match="took too long"),
+        ):
             client.get("http://slow.test/")
     finally:
         never.set()
@@ -222,7 +227,7 @@ def test_with_secrets_nothing_leads_from_https_to_http(
     with client_of(server, secrets=secrets) as client:
         headers = {"location": "http://site.test/"}
         if secrets:
-            with pytest.raises(Refused, match="not encrypted"):
+            with pytest.raises(AddressRefused, match="not encrypted"):
                 client._location("https://site.test/", headers)
         else:
             assert client._location("https://site.test/", headers) == "http://site.test/"
@@ -340,7 +345,7 @@ def test_who_drips_is_left_at_the_deadline(start: bytes) -> None:
     port = listening.getsockname()[1]
     terms = Terms(frozenset([f"http://127.0.0.2:{port}"]), allowed=HERE, timeout=0.4)
     try:
-        with Client(terms, Outside(), {}) as client, pytest.raises(Transient, match=r"too long|timed out"):
+        with WebClient(terms, Outside(), {}) as client, pytest.raises(Transient, match=r"too long|timed out"):
             client.get(f"http://127.0.0.2:{port}/")
     finally:
         stop.set()
@@ -355,7 +360,7 @@ def test_redirects_end(server: Site) -> None:
     server.say("/two", b"here")
     with client_of(server) as client:
         assert client.follow(server.url("/one")).url == server.url("/two")
-        with pytest.raises(Refused, match="redirects more than"):
+        with pytest.raises(AddressRefused, match="redirects more than"):
             client.follow(server.url("/a"))
     assert len(server.asked) == 2 + 11
 
@@ -379,14 +384,14 @@ def test_who_is_busy_for_long_is_not_asked_until_then(server: Site, status: int)
     terms = Terms(frozenset([server.url("")]), allowed=HERE)
     for _ in range(3):
         with (
-            Client(terms, outside(clock), busy) as client,
+            WebClient(terms, outside(clock), busy) as client,
             pytest.raises(Transient, match="allows no request"),
         ):
             client.get(server.url("/"))
     assert len(server.asked) == 1
     clock.sleep(3601)
     server.say("/", b"here")
-    with Client(terms, outside(clock), busy) as client:
+    with WebClient(terms, outside(clock), busy) as client:
         assert client.get(server.url("/")).data == b"here"
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.embedders.openai.batching import Refused, batches, resolved
+from ingestor.embedders.openai.batching import TextsRefused, batches, resolved
 from ingestor.model import Vector
 from ingestor.ports import BadDocument, NeedsHuman, Transient
 
@@ -58,7 +58,7 @@ class Server:
         if self.dead:
             raise self.dead
         if self.picky or len(batch) > self.most or set(batch) & set(self.bad):
-            raise Refused("refused the request (400): no")
+            raise TextsRefused("refused the request (400): no")
         return [None if position in self.zero else np.float32([position]) for position in batch]
 
     def check(self, reason: str) -> None:

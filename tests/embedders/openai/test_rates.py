@@ -7,25 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.embedders.openai.pace import Pace
-from ingestor.embedders.openai.rates import MINUTE, Limits, Sent, earliest
+from ingestor.embedders.openai.rates import MINUTE, RateLimits, Sent, earliest
 
 
 @pytest.mark.parametrize(
     ("sent", "limits", "tokens", "expected"),
     [
-        ([], Limits(), 10**9, 100.0),
-        ([], Limits(1, 10), 10, 100.0),
-        ([], Limits(1, 10), 11, 100.0),  # more than a minute may have: it has one for itself
-        ([Sent(90.0, 1)], Limits(1, inf), 1, 150.0),
-        ([Sent(90.0, 1)], Limits(2, inf), 1, 100.0),
-        ([Sent(40.0, 9)], Limits(1, 9), 9, 100.0),  # a minute ago is long enough
-        ([Sent(50.0, 6), Sent(90.0, 3)], Limits(inf, 10), 2, 110.0),
-        ([Sent(50.0, 6), Sent(90.0, 3)], Limits(inf, 10), 8, 150.0),
-        ([Sent(50.0, 1)], Limits(inf, 10), 11, 110.0),
-        ([Sent(90.0, 1), Sent(150.0, 1)], Limits(2, inf), 1, 150.0),  # none overtakes one that waits
+        ([], RateLimits(), 10**9, 100.0),
+        ([], RateLimits(1, 10), 10, 100.0),
+        ([], RateLimits(1, 10), 11, 100.0),  # more than a minute may have: it has one for itself
+        ([Sent(90.0, 1)], RateLimits(1, inf), 1, 150.0),
+        ([Sent(90.0, 1)], RateLimits(2, inf), 1, 100.0),
+        ([Sent(40.0, 9)], RateLimits(1, 9), 9, 100.0),  # a minute ago is long enough
+        ([Sent(50.0, 6), Sent(90.0, 3)], RateLimits(inf, 10), 2, 110.0),
+        ([Sent(50.0, 6), Sent(90.0, 3)], RateLimits(inf, 10), 8, 150.0),
+        ([Sent(50.0, 1)], RateLimits(inf, 10), 11, 110.0),
+        ([Sent(90.0, 1), Sent(150.0, 1)], RateLimits(2, inf), 1, 150.0),  # none overtakes one that waits
     ],
 )
-def test_the_first_time_that_fits(sent: list[Sent], limits: Limits, tokens: int, expected: float) -> None:
+def test_the_first_time_that_fits(sent: list[Sent], limits: RateLimits, tokens: int, expected: float) -> None:
     assert earliest(sent, limits, 100.0, tokens) == expected
 
 
@@ -36,7 +36,7 @@ def test_the_first_time_that_fits(sent: list[Sent], limits: Limits, tokens: int,
 )
 def test_no_minute_has_more_than_allowed(requests: list[tuple[float, int]], most: int, tokens: int) -> None:
     now, at = 0.0, []
-    pace = Pace(Limits(most, tokens), lambda: now)
+    pace = Pace(RateLimits(most, tokens), lambda: now)
     for pause, size in requests:
         now += pause
         at.append((round(now + pace.take(size), 6), size))
@@ -48,13 +48,13 @@ def test_no_minute_has_more_than_allowed(requests: list[tuple[float, int]], most
 
 
 def test_without_limits_nothing_waits() -> None:
-    pace = Pace(Limits(), lambda: 5.0)
+    pace = Pace(RateLimits(), lambda: 5.0)
     assert [pace.take(10**6) for _ in range(100)] == [0.0] * 100
 
 
 def test_a_pause_holds_up_all_requests() -> None:
     now = 10.0
-    pace = Pace(Limits(), lambda: now)
+    pace = Pace(RateLimits(), lambda: now)
     pace.pause(7.0)
     pace.pause(3.0)
     assert [pace.take(1), pace.take(1)] == [7.0, 7.0]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ingestor.archives.members import Found
+from ingestor.archives.members import FoundMember
 from ingestor.archives.unpack import unpack
 from ingestor.core.completeness import shortfall
 from ingestor.model import Blob, Document
@@ -154,7 +154,7 @@ def test_what_is_attached_to_a_message_is_a_document_of_its_own() -> None:
         a00000001x37010102=b"more".ljust(4096),
     )  # fmt: skip
     found = list(unpack(Blob(data, "a.msg"), archives=False))
-    assert [(one.member.name, one.data.strip()) for one in found if isinstance(one, Found)] == [
+    assert [(one.member.name, one.data.strip()) for one in found if isinstance(one, FoundMember)] == [
         ("notes.md", b"# Notes"), ("attachment-2", b"more"),
     ]  # fmt: skip
 

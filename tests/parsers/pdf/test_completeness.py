@@ -3,7 +3,7 @@ import pytest
 from ingestor.core.completeness import shortfall
 from ingestor.model import Blob
 from ingestor.parsers.pdf.completeness import raw_words, without_unicode, words_in
-from ingestor.parsers.pdf.lines import Line, Page
+from ingestor.parsers.pdf.lines import Line, PageLines
 from ingestor.parsers.pdf.parser import PdfOptions, PdfParser
 from tests.parsers.files import pdf
 
@@ -15,7 +15,7 @@ def test_raw_words_of_a_page() -> None:
 
 def test_words_of_lines_and_of_tables() -> None:
     lines = (Line("three short words", 0, 9, 9, 9), Line("a", 0, 9, 9, 9, rows=(("a b", "c"), ("", "d"))))
-    assert words_in([Page("1", 800, lines)]) == 7
+    assert words_in([PageLines("1", 800, lines)]) == 7
 
 
 @pytest.mark.parametrize(("unmapped", "named"), [(0, False), (1800, False), (1801, True)])

@@ -2,7 +2,7 @@ import pytest
 
 from ingestor.model import Blob
 from ingestor.parsers.pdf.furniture import without_furniture
-from ingestor.parsers.pdf.lines import Line, Page
+from ingestor.parsers.pdf.lines import Line, PageLines
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
 from tests.parsers.files import pdf
 from tests.parsers.laws import obeys_laws
@@ -42,9 +42,9 @@ def line(text: str, baseline: float, **facts: object) -> Line:
     return Line(text, 50, 300, baseline, 10, **facts)  # type: ignore[arg-type]
 
 
-def pages(*said: Line, count: int = 6) -> list[Page]:
+def pages(*said: Line, count: int = 6) -> list[PageLines]:
     body = [line(f"words of this page alone {n}" * 3, 400) for n in range(count)]
-    return [Page(str(n + 1), 800, (*said, body[n])) for n in range(count)]
+    return [PageLines(str(n + 1), 800, (*said, body[n])) for n in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_what_is_furniture(repeated: Line, kept: bool) -> None:
 
 def test_a_page_with_nothing_but_a_running_head_still_loses_it() -> None:
     head = line("A running head", 780)
-    blank = Page("7", 800, (head,))
+    blank = PageLines("7", 800, (head,))
     assert without_furniture([*pages(head), blank])[-1].lines == ()
 
 
 def test_pages_that_all_say_the_same_are_not_emptied() -> None:
-    tickets = [Page(str(n), 800, (line(f"Ticket {n}", 780), line("Admit one", 20))) for n in range(1, 9)]
+    tickets = [PageLines(str(n), 800, (line(f"Ticket {n}", 780), line("Admit one", 20))) for n in range(1, 9)]
     assert without_furniture(tickets) == tickets

@@ -6,7 +6,7 @@ from ingestor.model import Document
 from ingestor.parsers.pdf.furniture import without_furniture
 from ingestor.parsers.pdf.headings import cover_title
 from ingestor.parsers.pdf.layout import compose
-from ingestor.parsers.pdf.lines import Bookmark, Line, Page
+from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines
 from tests.parsers.laws import blocks_cover_text
 
 
@@ -19,7 +19,7 @@ def lines(*said: str | Line, top: float = 700, width: float = 400) -> tuple[Line
 
 
 def composed(*said: str | Line, outline: tuple[Bookmark, ...] = ()) -> list[tuple[str, str]]:
-    composer = compose([Page("1", 800, lines(*said))], outline)
+    composer = compose([PageLines("1", 800, lines(*said))], outline)
     return [(block.kind, composer.text[block.start : block.end]) for block in composer.blocks]
 
 
@@ -74,7 +74,7 @@ def test_titles_of_the_outline_are_found_on_their_page(title: str, said: list[st
 
 def test_what_repeats_at_the_edge_is_left_out_and_what_repeats_inside_is_not() -> None:
     pages = [
-        Page(str(n), 800, lines(f"Chapter {n % 2}", top=780) + lines("same words", "on all", top=400)
+        PageLines(str(n), 800, lines(f"Chapter {n % 2}", top=780) + lines("same words", "on all", top=400)
              + lines(f"{n}", top=20))
         for n in range(1, 8)
     ]  # fmt: skip
@@ -95,9 +95,11 @@ def test_bold_numbered_lines_are_headings() -> None:
 
 
 def test_the_largest_words_of_the_first_page_are_its_title() -> None:
-    page = Page("1", 800, (at("GNU", 0, size=30.0), at("Octave", 1, size=30.0), at("many other words", 3)))
+    page = PageLines(
+        "1", 800, (at("GNU", 0, size=30.0), at("Octave", 1, size=30.0), at("many other words", 3))
+    )
     assert cover_title([page]) == "GNU Octave"
-    assert cover_title([Page("1", 800, lines("a", "b"))]) is None
+    assert cover_title([PageLines("1", 800, lines("a", "b"))]) is None
     assert cover_title([]) is None
 
 
@@ -109,13 +111,15 @@ some_lines = st.builds(
     *(st.booleans(), st.booleans(), st.booleans()),
 )  # fmt: skip
 some_pages = st.lists(
-    st.builds(Page, st.text("1ix", min_size=1), st.just(800.0), st.lists(some_lines).map(tuple))
+    st.builds(PageLines, st.text("1ix", min_size=1), st.just(800.0), st.lists(some_lines).map(tuple))
 )
 bookmarks = st.lists(st.builds(Bookmark, st.text("ab1", min_size=1), st.integers(1, 4), st.integers(0, 4)))
 
 
 @given(some_pages, bookmarks)
-def test_any_lines_become_ordered_blocks_of_their_pages(pages: list[Page], outline: list[Bookmark]) -> None:
+def test_any_lines_become_ordered_blocks_of_their_pages(
+    pages: list[PageLines], outline: list[Bookmark]
+) -> None:
     composer = compose(without_furniture(pages), outline)
     blocks_cover_text(Document(composer.text, tuple(composer.blocks)))
     found = [block.page for block in composer.blocks]
@@ -141,5 +145,5 @@ def test_marks_of_lists(mark: str) -> None:
 
 
 def test_comments_stand_after_their_page() -> None:
-    composer = compose([Page("1", 800, lines("text"), comments=("Ada: why?",))], [])
+    composer = compose([PageLines("1", 800, lines("text"), comments=("Ada: why?",))], [])
     assert [(block.kind, block.page) for block in composer.blocks] == [("paragraph", 0), ("comment", 0)]

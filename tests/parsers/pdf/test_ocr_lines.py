@@ -2,21 +2,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.parsers.pdf.layout import compose
-from ingestor.parsers.pdf.lines import Page
-from ingestor.parsers.pdf.ocr_lines import Seen, lines
+from ingestor.parsers.pdf.lines import PageLines
+from ingestor.parsers.pdf.ocr_lines import OcrLine, lines
 
 WIDTH, HEIGHT = 600, 800
 
 
-def seen(text: str, left: float, top: float, right: float = 0.0, tall: float = 14) -> Seen:
-    return Seen(text, left, top, right or left + 6 * len(text), top + tall)
+def seen(text: str, left: float, top: float, right: float = 0.0, tall: float = 14) -> OcrLine:
+    return OcrLine(text, left, top, right or left + 6 * len(text), top + tall)
 
 
-def read(*found: Seen) -> list[str]:
+def read(*found: OcrLine) -> list[str]:
     return [line.text for line in lines(found, WIDTH, HEIGHT)]
 
 
-def column(name: str, left: float, top: float = 100) -> list[Seen]:
+def column(name: str, left: float, top: float = 100) -> list[OcrLine]:
     """Lines of a width of 220, whose boxes are never quite in line."""
     return [seen(f"{name}{n}", left + n % 3, top + 16 * n + n % 2, left + 220 - n % 4) for n in range(5)]
 
@@ -40,7 +40,7 @@ def test_rows_of_short_entries_are_read_row_by_row() -> None:
     bill = ((100, ["Salt", "12", "3.50"]), (121, ["Wool", "3", "17.00"]), (142, ["Sum", "20.50"]))
     places = (50, 250, 500)
     rows = [seen(text, left, top) for top, row in bill for left, text in zip(places, row, strict=False)]
-    askew = [Seen(s.text, s.left, s.top - s.left / 100, s.right, s.bottom - s.left / 100) for s in rows]
+    askew = [OcrLine(s.text, s.left, s.top - s.left / 100, s.right, s.bottom - s.left / 100) for s in rows]
     assert read(*reversed(askew)) == ["Salt", "12", "3.50", "Wool", "3", "17.00", "Sum", "20.50"]
 
 
@@ -57,7 +57,7 @@ def test_paragraphs_and_headings_come_out_of_it() -> None:
         seen("chants who own it.", 51, 117.5),
         seen("Another paragraph.", 50, 160),
     ]
-    composed = compose([Page("1", HEIGHT, lines(page, WIDTH, HEIGHT))], [])
+    composed = compose([PageLines("1", HEIGHT, lines(page, WIDTH, HEIGHT))], [])
     assert [(block.kind, composed.text[block.start : block.end]) for block in composed.blocks] == [
         ("heading", "The Frozen River"),
         (
@@ -75,15 +75,15 @@ def test_an_empty_page() -> None:
 @given(
     st.lists(
         st.tuples(*(st.integers(1, 500) for _ in range(4))).map(
-            lambda n: Seen(f"{n}", n[0], n[1], n[0] + n[2], n[1] + n[3])
+            lambda n: OcrLine(f"{n}", n[0], n[1], n[0] + n[2], n[1] + n[3])
         ),
         max_size=12,
     )
 )
-def test_every_line_comes_once_whatever_its_box(found: list[Seen]) -> None:
+def test_every_line_comes_once_whatever_its_box(found: list[OcrLine]) -> None:
     assert sorted(read(*found)) == sorted(line.text for line in found)
 
 
 @given(st.permutations([*column("a", 50), *column("b", 320)]))
-def test_the_order_in_which_they_were_seen_does_not_matter(found: list[Seen]) -> None:
+def test_the_order_in_which_they_were_seen_does_not_matter(found: list[OcrLine]) -> None:
     assert read(*found) == LEFT + RIGHT

@@ -3,13 +3,13 @@
 import pytest
 
 from ingestor.parsers.pdf.headings import headings
-from ingestor.parsers.pdf.lines import Bookmark, Line, Page
+from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines
 from ingestor.parsers.pdf.titles import body, titles
 
 TEXT = "Words of the text that fill the whole width of the column in which they stand"
 
 
-def page(*said: Line | str, number: int = 1) -> Page:
+def page(*said: Line | str, number: int = 1) -> PageLines:
     """One line below the other; the line after an empty one stands after a space."""
     lines, baseline = [], 700.0
     for one in said:
@@ -20,7 +20,7 @@ def page(*said: Line | str, number: int = 1) -> Page:
         lines.append(
             Line(**{name: getattr(line, name) for name in Line.__slots__} | {"baseline": baseline})  # type: ignore[arg-type]
         )
-    return Page(str(number), 800, tuple(lines))
+    return PageLines(str(number), 800, tuple(lines))
 
 
 def said(text: str, **facts: object) -> Line:
@@ -34,7 +34,7 @@ def said(text: str, **facts: object) -> Line:
     return Line(text, baseline=0, **known)  # type: ignore[arg-type]
 
 
-def found(*pages: Page) -> list[tuple[int, str]]:
+def found(*pages: PageLines) -> list[tuple[int, str]]:
     return [
         (heading.level, heading.title)
         for of_page in headings(pages, [], 1.2)
@@ -146,7 +146,7 @@ def test_entries_of_a_table_of_contents_and_running_heads_are_none() -> None:
     contents = [said(f"{n} The Harbour {n}", bold=True) for n in range(1, 6)]
     assert found(page("", *contents, *[TEXT] * 9)) == []
     pages = [
-        Page(
+        PageLines(
             str(n),
             800,
             (said(f"The Mill {'I' * n}", bold=True, italic=True), *page("", "", "", *[TEXT] * 9).lines),

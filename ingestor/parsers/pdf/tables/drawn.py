@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pypdfium2 import raw
 
 from ingestor.parsers.pdf.lines import Line, Word
-from ingestor.parsers.pdf.page_text import Text, pieces, words
+from ingestor.parsers.pdf.page_text import PageText, pieces, words
 from ingestor.parsers.pdf.tables.cells import Rows, cells
 from ingestor.parsers.pdf.tables.columns import stacks
 from ingestor.parsers.pdf.tables.columns import tables as between_rules
@@ -26,7 +26,7 @@ _FILLED = 0.3  # share of the cells; a net with fewer is no table, but a chart
 Table = tuple[Box, Rows]
 
 
-def tables(page: "PdfPage", text: Text, filled: Sequence[Word]) -> list[Table]:
+def tables(page: "PdfPage", text: PageText, filled: Sequence[Word]) -> list[Table]:
     """Those that are drawn with lines: where, and their rows. ``filled``: values of a form's fields."""
     across, upright = edges(_segments(page))
     nets = grids(across, upright)

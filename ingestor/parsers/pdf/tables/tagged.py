@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ingestor.parsers.pdf.lines import Word
-from ingestor.parsers.pdf.page_text import Text, words
+from ingestor.parsers.pdf.page_text import PageText, words
 from ingestor.parsers.pdf.structure import Cell, marked
 from ingestor.parsers.pdf.tables.cells import Rows, joined
 from ingestor.parsers.pdf.tables.ruled import Box
@@ -13,7 +13,7 @@ _RISE = 1.5  # points above and below a baseline that a table's box reaches
 _KEPT = 0.97  # share of the letters in its place that a table must have
 
 
-def tables(text: Text, cells: Mapping[int, Cell]) -> Iterator[tuple[Box, Rows]]:
+def tables(text: PageText, cells: Mapping[int, Cell]) -> Iterator[tuple[Box, Rows]]:
     """Those of two rows and columns or more, unless other text stands among theirs."""
     said = list(words(text)) if cells else []
     of: dict[int, list[tuple[Cell, Word]]] = defaultdict(list)
