@@ -77,7 +77,7 @@ class LoadingOptions(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """``name``: ``module:name``; ``package``: its name for pip; ``load``: see loading_child.Request."""
+    """``name``: ``module:name``; ``package``: its name for pip; ``load``: see loading_child.LoadRequest."""
 
     name: str
     package: str = ""

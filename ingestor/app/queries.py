@@ -209,7 +209,8 @@ def search(config: Config, question: Question) -> Answer:
 
 def _searched(config: Config, journal: Journal, question: Question) -> Answer:
     """The answer by the configured embedder in this process."""
-    from ingestor.app.wiring import Parts, made_by
+    from ingestor.app.building.parts import Parts
+    from ingestor.app.wiring import made_by
     from ingestor.rerankers.configured import scores_of
     from ingestor.search.reranking import Reranker
     from ingestor.search.search import Searcher

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from ingestor.app.wiring import Parts
+from ingestor.app.building.parts import Parts
 from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
 from ingestor.rechunk import policy

@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
-from ingestor.app.wiring import build, parser
+from ingestor.app.building.plugins import build, parser
 from ingestor.chunkers.semantic.seen import Seen, seen
 from ingestor.config.check import Filtered
 from ingestor.config.models import DEFAULT_EMBEDDER, DEFAULT_STRATEGY, Choice, Config

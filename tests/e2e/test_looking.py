@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ingestor.app import plan as planning
+from ingestor.app.building.parts import Parts
 from ingestor.app.daemon import Loop
 from ingestor.app.estimate import look_alikes
 from ingestor.app.planning.recorder import Recorder
@@ -19,7 +20,7 @@ from ingestor.app.queries import current_status
 from ingestor.app.recipe_changes import outlook
 from ingestor.app.signals import Signals
 from ingestor.app.status import Status
-from ingestor.app.wiring import Parts, Running, opened
+from ingestor.app.wiring import Running, opened
 from ingestor.cli.main import main
 from ingestor.cli.output import summary
 from ingestor.config.file import load

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ingestor.app.wiring import Parts
+from ingestor.app.building.parts import Parts
 from ingestor.config.models import Choice, Config
 from ingestor.embedders import hardware
 from ingestor.engine.vector_check import BadVectors

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from ingestor.app.wiring import Parts, embedder_of, tools_of
+from ingestor.app.building.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
+from ingestor.app.building.parts import Parts
 from ingestor.config.workers import Workers
 from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
@@ -41,18 +42,18 @@ def source_of(here: Parts) -> Source:
 def test_a_process_makes_the_same_tools_and_learns_no_secret(embedder: str) -> None:
     here = parts(embedder)
     found = source_of(here)
-    setup = here.setup(found.feed, found.tools)
+    setup = tools_setup(here, found.feed, found.tools)
     assert setup is not None
     assert recipes_of(tools_of(setup.packed)) == recipes_of(found.tools) == setup.recipes
-    assert embedder_of(here.embedder_setup.packed)[1] == here.embedder_setup.recipes[MODEL]
-    for packed in (setup.packed, here.embedder_setup.packed):
+    assert embedder_of(embedder_setup(here).packed)[1] == embedder_setup(here).recipes[MODEL]
+    for packed in (setup.packed, embedder_setup(here).packed):
         assert SECRET.encode() not in packed
 
 
 def test_a_strategy_that_asks_a_language_model_stays_here() -> None:
     here = parts(strategy="auto")
     found = source_of(here)
-    assert here.setup(found.feed, found.tools) is None
+    assert tools_setup(here, found.feed, found.tools) is None
 
 
 def test_a_missing_plugin_is_named() -> None:

@@ -1,0 +1,1 @@
+"""Configured kinds become parts, here and on the nodes of a cluster."""

@@ -1,0 +1,274 @@
+"""The parts that a config describes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+from ingestor.app.building.plugins import build, isolated, parser
+from ingestor.app.renames import origin
+from ingestor.chroma.backend import Collections
+from ingestor.chunkers.options import ChunkerOptions
+from ingestor.config.models import Choice, Config, SourceConfig, readers_ask_service
+from ingestor.config.quotas import UNBOUNDED
+from ingestor.config.servers import RemoteChroma
+from ingestor.core.backend import Model
+from ingestor.core.entries import EditionName
+from ingestor.core.fingerprint import embedder_fingerprint, plugin_fingerprint
+from ingestor.engine.vector_check import checked
+from ingestor.llm.client import Answers, Asking
+from ingestor.model import CollectionName, Fingerprint, ReaderModel, SourceName, Vectors
+from ingestor.parsers.shared import detect
+from ingestor.pipeline.answers import DryRunAnswers
+from ingestor.pipeline.containers import Containers
+from ingestor.pipeline.downloads import Downloads
+from ingestor.pipeline.listing import Source
+from ingestor.pipeline.prepare import Tools
+from ingestor.pipeline.reading import Fetch, Memory, Reader
+from ingestor.pipeline.stage_times import StageTimes
+from ingestor.pipeline.text_budget import TextBudget
+from ingestor.pipeline.truncation import exceeds_window
+from ingestor.ports import (
+    Adaptive,
+    Asymmetric,
+    Chunker,
+    Connector,
+    Embed,
+    Embedder,
+    Loadable,
+    NeedsHuman,
+    Pinned,
+    Structured,
+)
+from ingestor.rechunk.recipes import Choices, NotReproducible, as_chosen, chosen, parsing
+from ingestor.rerankers.configured import scores_of
+from ingestor.sandbox.pool import Isolation
+from ingestor.sandbox.process import Limits
+from ingestor.search.reranking import Reranker
+from ingestor.state.files import (
+    chroma_log_path,
+)
+from ingestor.state.journal import Journal
+from ingestor.text.tokens import Tokens
+
+Places = dict[SourceName, tuple[Connector, Containers]]  # a source is listed once for all its editions
+READERS_VARIABLE = (
+    "INGESTOR_TOKEN"  # of the environment, where clients of Chroma look for the token of the service port
+)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts that a config describes; each is loaded at its first use.
+
+    ``made``: recipes of the embedders of existing collections. Properties raise NeedsHuman when the embedder
+    cannot be loaded.
+    """
+
+    config: Config
+    made: frozenset[str] = frozenset()
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        """The configured embedder: of its alternatives one that made collections, else the best here."""
+        own: Embedder = build(self.config.embedding)
+        if not self.made or not isinstance(own, Adaptive):
+            return own
+        possible = (each for each, here in own.alternatives() if here)
+        return next((each for each in possible if self._recipe(each) in self.made), own)
+
+    @cached_property
+    def embedder_recipe(self) -> Fingerprint:
+        return self._recipe(self.embedder)
+
+    @cached_property
+    def other_recipes(self) -> frozenset[Fingerprint]:
+        """Recipes of the embedders that the same config selects on other machines."""
+        own = self.embedder
+        found = {self._recipe(each) for each, _ in own.alternatives()} if isinstance(own, Adaptive) else set()
+        return frozenset(found - {self.embedder_recipe})
+
+    def _recipe(self, embedder: Embedder) -> Fingerprint:
+        choice = self.config.embedding
+        identity = embedder.identity if isinstance(embedder, Pinned) else None
+        return embedder_fingerprint(choice.plugin, choice.options, identity)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        return Tokens()
+
+    @cached_property
+    def times(self) -> StageTimes:
+        return StageTimes()
+
+    @cached_property
+    def text_budget(self) -> TextBudget:
+        return TextBudget()
+
+    @cached_property
+    def reranker(self) -> Reranker | None:
+        """For the service port."""
+        options = self.config.search.rerank
+        return None if options is None else Reranker(scores_of(options, patient=False), options.hits)
+
+    @cached_property
+    def isolation(self) -> Isolation:
+        """Confined processes for parsers, archives and mails; each is started for its first document."""
+        limits = self.config.parsing
+        return Isolation(Limits(limits.memory, limits.seconds, limits.processes))
+
+    def query_vectors(self, texts: Sequence[str]) -> Vectors:
+        """(n, dimensions) float32: embedded as queries, if the model distinguishes them from documents.
+
+        Raises what the embedder raises, and BadVectors.
+        """
+        embedder = self.embedder
+        embed = embedder.embed_queries if isinstance(embedder, Asymmetric) else embedder.embed
+        return checked(embed(texts), texts, embedder.dimensions)
+
+    def wanted(self, serves: CollectionName) -> Choices:
+        """The choices that the config makes for a collection."""
+        return chosen(self.config, serves, self.embedder_recipe, detect.rules())
+
+    def by(self, choices: Choices | None) -> "Parts | None":
+        """The parts of earlier choices; None if these cannot be reproduced here."""
+        if choices is None:
+            return None
+        recipe = choices["embedding"]["recipe"]
+        same = frozenset({recipe})
+        try:
+            found = self.under(as_chosen(self.config, choices, detect.rules()), same)
+            if recipe == self.embedder_recipe:  # the model's folder may have moved
+                return self.under(replace(found.config, embedding=self.config.embedding), same)
+            return found if found.embedder_recipe == recipe else None
+        except (NotReproducible, NeedsHuman):
+            return None
+
+    @property
+    def model(self) -> Model:
+        """The properties of the embedder that a collection stores."""
+        embedder = self.embedder
+        return Model(self.embedder_recipe, self._reader_model(), lambda: embedder.dimensions)
+
+    def _reader_model(self) -> ReaderModel | None:
+        """What readers embed their questions by: the service port, or the model in their own process."""
+        http = self.config.http
+        if http is None or not readers_ask_service(http, self.config.chroma):
+            return self.embedder.reader_model() if isinstance(self.embedder, Loadable) else None
+        variable = READERS_VARIABLE if http.token else None
+        url = f"{http.url}/embed/{self.embedder_recipe}"
+        return ReaderModel("huggingface_server", {"url": url, "api_key_env_var": variable})
+
+    def collections(self, journal: Journal, *, serve: bool = False, attach: bool = False) -> Collections:
+        """Chroma, not connected yet. ``serve``, ``attach``: see Collections."""
+        return Collections(
+            self.config.chroma,
+            journal.owner,
+            log_path=chroma_log_path(self.config),
+            serve=serve,
+            attach=attach,
+        )
+
+    def under(self, config: Config, made: frozenset[str]) -> "Parts":
+        """Parts of another config. Loaded parts that it shares are kept."""
+        fresh = Parts(config, made)
+        kept = ["tokens", "isolation", "text_budget", "times"]
+        if config.embedding == self.config.embedding and (not made or self.embedder_recipe in made):
+            kept += ["embedder", "embedder_recipe", "other_recipes"]
+        kept += ["reranker"] if config.search == self.config.search else []
+        fresh.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
+        return fresh
+
+    def sources(
+        self,
+        serves: CollectionName,
+        edition: EditionName,
+        embed: Embed,
+        answers: Answers | None = None,
+        memory: Memory | None = None,
+        places: Places | None = None,
+    ) -> list[Source]:
+        """Every source that feeds a collection, with the tools that make an edition's records of its items.
+
+        ``serves``: the name that readers use. ``edition``: where the records go. ``embed``: texts to vectors.
+        ``answers``: asks language models; None: they are not asked. ``memory``: parsed documents; None: every
+        document is read again. ``places``: of other editions of the same sources, which are shared; this
+        one's are added.
+        """
+        through, shared = answers or DryRunAnswers(None, self.tokens.counts), {} if places is None else places
+        return [
+            self._source(source, edition, embed, through, memory, shared)
+            for source in self.config.sources
+            if source.collection == serves
+        ]
+
+    def _source(
+        self,
+        source: SourceConfig,
+        edition: EditionName,
+        embed: Embed,
+        answers: Answers,
+        memory: Memory | None,
+        places: Places,
+    ) -> Source:
+        if source.name not in places:
+            connector = build(source.connector)
+            containers = Containers(
+                connector.fetch,
+                source.archives,
+                self.isolation.unpack,
+                is_simple=connector.is_simple if isinstance(connector, Structured) else lambda item: False,
+                downloads=None if getattr(connector, "near", False) else Downloads(),
+            )
+            places[source.name] = connector, containers
+        connector, containers = places[source.name]
+        near = getattr(connector, "near", False)
+        reader = self.reader(source, containers.fetch, origin(source), near=near, memory=memory)
+        return Source(
+            source.name, edition, connector, self.tools(source, edition, reader, embed, answers),
+            source.max_loss, source.scan_every, containers.expand,
+        )  # fmt: skip
+
+    def reader(
+        self, source: SourceConfig, fetch: Fetch, place: str, *, near: bool, memory: Memory | None
+    ) -> Reader:
+        """``place``: the origin of the source. ``near``, ``memory``: see Connector and Reader."""
+        parsers = {choice.plugin.kind: choice for choice in parsing(source)}
+        return Reader(
+            source.name,
+            fetch,
+            {kind: parser(choice, self.isolation) for kind, choice in parsers.items()},
+            {kind: plugin_fingerprint(choice.plugin, choice.options) for kind, choice in parsers.items()},
+            memory,
+            costly={kind for kind, choice in parsers.items() if not near or isolated(choice)},
+            types=source.types,
+            origin=place,
+        )
+
+    def tools(
+        self, source: SourceConfig, edition: EditionName, reader: Reader, embed: Embed, answers: Answers
+    ) -> Tools:
+        chunking = source.chunking
+        options = chunking.options
+        shared = options if isinstance(options, ChunkerOptions) else ChunkerOptions()
+        return Tools(
+            reader=reader,
+            collection=edition,
+            chunker=self._chunker(chunking, answers),
+            chunker_recipe=plugin_fingerprint(chunking.plugin, options),
+            strategy=chunking.plugin.kind,
+            embed=embed,
+            embedder_recipe=self.embedder_recipe,
+            count_tokens=self.tokens.counts,
+            context=shared.context,
+            neighbours=shared.neighbours,
+            exceeds_window=partial(exceeds_window, self.embedder),
+            max_records=self.config.max_records,
+            profile=source.metadata,
+            quotas=chroma.bounds if isinstance(chroma := self.config.chroma, RemoteChroma) else UNBOUNDED,
+            chunking_turn=self.text_budget.taken,
+            times=self.times,
+        )
+
+    def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
+        chunker: Chunker = choice.plugin.build(choice.options, self.tokens)
+        return chunker.through(answers) if isinstance(chunker, Asking) else chunker
