@@ -26,6 +26,7 @@ log = logging.getLogger("ingestor")
 
 PROOF_OF_LIFE = 30.0  # seconds in which a node must answer, or it counts as lost
 _TICK = 1.0  # seconds: how soon a hiring process notices the stop
+_CONNECT = 10.0  # seconds; Ray itself would wait for minutes, and not say for what
 _PATIENCE = 60.0  # seconds after which the log says that no node has room
 _MISSING = "workers.kind is ray, but the package ray is not installed: pip install 'ingestor[ray]'"
 _MEMORY = ("node_out_of_memory", "running low on memory")  # how Ray tells that it ended a process
@@ -216,12 +217,27 @@ def connected(options: Workers) -> Iterator[RayCluster]:
         ray.shutdown()
 
 
+def require_answer(address: str) -> None:
+    """Raises NeedsHuman if nothing listens at the host and port of an address, where it names them."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise NeedsHuman(
+            f"no Ray cluster answers at {address} ({reason}): start it, or change workers.address"
+        ) from None
+
+
 def _joined(address: str, more: dict[str, Any]) -> Any:
     try:
         import ray
         import ray.util.scheduling_strategies
     except ImportError:
         raise NeedsHuman(_MISSING) from None
+    require_answer(address)
     try:
         ray.init(address=address, log_to_driver=False, configure_logging=False, **more)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:

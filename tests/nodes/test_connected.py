@@ -1,5 +1,6 @@
 """What is said when there is no Ray, or no cluster; and what a process is told of a config."""
 
+import socket
 import sys
 
 import pytest
@@ -11,7 +12,7 @@ from ingestor.core.entries import EditionName
 from ingestor.model import CollectionName
 from ingestor.nodes.facts import MODEL, recipes_of, require_same
 from ingestor.nodes.packing import installed
-from ingestor.nodes.ray_cluster import connected
+from ingestor.nodes.ray_cluster import connected, require_answer
 from ingestor.pipeline.listing import Source
 from ingestor.ports import NeedsHuman
 from tests.config.written import checked, source
@@ -71,3 +72,17 @@ def test_without_the_package_the_command_is_told(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(NeedsHuman, match=r"pip install 'ingestor\[ray\]'"), connected(Workers(kind="ray")):
         pass
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_nothing_listens_is_said_at_once(scheme: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"{scheme}127.0.0.1:{server.getsockname()[1]}"
+        require_answer(address)
+    with pytest.raises(NeedsHuman, match=f"no Ray cluster answers at {address} .Connection refused"):
+        require_answer(address)
+
+
+@pytest.mark.parametrize("address", ["auto", "local"])
+def test_addresses_that_name_no_place_are_left_to_ray(address: str) -> None:
+    require_answer(address)
