@@ -15,7 +15,7 @@ from ingestor.text.sections import headings
 
 _STEP = 25  # tokens; sizes are multiples of it
 _SMALLEST = 50  # tokens
-MOST_COMPARED = 7  # strategies, where none are named
+MOST_COMPARED = 8  # strategies, where none are named
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ def test_auto_says_what_it_picked_and_what_is_wrong(project: Project) -> None:
     (project.docs / "b.md").write_text(f"# One\n\n{essay(4)}\n\n# Two\n\n{essay(4)}")
     project.json("sync")
     picked = {(meta["file_name"], meta["strategy"], meta["picked"]) for _, _, meta, _ in project.records()}
-    assert picked == {("a.txt", "auto", "recursive"), ("b.md", "auto", "structure")}
+    assert picked == {("a.txt", "auto", "recursive"), ("b.md", "auto", "changepoint")}
     project.settings["chunking"] = {"strategy": "auto", "prose": {"strategy": "recursive", "size": 1}}
     project.configure()
     done = project.call("sync")

@@ -5,12 +5,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import chromadb
 import pytest
+from chromadb.api import ClientAPI
 
 from ingestor.core.shards import shard_of
 from tests.e2e.in_chroma import everything, in_chroma
 from tests.e2e.in_process import Ask, answered
-from tests.e2e.project import NAMED_BY_HISTORY, Project
+from tests.e2e.project import NAMED_BY_HISTORY, Project, wait
 
 TEXT = "# Title {n}\n\n" + "Some words of number {n} here. " * 30 + "\n\n## Fees\n\nA loan costs {n} euros.\n"
 QUESTION = "What does a loan of number 7 cost?"
@@ -114,6 +116,13 @@ def test_records_in_a_wrong_shard_are_found_and_removed(synced: Project, ask: As
     assert {id_ for id_, *_ in shards(synced, 3)[0]} >= set(ids)
 
 
+def connected(port: int) -> ClientAPI | None:
+    try:
+        return chromadb.HttpClient(port=port)
+    except ValueError:  # it does not listen yet
+        return None
+
+
 def test_readers_find_what_search_finds(synced: Project, ask: Ask) -> None:
     """By the code of docs/reading.md, from our server."""
     code = re.search(r"```python\n(import re\n.*?)\n\n\nfor distance", PAGE.read_text(), re.DOTALL)
@@ -122,12 +131,7 @@ def test_readers_find_what_search_finds(synced: Project, ask: Ask) -> None:
     exec(code[1], names)
     daemon = synced.start()
     try:
-        import chromadb
-
-        from tests.e2e.project import wait
-
-        wait(lambda: synced.settled(12))
-        client = chromadb.HttpClient(port=synced.port)
+        client = wait(lambda: connected(synced.port))
         parts = names["shards"](client, "docs")
         assert [part.name for part in parts] == [f"docs-{n}-of-3" for n in range(3)]
         wanted = parts[0].get(limit=1, include=["embeddings"])

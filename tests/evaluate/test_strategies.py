@@ -33,7 +33,7 @@ def test_others_have_about_the_size_of_what_is_configured() -> None:
         "changepoint:target=125", "changepoint:target=250", "cluster:max_tokens=250",
         "fixed:overlap=125:size=250",
     ]  # fmt: skip
-    assert {"structure:max_tokens=250", "changepoint:target=125:vectors=encoded"} <= {
+    assert {"structure:max_tokens=250", "changepoint:vectors=encoded:target=125"} <= {
         each.name for each in worth_comparing(base, 137.0, [Document("# A\n\n# B\n", heads)])
     }
 

@@ -151,7 +151,7 @@ def test_old_choices_are_had_again_from_the_journal(tmp_path: Path) -> None:
     today = config(tmp_path, dimensions=32, workers=9)
     again = as_chosen(today, unpacked(kept), RULES)
     assert (again.embedding, again.sources[0].chunking) == (old.embedding, old.sources[0].chunking)
-    assert again.workers == 9
+    assert again.workers.count == 9
     assert choose(again) == choose(old)
 
 
