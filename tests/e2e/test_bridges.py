@@ -43,7 +43,7 @@ def test_code_that_prints_and_silences_logs_does_not_disturb_the_answer(tmp_path
 def test_what_hangs_does_not_hold_up_the_end(kind: str, tmp_path: Path) -> None:
     python = kind == "python"
     project = code(tmp_path, "hanging", pids=str(tmp_path / "pid")) if python else tap(tmp_path, "hang")
-    daemon = project.start()
+    daemon = project.start(as_people_do=True)  # a forked one ends without atexit
     try:
         pid = int(wait(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text()))
         assert daemon.stop() == 0, daemon.said()

@@ -63,7 +63,7 @@ def test_a_listing_that_gets_no_answer(kind: str, mute: Proxy, tmp_path: Path) -
     for package in NEEDS.get(kind, ()):
         pytest.importorskip(package)
     project = _project(tmp_path / "project", _sources(mute.port, tmp_path / "clone")[kind])
-    daemon = project.start()
+    daemon = project.start(as_people_do=True)  # a forked one ends without atexit
     try:
         wait(lambda: mute.heard.is_set() or daemon.process.poll() is not None)
     finally:
@@ -88,7 +88,7 @@ def test_a_document_that_does_not_come(tmp_path: Path) -> None:
         world.proxy.mute = "/b.md"
         options = {**world.source["options"], "config_kwargs": {"read_timeout": 600}}
         project = _project(tmp_path / "project", {"kind": "files", **world.source, "options": options})
-        daemon = project.start()
+        daemon = project.start(as_people_do=True)  # a forked one ends without atexit
         try:
             wait(world.proxy.heard.is_set)
             wait(lambda: project.poll("status")["sources"]["docs"]["settled"] == 2)
