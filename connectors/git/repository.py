@@ -95,7 +95,7 @@ class Clone:
                 raise self._unreachable(ref, str(error)) from error
 
     def run(self, *arguments: str, most: int = MOST) -> bytes:
-        """Output of a command that only reads the clone. Raises Failed, or TooMuch after ``most`` bytes."""
+        """What a command on the clone prints. Raises GitFailed, or OutputTooLong after ``most`` bytes."""
         return _git([f"--git-dir={self.folder}", *arguments], {}, _LOCAL_SECONDS, most)
 
     def discard(self) -> None:
@@ -197,7 +197,7 @@ def _git(arguments: Sequence[str], more: Mapping[str, str], seconds: float, most
 
 
 def _read(process: "subprocess.Popen[bytes]", seconds: float, most: int) -> tuple[bytes, bytes]:
-    """Standard output, and the last part of standard error. Raises Failed and TooMuch."""
+    """Standard output, and the last part of standard error. Raises GitFailed and OutputTooLong."""
     assert process.stdout and process.stderr
     printed, said, until = bytearray(), b"", time.monotonic() + seconds
     with selectors.DefaultSelector() as selector:

@@ -68,7 +68,7 @@ class WebClient:
         self._pool.close()
 
     def get(self, url: str, known: Validators = NOTHING, limit: int | None = None) -> HttpAnswer:
-        """The server's answer, of any status. Raises Refused, or Transient (no answer, server busy)."""
+        """The server's answer, of any status. Raises AddressRefused, or Transient (no answer, or busy)."""
         host = urlsplit(url).netloc
         for attempt in range(1, _TRIES + 1):
             self._pace(host)

@@ -83,7 +83,7 @@ class Judging(httpcore.NetworkBackend):
         raise AddressRefused(f"{path} is not a website")
 
     def _judged(self, host: str, port: int) -> list[str]:
-        """All addresses of the name. Raises Refused if one is not allowed, even if others are."""
+        """All addresses of the name. Raises AddressRefused if one is not allowed, even if others are."""
         addresses = _in_time(lambda: self._outside.resolve(host, port), self.left(None), host)
         for address in addresses:
             if not may_ask(host, address, self._allowed):

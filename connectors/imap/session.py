@@ -139,7 +139,7 @@ class Session:
             return text.folders(answer)
 
     def listing(self, raw: bytes) -> FolderListing:
-        """Every message of a folder. Raises Refused if the server does not list all."""
+        """Every message of a folder. Raises FolderRefused if the server does not list all."""
         there = self._examine(raw)
         validity = self._validity(raw)
         if not there:
@@ -170,7 +170,7 @@ class Session:
             return frozenset(text.without_attachments(lines)) if kind == "OK" else frozenset()
 
     def message(self, raw: bytes, validity: int, uid: int) -> bytes | None:
-        """The bytes of a message; None if it does not exist. Raises Refused or Transient."""
+        """The bytes of a message; None if it does not exist. Raises FolderRefused or Transient."""
         reused = self._examined == (raw, validity)
         if not reused:
             self._examine(raw)

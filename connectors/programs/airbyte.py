@@ -60,7 +60,7 @@ def build(options: AirbyteOptions) -> Records:
 
 
 def _records(program: Program, options: AirbyteOptions) -> Generator[StreamRecord, None, None]:
-    """The records of the configured streams. Raises NeedsHuman, Failed."""
+    """The records of the configured streams. Raises NeedsHuman, ProgramFailed."""
     entries = chosen(_discovered(program), options.streams)
     streams = {stream.name: stream for stream in map(stream_of, entries)}
     catalog = program.file("catalog.json", {"streams": [configured(entry) for entry in entries]})
@@ -83,7 +83,10 @@ def _discovered(program: Program) -> list[dict[str, Any]]:
 
 
 def _messages(program: Program, lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
-    """Skips other lines that libraries print, unless one may hide a message. Raises NeedsHuman, Failed."""
+    """Skips other lines that libraries print, unless one may hide a message.
+
+    Raises NeedsHuman, ProgramFailed.
+    """
     said, broken = "", False
     try:
         for line in lines:
@@ -129,7 +132,7 @@ def stream_of(entry: Mapping[str, Any]) -> Stream:
 
 
 def record_of(said: object, streams: Mapping[str, Stream]) -> Iterator[StreamRecord]:
-    """The record; nothing if its stream is not configured. Raises Failed."""
+    """The record; nothing if its stream is not configured. Raises ProgramFailed."""
     if not isinstance(said, dict) or not isinstance(said.get("data"), dict):
         raise ProgramFailed("it printed a malformed record")
     if _label(said, "stream") in streams:

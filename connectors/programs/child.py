@@ -48,8 +48,8 @@ class Run:
     def lines(self, given: bytes = b"") -> Iterator[bytes]:
         """The lines that the program prints, without line ends; ``given`` is its standard input.
 
-        Raises Missing, or Failed: exit status, time limit, too long a line. Success is certain only after the
-        last line.
+        Raises Missing, or ProgramFailed: exit status, time limit, too long a line. Success is certain only
+        after the last line.
         """
         with tempfile.TemporaryFile() as stdin:
             stdin.write(given)

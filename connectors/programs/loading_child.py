@@ -123,7 +123,7 @@ def _pip(package: str) -> str:
 
 
 def facts_of(document: Any, number: int, request: LoadRequest) -> dict[str, Any]:
-    """The fields of a ``spool.Given``, content as ``text`` or ``data``. Raises Unusable."""
+    """The fields of a ``spool.Given``, content as ``text`` or ``data``. Raises ProgramUnusable."""
     facts = document if isinstance(document, Mapping) else _facts(document)
     metadata = dict(facts.get("metadata") or {})
     content = facts.get("data", facts.get("text"))

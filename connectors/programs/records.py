@@ -130,7 +130,7 @@ class Program:
             raise NeedsHuman(f"{first} can't be run ({error}): correct `command` or `folder`") from error
 
     def found(self, *arguments: str) -> Iterator[bytes]:
-        """As ``lines``, for a catalog. Raises Failed if that has no end."""
+        """As ``lines``, for a catalog. Raises ProgramFailed if that has no end."""
         size = 0
         for line in self.lines(*arguments):
             size += len(line) + 1
@@ -139,7 +139,7 @@ class Program:
             yield line
 
     def parsed(self, line: bytes) -> dict[str, Any]:
-        """A message. Raises Failed for any other line, because it may be a broken record."""
+        """A message. Raises ProgramFailed for any other line, because it may be a broken record."""
         try:
             message = json.loads(line) if line.strip() else {}
         except (ValueError, RecursionError):
@@ -180,7 +180,7 @@ Read = Callable[[Program], Generator[StreamRecord, None, None]]
 class Records:
     """Connector for a program. ``read`` yields all records of the configured streams.
 
-    ``read`` raises NeedsHuman, or Failed with the program's last words.
+    ``read`` raises NeedsHuman, or ProgramFailed with the program's last words.
     """
 
     def __init__(self, options: RecordOptions, read: Read) -> None:

@@ -61,7 +61,7 @@ def build(options: SingerOptions) -> Records:
 
 
 def _records(program: Program, options: SingerOptions) -> Generator[StreamRecord, None, None]:
-    """The records of the configured streams. Raises NeedsHuman, Failed."""
+    """The records of the configured streams. Raises NeedsHuman, ProgramFailed."""
     arguments, wanted = ["--config", program.config], [{name} for name in options.streams]
     if options.choose != "nothing":
         catalog = _discovered(program)

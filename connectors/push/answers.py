@@ -47,7 +47,7 @@ class PushApp:
     workers: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(WORKERS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises Refused."""
+        """Raises RequestRefused."""
         response = await self._answer(Request(scope, receive))
         await response(scope, receive, send)
 
@@ -146,7 +146,7 @@ class PushApp:
 
 
 def _length(request: Request) -> int:
-    """Bytes of the body. Raises Refused when the head does not say so clearly."""
+    """Bytes of the body. Raises RequestRefused when the head does not say so clearly."""
     if "Transfer-Encoding" in request.headers:
         raise RequestRefused(411, "send the body with a Content-Length, not in chunks")
     length = request.headers.get("Content-Length", "0")

@@ -58,7 +58,7 @@ class StoredDocument:
 
 
 class PushStore:
-    """Every method raises NeedsHuman or Transient (of which Full is one) when the file can't be used."""
+    """Every method raises NeedsHuman or Transient (of which StoreFull is one) when the file can't be used."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

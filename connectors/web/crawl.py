@@ -195,7 +195,7 @@ class Crawl:
         return known
 
     def _asked(self, step: Step, known: Page | None) -> Page | None:
-        """Raises _No, Refused, Broken or Transient."""
+        """Raises _No, AddressRefused, Broken or Transient."""
         url, place = step.url, origin(step.url)
         if self._failed[place] >= _IN_A_ROW:
             raise Transient(f"{place} seems to be down: {_IN_A_ROW} pages in a row could not be read")

@@ -7,7 +7,7 @@ import httpx
 from starlette.types import ASGIApp
 
 Ask = Callable[[str, str, object], Awaitable[tuple[int, Any]]]
-"""Method, path and body to status and parsed body. It may raise Unanswered."""
+"""Method, path and body to status and parsed body. It may raise DaemonAway."""
 
 
 class DaemonAway(Exception):

@@ -10,7 +10,7 @@ from ingestor.http_server.bounded import RequestRefused
 
 
 async def read_body(request: Request, most: int) -> bytes:
-    """Raises Refused if it has more than ``most`` bytes."""
+    """Raises RequestRefused if it has more than ``most`` bytes."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -22,7 +22,7 @@ async def read_body(request: Request, most: int) -> bytes:
 async def read_form(request: Request, most: int) -> dict[str, str]:
     """``most``: bytes. The fields of a form that a browser sends; of those with one name the last.
 
-    Raises Refused.
+    Raises RequestRefused.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
@@ -35,7 +35,7 @@ async def read_form(request: Request, most: int) -> dict[str, str]:
 
 
 async def read_object(request: Request, most: int) -> dict[str, Any]:
-    """``most``: bytes. Raises Refused unless the body is a JSON object of that size at most."""
+    """``most``: bytes. Raises RequestRefused unless the body is a JSON object of that size at most."""
     body = await read_body(request, most)
     try:
         found = json.loads(body)

@@ -36,7 +36,7 @@ def json_response(status: int, body: object, headers: Mapping[str, str] | None =
 
 
 class Bounded:
-    """``app``: it may raise Refused, and ClientDisconnect."""
+    """``app``: it may raise RequestRefused, and ClientDisconnect."""
 
     def __init__(self, app: ASGIApp, limits: ServerLimits) -> None:
         self._app, self._limits = app, limits
@@ -73,7 +73,7 @@ class _Request:
         self.answered = False
 
     async def receive(self) -> Message:
-        """Raises Refused when the body comes too slowly."""
+        """Raises RequestRefused when the body comes too slowly."""
         self._asked = monotonic() if self._asked is None else self._asked
         if not self._unread:
             return await self._receive()

@@ -15,7 +15,7 @@ class Guarded:
         self._app, self._rules, self._open_to_all = app, rules, open_to_all
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises Refused."""
+        """Raises RequestRefused."""
         free = self._open_to_all(scope["path"])
         headers = _without_site(scope["headers"]) if free and _is_visit(scope) else scope["headers"]
         refusal = self._rules.judge(scope["raw_path"], headers, open_to_all=free)

@@ -44,7 +44,7 @@ def client(base_url: str, headers: Mapping[str, str], seconds: float, connection
 
 
 def post(client: "httpx.Client", path: str, body: Mapping[str, Any], most: int) -> Reply:
-    """``most``: bytes. Raises Unusable, httpx.TimeoutException or another httpx.TransportError."""
+    """``most``: bytes. Raises UnusableAnswer, httpx.TimeoutException or another httpx.TransportError."""
     seconds = client.timeout.read
     assert seconds is not None
     with client.stream("POST", path, json=body, extensions={"trace": partial(_trace, seconds)}) as response:

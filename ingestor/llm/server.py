@@ -59,7 +59,9 @@ class ModelRequests:
         self._server, self._called, self._model = server, called, model
 
     def post(self, path: str, body: Mapping[str, Any], most: int) -> bytes:
-        """The answer, of at most ``most`` bytes. Raises Busy, Refused, or NeedsHuman for an unusable key."""
+        """The answer, of at most ``most`` bytes. Raises TryAgain, RequestNotTaken, or, for an
+        unusable key, NeedsHuman.
+        """
         import httpx
 
         try:
@@ -107,7 +109,7 @@ class ModelRequests:
 
 
 def patiently(ask: Callable[[], T], retries: int, wait: Callable[[float], None]) -> T:
-    """What ``ask`` returns, after so many retries at most. Raises the last Busy; ``wait`` takes seconds."""
+    """What ``ask`` returns, after some retries; or raises the last TryAgain. ``wait`` takes seconds."""
     for attempt in count(1):
         try:
             return ask()

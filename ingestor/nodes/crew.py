@@ -21,7 +21,7 @@ RETRY = 15.0  # seconds between attempts to hire after one that failed
 
 
 class Hand(Protocol):
-    """A process on a node. One caller at a time. Every method raises Died when the process is gone."""
+    """A process on a node. One caller at a time. Every method raises ProcessLost when the process is gone."""
 
     node: str
 

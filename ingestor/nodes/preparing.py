@@ -119,7 +119,7 @@ class OnNodes:
     def _talked(
         self, task: Task, setup: Setup, tools: Tools, avoid: frozenset[str]
     ) -> tuple[Done | FailedCall, str]:
-        """The whole talk with one process, and its node. Raises Died."""
+        """The whole talk with one process, and its node. Raises ProcessLost."""
         with _Turn(self.crew.hand(avoid), self._resting) as hand:
             teach(hand, setup)
             said: Said = unpack(hand.call("begin", pack(task)))

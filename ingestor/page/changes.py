@@ -89,7 +89,7 @@ def deeds(config: Callable[[], Config], planner: Planner) -> dict[str, Deed]:
 
 
 def _source(config: Config, form: Form) -> SourceName:
-    """Raises Problem."""
+    """Raises RequestProblem."""
     wanted = form.get("source", "")
     if wanted not in [source.name for source in config.sources]:
         raise RequestProblem.at("source", 404, "the config names no such source any more")

@@ -24,7 +24,7 @@ _EDITION = "SELECT coalesce(serves, name), uuid FROM collections WHERE name = ? 
 
 
 def document(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
-    """Raises Problem, and what Chroma and the journal raise."""
+    """Raises RequestProblem, and what Chroma and the journal raise."""
     id_ = request.path_params["document"]
     row = one_of(daemon.journal, id_)
     if row is None:
@@ -70,7 +70,7 @@ def _records(daemon: DaemonView, uuid: str, id_: str, first: int) -> list[Record
 
 
 def _first(given: str) -> int:
-    """Raises Problem."""
+    """Raises RequestProblem."""
     if not (given.isascii() and given.isdecimal() and len(given) < 10):
         raise RequestProblem.at("from", 422, "from must be a whole number")
     return int(given)

@@ -21,7 +21,7 @@ _LIVE = "SELECT coalesce(serves, name), name FROM collections WHERE role = 'live
 
 
 def documents(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
-    """Raises Problem, and sqlite3.Error."""
+    """Raises RequestProblem, and sqlite3.Error."""
     given = request.query_params
     editions = dict(daemon.journal.select(_LIVE))
     chosen = {name: given.get(name, "") for name in ("source", "collection", "match", "which")}
@@ -48,7 +48,7 @@ def documents(daemon: DaemonView, found: Situation, request: Request) -> Mapping
 
 
 def _wanted(given: Mapping[str, str], editions: Mapping[str, str]) -> DocumentQuery:
-    """Raises Problem."""
+    """Raises RequestProblem."""
     which, collection = given.get("which") or "any", given.get("collection", "")
     if which not in WHICH:
         raise RequestProblem.at("which", 422, f"which must be one of {', '.join(WHICH)}")
@@ -65,7 +65,7 @@ def _wanted(given: Mapping[str, str], editions: Mapping[str, str]) -> DocumentQu
 
 
 def _place(text: str | None) -> Place | None:
-    """Raises Problem."""
+    """Raises RequestProblem."""
     if not text:
         return None
     try:

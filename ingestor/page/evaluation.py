@@ -14,7 +14,7 @@ HERE = "/page/evaluation"
 
 
 def evaluation(daemon: DaemonView, found: Situation, request: Request) -> Mapping[str, Any]:
-    """Raises Problem."""
+    """Raises RequestProblem."""
     wanted = request.query_params.get("collection", "")
     known = kept.read(daemon.folders["state"])
     if wanted not in known:

@@ -31,7 +31,7 @@ class Events:
         self._listeners, self._making, self._closed = 0, False, False
 
     def listen(self) -> Response:
-        """Raises Refused if there are too many listeners."""
+        """Raises RequestRefused if there are too many listeners."""
         if self._listeners >= MOST or self._closed:
             raise RequestRefused(503, "too many pages listen: this one is refreshed by loading it again")
         return StreamingResponse(self._stream(), 200, HEADERS, "text/event-stream")

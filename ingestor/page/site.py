@@ -89,7 +89,7 @@ class Site:
         return f"{done.address}?done={name}"
 
     async def form(self, request: Request) -> Form:
-        """The fields of a form. Raises Refused unless it came from a page of this session."""
+        """The fields of a form. Raises RequestRefused unless it came from a page of this session."""
         form = await read_form(request, MOST_BYTES)
         if not self.sessions.accepts(request, form.get("form_token", "")):
             raise RequestRefused(403, "this form is not of this session: reload the page, and send it again")

@@ -41,7 +41,7 @@ def _body(model: str | None, question: str, texts: Sequence[str]) -> dict[str, A
 
 
 def _scores(content: bytes, number: int) -> list[float]:
-    """One for each text. Raises Busy."""
+    """One for each text. Raises TryAgain."""
     try:
         found = json.loads(content)
         rows = found["results"] if isinstance(found, dict) else found

@@ -105,7 +105,7 @@ def _next(store: Store, document: str, records: Sequence[Record], end: int) -> i
 
 
 def _whole(request: Request, name: str, default: int, least: int, most: int) -> int:
-    """A number of the address. Raises Problem."""
+    """A number of the address. Raises RequestProblem."""
     given = request.query_params.get(name, str(default))
     number = int(given) if given.isascii() and given.isdecimal() and len(given) < 17 else -1
     if not least <= number <= most:

@@ -68,7 +68,7 @@ def _texts(given: object, key: str) -> list[str]:
 
 
 def _text(asked: Mapping[str, Any], key: str) -> str | None:
-    """Raises Refused if it is something else than a text."""
+    """Raises RequestRefused if it is something else than a text."""
     found = asked.get(key)
     if found is None or isinstance(found, str):
         return found
@@ -78,7 +78,7 @@ def _text(asked: Mapping[str, Any], key: str) -> str | None:
 def _chosen(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> Embedding:
     """``wanted``: a collection, or the fingerprint of an embedder; None: the embedder of any collection.
 
-    ``strict``: an unknown one is refused. Raises Refused.
+    ``strict``: an unknown one is refused. Raises RequestRefused.
     """
     if wanted and (found := daemon.embeddings.asking(wanted)):
         return found
@@ -97,7 +97,7 @@ def _chosen(daemon: DaemonView, wanted: str | None, *, strict: bool = True) -> E
 
 
 def vectors_of(embedding: Embedding, texts: Sequence[str], questions: bool) -> Vectors:
-    """Raises Refused."""
+    """Raises RequestRefused."""
     try:
         return embedding.ask(texts, questions=questions)
     except Busy as error:

@@ -99,7 +99,7 @@ def _routed(routes: list[BaseRoute], pages: Sequence[BaseRoute]) -> ASGIApp:
 
 
 def _require_method(routes: list[BaseRoute], scope: Scope) -> None:
-    """Raises Refused where the address exists and the method does not."""
+    """Raises RequestRefused where the address exists and the method does not."""
     near = [(route, match) for route in routes if (match := route.matches(scope)[0]) is not Match.NONE]
     if near and all(match is Match.PARTIAL for _, match in near):
         methods = {method for route, _ in near if isinstance(route, Route) for method in route.methods or ()}

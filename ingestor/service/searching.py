@@ -58,7 +58,7 @@ class Turns:
         self._taken = 0  # requests at work and waiting: the limiter counts a request only after it yields
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Raises Problem, and what else ``work`` raises."""
+        """Raises RequestProblem, and what else ``work`` raises."""
         if self._taken >= AT_ONCE + WAITING:
             raise RequestProblem.at(None, 429, "too many requests wait: try again")
         self._taken += 1
@@ -89,7 +89,7 @@ def routes(daemon: DaemonView, turns: Turns) -> list[BaseRoute]:
 
 
 def require_owner(daemon: DaemonView, request: Request) -> None:
-    """Raises Problem if the asker means another state: two projects may be configured for one port."""
+    """Raises RequestProblem if the asker means another state: two projects may be configured for one port."""
     wanted = request.headers.get(OWNER)
     if wanted is None:
         return
@@ -101,7 +101,7 @@ def require_owner(daemon: DaemonView, request: Request) -> None:
 
 
 def answered(daemon: DaemonView, question: Question) -> Answer:
-    """Raises Problem, and what Chroma, the embedder and the journal raise."""
+    """Raises RequestProblem, and what Chroma, the embedder and the journal raise."""
     found = collection_of(daemon, question.collection)
     store = daemon.collection(found.uuid)
 
@@ -121,7 +121,7 @@ def answered(daemon: DaemonView, question: Question) -> Answer:
 
 
 def collection_of(daemon: DaemonView, wanted: str) -> Collection:
-    """``wanted``: its name; empty: the only one. Raises Problem."""
+    """``wanted``: its name; empty: the only one. Raises RequestProblem."""
     known = {
         name: Collection(name, uuid, recipe or "") for name, uuid, recipe in daemon.journal.select(_LIVE)
     }
@@ -137,7 +137,7 @@ def collection_of(daemon: DaemonView, wanted: str) -> Collection:
 
 @contextmanager
 def problems() -> Iterator[None]:
-    """Turn what a search raises into a Problem; defects pass."""
+    """Turn what a search raises into a RequestProblem; defects pass."""
     try:
         yield
     except RequestRefused as refused:

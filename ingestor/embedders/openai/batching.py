@@ -36,7 +36,7 @@ def batches(tokens: Sequence[int], most_texts: int, most_tokens: int) -> Iterato
 def resolved(batch: Positions, send: Send, check: Callable[[str], None]) -> Outcome:
     """For each position a vector or an error.
 
-    ``send``: raises Refused where a text of these may be at fault, Transient or NeedsHuman where none is.
+    ``send``: raises TextsRefused where a text of these may be at fault, else Transient or NeedsHuman.
     ``check``: raises one of the latter if the server does not take a harmless text either; it is given the
     reason.
     """
