@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ingestor.core.decisions import Changes, Scope
 from ingestor.core.entries import EditionName, Feed
-from ingestor.core.listings.comparison import Comparison, KnownVersions, Versions
+from ingestor.core.listings.comparison import KnownVersions, ListingComparison, Versions
 from ingestor.core.listings.pages import pages
 from ingestor.model import INSIDE, Item, SourceName
 from ingestor.pipeline.containers import outside
@@ -92,7 +92,7 @@ def take(
     """
     identity = source.connector.identity() if isinstance(source.connector, Identified) else ""
     broken_off: list[PartialScan] = []
-    comparisons = [Comparison(one) for one in known]
+    comparisons = [ListingComparison(one) for one in known]
     for page in pages(_noted(_items(source, scope, known_to_all(known), broken_off), note), _PAGE):
         for comparison in comparisons:
             comparison.add(page)

@@ -16,7 +16,7 @@ from ingestor.core.listings.comparison import VersionTable
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.state.columns import pack, unpack
 from ingestor.state.journal import Journal, opened
-from ingestor.state.queries import last_listing
+from ingestor.state.queries import kept_records, last_listing
 from ingestor.state.queries.backlog import Backlog
 from ingestor.state.queries.reports import Reports
 from ingestor.state.schema import NewerJournal
@@ -252,6 +252,19 @@ def test_versions_at_and_below_some_keys(journal: Journal, monkeypatch: pytest.M
         assert sorted(known.keys(under)) == sorted(in_memory.keys(under)) == sorted(keys)
         below = [key for top in under for key in known.below(top)]
         assert sorted(below) == sorted(key for top in under for key in in_memory.below(top)) == sorted(keys)
+
+
+def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_records, "_PAGE", 2)
+    observe(journal, "a", "b", "c")
+    other = CollectionName("other")
+    journal.observe(S, other, Changes((Item("a", "1", "/a"),)), remove_at=0.0)
+    rows = {entry.key: entry for entry in journal.of_source(S) if entry.collection == C}
+    [elsewhere] = journal.of_collection(other)
+    journal.intend([Intent(rows[key].row, (1, 2, 3)) for key in "ac"] + [Intent(elsewhere.row, (5,))])
+    found = [(kept.document_id, kept.known.slot) for kept in kept_records.kept_records(journal, C)]
+    assert sorted(found) == sorted((rows[key].document_id, slot) for key in "ac" for slot in (1, 2, 3))
+    assert [kept.known.slot for kept in kept_records.kept_records(journal, other)] == [5]
 
 
 def test_the_mark_moves_with_whatever_is_written_by_any_process(journal: Journal, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class VersionTable:
         return len(self._versions)
 
 
-class Comparison:
+class ListingComparison:
     """A listing that is under way, against what one edition knows. Of a key that is listed twice the first
     counts."""
 

@@ -28,6 +28,10 @@ class KeySet:
         self._digests += _digest(key)
         self._different = None
 
+    def update(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.add(key)
+
     def __len__(self) -> int:
         """Number of different keys."""
         return len(self._sorted())

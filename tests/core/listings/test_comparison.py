@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.core.decisions import Changes, Scope
-from ingestor.core.listings.comparison import Comparison, VersionTable
+from ingestor.core.listings.comparison import ListingComparison, VersionTable
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
 from ingestor.model import INSIDE, Item
@@ -23,7 +23,7 @@ SCOPES = [EVERYTHING, Scope(("a",)), Scope(("a", "b")), Scope(unknown=("a",)), S
 def compared(
     known: Mapping[str, str], items: Sequence[Item], scope: Scope = EVERYTHING, size: int = 3
 ) -> Changes:
-    comparison = Comparison(VersionTable(known))
+    comparison = ListingComparison(VersionTable(known))
     for page in pages(items, size):
         comparison.add(page)
     return comparison.changes(scope)
@@ -81,7 +81,7 @@ class Numbers:
 
 def peak(number: int) -> int:
     """Bytes that a listing takes in which one of so many documents vanished, and nothing else changed."""
-    comparison = Comparison(Numbers(number))
+    comparison = ListingComparison(Numbers(number))
     tracemalloc.start()
     for page in pages((Item(str(n), "1", f"/a/long/path/to/{n}", n) for n in range(1, number)), 500):
         comparison.add(page)
