@@ -12,7 +12,6 @@ from ingestor.app.planning.recorder import Recorder, WatchedChunker
 from ingestor.app.planning.sample import Figures, Sampling, drawn_of
 from ingestor.app.planning.values import INDEXED, OTHERWISE, Plan, extrapolate
 from ingestor.core.decisions import Scope, after_failure, sudden_loss
-from ingestor.core.document_state import WITHOUT_RECORDS, is_settled
 from ingestor.core.entries import EditionName, Entry
 from ingestor.core.error_text import describe
 from ingestor.model import (
@@ -28,7 +27,8 @@ from ingestor.pipeline.patience import until_readable
 from ingestor.pipeline.prepare import Job, Predecessor, Prepared, prepare
 from ingestor.ports import BadDocument, NeedsHuman, Transient, Unsupported
 from ingestor.state.journal import Journal
-from ingestor.state.queries.reports import Reports
+from ingestor.state.queries.last_listing import LastListing
+from ingestor.state.queries.unsettled import Unsettled
 from ingestor.state.sources import SourceRows
 
 MOVING = ("added", "changed", "rebuilt", "removed")  # kinds that change a collection's statistic
@@ -106,15 +106,13 @@ class _Doing:
 
 def _plan_source(doing: _Doing, source: Source, rebuilt: bool) -> Counter[str]:
     plan, journal = doing.plan, doing.journal
-    known = journal.wanted_versions(source.feed)
-    found = listing.take(source, Scope(), [known])
+    found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
     if found.trouble is not None:
         plan.unseen[source.name] = found.trouble
     if (loss := _sudden_loss(journal, source, found)) is not None:
         plan.unseen[source.name] = f"{loss}: a sync would remove nothing, and ask"
         return Counter()
-    before = [] if rebuilt else journal.of_source(source.name)
-    vanished = {e.key: e for e in before if _leaves(e, source, found)}
+    vanished = {} if rebuilt else {entry.key: entry for entry in _leaving(journal, source, found)}
     counts: Counter[str] = Counter()
     adopted: set[int] = set()
 
@@ -179,8 +177,7 @@ def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None
 
 def _set_aside(journal: Journal, source: Source, but: Container[str]) -> Counter[str]:
     """Counts of documents that stay quarantined or unsupported, without those that are due again."""
-    kept = (each for each in Reports(journal).documents(source.name) if each.collection == source.collection)
-    return Counter(each.state for each in kept if each.state in WITHOUT_RECORDS and each.document not in but)
+    return Counter(state for key, state in Unsettled(journal).set_aside(source.feed) if key not in but)
 
 
 def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:
@@ -198,38 +195,30 @@ def _add_removals(plan: Plan, gone: Iterable[Entry]) -> None:
 
 def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
     """How many documents differ between source and journal, and why the listing is incomplete, if so."""
-    known = journal.wanted_versions(source.feed)
     try:
-        found = listing.take(source, Scope(), [known])
+        found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
     except (NeedsHuman, Transient, OSError) as error:
         return 0, describe(error)
-    gone = sum(_leaves(entry, source, found) for entry in journal.of_source(source.name))
-    return gone + len(_due(journal, source, found)), found.trouble
+    return len(_leaving(journal, source, found)) + len(_due(journal, source, found)), found.trouble
 
 
-def _leaves(entry: Entry, source: Source, found: Listing) -> bool:
-    vanished = entry.key in found.changes[0].vanished
-    return entry.item is None or entry.collection != source.collection or vanished
+def _leaving(journal: Journal, source: Source, found: Listing) -> list[Entry]:
+    """Entries of live editions that have no document in this edition after the listing is taken over."""
+    unsettled = Unsettled(journal)
+    return unsettled.leaving(source.feed) + unsettled.of_keys(source.feed, found.changes[0].vanished)
 
 
 def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
     """The due entries after the listing is taken over."""
-    rows = {entry.key: entry for entry in journal.of_feed(source.feed)}
+    unsettled = Unsettled(journal)
     changed = {item.key: item for item in found.changes[0].changed}
     gone = set(found.changes[0].vanished)
+    rows = {entry.key: entry for entry in unsettled.under(source.feed, source.tools.recipe)}
+    rows |= {entry.key: entry for entry in unsettled.of_keys(source.feed, list(changed))}
     due = [
-        replace(entry, item=changed.get(key, entry.item))
-        for key, entry in rows.items()
-        if key not in gone and (key in changed or _unsettled(entry, source))
+        replace(entry, item=changed.get(key, entry.item)) for key, entry in rows.items() if key not in gone
     ]
     return due + [_new(source, item) for key, item in changed.items() if key not in rows]
-
-
-def _unsettled(entry: Entry, source: Source) -> bool:
-    if entry.item is None:
-        return False
-    wanted = entry.item.version, source.tools.recipe(entry.parser or "")
-    return not is_settled(wanted, (entry.done_version, entry.done_recipe))
 
 
 def _new(source: Source, item: Item) -> Entry:

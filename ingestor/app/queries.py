@@ -207,6 +207,12 @@ def search(config: Config, question: Question) -> Answer:
         return _searched(config, journal, question)
 
 
+def unsearchable(config: Config) -> int:
+    """Number of documents whose last change readers do not see yet, without quarantined ones."""
+    with journal_of(config) as journal:
+        return Reports(journal).due()
+
+
 def _searched(config: Config, journal: Journal, question: Question) -> Answer:
     """The answer by the configured embedder in this process."""
     from ingestor.app.building.parts import Parts

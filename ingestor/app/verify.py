@@ -5,7 +5,7 @@ them again, with cached vectors. Orphans are deleted. Words are indexed again fr
 of reach, or many are wrong, all are written into a new collection.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy as np
 from ingestor.chroma.reach import PAGE, reachable
 from ingestor.core.entries import EditionName
 from ingestor.core.fingerprint import combine, halved, metadata_digest, text_digest, vector_digest
+from ingestor.core.listings.key_set import KeySet
+from ingestor.core.listings.pages import pages
 from ingestor.core.shards import shard_of
 from ingestor.lexical.check import Words
 from ingestor.model import Digest, Fingerprint, Known, Record, RecordId, Vector
@@ -20,12 +22,13 @@ from ingestor.pipeline.prepare import record_id
 from ingestor.ports import Index, Torn
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
+from ingestor.state.queries.kept_records import KeptRecord, kept_records
 
 FEW_STALE = 0.1  # of the records: up to this share they are written again in place
 LAST_BITS, TINY = 2.0**-21, 1e-30  # relative and absolute change by Chroma (measured: 2**-23)
 
 
-Expected = dict[RecordId, tuple[int, Known]]  # the row of its document, and what the journal knows of it
+Expected = dict[RecordId, tuple[int, Known]]  # of one page: the row of its document, what the journal knows
 
 
 @dataclass(slots=True)
@@ -70,28 +73,23 @@ def examine(
 
     ``shards``: of the collection, in their order.
     """
-    expected: list[Expected] = [{} for _ in shards]
-    for entry in journal.of_collection(collection):
-        ids = {record_id(entry.document_id, known.slot): (entry.row, known) for known in entry.known}
-        expected[shard_of(entry.document_id, len(shards))].update(ids)
-    found, present = Findings(), set[RecordId]()
+    found, expected, present = Findings(), KeySet(), KeySet()
     try:
-        for number, (shard, wanted) in enumerate(zip(shards, expected, strict=True)):
-            here = set(shard.ids())
-            present |= here & wanted.keys()
-            found.orphans[number] = sorted(here - wanted.keys())
-            found.orphaned += found.orphans[number]
-            for page in _pages([id_ for id_ in wanted if id_ in here]):
-                records = shard.read(page, vectors=True)
+        for page in pages(kept_records(journal, collection), PAGE):
+            for number, wanted in _by_shard(page, len(shards)):
+                expected.update(wanted)
+                records = shards[number].read([*wanted], vectors=True)
+                present.update(record.id for record in records)
                 found.words += words.differing(records)
-                _examine_page(found, wanted, records, shard, cache, embedder)
-        found.words += words.surplus(present.union(found.orphaned))
+                _examine_page(found, wanted, records, shards[number], cache, embedder)
+                _note_absent(found, wanted, records)
+        for number, shard in enumerate(shards):
+            found.orphans[number] = sorted(map(RecordId, expected.absent(shard.ids())))
+            found.orphaned += found.orphans[number]
+        present.update(found.orphaned)
+        found.words += words.surplus(present)
     except Torn as error:
         found.broken = str(error)
-        return found
-    absent = {id_: of for wanted in expected for id_, of in wanted.items() if id_ not in present}
-    found.missing = sorted(id_ for id_, (_, known) in absent.items() if not known.unsure)
-    found.rows.update(row for row, _ in absent.values())
     return found
 
 
@@ -153,6 +151,17 @@ def _alike(written: Vector, found: Vector) -> bool:
     return written.shape == found.shape and np.allclose(written, found, rtol=LAST_BITS, atol=TINY)
 
 
-def _pages(ids: Sequence[RecordId]) -> Iterator[Sequence[RecordId]]:
-    for start in range(0, len(ids), PAGE):
-        yield ids[start : start + PAGE]
+def _by_shard(page: Sequence[KeptRecord], shards: int) -> list[tuple[int, Expected]]:
+    parts: dict[int, Expected] = {}
+    for kept in page:
+        part = parts.setdefault(shard_of(kept.document_id, shards), {})
+        part[record_id(kept.document_id, kept.known.slot)] = kept.row, kept.known
+    return sorted(parts.items())
+
+
+def _note_absent(found: Findings, expected: Expected, records: Sequence[Record]) -> None:
+    for id_ in expected.keys() - {record.id for record in records}:
+        row, known = expected[id_]
+        found.rows.add(row)
+        if not known.unsure:
+            found.missing.append(id_)

@@ -97,7 +97,7 @@ def query(
     as_json: JsonOption = False,
 ) -> None:
     """Search a collection as an app would."""
-    from ingestor.app.queries import search
+    from ingestor.app.queries import search, unsearchable
     from ingestor.cli.log import set_up
     from ingestor.cli.output import excerpt, progress
     from ingestor.search.values import Question
@@ -107,10 +107,9 @@ def query(
     name, only = chosen(checked, collection), _filter(where)
     with progress.busy("Searching", as_json):
         answer = search(checked, Question(text, str(name), n, budget, mode, only, expand))
-    if budget is None and expand == "none":
-        excerpt.show_hits(answer, as_json)
-    else:
-        excerpt.show_passages(answer, as_json)
+    missing = 0 if answer.hits else unsearchable(checked)
+    shown = excerpt.show_hits if budget is None and expand == "none" else excerpt.show_passages
+    shown(answer, as_json, missing)
 
 
 def _filter(where: str | None) -> dict[str, object] | None:

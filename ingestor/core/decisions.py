@@ -1,12 +1,11 @@
 """Decisions without I/O: values in, values out.
 
-Three decisions: what a listing changes, whether a loss is too sudden to accept, and what follows when a
-document fails.
+Whether a loss is too sudden to accept, and what follows when a document fails.
 """
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ingestor.core.backoff import LONGEST, delay
@@ -46,22 +45,6 @@ class Scope:
 
 def _below(key: str, under: str) -> bool:
     return under == "" or key == under or key.startswith(under + "/")
-
-
-def compare(known: Mapping[str, str], items: Iterable[Item], scope: Scope) -> Changes:
-    """``known``: version by key, of the documents that the source had. Lists ``items`` to their end."""
-    seen: set[str] = set()
-    changed: list[Item] = []
-    appeared = 0
-    for item in items:
-        if item.key in seen:
-            continue
-        seen.add(item.key)
-        if known.get(item.key) != item.version:
-            changed.append(item)
-            appeared += item.key not in known
-    vanished = tuple(key for key in known if key not in seen and scope.covers(key))
-    return Changes(tuple(changed), vanished, appeared, len(seen))
 
 
 def queue_turns(keys: Iterable[str]) -> Iterator[float]:

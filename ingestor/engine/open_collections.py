@@ -88,7 +88,7 @@ class OpenCollections:
     def disown(self, name: EditionName) -> None:
         """Another program's collection has its name. If ours comes back, its records count as unknown."""
         self._open.pop(name, None)
-        if self._journal.of_collection(name):
+        if self._journal.select("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (name,)):
             self._journal.note_collection(name, replace(self._journal.collection(name), uuid=None))
         else:
             self._editions.forget(name)

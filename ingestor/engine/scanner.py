@@ -15,6 +15,7 @@ from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Listing, Progress, Source
 from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.state.journal import Journal
+from ingestor.state.queries.last_listing import LastListing
 from ingestor.state.sources import SourceRows
 
 log = logging.getLogger("ingestor")
@@ -154,12 +155,10 @@ class Scanner:
         return self.source_rows.of(name).paused is not None
 
     def _listing(self, editions: Sequence[Source], scope: Scope, progress: Progress) -> Callable[[], Listing]:
-        journal, first = self.journal, editions[0]
+        known = [LastListing(self.journal, one.feed) for one in editions]
 
         def work() -> Listing:
-            known = [journal.wanted_versions(one.feed, scope.under) for one in editions]
-            count = None if scope.whole else lambda: journal.listed(first.feed)
-            return listing.take(first, scope, known, progress.note, count)
+            return listing.take(editions[0], scope, known, progress.note)
 
         return work
 

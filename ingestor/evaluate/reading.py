@@ -8,6 +8,7 @@ from time import monotonic
 
 from ingestor.core.decisions import Scope
 from ingestor.core.error_text import describe
+from ingestor.core.listings.comparison import VersionTable
 from ingestor.evaluate.sample import Listed, ordered
 from ingestor.model import Document, SourceName
 from ingestor.pipeline import listing, patience
@@ -78,7 +79,7 @@ def take(sources: Sequence[Source], count: int, named: set[str], progress: Calla
 def _listed(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterator[Listed]:
     for source in sources:
         try:
-            found = listing.take(source, Scope(), [{}])
+            found = listing.take(source, Scope(), [VersionTable({})])
         except (NeedsHuman, Transient, OSError) as error:
             unread.append((source.name, describe(error)))
             continue

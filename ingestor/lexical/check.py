@@ -1,11 +1,12 @@
 """What the lexical index holds of one collection, compared with Chroma's records. Reads only."""
 
 import sqlite3
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ingestor.core.listings.key_set import KeySet
 from ingestor.lexical.file import Unusable, reading
 from ingestor.lexical.index import indexed, language_of, read_rows
 from ingestor.model import Record, RecordId
@@ -41,15 +42,15 @@ class Words:
             return [record.id for record in records]
         return [record.id for record in records if found.get(record.id) != _wanted(record)]
 
-    def surplus(self, present: Container[RecordId]) -> list[RecordId]:
+    def surplus(self, present: KeySet) -> list[RecordId]:
         """Ids in the lexical index that are not in ``present``."""
         if self.db is None or self.number is None:
             return []
         try:
-            rows = self.db.execute(f"SELECT id FROM records_{self.number}").fetchall()
+            rows = self.db.execute(f"SELECT id FROM records_{self.number}")
+            return sorted(map(RecordId, present.absent(id_ for (id_,) in rows)))
         except sqlite3.DatabaseError:
             return []
-        return sorted(id_ for (id_,) in rows if id_ not in present)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ container is opened again.
 
 import re
 import time
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -22,6 +22,7 @@ from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import is_document, may_hold
 from ingestor.core.error_text import describe
 from ingestor.core.fingerprint import combine
+from ingestor.core.listings.comparison import Versions
 from ingestor.model import HOLDER, INSIDE, Blob, Item
 from ingestor.pipeline.downloads import Downloads
 from ingestor.ports import BadDocument, PartialScan, Stale, Transient
@@ -64,25 +65,28 @@ class Containers:
     _not_simple: set[str] = field(default_factory=set)  # keys about which ``is_simple`` was wrong
     _late: dict[str, None] = field(default_factory=dict)  # keys that are opened last, the last tried last
 
-    def expand(self, items: Iterable[Item], known: Mapping[str, str]) -> Iterator[Item]:
-        """The items and their members. ``known``: version by key of the last listing.
+    def expand(self, items: Iterable[Item], known: Versions) -> Iterator[Item]:
+        """The items and their members. ``known``: of the last listing.
 
         Raises PartialScan at the end if containers could not be opened.
         """
-        before = _by_container(known)
         unread: dict[str, str] = {}
         seen: tuple[str, ...] = ()
         started, opening, more = self.clock(), 0.0, False
         try:
             for item in self._with_costly_last(items):
-                new = self._is_new(item, known)
+                if not self._opens(item):
+                    yield item
+                    continue
+                version = known.of([item.key]).get(item.key)
+                new = version not in (item.version + _OPENED, self._refused(item))
                 if new and opening > _OPENING + (self.clock() - started - opening):
                     unread[item.key] = "others took too long to open; it is opened in the next scan"
                     more |= item.key not in self._failed
                     continue
                 begun = self.clock()
                 try:
-                    yield from self._with_members(item, before, known.get(item.key))
+                    yield from self._with_members(item, known, version)
                 except (Transient, OSError, Defect) as error:
                     unread[item.key] = describe(error)
                 opening += self._opening_time(item, begun) if new else 0.0
@@ -132,9 +136,6 @@ class Containers:
     def _opens(self, item: Item) -> bool:
         return may_hold(item.key, self.archives)
 
-    def _is_new(self, item: Item, known: Mapping[str, str]) -> bool:
-        return self._opens(item) and known.get(item.key) not in (item.version + _OPENED, self._refused(item))
-
     def _refused(self, item: Item) -> str:
         """The version of a container that cannot be opened under these limits."""
         limits = combine(getattr(self.unpack, "limits", ""), self.archives, *budget())
@@ -145,19 +146,15 @@ class Containers:
         version, reason = self._verdicts.get(item.key, ("", None))
         return reason if version == item.version else None
 
-    def _with_members(
-        self, item: Item, before: Mapping[str, Mapping[str, str]], version: str | None
-    ) -> Iterator[Item]:
-        if not self._opens(item):
-            yield item
-            return
+    def _with_members(self, item: Item, known: Versions, version: str | None) -> Iterator[Item]:
+        """``version``: the known one of the container."""
         self._listed[item.key] = item
         marked = replace(item, version=item.version + _OPENED)
         refused = replace(item, version=self._refused(item))
         opens_now = self._verdicts.get(item.key) == (item.version, None)
         trusted = item.key not in self._not_simple
         if trusted and (version == marked.version or (version == refused.version and not opens_now)):
-            yield from (replace(item, version=version), *_as_known(item, before))
+            yield from (replace(item, version=version), *_as_known(item, known))
             return
         if trusted and self.is_simple(item):
             yield marked
@@ -165,21 +162,19 @@ class Containers:
         try:
             opened = self._open(item)
         except BadDocument:
-            yield from (refused, *_as_known(item, before))
+            yield from (refused, *_as_known(item, known))
             return
         self._not_simple.discard(item.key)
-        yield from (marked, *self._members(item, opened, before))
+        yield from (marked, *self._members(item, opened, known))
 
-    def _members(
-        self, holder: Item, opened: Unpacked | None, before: Mapping[str, Mapping[str, str]]
-    ) -> Iterator[Item]:
+    def _members(self, holder: Item, opened: Unpacked | None, known: Versions) -> Iterator[Item]:
         for member in opened.members.values() if opened else ():
             uri = f"{holder.uri}!/{member.name.replace(INSIDE, '!/')}"
             version = member.version + (_OPENED if self._looks_into(member) else "")
             item = Item(holder.key + INSIDE + member.name, version, uri, member.size, member.modified)
             yield item
             if opened is not None and member.name in opened.broken:
-                yield from _as_known(item, before)
+                yield from _as_known(item, known)
 
     def _looks_into(self, member: Member) -> bool:
         deep = member.name.count(INSIDE) + 1 >= DEEPEST
@@ -293,27 +288,14 @@ def _holders(key: str) -> Iterator[str]:
         at = key.find(INSIDE, at + 1)
 
 
-def _by_container(known: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-    """Known members, by the keys of all containers that they may lie in."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    for key, version in known.items():
-        for holder in _holders(key):
-            found[holder][key] = version
-    return found
-
-
-def _as_known(holder: Item, before: Mapping[str, Mapping[str, str]]) -> list[Item]:
+def _as_known(holder: Item, known: Versions) -> list[Item]:
     """A known member as an item. Key and version are the known ones, so it counts as unchanged."""
     prefix = holder.key + INSIDE
     return [
         Item(key, version, f"{holder.uri}!/{key.removeprefix(prefix)}")
-        for key, version in before.get(holder.key, {}).items()
+        for key, version in known.below(prefix.removesuffix("/")).items()
+        if key.startswith(prefix)
     ]
-
-
-def is_as_known(item: Item) -> bool:
-    """Whether this is a known member of a container that was not opened: its size and time are missing."""
-    return INSIDE in item.key and item.size is None
 
 
 def _said(unread: Mapping[str, str]) -> str:

@@ -3,17 +3,21 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ingestor.core.decisions import Changes, Scope, compare
+from ingestor.core.decisions import Changes, Scope
 from ingestor.core.entries import EditionName, Feed
+from ingestor.core.listings.comparison import KnownVersions, ListingComparison, Versions
+from ingestor.core.listings.pages import pages
 from ingestor.model import INSIDE, Item, SourceName
-from ingestor.pipeline.containers import is_as_known, outside
+from ingestor.pipeline.containers import outside
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped
 
-Expand = Callable[[Iterable[Item], Mapping[str, str]], Iterable[Item]]
+_PAGE = 500  # items compared at once
+
+Expand = Callable[[Iterable[Item], Versions], Iterable[Item]]
 
 
-def as_listed(items: Iterable[Item], known: Mapping[str, str]) -> Iterable[Item]:
+def as_listed(items: Iterable[Item], known: Versions) -> Iterable[Item]:
     """The items unchanged, for a source without containers."""
     del known
     return items
@@ -44,7 +48,7 @@ class Listing:
     """The result of a listing.
 
     ``changes``: one for each edition. ``known``: number of documents of the first edition before, in the
-    whole source; of a part in which none vanished, those in the part.
+    whole source; not counted, and 0, for a part in which none vanished.
     ``identity``: of the source's root. ``trouble``: why the listing of its scope is incomplete; None if it is
     complete.
     """
@@ -78,37 +82,48 @@ def scope_of(source: Source, dirty: Iterable[str]) -> Scope:
 def take(
     source: Source,
     scope: Scope,
-    known: Sequence[Mapping[str, str]],
+    known: Sequence[KnownVersions],
     note: Callable[[Item], None] = lambda item: None,
-    count: Callable[[], int] | None = None,
 ) -> Listing:
-    """List a source and compare it with ``known``: of each edition, version by key, in this scope at least.
+    """List a source and compare it with what each edition knows of it.
 
-    ``note``: called with each item. ``count``: the number of documents of the first edition, where ``known``
-    may hold those in the scope alone. Raises what the connector raises, except PartialScan, which becomes
+    ``note``: called with each item. Raises what the connector raises, except PartialScan, which becomes
     ``trouble``.
     """
     identity = source.connector.identity() if isinstance(source.connector, Identified) else ""
     broken_off: list[PartialScan] = []
-    items = []
-    for item in _items(source, scope, known_to_all(known), broken_off):
-        note(item)
-        items.append(item)
+    comparisons = [ListingComparison(one) for one in known]
+    for page in pages(_noted(_items(source, scope, known_to_all(known), broken_off), note), _PAGE):
+        for comparison in comparisons:
+            comparison.add(page)
     scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
     trouble = "; ".join(map(str, broken_off)) or None
     more = any(error.more for error in broken_off)
-    changes = tuple(compare(one, _told(items, one), scope) for one in known)
-    before = count() if count is not None and changes[0].vanished else len(known[0])
+    changes = tuple(comparison.changes(scope) for comparison in comparisons)
+    before = known[0].count() if scope.whole or changes[0].vanished else 0
     return Listing(changes, scope, before, identity, trouble, more)
 
 
-def known_to_all(known: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-    """What ``expand`` may rely on. A container that editions know in different versions is opened again.
+def known_to_all(known: Sequence[KnownVersions]) -> Versions:
+    """What ``expand`` may rely on."""
+    return known[0] if len(known) == 1 else _KnownToAll(known)
 
-    Members are those of any edition.
-    """
-    if len(known) == 1:
-        return known[0]
+
+class _KnownToAll:
+    """A container that editions know in different versions is opened again. Members are those of any."""
+
+    def __init__(self, known: Sequence[KnownVersions]) -> None:
+        self._known = known
+
+    def of(self, keys: Sequence[str]) -> Mapping[str, str]:
+        return _together([one.of(keys) for one in self._known])
+
+    def below(self, under: str) -> Mapping[str, str]:
+        return _together([one.below(under) for one in self._known])
+
+
+def _together(known: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+    """A version in which all agree. Of members it is that of the first edition which knows them."""
     together = {key: version for one in reversed(known) for key, version in one.items()}
     return {
         key: version if INSIDE in key or all(one.get(key) == version for one in known) else ""
@@ -116,14 +131,13 @@ def known_to_all(known: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
     }
 
 
-def _told(items: Iterable[Item], known: Mapping[str, str]) -> Iterable[Item]:
-    """The items without members that are listed only because another edition knows them."""
-    return (item for item in items if item.key in known or not is_as_known(item))
+def _noted(items: Iterable[Item], note: Callable[[Item], None]) -> Iterator[Item]:
+    for item in items:
+        note(item)
+        yield item
 
 
-def _items(
-    source: Source, scope: Scope, known: Mapping[str, str], broken_off: list[PartialScan]
-) -> Iterator[Item]:
+def _items(source: Source, scope: Scope, known: Versions, broken_off: list[PartialScan]) -> Iterator[Item]:
     for part in _parts(source.connector, scope):
         try:
             yield from source.expand(part, known)

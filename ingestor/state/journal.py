@@ -106,6 +106,10 @@ class Journal:
         """The rows of a query, for modules that own other tables (state/editions.py)."""
         return self._db.execute(query, values).fetchall()
 
+    def read(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a query, by the connection that only reads. Any thread."""
+        return self._reader.execute(query, values).fetchall()
+
     def mark(self) -> tuple[int, int]:
         """Differs from an earlier one if anything was written since, by any process."""
         return self._db.total_changes, int(self._db.execute("PRAGMA data_version").fetchone()[0])
@@ -129,24 +133,6 @@ class Journal:
         return str(self.get("owner"))
 
     # --- what is wanted ------------------------------------------------------------------------------
-
-    def wanted_versions(self, feed: Feed, under: Sequence[str] = ("",)) -> dict[str, str]:
-        """Version by key of the documents in the last listing of the source, at and below ``under``.
-
-        "" is all. Any thread.
-        """
-        query = """SELECT key, wanted_version FROM documents
-                   WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"""
-        if "" in under:
-            return dict(self._reader.execute(query, feed))
-        below = f"{query} AND (key = ?3 OR key > ?3 || '/' AND key < ?3 || '0')"  # 0 follows / in UTF-8
-        return {key: version for top in under for key, version in self._reader.execute(below, (*feed, top))}
-
-    def listed(self, feed: Feed) -> int:
-        """Number of documents in the last listing of the source. Any thread."""
-        query = """SELECT COUNT(*) FROM documents
-                   WHERE source = ? AND collection = ? AND wanted_version IS NOT NULL"""
-        return int(self._reader.execute(query, feed).fetchone()[0])
 
     def observe(
         self, source: SourceName, collection: EditionName, changes: Changes, remove_at: float

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ingestor.cli.output.excerpt import LINES, excerpt, show_hits
+from ingestor.cli.output.excerpt import LINES, excerpt, show_hits, show_passages
 from ingestor.model import Hit, RecordId
 from ingestor.search.values import Answer, Found, Ranks
 
@@ -27,6 +27,11 @@ PROSE = "The library opens at nine on weekdays, and at ten on the days when the 
         ("before\n- one\n- two\n  goes on\n1. three", 40, ["before", "- one", "- two goes on", "1. three"]),
         ("| a | b |\n|---|---|\n| 1 | 2 |", 40, ["| a | b |", "|---|---|", "| 1 | 2 |"]),
         ("run:\n\n    make run\n    make test", 40, ["run:", "    make run", "    make test"]),
+        (
+            "so:\n```sh\nmake run\nmake test\n```\nand\nso on",
+            40,
+            ["so:", "```sh", "make run", "make test", "```", "and so on"],
+        ),
         ("> said\n> so", 40, ["> said", "> so"]),
         ("year 1990.\nfour", 40, ["year 1990. four"]),
         (
@@ -108,3 +113,19 @@ def test_json_has_the_promised_keys(capsys: pytest.CaptureFixture[str]) -> None:
             "reranked": None,
         }
     ]
+
+
+@pytest.mark.parametrize(
+    ("unsearchable", "said"),
+    [
+        (0, "nothing found"),
+        (1, "nothing found; 1 new or changed document cannot be searched yet, see `ingestor status`"),
+        (1200, "nothing found; 1,200 new or changed documents cannot be searched yet, see `ingestor status`"),
+    ],
+)
+def test_an_empty_answer_names_what_is_on_its_way(
+    unsearchable: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_hits(answer(), False, unsearchable)
+    show_passages(answer(), False, unsearchable)
+    assert capsys.readouterr().out.splitlines() == [said, said]

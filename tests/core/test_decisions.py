@@ -9,23 +9,11 @@ from ingestor.core.decisions import (
     Failure,
     Scope,
     after_failure,
-    compare,
     sudden_loss,
     too_many,
     withdrawal,
 )
-from ingestor.model import Item
 from ingestor.ports import BadDocument, NeedsHuman, Stale, Transient
-
-
-def items(**versions: str) -> list[Item]:
-    return [Item(key, version, f"/{key}") for key, version in versions.items()]
-
-
-def test_compare_tells_new_changed_and_vanished() -> None:
-    found = compare({"a": "1", "b": "1", "c": "1"}, items(a="1", b="2", d="1"), Scope())
-    assert [item.key for item in found.changed] == ["b", "d"]
-    assert (found.vanished, found.appeared, found.listed) == (("c",), 1, 3)
 
 
 @pytest.mark.parametrize(

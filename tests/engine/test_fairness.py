@@ -12,6 +12,7 @@ from ingestor.engine import outbox, protocol, workers
 from ingestor.engine.outcomes import BEGUN
 from ingestor.engine.workers import Pool
 from ingestor.model import Item, SourceName
+from ingestor.state.queries.last_listing import LastListing
 from tests.simulation.world import World
 
 LARGE = 3_000_000  # bytes
@@ -54,7 +55,7 @@ def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
         world.now += 1
         world.engine_step()
         due = {entry.key for entry in world.engine.backlog.due(list(world.engine.sources), world.now, 9)}
-        listed = world.journal.wanted_versions(next(iter(world.engine.sources)))
+        listed = LastListing(world.journal, next(iter(world.engine.sources))).below("")
         settled.append(set(listed) - due)
         if len(settled[-1]) == 1 and "late" not in listed:
             world.files.write("late", "y")

@@ -13,6 +13,7 @@ from ingestor.archives.spool import Unpacked
 from ingestor.archives.unpack import holds_members
 from ingestor.archives.unpack import unpack as members_of
 from ingestor.core.decisions import Scope
+from ingestor.core.listings.comparison import VersionTable
 from ingestor.model import Blob, CollectionName, Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.containers import Containers, Unpack
@@ -135,7 +136,9 @@ class Journal:
         """List (all, or what is dirty) and take it over: what changed, and what vanished."""
         self.world.fetched.clear()
         scope = listing.scope_of(self.source, dirty) if dirty else Scope()
-        found = listing.take(self.source, scope, [{key: item.version for key, item in self.items.items()}])
+        found = listing.take(
+            self.source, scope, [VersionTable({k: item.version for k, item in self.items.items()})]
+        )
         self.trouble = found.trouble
         self.items |= {item.key: item for item in found.changes[0].changed}
         for key in found.changes[0].vanished:

@@ -11,6 +11,7 @@ import pytest
 
 from ingestor.archives.members import Member
 from ingestor.archives.spool import Unpacked
+from ingestor.core.listings.comparison import VersionTable
 from ingestor.model import Blob
 from ingestor.pipeline.containers import Containers
 from ingestor.ports import BadDocument, Stale, Transient
@@ -273,5 +274,5 @@ def test_many_broken_containers_in_one_cost_no_more_than_so_many_sound_ones() ->
     world.put("a.zip", zipped({"b.md": "B"}))
     containers = Containers(world.fetch, True, lambda blob, archives: unpacked)
     begun = time.process_time()
-    assert len(list(containers.expand(world.scan(), known))) == 40_001
+    assert len(list(containers.expand(world.scan(), VersionTable(known)))) == 40_001
     assert time.process_time() - begun < 5

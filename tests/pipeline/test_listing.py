@@ -1,10 +1,11 @@
 """One listing for several editions of a source, which may know different documents."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from ingestor.core.decisions import Changes, Scope
 from ingestor.core.entries import EditionName
+from ingestor.core.listings.comparison import Versions, VersionTable
 from ingestor.model import INSIDE, Blob, Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source, known_to_all
@@ -27,22 +28,22 @@ class Archive:
     def fetch(self, item: Item) -> Blob:
         raise NotImplementedError
 
-    def expand(self, items: Iterable[Item], known: Mapping[str, str]) -> Iterator[Item]:
+    def expand(self, items: Iterable[Item], known: Versions) -> Iterator[Item]:
         """As Containers.expand: what is known of an archive is believed unless it changed."""
         for item in items:
             if item.key != ZIP:
                 yield item
                 continue
             yield Item(ZIP, "1 opened", "/a.zip", 9)
-            if known.get(ZIP) != "1 opened" and self.readable:
+            if known.of([ZIP]).get(ZIP) != "1 opened" and self.readable:
                 self.opened += 1
                 yield Item(MEMBER, "m1", "/a.zip!/m.txt", 5, 7.0)
-            elif MEMBER in known:
-                yield Item(MEMBER, known[MEMBER], "/a.zip!/m.txt")
+            elif MEMBER in known.below(ZIP):
+                yield Item(MEMBER, known.below(ZIP)[MEMBER], "/a.zip!/m.txt")
 
     def listed(self, *known: dict[str, str]) -> tuple[Changes, ...]:
         source = Source(SourceName("s"), EditionName("docs"), self, cast(Any, None), expand=self.expand)
-        return listing.take(source, Scope(), known).changes
+        return listing.take(source, Scope(), [VersionTable(one) for one in known]).changes
 
 
 def test_an_archive_that_every_edition_knows_stays_closed() -> None:
@@ -65,7 +66,9 @@ def test_members_of_a_closed_archive_stay_where_they_are_known_and_nowhere_else(
 
 
 def test_a_container_known_in_two_versions_counts_as_new() -> None:
-    older = {**KNOWN, ZIP: "0 opened"}
-    assert known_to_all([KNOWN, older]) == {**KNOWN, ZIP: ""}
-    assert known_to_all([KNOWN]) is KNOWN
-    assert known_to_all([older, KNOWN, {}])["b.txt"] == ""
+    known, older, nothing = map(VersionTable, (KNOWN, {**KNOWN, ZIP: "0 opened"}, {}))
+    for together in (known_to_all([known, older]), known_to_all([older, known])):
+        assert together.below("") == {**KNOWN, ZIP: ""}
+        assert together.of([ZIP, MEMBER, "none"]) == {ZIP: "", MEMBER: "m1"}
+    assert known_to_all([known]).below("") == KNOWN
+    assert known_to_all([older, known, nothing]).of(["b.txt", MEMBER]) == {"b.txt": "", MEMBER: "m1"}

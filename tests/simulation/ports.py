@@ -26,6 +26,7 @@ from ingestor.parsers.text import PLUGIN as TEXT
 from ingestor.ports import BadDocument, Embed, Index, PartialScan, Stale, Torn, Transient
 from ingestor.state.journal import Journal
 from ingestor.state.queries import reports
+from ingestor.state.queries.last_listing import LastListing
 from tests.memory_index import MemoryIndex
 from tests.simulation.laws import ASKED, LISTED, READABLE, STATES, THERE, LawBroken, hold
 
@@ -151,7 +152,7 @@ class CrashingJournal(Journal):
         for forgotten in self.files.wanted.keys() - existing:  # another edition may get its name
             del self.files.wanted[forgotten]
         for collection, wanted in self.files.wanted.items():
-            known = self.wanted_versions(Feed(SourceName("files"), collection))
+            known = LastListing(self, Feed(SourceName("files"), collection)).below("")
             hold(LISTED, known and (collection, wanted.items() ^ known.items()) if wanted != known else ())
 
     @contextmanager

@@ -32,6 +32,7 @@ from ingestor.rechunk.recipes import Choices, profile_of
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
+from ingestor.state.queries.last_listing import LastListing
 from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals
@@ -129,7 +130,7 @@ class World:
         journal.chaos, journal.files = self.chaos, self.files
         self.journal, self.before, self.outdated = journal, self.now, False
         for edition in Editions(journal).all():  # a crash leaves open whether the last listing was noted
-            self.files.wanted[edition.name] = journal.wanted_versions(Feed(FILES, edition.name))
+            self.files.wanted[edition.name] = dict(LastListing(journal, Feed(FILES, edition.name)).below(""))
         self.engine = self._engine(journal, self.shelves)
         self.configure()
 

@@ -12,9 +12,11 @@ import pytest
 
 from ingestor.core.decisions import NEVER, Changes, Failure
 from ingestor.core.entries import CollectionRow, Entry, Feed, Intent, Receipt, SourceRow
+from ingestor.core.listings.comparison import VersionTable
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.state.columns import pack, unpack
 from ingestor.state.journal import Journal, opened
+from ingestor.state.queries import kept_records, last_listing
 from ingestor.state.queries.backlog import Backlog
 from ingestor.state.queries.reports import Reports
 from ingestor.state.schema import NewerJournal
@@ -229,22 +231,40 @@ def test_the_backlog_of_a_paused_source_costs_others_nothing(journal: Journal) -
     assert steps(journal, look) < 1.2 * before
 
 
-def test_versions_at_and_below_some_keys(journal: Journal) -> None:
+def test_versions_at_and_below_some_keys(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the form of keys next to ``a`` in the order of the index."""
+    monkeypatch.setattr(last_listing, "_PAGE", 2)
     near = ("a", "a/b", "a/b/c", "a/!/m", "a.", "a0", "ab", "a-", "A", "b/a", "aé/x", "a/é")
     observe(journal, *near, gone=())
     observe(journal, gone=("a/b/c",))
-    feed = Feed(S, C)
-    assert set(journal.wanted_versions(feed)) == {*near} - {"a/b/c"}
-    assert journal.listed(feed) == len(near) - 1
+    known = last_listing.LastListing(journal, Feed(S, C))
+    in_memory = VersionTable({key: "1" for key in near if key != "a/b/c"})
+    assert known.count() == in_memory.count() == len(near) - 1
+    assert known.of([*near, "x"]) == in_memory.of([*near, "x"]) == known.below("") == in_memory.below("")
     expected = {
         ("a",): {"a", "a/b", "a/!/m", "a/é"},
         ("a", "b"): {"a", "a/b", "a/!/m", "a/é", "b/a"},
         ("aé", "a/b"): {"aé/x", "a/b"},
         ("x",): set(),
-        ("x", ""): {*near} - {"a/b/c"},
+        ("",): {*near} - {"a/b/c"},
     }
-    assert {under: set(journal.wanted_versions(feed, under)) for under in expected} == expected
+    for under, keys in expected.items():
+        assert sorted(known.keys(under)) == sorted(in_memory.keys(under)) == sorted(keys)
+        below = [key for top in under for key in known.below(top)]
+        assert sorted(below) == sorted(key for top in under for key in in_memory.below(top)) == sorted(keys)
+
+
+def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_records, "_PAGE", 2)
+    observe(journal, "a", "b", "c")
+    other = CollectionName("other")
+    journal.observe(S, other, Changes((Item("a", "1", "/a"),)), remove_at=0.0)
+    rows = {entry.key: entry for entry in journal.of_source(S) if entry.collection == C}
+    [elsewhere] = journal.of_collection(other)
+    journal.intend([Intent(rows[key].row, (1, 2, 3)) for key in "ac"] + [Intent(elsewhere.row, (5,))])
+    found = [(kept.document_id, kept.known.slot) for kept in kept_records.kept_records(journal, C)]
+    assert sorted(found) == sorted((rows[key].document_id, slot) for key in "ac" for slot in (1, 2, 3))
+    assert [kept.known.slot for kept in kept_records.kept_records(journal, other)] == [5]
 
 
 def test_the_mark_moves_with_whatever_is_written_by_any_process(journal: Journal, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ingestor.cli.output.console import out, print_wrapped
+from ingestor.cli.output.console import counted, out, print_wrapped
 from ingestor.core.escape import line, spelt
 from ingestor.search.values import as_json as as_parsed
 
@@ -24,10 +24,12 @@ WIDEST = 100  # columns: longer lines are hard to read
 LINES = 6  # of an answer's text that are shown
 INDENT = "       "  # as wide as a score
 
-_OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] |```)|\s{4}")  # Markdown that means its line end
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] )|\s{4}")  # Markdown that means its line end
 
 
-def show_hits(answer: Answer, as_json: bool) -> None:
+def show_hits(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
+    """``unsearchable``: documents whose last change readers do not see yet, told where nothing was found."""
     if as_json:
         print(json.dumps(as_parsed(answer)))
         return
@@ -40,10 +42,10 @@ def show_hits(answer: Answer, as_json: bool) -> None:
             out.print(Text(INDENT + shown))
         out.print()
     if not answer.hits:
-        print("nothing found")
+        _tell_nothing(unsearchable)
 
 
-def show_passages(answer: Answer, as_json: bool) -> None:
+def show_passages(answer: Answer, as_json: bool, unsearchable: int = 0) -> None:
     """Whole passages, each with its citation: a context for a prompt."""
     if as_json:
         print(json.dumps(as_parsed(answer)))
@@ -59,7 +61,15 @@ def show_passages(answer: Answer, as_json: bool) -> None:
         out.print(Text(spelt(passage.text)))
         out.print()
     if not answer.passages:
-        print("nothing found")
+        _tell_nothing(unsearchable)
+
+
+def _tell_nothing(unsearchable: int) -> None:
+    changed = counted(unsearchable, "new or changed document")
+    print(
+        "nothing found"
+        + (f"; {changed} cannot be searched yet, see `ingestor status`" if unsearchable else "")
+    )
 
 
 def _tell_fallback(answer: Answer) -> None:
@@ -101,10 +111,14 @@ def excerpt(text: str, width: int) -> list[str]:
 
 def _paragraphs(text: str) -> Iterator[str]:
     gathered: list[str] = []
+    code = False
     for row in text.splitlines():
-        if gathered and (not row.strip() or _OWN_LINE.match(row) or gathered[-1].startswith("#")):
+        fence = _FENCE.match(row) is not None
+        own = code or fence or not row.strip() or _OWN_LINE.match(row)
+        if gathered and (own or gathered[-1].startswith("#") or _FENCE.match(gathered[-1])):
             yield " ".join(gathered)
             gathered = []
+        code ^= fence
         if row.strip():
             gathered.append(row.rstrip() if not gathered else row.strip())
     if gathered:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ingestor.connectors.imap.connector import Imap, ImapOptions
+from ingestor.core.listings.comparison import VersionTable
 from ingestor.model import Blob
 from ingestor.pipeline.containers import Containers
 from ingestor.pipeline.downloads import Downloads
@@ -97,7 +98,7 @@ def test_each_mail_is_downloaded_once_and_those_without_attachments_not_for_a_li
     def downloads() -> int:
         return len([line for line in asked if "BODY.PEEK" in line])
 
-    items = {item.key: item for item in containers.expand(bare.scan(), {})}
+    items = {item.key: item for item in containers.expand(bare.scan(), VersionTable({}))}
     assert [key.partition("/!/")[2] for key in items] == ["", "", "", "x.md", ""]
     assert downloads() == 1
     for item in items.values():

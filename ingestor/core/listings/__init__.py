@@ -1,0 +1,1 @@
+"""A new listing against the last one. Pure."""

@@ -1,0 +1,53 @@
+"""What a sync would still have to do, without loading what is settled."""
+
+from collections.abc import Callable, Sequence
+
+from ingestor.core.document_state import WITHOUT_RECORDS, State
+from ingestor.core.entries import Entry, Feed
+from ingestor.core.listings.pages import pages
+from ingestor.state.columns import LIVE, STATE
+from ingestor.state.journal import Journal
+
+_PAGE = 500  # keys that are looked up at once
+_OF = "source = ? AND collection = ?"
+
+
+class Unsettled:
+    """Each method takes as much memory as what it returns. Methods raise sqlite3.Error."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def of_keys(self, feed: Feed, keys: Sequence[str]) -> list[Entry]:
+        """Those of these documents that the journal has."""
+        return [
+            entry
+            for page in pages(keys, _PAGE)
+            for entry in self._journal.entries(f"{_OF} AND key IN ({_marks(page)})", (*feed, *page))
+        ]
+
+    def leaving(self, feed: Feed) -> list[Entry]:
+        """Documents of that source in live editions that vanished or are in another edition."""
+        where = f"source = ? AND {LIVE} AND (wanted_version IS NULL OR collection != ?) ORDER BY key"
+        return self._journal.entries(where, feed)
+
+    def under(self, feed: Feed, recipe: Callable[[str], str]) -> list[Entry]:
+        """Documents that are not settled under these recipes. ``recipe``: of a parser, "" for none."""
+        query = f"SELECT DISTINCT coalesce(parser, '') FROM documents WHERE {_OF}"
+        recipes = [(parser, recipe(parser)) for (parser,) in self._journal.select(query, feed)]
+        if not recipes:
+            return []
+        wanted = f"CASE coalesce(parser, '') {'WHEN ? THEN ? ' * len(recipes)} END"
+        where = f"""{_OF} AND wanted_version IS NOT NULL
+                    AND (done_version IS NOT wanted_version OR done_recipe IS NOT {wanted}) ORDER BY key"""
+        return self._journal.entries(where, (*feed, *(value for row in recipes for value in row)))
+
+    def set_aside(self, feed: Feed) -> list[tuple[str, State]]:
+        """Key and state of documents without records: quarantined, or unsupported."""
+        query = f"""SELECT key, {STATE} FROM documents
+                    WHERE {_OF} AND {LIVE} AND {STATE} IN ({_marks([*WITHOUT_RECORDS])})"""
+        return self._journal.select(query, (*feed, *WITHOUT_RECORDS))
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
