@@ -3,6 +3,7 @@
 The exit status is 1 if a benchmark could not run because something is missing, which is said.
 """
 
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +16,7 @@ NAMES = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not p
 def main(arguments: list[str]) -> None:
     """Each benchmark is a module with a ``main`` that takes numbers, or a folder, and prints a table."""
     wanted = arguments[:1] or NAMES
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else commands compile themselves at each start
     if not set(wanted) <= set(NAMES):
         sys.exit(f"no benchmark is named {wanted[0]!r}; there are: {', '.join(NAMES)}")
     if not arguments:

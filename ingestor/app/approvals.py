@@ -5,11 +5,11 @@ Requests are written to the journal, where a running daemon reads them. Without 
 
 import time
 
-from ingestor.app.building.parts import Parts
-from ingestor.app.handover import rehearsed
+from ingestor.app.building.parts import Parts, made_by
+from ingestor.app.handover import gone_sources, rehearsed
 from ingestor.app.queries import BadRequest, collections_of, is_running, journal_of
 from ingestor.app.recipe_changes import outlook
-from ingestor.app.wiring import gone_sources, made_by, opened
+from ingestor.app.wiring import opened
 from ingestor.config.models import Config
 from ingestor.config.servers import Embedded
 from ingestor.core.entries import Edition

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ingestor.app import plan as planning
-from ingestor.app.building.parts import Parts
-from ingestor.app.handover import rehearsed, renamed
+from ingestor.app.building.parts import Parts, made_by
+from ingestor.app.handover import gone_sources, leaving, rehearsed, renamed
 from ingestor.app.planning import needs
 from ingestor.app.planning.needs import Needs
 from ingestor.app.planning.recorder import Recorder
@@ -18,7 +18,6 @@ from ingestor.app.planning.values import Plan
 from ingestor.app.queries import is_running, journal_of, unusable
 from ingestor.app.recipe_changes import Outlook, outlook
 from ingestor.app.renames import Renames
-from ingestor.app.wiring import gone_sources, leaving, made_by
 from ingestor.config import servers
 from ingestor.config.models import Config
 from ingestor.model import SourceName, Vectors

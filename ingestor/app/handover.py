@@ -30,6 +30,18 @@ def renamed(config: Config, journal: Journal) -> Renames:
     return find_renames(config.sources, _noted(journal))
 
 
+def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
+    """Sources with documents in the journal that left the config, renamed ones not included."""
+    staying = {source.name for source in config.sources} | renamed(config, journal).keys()
+    return [name for name in journal.sources() if name not in staying]
+
+
+def leaving(config: Config, journal: Journal) -> list[SourceName]:
+    """Sources that left the config and whose documents are removed now."""
+    gone = gone_sources(config, journal)
+    return [name for name in gone if config.prune or Requests(journal).get("prune", name)]
+
+
 def settle_names(
     config: Config, journal: Journal, parses: Parses, wanted: Callable[[CollectionName], Choices]
 ) -> None:

@@ -20,7 +20,6 @@ from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.entries import ChromaName, Edition, Entry
 from ingestor.core.shards import shard_names
-from ingestor.lexical.check import words_of
 from ingestor.model import CollectionName, Record
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.search.values import Answer, Question, checked
@@ -215,8 +214,8 @@ def unsearchable(config: Config) -> int:
 
 def _searched(config: Config, journal: Journal, question: Question) -> Answer:
     """The answer by the configured embedder in this process."""
-    from ingestor.app.building.parts import Parts
-    from ingestor.app.wiring import made_by
+    from ingestor.app.building.parts import Parts, made_by
+    from ingestor.lexical.check import words_of
     from ingestor.rerankers.configured import scores_of
     from ingestor.search.reranking import Reranker
     from ingestor.search.search import Searcher

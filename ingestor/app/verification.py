@@ -5,11 +5,11 @@ from pathlib import Path
 
 from ingestor.app import plan as planning
 from ingestor.app import verify
-from ingestor.app.building.parts import Parts
+from ingestor.app.building.parts import Parts, made_by
 from ingestor.app.daemon import Loop
 from ingestor.app.queries import collections_of, journal_of, live_editions
 from ingestor.app.signals import Signals
-from ingestor.app.wiring import made_by, opened
+from ingestor.app.wiring import opened
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.folder import move_aside
 from ingestor.chroma.shards.index import parts_of

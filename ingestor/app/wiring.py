@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from ingestor.app import handover
 from ingestor.app.building.on_nodes import embedder_of, embedder_setup, tools_of, tools_setup
-from ingestor.app.building.parts import Parts, Places
+from ingestor.app.building.parts import Parts, Places, made_by
+from ingestor.app.handover import leaving, settle_names
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.shards.backend import ShardedBackend
 from ingestor.config.models import Config
@@ -25,7 +25,7 @@ from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.workers import Pool
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
-from ingestor.model import Fingerprint, SourceName
+from ingestor.model import Fingerprint
 from ingestor.nodes.fleet import Fleet
 from ingestor.nodes.ray_cluster import connected
 from ingestor.pipeline.answers import CachedAnswers
@@ -50,7 +50,6 @@ from ingestor.state.files import (
 from ingestor.state.journal import Journal
 from ingestor.state.journal import opened as open_journal
 from ingestor.state.lock import hold, retry_until_free
-from ingestor.state.requests import Requests
 from ingestor.text.tokens import Tokens
 
 
@@ -88,7 +87,7 @@ class Running:
         ``watch``: whether sources watch for changes. Raises sqlite3.Error.
         """
         config = self.parts.config
-        handover.settle_names(config, self.journal, Parses(self.cache), self.parts.wanted)
+        settle_names(config, self.journal, Parses(self.cache), self.parts.wanted)
         self.swaps.max_loss = {source.name: source.max_loss for source in config.sources}
         self.swaps.other_recipes = self.parts.other_recipes
         standings = [
@@ -132,25 +131,6 @@ class Running:
     def _embedder(self, parts: Parts) -> Embedder:
         own = parts.embedder
         return own if self.fleet is None else self.fleet.embedder(own, embedder_setup(parts))
-
-
-def gone_sources(config: Config, journal: Journal) -> list[SourceName]:
-    """Sources with documents in the journal that left the config, renamed ones not included."""
-    staying = {source.name for source in config.sources} | handover.renamed(config, journal).keys()
-    return [name for name in journal.sources() if name not in staying]
-
-
-def leaving(config: Config, journal: Journal) -> list[SourceName]:
-    """Sources that left the config and whose documents are removed now."""
-    gone = gone_sources(config, journal)
-    return [name for name in gone if config.prune or Requests(journal).get("prune", name)]
-
-
-def made_by(journal: Journal) -> frozenset[str]:
-    """Recipes of the embedders of the live editions."""
-    return frozenset(
-        each.embedder for each in Editions(journal).all() if each.role == "live" and each.embedder
-    )
 
 
 def _is_ours(config: Config) -> Callable[[str], bool]:

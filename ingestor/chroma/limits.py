@@ -53,6 +53,8 @@ def _storable(value: object) -> bool:
 
 def _check_text(name: RecordId, *texts: str) -> None:
     for text in texts:
+        if text.isascii():
+            continue
         try:
             text.encode()
         except UnicodeEncodeError as error:

@@ -4,6 +4,7 @@ Modules of commands import what they need inside each function: importing everyt
 commands run.
 """
 
+import gc
 import sys
 from collections.abc import Callable
 from io import TextIOWrapper
@@ -21,6 +22,8 @@ from ingestor.cli.look import list_documents, plan, query, show, status, verify
 from ingestor.cli.run import init, run, sync
 from ingestor.cli.usage import FAILED, INTERRUPTED, USAGE, fail
 
+_ALLOCATIONS = 20_000  # between two collections; by default Python makes so many that imports take longer
+
 app = typer.Typer(
     help="Keeps Chroma collections exactly in step with the documents people have.",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -32,6 +35,7 @@ app = typer.Typer(
 
 def main() -> None:
     """The console script."""
+    gc.set_threshold(_ALLOCATIONS)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # do not fail if the terminal cannot show a name
             stream.reconfigure(errors="backslashreplace")

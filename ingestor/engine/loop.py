@@ -26,7 +26,7 @@ from ingestor.model import SourceName, Sums
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, Preparing, prepare, withdraw
 from ingestor.pipeline.stage_times import StageTimes
-from ingestor.ports import Collective, NeedsHuman, Stale, Unsupported
+from ingestor.ports import NeedsHuman, Stale, Unsupported
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog
 from ingestor.state.sources import SourceRows
@@ -393,17 +393,17 @@ class Engine:
         interval = prepared.receipt.interval
         if source is None or statistic is None or interval is None:
             return True
-        chunker, total = source.tools.chunker, self._first_pass.total(prepared.entry.collection, statistic)
-        if not isinstance(chunker, Collective) or chunker.statistic != statistic or total is None:
+        chunker, total = source.tools.collective, self._first_pass.total(prepared.entry.collection, statistic)
+        if chunker is None or chunker.statistic != statistic or total is None:
             return True
         return interval[0] <= chunker.value(total) <= interval[1]
 
     def _drifted(self, ready: Sequence[Feed], limit: int) -> list[Entry]:
         """Settled documents whose cuts no longer fit their collection's statistic."""
         chunkers = {
-            (source.collection, source.tools.chunker.statistic): source.tools.chunker
+            (source.collection, chunker.statistic): chunker
             for source in self.sources.values()
-            if isinstance(source.tools.chunker, Collective)
+            if (chunker := source.tools.collective) is not None
         }
         found: list[Entry] = []
         for (collection, statistic), chunker in chunkers.items():

@@ -5,10 +5,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingestor.app.building.parts import Parts
+from ingestor.app.building.parts import Parts, made_by
 from ingestor.app.estimate import journal_or_blank
 from ingestor.app.queries import BadRequest
-from ingestor.app.wiring import made_by
 from ingestor.config.models import Config
 from ingestor.core.entries import EditionName
 from ingestor.engine.embedding import Embedding, Embeddings

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ingestor.app.approvals import approve
+from ingestor.app.handover import gone_sources
 from ingestor.app.queries import journal_of
-from ingestor.app.wiring import gone_sources
 from ingestor.config.models import Config
 from ingestor.http_server.problems import RequestProblem
 from ingestor.model import SourceName

@@ -78,14 +78,17 @@ def build(
     Keys of ``item.extra``, ``document.extra`` and ``chunk.extra`` are added, later ones winning, but
     none takes the place of a key in KEYS.
     """
-    whole = {
-        **_of_document(document, item, document_id),
-        "source_name": source,
-        "chunk_count": len(chunks),
-        "strategy": strategy,
-        "recipe": recipe,
-    }
+    whole = _values(
+        {
+            **_of_document(document, item, document_id),
+            "source_name": source,
+            "chunk_count": len(chunks),
+            "strategy": strategy,
+            "recipe": recipe,
+        }
+    )
     places = _places(outline(document), chunks)
+    shared = {**_named(item.extra), **_named(document.extra)}
     described = []
     for i, (chunk, place) in enumerate(zip(chunks, places, strict=True)):
         own: dict[str, Value] = {
@@ -95,9 +98,8 @@ def build(
             "relationships": _relationships(document_id, ids, i),
             "node_info": json.dumps({"start": chunk.start, "end": chunk.end}),
         }
-        extra = {**dict(item.extra), **dict(document.extra), **dict(chunk.extra)}
-        carried = _carried(_clean({**extra, **whole, **place, **own}), profile)
-        described.append(within(carried, quotas))
+        own = _values({**place, **own})
+        described.append(within(_carried({**shared, **_named(chunk.extra), **whole, **own}, profile), quotas))
     return described
 
 
@@ -197,19 +199,21 @@ def _day(modified: float | None) -> str | None:
         return None
 
 
-def _clean(metadata: Metadata) -> Metadata:
-    """The metadata without values that Chroma refuses, or returns changed; long ones are cut."""
-    kept = {key: value for key, value in metadata.items() if key and not key.startswith(_REFUSED)}
-    return {_text(key): _value(value) for key, value in kept.items()}
+def _named(extra: Iterable[tuple[str, Scalar]]) -> dict[str, Value]:
+    """Keys that others chose, without those that Chroma refuses, and their values as it returns them."""
+    return {_text(key): _value(value) for key, value in extra if key and not key.startswith(_REFUSED)}
+
+
+def _values(metadata: Metadata) -> dict[str, Value]:
+    """Values as Chroma returns them; long ones are cut."""
+    return {key: value if value is None else _value(value) for key, value in metadata.items()}
 
 
 def _value(value: Value) -> Value:
-    return list(map(_text, value[:_MOST])) if isinstance(value, list) else _scalar(value)
-
-
-def _scalar(value: Scalar) -> Scalar:
     if isinstance(value, str):
         return _text(value)
+    if isinstance(value, list):
+        return list(map(_text, value[:_MOST]))
     if isinstance(value, float):
         # Chroma reads back 16 and 17 digits inexactly, and -0.0 as 0.0.
         return float(f"{value:.15g}") + 0.0 if math.isfinite(value) else None

@@ -75,17 +75,26 @@ class Tools:
     quotas: Quotas = UNBOUNDED
     chunking_turn: Callable[[int], AbstractContextManager[None]] = lambda characters: nullcontext()
     times: StageTimes = field(default_factory=StageTimes)
+    # The chunker, if its cuts depend on the collection.
+    collective: Collective | None = field(init=False, repr=False, compare=False)
+    _recipes: dict[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        collective = self.chunker if isinstance(self.chunker, Collective) else None
+        object.__setattr__(self, "collective", collective)
 
     def recipe(self, parser: str) -> str:
         """The recipe of documents read by that parser; "" for a document that none could read."""
-        reading = self.reader.recipe(parser)
-        described = metadata.rules(self.reader.source, self.profile, self.quotas)
-        rules = detect.rules(), language.rules(), described, repeats.rules()
-        return combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
+        if parser not in self._recipes:
+            reading = self.reader.recipe(parser)
+            described = metadata.rules(self.reader.source, self.profile, self.quotas)
+            rules = detect.rules(), language.rules(), described, repeats.rules()
+            self._recipes[parser] = combine(*rules, reading, self.chunker_recipe, self.embedder_recipe)
+        return self._recipes[parser]
 
     @property
     def statistic(self) -> str | None:
-        return self.chunker.statistic if isinstance(self.chunker, Collective) else None
+        return None if self.collective is None else self.collective.statistic
 
 
 @dataclass(frozen=True, slots=True, eq=False)

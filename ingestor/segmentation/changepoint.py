@@ -125,6 +125,14 @@ class Solutions:
         return counts
 
 
+@cache
+def undivided() -> Solutions:
+    """Of a single unit: one chunk at every level, as ``solve`` finds at some cost."""
+    sizes = np.ones((1, LEVELS), np.uint8)
+    sizes.flags.writeable = False
+    return Solutions(sizes)
+
+
 def solve(costs: Integers, penalties: Integers, weights: Integers | None = None) -> Solutions:
     """The cuts of least total cost; of equal ones, those with the shorter last chunk, and so on backwards.
 
@@ -136,7 +144,8 @@ def solve(costs: Integers, penalties: Integers, weights: Integers | None = None)
     units, widest = costs.shape
     each = [WHOLE] * units if weights is None else weights.tolist()
     prices = {weight: penalties * weight // WHOLE for weight in set(each)}
-    best = np.zeros((widest + max(widest, _AHEAD), len(penalties)), dtype=np.int64)
+    rows = min(units + 1, widest + max(widest, _AHEAD))
+    best = np.zeros((rows, len(penalties)), dtype=np.int64)
     sizes = np.zeros((units, len(penalties)), dtype=np.min_scalar_type(widest))
     at = 0  # the row of ``best`` for the first ``end`` units
     for end in range(units):

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+LOOP = {"ingestor.app.wiring", "ingestor.engine.loop", "ingestor.nodes.fleet"}
 _SHOW = "import {}, sys; print(*sys.modules)"
 
 
@@ -19,8 +20,10 @@ def imported_by(module: str) -> set[str]:
     ("module", "costly"),
     [
         ("ingestor.cli.main", {"numpy", "pydantic", "yaml", "rich", "httpx", "ingestor.ports"}),
-        ("ingestor.app.queries", {"httpx", "rich", "charset_normalizer", "ingestor.engine.loop"}),
-        ("ingestor.app.status", {"httpx", "rich", "charset_normalizer", "ingestor.engine.loop"}),
+        ("ingestor.app.queries", {"httpx", "rich", "charset_normalizer", "ingestor.lexical.terms", *LOOP}),
+        ("ingestor.app.estimate", {"httpx", "rich", "openvino", "chromadb", *LOOP}),
+        ("ingestor.app.building.parts", {"httpx", "openvino", "tokenizers", *LOOP}),
+        ("ingestor.app.status", {"httpx", "rich", "charset_normalizer", *LOOP}),
         ("ingestor.chroma.backend", {"chromadb", "httpx"}),
         ("ingestor.app.daemon", {"chromadb", "openvino", "tiktoken", "tokenizers", "torch"}),
     ],

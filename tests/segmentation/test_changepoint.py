@@ -20,6 +20,7 @@ from ingestor.segmentation.changepoint import (
     penalties,
     smoothed,
     solve,
+    undivided,
     weighed,
 )
 from ingestor.segmentation.cluster import Cuts, walk_back
@@ -230,3 +231,11 @@ def test_a_cut_of_less_weight_is_taken_first() -> None:
 def test_a_weight_of_one_is_none() -> None:
     drawn = ([[1, 0, 0], [0, 1, 0], [0, 1, 1], [1, 0, 1]], [5, 6, 7, 8])
     assert np.array_equal(solved_of(drawn).sizes, solved_of(drawn, [WHOLE] * 4).sizes)
+
+
+@given(tokens=st.integers(1, 5000), section=st.booleans(), weight=st.sampled_from([500, WHOLE]))
+def test_a_single_unit_needs_no_search(tokens: int, section: bool, weight: int) -> None:
+    costs = changepoint.scatter(fixed(np.array([[0.6, 0.8]], np.float32)), np.array([tokens]), 300)
+    found = solve(weighed(costs, [False], [section]), grid(), np.array([weight]))
+    assert np.array_equal(found.sizes, undivided().sizes)
+    assert found.sizes.dtype == undivided().sizes.dtype

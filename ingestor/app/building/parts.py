@@ -44,6 +44,7 @@ from ingestor.rerankers.configured import scores_of
 from ingestor.sandbox.pool import Isolation
 from ingestor.sandbox.process import Limits
 from ingestor.search.reranking import Reranker
+from ingestor.state.editions import Editions
 from ingestor.state.files import (
     chroma_log_path,
 )
@@ -272,3 +273,10 @@ class Parts:
     def _chunker(self, choice: Choice, answers: Answers) -> Chunker:
         chunker: Chunker = choice.plugin.build(choice.options, self.tokens)
         return chunker.through(answers) if isinstance(chunker, Asking) else chunker
+
+
+def made_by(journal: Journal) -> frozenset[str]:
+    """Recipes of the embedders of the live editions."""
+    return frozenset(
+        each.embedder for each in Editions(journal).all() if each.role == "live" and each.embedder
+    )

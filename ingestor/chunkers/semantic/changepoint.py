@@ -38,6 +38,7 @@ from ingestor.segmentation.changepoint import (
     scatter,
     smoothed,
     solve,
+    undivided,
     weighed,
 )
 from ingestor.segmentation.cluster import Cuts
@@ -119,7 +120,7 @@ class Changepoint:
         return solve(costs, prices, weights(document, found.spans, begins, self._options.structure))
 
     def _balanced(self, document: Document, found: Units, embed: Embed, others: Sums | None) -> Chunking:
-        solved = self._solved(document, found, grid())
+        solved = self._solved(document, found, grid()) if len(found.spans) > 1 else undivided()
         own = contribution(found.tokens, solved)
         at = level(own if others is None else own + others, self._options.target)
         made = self._made(document, found, solved.cuts(at), embed)

@@ -40,6 +40,7 @@ _log = logging.getLogger(__name__)
 _MARK = (0x16E57C4E, 1)  # application_id, and the version of the schema
 _MEMORY = 64 * 2**20  # bytes, if no file can be opened
 _READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
+_ALONE = ""  # one row is looked up, which needs no transaction
 _LONG_AGO = -1  # a day
 _ROWS = {"documents": 20, "vectors": 500, "answers": 500}  # rows deleted at a time
 _SCHEMA = (
@@ -111,7 +112,7 @@ class VectorCache:
     def _get(self, table: Table, keys: Sequence[Key]) -> dict[Key, Content]:
         """The content of existing, valid rows."""
         nothing: dict[Key, _Aged] = {}
-        found = self._attempt(lambda db: _found(db, table, keys), nothing, _READ)
+        found = self._attempt(lambda db: _found(db, table, keys), nothing, _READ if keys[1:] else _ALONE)
         stale = [(key, content) for key, (used, content) in found.items() if used < self._today]
         self._touch(table.touch, [(self._today, checksum(key, content), *key) for key, content in stale])
         return {key: content for key, (_, content) in found.items()}
@@ -222,10 +223,12 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
-    db.execute(begin)
+    if begin:
+        db.execute(begin)
     try:
         yield
-        db.execute("COMMIT")
+        if begin:
+            db.execute("COMMIT")
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
