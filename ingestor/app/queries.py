@@ -21,6 +21,7 @@ from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.entries import ChromaName, Edition, Entry
 from ingestor.core.shards import shard_names
 from ingestor.lexical.check import words_of
+from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, Record
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.search.values import Answer, Question, checked
@@ -226,7 +227,7 @@ def _searched(config: Config, journal: Journal, question: Question) -> Answer:
             raise _no_collection(journal, question.collection)
         if question.where:  # first, since loading the model takes time
             index.check_filter(dict(question.where))
-        with words_of(lexical_path(config), index.uuid) as words:
+        with words_of(reading(lexical_path(config)), index.uuid) as words:
             vectors = lambda texts: embed(tuple(texts))  # noqa: E731
             searcher = Searcher(index, words, vectors, parts.tokens.counts, time.monotonic, reranker)
             return searcher.answer(checked(question))

@@ -155,17 +155,34 @@ class LexicalFile:
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """The file for reading, beside its writer. Raises Unusable if it cannot be read, also later."""
+    db = opened_to_read(path)
+    try:
+        yield db
+    except sqlite3.DatabaseError as error:
+        raise unreadable(path, error) from error
+    finally:
+        db.close()
+
+
+def opened_to_read(path: Path) -> sqlite3.Connection:
+    """For one thread at a time. Raises Unusable."""
+    address = f"{path.absolute().as_uri()}?mode=ro"
     try:
         db = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro", timeout=PATIENCE, isolation_level=None, uri=True
+            address, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=True
         )
         try:
             require_mark(db)
-            yield db
-        finally:
+        except BaseException:
             db.close()
+            raise
     except sqlite3.DatabaseError as error:
-        raise Unusable(f"the lexical index {path} cannot be read: {error}") from error
+        raise unreadable(path, error) from error
+    return db
+
+
+def unreadable(path: Path, error: Exception) -> Unusable:
+    return Unusable(f"the lexical index {path} cannot be read: {error}")
 
 
 def require_mark(db: sqlite3.Connection) -> None:
