@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.retrieval import Question, Run, Strategy, load, model, run, score
 from ingestor.lexical.file import LexicalFile, reading
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import asked, ranked
+from ingestor.lexical.ranking import ranked
 from ingestor.model import Document, Record, RecordId
 from ingestor.search import fusion
 
@@ -119,9 +119,8 @@ def measured(
             for name, questions in sets.items():
                 vectors = model().embed([question.text for question in questions])
                 for question, cosines in zip(questions, vectors @ made.vectors.T, strict=True):
-                    wanted = asked(db, number, question.text)
-                    lexical = ranked(db, number, wanted, DEPTH) if wanted else []
-                    for form, best in forms(cosines, lexical, wanted.most if wanted else 0.0):
+                    lexical = ranked(db, number, question.text, DEPTH)
+                    for form, best in forms(cosines, lexical.order, lexical.most):
                         recall, _, _ = score(question, [made.places[int(id_)] for id_ in best])
                         found.setdefault(form, {}).setdefault(name, []).append(100 * recall)
     return found

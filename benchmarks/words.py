@@ -19,7 +19,7 @@ from ingestor.chroma.client import embedded
 from ingestor.chroma.collections import open_collection
 from ingestor.lexical.file import LexicalFile, reading
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import asked, ranked
+from ingestor.lexical.ranking import ranked
 from ingestor.model import CollectionName, Record, RecordId
 
 LENGTH, DIMENSIONS, BATCH, QUESTIONS, COMPARED = 100, 384, 400, 200, 4_000
@@ -81,8 +81,6 @@ def _asked(path: Path, questions: Sequence[str]) -> Iterator[float]:
         spent = []
         for question in questions:
             before = time.process_time()
-            wanted = asked(db, number, question)
-            if wanted is not None:
-                ranked(db, number, wanted, 50)
+            ranked(db, number, question, 50)
             spent.append(1000 * (time.process_time() - before))
     return iter([*np.percentile(spent, [50, 95]), max(spent)])

@@ -93,6 +93,7 @@ MAY_THREAD = {
     "ingestor.connectors.imap.session": "a Timer ends the wait for an answer that drips",
     "ingestor.connectors.imap.sessions": "a Lock: workers share connections; a Timer closes what is idle",
     "ingestor.service.journal_reader": "a Lock: threads share its connection",
+    "ingestor.lexical.readers": "a Lock: threads take a connection each, and put it back",
     "ingestor.service.gathering": "a Lock: one scrape gathers, others wait for its figures",
     "ingestor.pipeline.stage_times": "a Lock: workers add to the same sums",
     "ingestor.rerankers.in_time": "threads that a search can leave",

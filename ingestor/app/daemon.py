@@ -14,6 +14,7 @@ from ingestor.config.models import Config
 from ingestor.core.backoff import LONGEST as LONGEST_WAIT
 from ingestor.core.decisions import NEVER
 from ingestor.core.error_text import describe
+from ingestor.lexical.readers import LexicalReaders
 from ingestor.ports import NeedsHuman
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
@@ -121,7 +122,7 @@ class Loop:
             chroma_answers=self.running.collections.answers,
             chroma_restarts=lambda: self.running.collections.restarts,
             collection=self.running.collections.for_readers,
-            lexical=lexical_path(self.running.parts.config),
+            lexical=LexicalReaders(lexical_path(self.running.parts.config)),
             count_tokens=self.running.parts.tokens.counts,
             retries=lambda: self.running.engine.retries,
             stages=lambda: self.running.engine.times.seconds,

@@ -216,6 +216,7 @@ def _searched(config: Config, journal: Journal, question: Question) -> Answer:
     """The answer by the configured embedder in this process."""
     from ingestor.app.building.parts import Parts, made_by
     from ingestor.lexical.check import words_of
+    from ingestor.lexical.file import reading
     from ingestor.rerankers.configured import scores_of
     from ingestor.search.reranking import Reranker
     from ingestor.search.search import Searcher
@@ -231,7 +232,7 @@ def _searched(config: Config, journal: Journal, question: Question) -> Answer:
             raise _no_collection(journal, question.collection)
         if question.where:  # first, since loading the model takes time
             index.check_filter(dict(question.where))
-        with words_of(lexical_path(config), index.uuid) as words:
+        with words_of(reading(lexical_path(config)), index.uuid) as words:
             vectors = lambda texts: embed(tuple(texts))  # noqa: E731
             searcher = Searcher(index, words, vectors, parts.tokens.counts, time.monotonic, reranker)
             return searcher.answer(checked(question))

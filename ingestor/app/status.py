@@ -10,6 +10,7 @@ from ingestor.core.decisions import NEVER
 from ingestor.core.document_state import PENDING, WITHOUT_RECORDS, shown
 from ingestor.core.entries import ChromaName, Edition
 from ingestor.lexical.check import words_of
+from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, SourceName
 from ingestor.rechunk.recipes import strategies_and_model, unpacked
 from ingestor.state.editions import Editions
@@ -197,7 +198,7 @@ def _add_words(status: Status, journal: Journal, config: Config) -> None:
     for edition in Editions(journal).all():
         collection = status.collections.get(edition.serves)
         if edition.role == "live" and collection is not None and collection.records:
-            with words_of(lexical_path(config), edition.uuid) as words:
+            with words_of(reading(lexical_path(config)), edition.uuid) as words:
                 collection.lexical = words.unready()
 
 

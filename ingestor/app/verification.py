@@ -17,6 +17,7 @@ from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.entries import Edition
 from ingestor.lexical.check import words_of
+from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, Fingerprint
 from ingestor.ports import NeedsHuman, Torn, Transient
 from ingestor.rechunk.recipes import unpacked
@@ -115,7 +116,7 @@ def _examine(
             return verify.Findings(
                 broken=f"it does not exist, {records} records are lost" if records else None
             )
-        with words_of(lexical, edition.uuid) as words:
+        with words_of(reading(lexical), edition.uuid) as words:
             recipe = Fingerprint(edition.embedder or "")
             return verify.examine(journal, parts_of(index), edition.name, cache, recipe, words)
     except Torn as error:

@@ -2,12 +2,11 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from ingestor.core.listings.key_set import KeySet
-from ingestor.lexical.file import Unusable, reading
+from ingestor.lexical.file import Unusable
 from ingestor.lexical.index import indexed, language_of, read_rows
 from ingestor.model import Record, RecordId
 
@@ -54,11 +53,11 @@ class Words:
 
 
 @contextmanager
-def words_of(path: Path, uuid: str | None) -> Iterator[Words]:
-    """The words of a collection; none if the file cannot be read."""
+def words_of(file: AbstractContextManager[sqlite3.Connection], uuid: str | None) -> Iterator[Words]:
+    """The words of a collection; none if the file cannot be read. ``file``: opened for reading."""
     with ExitStack() as stack:
         try:
-            db = stack.enter_context(reading(path))
+            db = stack.enter_context(file)
             found = db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
         except (Unusable, sqlite3.DatabaseError):
             yield Words()

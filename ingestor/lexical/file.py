@@ -21,7 +21,7 @@ from ingestor.ports import Transient
 log = logging.getLogger("ingestor")
 
 _APPLICATION = 0x16E57C4F
-_SCHEMA = 2
+_SCHEMA = 3
 PATIENCE = 10.0  # seconds to wait for another process that holds the file
 _COLLECTIONS = """CREATE TABLE collections (
     number INTEGER PRIMARY KEY, uuid TEXT NOT NULL UNIQUE, complete INTEGER NOT NULL DEFAULT 0)"""
@@ -30,7 +30,7 @@ _LANGUAGES = """CREATE TABLE languages (
 _RECORDS = """CREATE TABLE records_{0} (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text_key BLOB NOT NULL, language TEXT NOT NULL,
     terms TEXT NOT NULL)"""
-TABLES = ("records", "postings")
+_TABLES = {"records": _RECORDS, **postings.TABLES}
 
 
 class Unusable(Exception):
@@ -92,7 +92,7 @@ class LexicalFile:
             if found is not None:
                 return int(found[0])
             number = int(db.execute("INSERT INTO collections (uuid) VALUES (?)", (uuid,)).lastrowid or 0)
-            for statement in (_RECORDS, postings.TABLE):
+            for statement in _TABLES.values():
                 db.execute(statement.format(number))
             return number
 
@@ -104,7 +104,7 @@ class LexicalFile:
         """Forget a collection."""
         with self.transaction() as db:
             for (number,) in db.execute("SELECT number FROM collections WHERE uuid = ?", (uuid,)).fetchall():
-                for name in TABLES:
+                for name in _TABLES:
                     db.execute(f"DROP TABLE {name}_{number}")
                 db.execute("DELETE FROM languages WHERE number = ?", (number,))
             db.execute("DELETE FROM collections WHERE uuid = ?", (uuid,))
@@ -155,17 +155,34 @@ class LexicalFile:
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
     """The file for reading, beside its writer. Raises Unusable if it cannot be read, also later."""
+    db = opened_to_read(path)
+    try:
+        yield db
+    except sqlite3.DatabaseError as error:
+        raise unreadable(path, error) from error
+    finally:
+        db.close()
+
+
+def opened_to_read(path: Path) -> sqlite3.Connection:
+    """For one thread at a time. Raises Unusable."""
+    address = f"{path.absolute().as_uri()}?mode=ro"
     try:
         db = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=ro", timeout=PATIENCE, isolation_level=None, uri=True
+            address, timeout=PATIENCE, isolation_level=None, check_same_thread=False, uri=True
         )
         try:
             require_mark(db)
-            yield db
-        finally:
+        except BaseException:
             db.close()
+            raise
     except sqlite3.DatabaseError as error:
-        raise Unusable(f"the lexical index {path} cannot be read: {error}") from error
+        raise unreadable(path, error) from error
+    return db
+
+
+def unreadable(path: Path, error: Exception) -> Unusable:
+    return Unusable(f"the lexical index {path} cannot be read: {error}")
 
 
 def require_mark(db: sqlite3.Connection) -> None:

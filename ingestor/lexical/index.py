@@ -18,9 +18,7 @@ from ingestor.model import Metadata, Record, RecordId
 T = TypeVar("T")
 
 _PAGE = 500  # ids in one statement
-_WRITE = """INSERT INTO records_{0} (id, text_key, language, terms) VALUES (?, ?, ?, ?)
-            ON CONFLICT (id) DO UPDATE SET text_key = excluded.text_key, language = excluded.language,
-            terms = excluded.terms RETURNING row"""
+_Kept = tuple[RecordId, bytes, str, str]  # id, digest of the text, language, terms
 
 
 class LexicalIndex:
@@ -34,17 +32,20 @@ class LexicalIndex:
         made = {id_: indexed(record.text, language or "") for id_, (record, language) in given.items()}
 
         def write(db: sqlite3.Connection, number: int) -> None:
-            known = {row[0]: row for row in _rows(db, number, given)}
-            changes = []
+            known = {id_: (row, key, language) for id_, row, key, language in _rows(db, number, given)}
+            old: list[int] = []
+            new: list[_Kept] = []
             for id_, (record, language) in given.items():
                 key, whole = made[id_]
-                _, _, before, terms_before = known.get(id_, (id_, 0, "", None))
-                if language is None and before:  # metadata is merged: what is not named stays
-                    language, (key, whole) = before, indexed(record.text, before)
-                db.execute("INSERT OR IGNORE INTO languages VALUES (?, ?)", (number, language or ""))
-                row = _one(db, _WRITE.format(number), (id_, key, language or "", whole))
-                changes.append((row, postings.counted(terms_before), postings.counted(whole)))
-            postings.change(db, number, changes)
+                row, key_kept, kept = known.get(id_, (None, b"", ""))
+                if language is None and kept:  # metadata is merged: what is not named stays
+                    language, (key, whole) = kept, indexed(record.text, kept)
+                if row is None or (key, language or "") != (key_kept, kept):
+                    old += [] if row is None else [row]
+                    new.append((id_, key, language or "", whole))
+            _note_languages(db, number, {language for _, _, language, _ in new})
+            _replace(db, number, old, new)
+            _replace(db, number, *_moving(db, number, len(old)))
 
         self._write(write)
 
@@ -56,9 +57,9 @@ class LexicalIndex:
 
     def drop(self, ids: Sequence[RecordId]) -> None:
         def write(db: sqlite3.Connection, number: int) -> None:
-            known = list(_rows(db, number, ids))
-            postings.change(db, number, ((row, postings.counted(whole), {}) for _, row, _, whole in known))
-            db.executemany(f"DELETE FROM records_{number} WHERE row = ?", ((row,) for _, row, *_ in known))
+            rows = [row for _, row, *_ in _rows(db, number, ids)]
+            _replace(db, number, rows, [])
+            _replace(db, number, *_moving(db, number, len(rows)))
 
         self._write(write)
 
@@ -137,11 +138,32 @@ def _languages(db: sqlite3.Connection, number: int, ids: Collection[RecordId]) -
 
 def _rows(
     db: sqlite3.Connection, number: int, ids: Collection[RecordId]
-) -> Iterator[tuple[RecordId, int, str, str]]:
-    """Id, row, language and terms of those of ``ids`` that exist."""
-    query = "SELECT id, row, language, terms FROM records_{0} WHERE id IN ({1})"
+) -> Iterator[tuple[RecordId, int, bytes, str]]:
+    """Id, row, digest of the text and language of those of ``ids`` that exist."""
+    query = "SELECT id, row, text_key, language FROM records_{0} WHERE id IN ({1})"
     for page in _pages(ids):
         yield from db.execute(query.format(number, ", ".join("?" * len(page))), page)
+
+
+def _note_languages(db: sqlite3.Connection, number: int, languages: Iterable[str]) -> None:
+    rows = ((number, language) for language in languages)
+    db.executemany("INSERT OR IGNORE INTO languages VALUES (?, ?)", rows)
+
+
+def _replace(db: sqlite3.Connection, number: int, old: Sequence[int], new: Sequence[_Kept]) -> None:
+    """``old``: rows that go."""
+    db.executemany(f"DELETE FROM records_{number} WHERE row = ?", ((row,) for row in old))
+    rows = postings.append(db, number, (postings.counted(terms) for *_, terms in new))
+    added = ((row, *each) for row, each in zip(rows, new, strict=True))
+    db.executemany(f"INSERT INTO records_{number} VALUES (?, ?, ?, ?, ?)", added)
+    postings.strike(db, number, old)
+
+
+def _moving(db: sqlite3.Connection, number: int, most: int) -> tuple[list[int], list[_Kept]]:
+    """Rows that should move to the end, and their records."""
+    rows = postings.lonely(db, number, most)
+    query = f"SELECT id, text_key, language, terms FROM records_{number} WHERE row = ?"
+    return rows, [db.execute(query, (row,)).fetchone() for row in rows]
 
 
 def _one(db: sqlite3.Connection, query: str, values: Sequence[object] = ()) -> int:

@@ -1,8 +1,12 @@
 """Which records hold a term, and how often: the postings of a collection, in blocks of rows.
 
-The postings of a term in a block are an array of numbers of 32 bits, one for each row that holds the term:
-its place in the block, and above that how often it holds the term. So a question reads few rows of SQLite,
-and an edit writes few blocks. ``EVERY`` stands for a term of every record; it counts all terms of a record.
+A record that changes gets a new row, at the end: so a change costs as much as a new record, however frequent
+its terms are. Its old row is struck: the block's lengths say 0 for it, and what postings say of it counts no
+longer. A row is used again only when its block was removed.
+
+The lengths of a block are one array of numbers of 32 bits: for each row that was ever used, how many terms
+its record has, plus 1. The postings of a term in a block are such an array, too: for each row that held the
+term its place in the block, and above that how often it held the term.
 """
 
 import json
@@ -14,107 +18,147 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-_BITS = 10
+_BITS = 13
 ROWS = 1 << _BITS  # of a block
 MOST = (1 << 32 - _BITS) - 1  # a term that is more frequent in a record counts so often
-EVERY = ""
-TABLE = """CREATE TABLE postings_{0} (
-    block INTEGER NOT NULL, term TEXT NOT NULL, body BLOB NOT NULL,
-    PRIMARY KEY (block, term)) WITHOUT ROWID"""
-_ENTRY = np.dtype("<u4")
+_SPARSE = ROWS // 4  # a block with fewer records is emptied
+TABLES = {
+    "postings": """CREATE TABLE postings_{0} (
+        block INTEGER NOT NULL, term TEXT NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY (block, term)) WITHOUT ROWID""",
+    "blocks": """CREATE TABLE blocks_{0} (
+        block INTEGER PRIMARY KEY, held INTEGER NOT NULL, lengths BLOB NOT NULL)""",
+}
+_NUMBER = np.dtype("<u4")
 _ADD = """INSERT INTO postings_{0} VALUES (?, ?, ?)
           ON CONFLICT (block, term) DO UPDATE SET body = CAST(body || excluded.body AS BLOB)"""
-_PUT = "REPLACE INTO postings_{0} VALUES (?, ?, ?)"
-_FORGET = "DELETE FROM postings_{0} WHERE block = ? AND term = ?"
-_CHOSEN = "FROM postings_{0} WHERE block IN (SELECT value FROM json_each(?)) AND term IN ({1})"
-_SIZES = f"SELECT term, SUM(LENGTH(body)) {_CHOSEN} GROUP BY term"
-_BODIES = f"SELECT term, block, body {_CHOSEN}"
+_BODIES = """SELECT term, block, body FROM postings_{0}
+             WHERE block IN (SELECT value FROM json_each(?)) AND term IN ({1})"""
 
-_PAGE = 500  # terms in one statement
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lengths:
+    """Of all rows, block after block: how many terms the record has, plus 1; 0 where there is none."""
+
+    blocks: list[int]
+    values: npt.NDArray[np.uint32]
+
+    def rows(self, places: Places) -> list[int]:
+        """``places``: in ``values``."""
+        return [self.blocks[place // ROWS] * ROWS + place % ROWS for place in places.tolist()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postings:
-    """Of one term: rows, and how often each holds it."""
+    """Of one term: places in ``Lengths.values``, and how often each holds it."""
 
-    rows: npt.NDArray[np.int64]
+    places: Places
     counts: npt.NDArray[np.float64]
 
 
-def counted(terms: str | None) -> dict[str, int]:
-    """How often a record has each of its terms, which have spaces between them. None: there is no record."""
-    if terms is None:
-        return {}
-    found = Counter(filter(None, terms.split(" ")))
-    found[EVERY] = found.total()
-    return {term: min(count, MOST) for term, count in found.items()}
+@dataclass(frozen=True, slots=True, eq=False)
+class Bodies:
+    """The postings of one term as they are stored. ``starts``: of their blocks, in ``Lengths.values``."""
+
+    starts: list[int]
+    bodies: list[bytes]
+
+    @property
+    def most(self) -> int:
+        """Records that hold the term, and rows that did."""
+        return sum(map(len, self.bodies)) // _NUMBER.itemsize
+
+    def of(self, lengths: Lengths) -> Postings:
+        """Of the records that there are."""
+        entries = np.frombuffer(b"".join(self.bodies), _NUMBER)
+        sizes = [len(body) // _NUMBER.itemsize for body in self.bodies]
+        places = np.repeat(np.array(self.starts, np.int64), sizes) + (entries & ROWS - 1)
+        there = lengths.values[places] > 0
+        if not there.all():
+            places, entries = places[there], entries[there]
+        return Postings(places, (entries >> _BITS).astype(np.float64))
 
 
-def change(
-    db: sqlite3.Connection, number: int, rows: Iterable[tuple[int, Mapping[str, int], Mapping[str, int]]]
-) -> None:
-    """``rows``: each with what it held, and what it holds now, as ``counted`` has it."""
-    gone: dict[int, dict[str, list[int]]] = defaultdict(
-        lambda: defaultdict(list)
-    )  # places, by block and term
+def counted(terms: str) -> dict[str, int]:
+    """How often a record has each of its terms, which have spaces between them."""
+    return Counter(filter(None, terms.split(" ")))
+
+
+# --- writing
+
+
+def append(db: sqlite3.Connection, number: int, records: Iterable[Mapping[str, int]]) -> range:
+    """Add records, each as ``counted`` has it. Returns their rows."""
+    start = row = _end(db, number)
+    lengths: dict[int, int] = {}
     new: dict[tuple[int, str], list[int]] = defaultdict(list)
-    for row, before, after in rows:
+    for row, terms in enumerate(records, start):
         block, place = divmod(row, ROWS)
-        for term, _ in before.items() - after.items():
-            gone[block][term].append(place)
-        for term, count in after.items() - before.items():
-            new[block, term].append(count << _BITS | place)
-    for block, places in gone.items():
-        _remove(db, number, block, places)
-    bodies = ((*key, np.array(entries, _ENTRY).tobytes()) for key, entries in sorted(new.items()))
+        lengths[row] = 1 + sum(terms.values())
+        for term, count in terms.items():
+            new[block, term].append(min(count, MOST) << _BITS | place)
+    bodies = ((*key, np.array(entries, _NUMBER).tobytes()) for key, entries in sorted(new.items()))
     db.executemany(_ADD.format(number), bodies)
+    _set_lengths(db, number, lengths)
+    return range(start, start + len(lengths))
 
 
-def _remove(db: sqlite3.Connection, number: int, block: int, places: Mapping[str, list[int]]) -> None:
-    """``places``: by term, who no longer holds it."""
-    terms = sorted(places)
-    for at in range(0, len(terms), _PAGE):
-        page = terms[at : at + _PAGE]
-        found = db.execute(_BODIES.format(number, _marks(page)), (json.dumps([block]), *page)).fetchall()
-        kept = [(block, term, _without(body, places[term])) for term, _, body in found]
-        db.executemany(_PUT.format(number), (each for each in kept if each[2]))
-        db.executemany(_FORGET.format(number), (each[:2] for each in kept if not each[2]))
+def strike(db: sqlite3.Connection, number: int, rows: Iterable[int]) -> None:
+    """These rows have no records any more. Blocks without any are removed."""
+    _set_lengths(db, number, dict.fromkeys(rows, 0))
+    for (block,) in db.execute(f"SELECT block FROM blocks_{number} WHERE held = 0").fetchall():
+        for table in TABLES:
+            db.execute(f"DELETE FROM {table}_{number} WHERE block = ?", (block,))
 
 
-def _without(body: bytes, places: list[int]) -> bytes:
-    entries = np.frombuffer(body, _ENTRY)
-    found = entries & ROWS - 1
-    return entries[found != places[0] if len(places) == 1 else ~np.isin(found, places)].tobytes()
+def lonely(db: sqlite3.Connection, number: int, most: int) -> list[int]:
+    """Up to ``most`` rows of a block that has few records left: they should move to the end."""
+    query = f"""SELECT block, lengths FROM blocks_{number} WHERE held < ? AND LENGTH(lengths) = ?
+                ORDER BY held LIMIT 1"""
+    for block, lengths in db.execute(query, (_SPARSE, ROWS * _NUMBER.itemsize)):
+        places = np.flatnonzero(np.frombuffer(lengths, _NUMBER))[:most]
+        return [block * ROWS + place for place in places.tolist()]
+    return []
 
 
-def holding(db: sqlite3.Connection, number: int, terms: Sequence[str]) -> dict[str, int]:
-    """How many records hold each term; terms that none holds are left out."""
-    sizes = db.execute(_SIZES.format(number, _marks(terms)), (_blocks(db, number), *terms))
-    return {term: size // _ENTRY.itemsize for term, size in sizes}
+def _end(db: sqlite3.Connection, number: int) -> int:
+    """The first row that was never used."""
+    last = f"SELECT block, LENGTH(lengths) FROM blocks_{number} ORDER BY block DESC LIMIT 1"
+    return sum(block * ROWS + size // _NUMBER.itemsize for block, size in db.execute(last))
 
 
-def read(db: sqlite3.Connection, number: int, terms: Sequence[str]) -> dict[str, Postings]:
-    """Of those terms that any record holds, all at one moment."""
-    found: dict[str, tuple[list[int], list[bytes]]] = defaultdict(lambda: ([], []))
-    values = (_blocks(db, number), *terms)
-    for term, block, body in db.execute(_BODIES.format(number, _marks(terms)), values):
-        blocks, bodies = found[term]
-        blocks.append(block)
-        bodies.append(body)
-    return {term: _joined(*both) for term, both in found.items()}
+def _set_lengths(db: sqlite3.Connection, number: int, lengths: Mapping[int, int]) -> None:
+    """``lengths``: by row."""
+    blocks: dict[int, list[int]] = defaultdict(list)
+    for row in lengths:
+        blocks[row // ROWS].append(row)
+    for block, rows in blocks.items():
+        query = f"SELECT lengths FROM blocks_{number} WHERE block = ?"
+        (before,) = db.execute(query, (block,)).fetchone() or (b"",)
+        places = np.array(rows) - block * ROWS
+        after = np.zeros(max(len(before) // _NUMBER.itemsize, places.max() + 1), _NUMBER)
+        after[: len(before) // _NUMBER.itemsize] = np.frombuffer(before, _NUMBER)
+        after[places] = [lengths[row] for row in rows]
+        held = int(np.count_nonzero(after))
+        db.execute(f"REPLACE INTO blocks_{number} VALUES (?, ?, ?)", (block, held, after.tobytes()))
 
 
-def _joined(blocks: Sequence[int], bodies: Sequence[bytes]) -> Postings:
-    entries = np.frombuffer(b"".join(bodies), _ENTRY)
-    starts = np.repeat(np.array(blocks, np.int64) * ROWS, [len(each) // _ENTRY.itemsize for each in bodies])
-    return Postings(starts + (entries & ROWS - 1), (entries >> _BITS).astype(np.float64))
+# --- reading
 
 
-def _blocks(db: sqlite3.Connection, number: int) -> str:
-    """All that may exist, as JSON."""
-    (last,) = db.execute(f"SELECT MAX(row) FROM records_{number}").fetchone()
-    return json.dumps(list(range((last or 0) // ROWS + 1)))
+def read_lengths(db: sqlite3.Connection, number: int) -> Lengths:
+    rows = db.execute(f"SELECT block, lengths FROM blocks_{number} ORDER BY block").fetchall()
+    return Lengths([block for block, _ in rows], np.frombuffer(b"".join(body for _, body in rows), _NUMBER))
 
 
-def _marks(terms: Sequence[str]) -> str:
-    return ", ".join("?" * len(terms))
+def read(db: sqlite3.Connection, number: int, lengths: Lengths, terms: Sequence[str]) -> dict[str, Bodies]:
+    """Of those terms that any row held. ``lengths``: read in the same transaction."""
+    query, values = _BODIES.format(number, ", ".join("?" * len(terms))), (json.dumps(lengths.blocks), *terms)
+    start = {block: at * ROWS for at, block in enumerate(lengths.blocks)}
+    found: dict[str, Bodies] = defaultdict(lambda: Bodies([], []))
+    for term, block, body in db.execute(query, values):
+        found[term].starts.append(start[block])
+        found[term].bodies.append(body)
+    return found

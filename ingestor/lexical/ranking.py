@@ -5,7 +5,7 @@ Scores are those of SQLite's FTS5 to the last bit: the same constants, and sums 
 
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ingestor.lexical import postings
-from ingestor.lexical.postings import EVERY, Postings
+from ingestor.lexical.postings import Bodies, Lengths, Places, Postings
 from ingestor.lexical.terms import question_terms
 from ingestor.model import RecordId
 
@@ -26,91 +26,96 @@ Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The words of a question that the collection has, the rarest first, and what each weighs.
-
-    ``most``: the score of a record full of them.
+class ByWords:
+    """``order``: records and their scores, best first. ``most``: about the score of a record full of the
+    words that were looked for; 0 if the collection has none of them.
     """
 
-    weights: Mapping[str, float]
+    order: list[tuple[RecordId, float]]
     most: float
 
 
-def asked(db: sqlite3.Connection, number: int, question: str) -> Asked | None:
-    """What to look for; None if the collection has none of the words. ``number``: of its tables."""
-    records, holding = held(db, number, question)
-    return weighed(records, holding)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """The terms of a question that may matter. ``records``: how many there are in all."""
+
+    lengths: Lengths
+    records: int
+    held: Mapping[str, Postings]
 
 
-def weighed(records: int, holding: Mapping[str, int]) -> Asked | None:
-    """``holding``: how many of the ``records`` hold each term, of one collection or of several together."""
-    weights = {term: _weight(holding[term], records) for term in _telling(holding)}
-    return Asked(weights, sum(weights.values()) * _SATURATED) if weights else None
+def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> ByWords:
+    """The best records, with scores above 0. ``number``: of the collection's tables."""
+    with _one_moment(db):
+        asked = _asked(db, number, question, _POSTINGS)
+        weights = {term: _weight(len(asked.held[term].places), asked.records) for term in _rarest(asked.held)}
+        scores = _scores(asked, weights)
+        best = _best(scores, limit)
+        rows = asked.lengths.rows(best)
+        names = _names(db, number, rows)
+    order = [(names[row], score) for row, score in zip(rows, scores[best].tolist(), strict=True)]
+    return ByWords(sorted(order, key=lambda one: (-one[1], one[0])), sum(weights.values()) * _SATURATED)
 
 
 def telling(db: sqlite3.Connection, number: int, question: str) -> set[str]:
     """The terms of a question that tell records apart: a quarter of the records at most hold them."""
-    records, holding = held(db, number, question)
-    return {term for term, held in holding.items() if held <= max(3, records / 4)} or set(holding)
+    with _one_moment(db):
+        asked = _asked(db, number, question)
+    most = max(3, asked.records / 4)
+    return {term for term, held in asked.held.items() if len(held.places) <= most} or set(asked.held)
 
 
-def held(db: sqlite3.Connection, number: int, question: str) -> tuple[int, dict[str, int]]:
-    """The number of records, and how many of them hold each term of the question that any does."""
+def _asked(db: sqlite3.Connection, number: int, question: str, most: int | None = None) -> _Asked:
+    """``most``: terms in more records may be left out, unless all are: to read them takes most time."""
     languages = [row[0] for row in db.execute("SELECT language FROM languages WHERE number = ?", (number,))]
     terms = [term for term in question_terms(question, languages) if term]
-    found = postings.holding(db, number, [EVERY, *terms])
-    return found.get(EVERY, 0), {term: found[term] for term in terms if term in found}
+    lengths = postings.read_lengths(db, number)
+    records = int(np.count_nonzero(lengths.values))
+    found = postings.read(db, number, lengths, terms)
+    struck = len(lengths.values) - records
+    some = [term for term in found if most is None or found[term].most - struck <= most]
+    held = _there(lengths, found, some)
+    if most is not None and all(len(each.places) > most for each in held.values()):
+        held = _there(lengths, found, list(found))
+    return _Asked(lengths, records, held)
 
 
-def ranked(
-    db: sqlite3.Connection,
-    number: int,
-    wanted: Asked,
-    limit: int,
-    offset: int = 0,
-    average: float | None = None,
-) -> list[tuple[RecordId, float]]:
-    """The best records with their scores, best first: above 0, and at most about ``wanted.most``.
-
-    ``average``: terms of a record; those of this collection if it is not given.
-    """
-    with _one_moment(db):
-        scores = _scores(postings.read(db, number, [EVERY, *wanted.weights]), wanted, average)
-        best = _best(scores, offset + limit)[offset:]
-        names = _names(db, number, [row for row, _ in best])
-    known = ((names[row], score) for row, score in best if row in names)
-    return sorted(known, key=lambda row: (-row[1], row[0]))
+def _there(lengths: Lengths, found: Mapping[str, Bodies], terms: Sequence[str]) -> dict[str, Postings]:
+    """Of those terms that any record holds."""
+    held = {term: found[term].of(lengths) for term in terms}
+    return {term: each for term, each in held.items() if len(each.places)}
 
 
-def _scores(found: dict[str, Postings], wanted: Asked, average: float | None) -> Numbers:
-    """Of every row."""
-    every = found.pop(EVERY, None)
-    if every is None:
-        return np.zeros(0)
-    lengths = np.zeros(1 + max(int(each.rows.max()) for each in (every, *found.values())))
-    lengths[every.rows] = every.counts
-    mean = float(every.counts.sum()) / len(every.rows) if average is None else average
-    scores = np.zeros_like(lengths)
-    for term, weight in wanted.weights.items():
-        if term in found:
-            held = found[term]
-            scores[held.rows] += weight * _saturated(held, lengths, mean)
+def _rarest(held: Mapping[str, Postings]) -> list[str]:
+    """The rarest terms, as many as can be looked for in little time; all in a small collection."""
+    holding = {term: len(each.places) for term, each in held.items()}
+    rarest = sorted(holding, key=lambda term: (holding[term], term))
+    total = accumulate(holding[term] for term in rarest)
+    return [
+        term for at, (term, sum_) in enumerate(zip(rarest, total, strict=True)) if not at or sum_ <= _POSTINGS
+    ]
+
+
+def _scores(asked: _Asked, weights: Mapping[str, float]) -> Numbers:
+    """Of every row. ``weights``: the rarest first."""
+    lengths = asked.lengths.values
+    scores = np.zeros(len(lengths))
+    if weights:
+        mean = float(lengths.sum(dtype=np.int64) - asked.records) / asked.records
+    for term, weight in weights.items():
+        held = asked.held[term]
+        share = 1 - _B + _B * (lengths[held.places] - 1.0) / mean
+        scores[held.places] += weight * (held.counts * (_K + 1.0) / (held.counts + _K * share))
     return scores
 
 
-def _saturated(held: Postings, lengths: Numbers, mean: float) -> Numbers:
-    share = 1 - _B + _B * lengths[held.rows] / mean
-    return held.counts * (_K + 1.0) / (held.counts + _K * share)
-
-
-def _best(scores: Numbers, count: int) -> list[tuple[int, float]]:
-    """Rows with the greatest scores above 0; of equals the first."""
-    rows = np.flatnonzero(scores)
-    if count < len(rows):
-        least = np.partition(scores[rows], -count)[-count]
-        rows = rows[scores[rows] >= least]
-    rows = rows[np.argsort(-scores[rows], kind="stable")][:count]
-    return list(zip(rows.tolist(), scores[rows].tolist(), strict=True))
+def _best(scores: Numbers, count: int) -> Places:
+    """The places with the greatest scores above 0, the greatest first; of equals the first."""
+    found = np.flatnonzero(scores)
+    if count < len(found):
+        least = np.partition(scores[found], -count)[-count]
+        found = found[scores[found] >= least]
+    return found[np.argsort(-scores[found], kind="stable")][:count]
 
 
 def _names(db: sqlite3.Connection, number: int, rows: list[int]) -> dict[int, RecordId]:
@@ -129,15 +134,6 @@ def _one_moment(db: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         db.execute("ROLLBACK")
-
-
-def _telling(holding: Mapping[str, int]) -> list[str]:
-    """The rarest terms, as many as can be looked for in little time; all in a small collection."""
-    rarest = sorted(holding, key=lambda term: (holding[term], term))
-    total = accumulate(holding[term] for term in rarest)
-    return [
-        term for at, (term, sum_) in enumerate(zip(rarest, total, strict=True)) if not at or sum_ <= _POSTINGS
-    ]
 
 
 def _weight(holding: int, records: int) -> float:

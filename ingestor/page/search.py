@@ -78,7 +78,7 @@ _NAMES = (
 
 def _columns(daemon: DaemonView, question: Question, modes: Sequence[Mode]) -> list[Column]:
     found = collection_of(daemon, question.collection)
-    with words_of(daemon.lexical, found.uuid) as words:
+    with words_of(daemon.lexical.reading(), found.uuid) as words:
         known = words.db is not None and words.number is not None
         wanted = telling(words.db, words.number, question.query) if known else set()  # type: ignore[arg-type]
     return [_column(daemon, replace(question, mode=mode), wanted) for mode in modes]

@@ -1,12 +1,11 @@
 """One search: what is asked of Chroma and of the lexical index. How both are weighed is in ``fusion``."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from ingestor.lexical.check import Words
-from ingestor.lexical.ranking import asked, ranked
+from ingestor.lexical.ranking import ByWords, ranked
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors
 from ingestor.search import fusion
 from ingestor.search.around import Around
@@ -16,7 +15,7 @@ from ingestor.search.reranking import Reranker, reranked
 from ingestor.search.values import Answer, Found, Mode, Question
 
 DEPTH = 50  # candidates of each list
-_PAGE, _PAGES = 200, 10  # lexical hits that a filter is tried on at once; how often
+_PAGE, _LOOKED_AT = 200, 2000  # lexical hits that a filter is tried on at once; and in all
 _BUDGET_HITS = 100  # hits that a budget may take
 
 Order = list[tuple[RecordId, float]]
@@ -115,18 +114,16 @@ class _Search:
         return fusion.alone([(hit.id, hit.score) for hit in hits], self.n, "dense")
 
     def _lexical_alone(self) -> list[Ranked]:
-        order, _ = self._lexical(self.n)
-        return fusion.alone(order, self.n, "lexical")
+        return fusion.alone(self._lexical(self.n).order, self.n, "lexical")
 
     def _hybrid(self) -> list[Ranked]:
         """Texts and metadata are read of the best alone: to read those of all candidates takes most time."""
         vectors, depth = self._vectors(), max(DEPTH, self.n)
         dense = self.by.store.nearest(vectors, depth, self._where)
-        lexical, most = self._lexical(depth)
-        near = {id_ for id_, _ in dense}
-        others = self.by.store.vectors([id_ for id_, _ in lexical if id_ not in near])
+        lexical, near = self._lexical(depth), {id_ for id_, _ in dense}
+        others = self.by.store.vectors([id_ for id_, _ in lexical.order if id_ not in near])
         cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}
-        return fusion.fused(dense, lexical, cosines, most, self.n)
+        return fusion.fused(dense, lexical.order, cosines, lexical.most, self.n)
 
     def _vectors(self) -> Vectors:
         return self.by.embed([self.question.query])
@@ -135,21 +132,21 @@ class _Search:
     def _where(self) -> dict[str, object] | None:
         return dict(self.question.where) if self.question.where else None
 
-    def _lexical(self, n: int) -> tuple[Order, float]:
+    def _lexical(self, n: int) -> ByWords:
+        """The best ``n`` that the filter lets pass, of the best _LOOKED_AT."""
         db, number = self.by.words.db, self.by.words.number
-        wanted = None if db is None or number is None else asked(db, number, self.question.query)
-        if db is None or number is None or wanted is None:
-            return [], 0.0
-        return self._allowed(partial(ranked, db, number, wanted), n), wanted.most
+        if db is None or number is None:
+            return ByWords([], 0.0)
+        where = self.question.where
+        found = ranked(db, number, self.question.query, _LOOKED_AT if where else n)
+        return replace(found, order=self._allowed(found.order, n)) if where else found
 
-    def _allowed(self, page: Callable[[int, int], Order], n: int) -> Order:
-        """The best ``n`` that the filter lets pass, as far as _PAGES pages go."""
-        if not self.question.where:
-            return page(n, 0)
+    def _allowed(self, order: Order, n: int) -> Order:
         passed: Order = []
-        for rows in _pages(page):
-            allowed = self.by.store.matching([id_ for id_, _ in rows], self.question.where)
-            passed += [row for row in rows if row[0] in allowed]
+        for start in range(0, len(order), _PAGE):
+            page = order[start : start + _PAGE]
+            allowed = self.by.store.matching([id_ for id_, _ in page], self.question.where or {})
+            passed += [row for row in page if row[0] in allowed]
             if len(passed) >= n:
                 break
         return passed[:n]
@@ -158,15 +155,6 @@ class _Search:
         absent = [id_ for id_ in ids if id_ not in self.known]
         if absent:
             self.known |= {record.id: record for record in self.by.store.read(absent)}
-
-
-def _pages(page: Callable[[int, int], Order]) -> Iterator[Order]:
-    for number in range(_PAGES):
-        rows = page(_PAGE, number * _PAGE)
-        if rows:
-            yield rows
-        if len(rows) < _PAGE:
-            return
 
 
 def _found(one: Ranked, record: Record) -> Found:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ingestor.chroma.shards.index import Store
 from ingestor.engine.embedding import Embeddings
+from ingestor.lexical.readers import LexicalReaders
 from ingestor.search.passages import Count
 from ingestor.search.reranking import Reranker
 from ingestor.service.journal_reader import JournalReader
@@ -32,10 +33,15 @@ class DaemonView:
     chroma_answers: Callable[[float], bool]
     chroma_restarts: Callable[[], int]
     collection: Callable[[str], Store]
-    lexical: Path
+    lexical: LexicalReaders
     count_tokens: Count
     retries: Callable[[], int]
     stages: Callable[[], Mapping[str, float]]
     folders: Mapping[str, Path]
     reranker: Callable[[], Reranker | None]
     checks: Callable[[], list[CheckResult]]
+
+    def close(self) -> None:
+        """Of what was opened for it alone."""
+        self.journal.close()
+        self.lexical.close()

@@ -35,7 +35,7 @@ def opened(
     except OSError as error:
         log.error("no service port: %s", _reason(http, error))
         pages.close()
-        journal.close()
+        shared.daemon.close()
         yield
         return
     server.start()
@@ -45,7 +45,7 @@ def opened(
     finally:
         pages.close()
         server.stop()
-        journal.close()
+        shared.daemon.close()
 
 
 def _reason(http: Http, error: OSError) -> str:

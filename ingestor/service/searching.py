@@ -115,7 +115,7 @@ def answered(daemon: DaemonView, question: Question) -> Answer:
 
     if question.where:
         store.check_filter(dict(question.where))
-    with words_of(daemon.lexical, found.uuid) as words:
+    with words_of(daemon.lexical.reading(), found.uuid) as words:
         searcher = Searcher(store, words, embed, daemon.count_tokens, time.monotonic, daemon.reranker())
         return searcher.answer(replace(question, collection=found.name))
 

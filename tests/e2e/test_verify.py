@@ -14,6 +14,7 @@ from ingestor.chroma.collections import find_collection, open_collection
 from ingestor.chroma.reach import DEEP, FEW, NEAR, PAGE, reachable
 from ingestor.embedders.hashing import PLUGIN
 from ingestor.lexical.check import words_of
+from ingestor.lexical.file import reading
 from ingestor.model import CollectionName, Fingerprint, Hit, Record, RecordId, Vectors
 from ingestor.ports import Index
 from ingestor.state.cache.store import VectorCache
@@ -55,7 +56,7 @@ def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, froze
         assert index is not None
         some = frozenset(sorted(index.ids())[:hidden])
         recipe = Fingerprint(live.embedder or "")
-        with words_of(state / "lexical.sqlite3", live.uuid) as words:
+        with words_of(reading(state / "lexical.sqlite3"), live.uuid) as words:
             found = examine(journal, [Approximate(index, some, depth)], live.name, cache, recipe, words)  # type: ignore[arg-type]
     cache.close()
     journal.close()

@@ -5,26 +5,21 @@ import pytest
 from ingestor.lexical import ranking
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import asked, ranked
+from ingestor.lexical.ranking import ranked
 from tests.chroma.laws import record
 from tests.lexical.worlds import opened
 
 TEXTS = ["common words alone", "common words and rare ones", "common rare rarest", "something else"]
 
 
-def filled(file: LexicalFile) -> int:
-    LexicalIndex(file, "uuid").upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
-    return file.number("uuid")
-
-
 def best(file: LexicalFile, question: str) -> list[str]:
-    number = filled(file)
+    LexicalIndex(file, "uuid").upsert([record(f"{n}#0", text, n) for n, text in enumerate(TEXTS)])
+    number = file.number("uuid")
     with file.transaction() as db:
-        wanted = asked(db, number, question)
-        found = [] if wanted is None else ranked(db, number, wanted, 10)
-    assert all(0 < score <= (wanted.most if wanted else 0) * 1.001 for _, score in found)
-    assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
-    return [id_ for id_, _ in found]
+        found = ranked(db, number, question, 10)
+    assert all(0 < score <= found.most * 1.001 for _, score in found.order)
+    assert [score for _, score in found.order] == sorted((score for _, score in found.order), reverse=True)
+    return [id_ for id_, _ in found.order]
 
 
 def test_rare_words_weigh_most(tmp_path: Path) -> None:

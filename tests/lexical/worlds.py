@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ingestor.lexical import postings
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
@@ -62,12 +64,32 @@ def in_step(dense: Index, lexical: LexicalIndex) -> None:
 def postings_kept(db: sqlite3.Connection, number: int) -> Rows:
     """How often each row holds each term, as the postings say."""
     terms = [term for (term,) in db.execute(f"SELECT DISTINCT term FROM postings_{number}")]
+    lengths = postings.read_lengths(db, number)
+    found = {
+        term: body.of(lengths)
+        for start in range(0, len(terms), 500)
+        for term, body in postings.read(db, number, lengths, terms[start : start + 500]).items()
+    }
     return {
         (row, term): int(count)
-        for start in range(0, len(terms), 500)
-        for term, found in postings.read(db, number, terms[start : start + 500]).items()
-        for row, count in zip(found.rows.tolist(), found.counts.tolist(), strict=True)
+        for term, held in found.items()
+        for row, count in zip(lengths.rows(held.places), held.counts.tolist(), strict=True)
     }
+
+
+def lengths_kept(db: sqlite3.Connection, number: int) -> dict[int, int]:
+    """How many terms each row has, as the blocks say; and they say how many records they have."""
+    lengths = postings.read_lengths(db, number)
+    held = [n for (n,) in db.execute(f"SELECT held FROM blocks_{number} ORDER BY block")]
+    places = np.flatnonzero(lengths.values)
+    assert held == np.bincount(places // postings.ROWS, minlength=len(held)).tolist()
+    return dict(zip(lengths.rows(places), (lengths.values[places] - 1).tolist(), strict=True))
+
+
+def lengths_wanted(db: sqlite3.Connection, number: int) -> dict[int, int]:
+    """The same, as the terms of the records say."""
+    rows = db.execute(f"SELECT row, terms FROM records_{number}")
+    return {row: sum(postings.counted(terms).values()) for row, terms in rows}
 
 
 def postings_wanted(db: sqlite3.Connection, number: int) -> Rows:

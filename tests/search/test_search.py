@@ -11,6 +11,7 @@ import pytest
 from ingestor.embedders.hashing import PLUGIN
 from ingestor.lexical.check import Words, words_of
 from ingestor.lexical.composed import ComposedIndex
+from ingestor.lexical.file import reading
 from ingestor.lexical.index import LexicalIndex
 from ingestor.model import Record, RecordId, Vector, Vectors
 from ingestor.ports import NeedsHuman, Transient
@@ -71,7 +72,7 @@ def searcher(folder: Path, *, complete: bool = True) -> Iterator[Searcher]:
         store, lexical = Store(), LexicalIndex(file, "uuid")
         ComposedIndex(store, lexical, lambda: None).upsert(list(records()))
         lexical.set_complete(complete)
-        with words_of(path, "uuid") as words:
+        with words_of(reading(path), "uuid") as words:
             yield Searcher(
                 store, words, EMBEDDER.embed, lambda texts: [len(t.split()) for t in texts], lambda: 0.0
             )

@@ -19,6 +19,7 @@ from ingestor.http_server.server import Server
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.index import LexicalIndex
+from ingestor.lexical.readers import LexicalReaders
 from ingestor.model import Fingerprint, Record, Vectors
 from ingestor.page.opening import pages_of
 from ingestor.ports import Gone
@@ -68,11 +69,12 @@ class Daemon:
         self.embeddings = Embeddings(VectorCache(folder / "cache", 10**6), self.model.count)
         self.stream = self.embeddings.of(RECIPE, lambda: self.model)
         self.reader = JournalReader(folder / "journal.sqlite3")
+        self.lexical = LexicalReaders(folder / "lexical.sqlite3")
 
     def view(self) -> DaemonView:
         return DaemonView(
             self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
-            lambda patience: self.up, lambda: 0, self.collection, self.folder / "lexical.sqlite3",
+            lambda patience: self.up, lambda: 0, self.collection, self.lexical,
             lambda texts: [len(text.split()) for text in texts], lambda: 2, lambda: {"read": 1.5},
             {"state": self.folder}, lambda: self.reranker, lambda: checks.read(self.folder),
         )  # fmt: skip
@@ -85,6 +87,7 @@ class Daemon:
     def close(self) -> None:
         self.embeddings.close()
         self.reader.close()
+        self.lexical.close()
         self.journal.close()
 
 

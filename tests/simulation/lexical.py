@@ -10,7 +10,7 @@ from ingestor.lexical.file import LexicalFile, Unusable, reading
 from ingestor.lexical.index import indexed, language_of, read_rows
 from ingestor.model import Record
 from ingestor.ports import Transient
-from tests.lexical.worlds import postings_kept, postings_wanted
+from tests.lexical.worlds import lengths_kept, lengths_wanted, postings_kept, postings_wanted
 from tests.simulation.ports import Chaos
 
 _Rows = dict[str, tuple[bytes, str, str]]
@@ -67,6 +67,7 @@ def difference(path: Path, uuid: str, records: Sequence[Record], *, required: bo
         complete, number = found or (0, 0)
         if complete:
             assert postings_kept(db, number) == postings_wanted(db, number)
+            assert lengths_kept(db, number) == lengths_wanted(db, number)
             wanted = {record.id: _row(record) for record in records}
             return set(records_of(path, uuid).items()) ^ set(wanted.items())
     return "it is not complete" if required and records else ()

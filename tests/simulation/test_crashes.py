@@ -211,7 +211,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "of several hints one is listed": (listing, "_parts", _first_part, {THERE}),
     "receipts outlive an intent": (Journal, "intend", _keep_receipts, {EXACT, SUPERSET, CLEAN}),
     "removed documents are forgotten before their records": (
-        protocol, "remove", _forget_before_dropping, {SUPERSET, EXACT},
+        protocol, "remove", _forget_before_dropping, {SUPERSET, EXACT, KNOWN_WORDS},
     ),
     "any collection of that name is believed": (
         Journal, "doubt", lambda self, name, rows=None: None, {EXACT, CLEAN},

@@ -7,7 +7,6 @@ both are fused as in ``ingestor.search``.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
 from tempfile import TemporaryDirectory
@@ -16,7 +15,7 @@ import numpy as np
 
 from ingestor.lexical.file import LexicalFile, reading
 from ingestor.lexical.index import LexicalIndex
-from ingestor.lexical.ranking import asked, ranked
+from ingestor.lexical.ranking import ByWords, ranked
 from ingestor.model import Record, RecordId, Vectors
 from ingestor.search.fusion import fused
 from ingestor.search.search import DEPTH
@@ -24,8 +23,6 @@ from ingestor.search.values import Mode
 
 _BLOCK = 64  # questions that are compared at a time
 _SAMPLE = "sample"  # in place of the UUID of a collection
-
-Order = list[tuple[RecordId, float]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,12 +44,11 @@ def searched(
     if mode == "dense":
         return nearest(vectors, chunks.vectors, count)
     with _words(chunks) as (db, number):
-        find = partial(_lexical, db, number, max(DEPTH, count))
+        found = [ranked(db, number, question, max(DEPTH, count)) for question in questions]
         if mode == "lexical":
-            return [[int(id_) for id_, _ in find(question)[0][:count]] for question in questions]
+            return [[int(id_) for id_, _ in each.order[:count]] for each in found]
         return [
-            _fused(vector, chunks.vectors, *find(question), count)
-            for question, vector in zip(questions, vectors, strict=True)
+            _fused(vector, chunks.vectors, words, count) for vector, words in zip(vectors, found, strict=True)
         ]
 
 
@@ -85,15 +81,9 @@ def _words(chunks: Chunks) -> Iterator[tuple[Connection, int]]:
             yield db, number
 
 
-def _lexical(db: Connection, number: int, depth: int, question: str) -> tuple[Order, float]:
-    """The best chunks with their BM25 scores, and the most that the question's words can give."""
-    wanted = asked(db, number, question)
-    return ([], 0.0) if wanted is None else (ranked(db, number, wanted, depth), wanted.most)
-
-
-def _fused(vector: Vectors, vectors: Vectors, words: Order, most: float, count: int) -> list[int]:
+def _fused(vector: Vectors, vectors: Vectors, words: ByWords, count: int) -> list[int]:
     cosines = vectors @ vector
     best = np.argsort(-cosines, kind="stable")[: max(DEPTH, count)].tolist()
     dense = [(RecordId(str(at)), float(cosines[at])) for at in best]
-    others = {id_: float(cosines[int(id_)]) for id_, _ in words}
-    return [int(one.id) for one in fused(dense, words, others, most, count)]
+    others = {id_: float(cosines[int(id_)]) for id_, _ in words.order}
+    return [int(one.id) for one in fused(dense, words.order, others, words.most, count)]
