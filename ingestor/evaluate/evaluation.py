@@ -70,7 +70,6 @@ class Evaluation:
     text: str
     asked: AskingUsage | None = None
     judged: Judged | None = None
-    price: float = 0.0  # of a million embedded tokens; 0 if it is not known
 
 
 def evaluate(
@@ -92,7 +91,7 @@ def evaluate(
         if endpoint is not None and request.judge:
             found = _with_judgements(found, place, endpoint)
         asked = None if estimate is None else _asked(place, estimate)
-        return replace(found, asked=asked, price=config.rechunk.price)
+        return replace(found, asked=asked)
 
 
 def expected(config: Config, request: EvaluationRequest, progress: Progress) -> AskingEstimate:

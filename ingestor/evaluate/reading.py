@@ -35,6 +35,11 @@ class Sample:
     unread: tuple[tuple[str, str], ...] = ()
 
     @property
+    def share(self) -> float:
+        """Of the documents that there are, how many were read, 0 to 1."""
+        return len(self.documents) / max(1, self.listed)
+
+    @property
     def whole(self) -> bool:
         """Whether it holds every document that could be read."""
         return len(self.documents) + len(self.unread) >= self.listed

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from ingestor.evaluate.costs import Measured, StrategyCosts, costs
 from ingestor.evaluate.cutting import SampleCut
 from ingestor.evaluate.ranking.scored import Scores, enough, scores
 from ingestor.evaluate.ranking.searched import Chunks, searched
@@ -19,8 +20,8 @@ _MEASURED = 64  # texts; fewer do not tell how fast the model reads
 class StrategyOutcome:
     """Of one strategy, searched in one way.
 
-    ``name``: of the strategy, and of the way where several are compared. ``seconds``: of cutting, and of
-    embedding at the speed measured here.
+    ``name``: of the strategy, and of the way where several are compared. ``seconds``: of cutting the sample,
+    and of embedding it at the speed measured here. ``costs``: of the whole collection.
     """
 
     name: str
@@ -28,6 +29,7 @@ class StrategyOutcome:
     cut: SampleCut
     scores: Scores
     seconds: float
+    costs: StrategyCosts
 
 
 def scored(
@@ -41,7 +43,7 @@ def scored(
     place.progress(f"asking {len(questions):,} questions")
     texts = [question.text for question in questions]
     asked, speed = place.parts.query_vectors(texts), _speed(place, cuts)
-    languages = _languages(place, modes)
+    languages, tokens = _languages(place, modes), _tokens(place)
     found = list[StrategyOutcome]()
     for cut in cuts:
         chunks = Chunks(cut.texts, cut.vectors, [languages[each.document] for each in cut.places])
@@ -49,10 +51,21 @@ def scored(
             ranked = searched(mode, texts, asked, chunks, enough(cut.places, max(budgets)))
             name = cut.strategy.name if len(modes) == 1 else f"{cut.strategy.name} ({mode})"
             seconds = cut.seconds + cut.embedded_tokens / speed
+            rated = scores(questions, ranked, cut.places, budgets)
             found.append(
-                StrategyOutcome(name, mode, cut, scores(questions, ranked, cut.places, budgets), seconds)
+                StrategyOutcome(name, mode, cut, rated, seconds, _costs(place, cut, tokens, seconds))
             )
     return found
+
+
+def _tokens(place: Workplace) -> int:
+    return sum(place.parts.tokens.counts([each.document.text for each in place.sample.documents]))
+
+
+def _costs(place: Workplace, cut: SampleCut, tokens: int, seconds: float) -> StrategyCosts:
+    text = sum(len(each.encode()) for each in cut.texts)
+    measured = Measured(len(cut.places), text, cut.embedded_tokens, tokens, seconds, cut.vectors.shape[1])
+    return costs(measured, place.sample.share, place.parts.config.rechunk.price)
 
 
 def _languages(place: Workplace, modes: Sequence[Mode]) -> list[str | None]:
