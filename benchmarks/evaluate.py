@@ -71,7 +71,9 @@ def corpora() -> tuple[list[EvalQuestion], Sample]:
         EvalQuestion(each.text, tuple(Excerpt(numbers[each.corpus], a, b) for a, b in each.excerpts))
         for each in asked
     ]
-    found = tuple(SampledDocument(SOURCE, name, name, document) for name, document in documents.items())
+    found = tuple(
+        SampledDocument(SOURCE, Item(name, "", name), document) for name, document in documents.items()
+    )
     return real, Sample(found, len(found))
 
 

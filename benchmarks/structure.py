@@ -26,7 +26,7 @@ from ingestor.evaluate.ranking.scored import enough
 from ingestor.evaluate.ranking.searched import nearest
 from ingestor.evaluate.reading import Sample, SampledDocument
 from ingestor.evaluate.scores import ChunkPlace, EvalQuestion, Excerpt, score, within
-from ingestor.model import Blob, Document
+from ingestor.model import Blob, Document, Item
 from ingestor.parsers.shared import detect
 from ingestor.ports import BadDocument, Unsupported
 from ingestor.registry import find
@@ -119,7 +119,8 @@ def main(most: int = 45_000) -> None:
         read = list(documents(folder, most))
         need(read, f"{folder} has no documents of {_SMALLEST} to {_LARGEST} tokens")
         sample = Sample(
-            tuple(SampledDocument(SOURCE, str(at), str(at), one) for at, one in enumerate(read)), len(read)
+            tuple(SampledDocument(SOURCE, Item(str(at), "", str(at)), one) for at, one in enumerate(read)),
+            len(read),
         )
         cuts = [cut_by(strategy, sample) for strategy in STRATEGIES]
         for kind, questions in (("sentences", made(read, _COUNT)), ("titles", titles(read))):

@@ -73,16 +73,16 @@ def _config(path: Path | None) -> Config | None:
 def _main(where: Setting, strategy: str | None, given: Sequence[str]) -> Choice:
     """A strategy of the command line starts from its defaults, the configured one from its options."""
     if strategy is None:
-        kept = _said(where.chunking.options)
+        kept = said(where.chunking.options)
         return choice(where.chunking.plugin.kind, given, "--option", kept) if given else where.chunking
     return choice(strategy, given, f"--strategy {strategy}")
 
 
-def _said(options: Options) -> dict[str, Any]:
-    """The options as in a config, tuning options included."""
+def said(options: Options) -> dict[str, Any]:
+    """The options as a config has them, tuning options included."""
     values: dict[str, Any] = {name: getattr(options, name) for name in options.model_fields_set}
     picks = {
-        name: {"strategy": value.strategy, **_said(value.options)}
+        name: {"strategy": value.strategy, **said(value.options)}
         for name, value in values.items()
         if hasattr(value, "strategy")
     }
@@ -100,7 +100,7 @@ def choice(strategy: str, given: Iterable[str], label: str, kept: dict[str, Any]
     """Raises ConfigError, which names the option and its allowed values."""
     tree = ConfigTree(data=dict(kept or {}))
     for each in given:
-        _add(tree, each, label)
+        add(tree, each, label)
     found = Check(tree, Path.cwd(), list(tree.problems))
     plugin = found.plugin("chunkers", strategy, ())
     chosen = found.options(plugin, tree.data, ()) if plugin else None
@@ -109,15 +109,21 @@ def choice(strategy: str, given: Iterable[str], label: str, kept: dict[str, Any]
     return chosen
 
 
-def _add(tree: ConfigTree, given: str, label: str) -> None:
+def add(tree: ConfigTree, given: str, label: str) -> None:
+    """Put KEY=VALUE into the tree; ``a.b=1`` as ``{"a": {"b": 1}}``. Raises BadRequest."""
     key, equals, value = given.partition("=")
     if not (key and equals):
         raise BadRequest(f"{label}: {given!r} is not KEY=VALUE, as in size=100")
-    found = parse(value, environ)
-    tree.data[key] = found.data
-    tree.lines |= {(key, *where): 0 for where in found.lines}
-    tree.lines[(key,)] = 0
-    tree.raw |= {(key, *where): raw for where, raw in found.raw.items()}
+    found, path = parse(value, environ), tuple(key.split("."))
+    inner = tree.data
+    for step in path[:-1]:
+        if not isinstance(inner.get(step), dict):
+            inner[step] = {}
+        inner = inner[step]
+    inner[path[-1]] = found.data
+    tree.lines |= {(*path, *where): 0 for where in found.lines}
+    tree.lines[path] = 0
+    tree.raw |= {(*path, *where): raw for where, raw in found.raw.items()}
     tree.problems += [Problem(0, key, problem.message) for problem in found.problems]
 
 

@@ -14,7 +14,8 @@ def evaluate(
         list[str],
         typer.Option(
             metavar="NAME[:KEY=VALUE...],...",
-            help="What to compare, in place of the configured one and those worth comparing with it.",
+            help="What to compare, in place of the configured one and those worth comparing with it. KEY: an "
+            "option, search, rerank or parsing.KIND.OPTION. NAME: a strategy, or configured.",
         ),
     ] = [],  # noqa: B006
     questions: Annotated[
@@ -31,7 +32,8 @@ def evaluate(
     search: Annotated[
         str,
         typer.Option(
-            metavar="MODE,...", help="How to search: dense, lexical, hybrid, or several, to compare them."
+            metavar="MODE,...",
+            help="How to search where a strategy does not say: dense, lexical, hybrid, or several.",
         ),
     ] = "dense",
     ask_model: Annotated[

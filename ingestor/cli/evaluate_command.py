@@ -10,8 +10,8 @@ from time import time
 from typing import Any
 
 from ingestor.app.queries import BadRequest
-from ingestor.cli.chunk_command import choice
 from ingestor.cli.output import evaluation as output
+from ingestor.cli.strategy_words import named
 from ingestor.config.models import Config
 from ingestor.evaluate import kept
 from ingestor.evaluate.adopt import adopt, recommended
@@ -21,11 +21,8 @@ from ingestor.evaluate.report import as_json as report_json
 from ingestor.evaluate.report import check_as_json as check_json
 from ingestor.evaluate.report import estimate_as_json
 from ingestor.evaluate.shown.page import page
-from ingestor.evaluate.strategies import Strategy, configured, distinct
 from ingestor.model import CollectionName
 from ingestor.search.values import MODES, Mode
-
-CONFIGURED = "configured"  # in --strategies: as the config says
 
 
 def request_of(
@@ -33,7 +30,7 @@ def request_of(
 ) -> EvaluationRequest:
     """``others``: fields of the request. Raises BadRequest and ConfigError for words that make no sense."""
     name = _collection(config, collection)
-    chosen = tuple(_strategies(config, name, strategies))
+    chosen = tuple(named(config, name, strategies))
     return EvaluationRequest(name, chosen, budgets=_budgets(budget), modes=_modes(search), **others)
 
 
@@ -103,19 +100,6 @@ def _collection(config: Config, wanted: str | None) -> CollectionName:
     if wanted not in known:
         raise BadRequest(f"no source feeds a collection {wanted!r}; known: {', '.join(known)}")
     return CollectionName(wanted)
-
-
-def _strategies(config: Config, collection: CollectionName, lists: Sequence[str]) -> list[Strategy]:
-    """Those that are named; ``configured`` among them is what the config says."""
-    words = [word for each in lists for word in each.split(",") if word]
-    own = {source.name: source.chunking for source in config.sources if source.collection == collection}
-    found = [configured(own) if word == CONFIGURED else _named(word) for word in words]
-    return distinct(found)
-
-
-def _named(word: str) -> Strategy:
-    name, *options = word.split(":")
-    return Strategy(choice(name, options, f"--strategies {name}"))
 
 
 def _budgets(given: str) -> tuple[int, ...]:

@@ -214,8 +214,8 @@ def _source(
     if isinstance(data.get("kind"), str):
         connector = found.choice("connectors", data, at, "kind", own=common)
     chosen = _chunking(found, _section(data, "chunking"), (*at, "chunking"), chunking, base)
-    parsing = _parsing(found, _section(data, "parsing"), (*at, "parsing"))
-    types = _types(found, _section(data, "parsing"), (*at, "parsing"))
+    parsing = parsers_of(found, _section(data, "parsing"), (*at, "parsing"))
+    types = types_of(found, _section(data, "parsing"), (*at, "parsing"))
     if not (settings and connector and chosen and defaults):
         return None
     return SourceConfig(
@@ -242,7 +242,8 @@ def _chunking(found: Check, own: Mapped, at: Where, chunking: Choice | None, bas
     return chunking
 
 
-def _parsing(found: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
+def parsers_of(found: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
+    """Those whose options ``data``, the ``parsing`` of a source, sets."""
     choices = []
     for kind, options in data.items():
         if kind == "types":
@@ -253,7 +254,8 @@ def _parsing(found: Check, data: Mapped, at: Where) -> tuple[Choice, ...]:
     return tuple(choice for choice in choices if choice)
 
 
-def _types(found: Check, data: Mapped, at: Where) -> tuple[tuple[str, str], ...]:
+def types_of(found: Check, data: Mapped, at: Where) -> tuple[tuple[str, str], ...]:
+    """The file name patterns of ``data``, the ``parsing`` of a source, with their content types."""
     own = found.model(_Types, {"types": data["types"]}, at) if "types" in data else None
     return tuple(own.types.items()) if own else ()
 

@@ -17,10 +17,17 @@ from ingestor.ports import NeedsHuman
 
 
 def recommended(config: Config, found: Evaluation) -> dict[SourceName, Strategy]:
-    """By source, the strategies that are to take the place of configured ones; empty where those stay."""
+    """By source, the strategies that are to take the place of configured ones; empty where those stay.
+
+    Raises NeedsHuman where more than the chunking is to change.
+    """
     pick = found.outcomes[found.verdict.pick].cut.strategy
-    own = [source.name for source in config.sources if source.collection == found.request.collection]
-    wanted = {} if pick.configured else dict.fromkeys(own, pick)
+    if pick.extras:
+        raise NeedsHuman(
+            f"the config is not changed, because {pick.name} sets more than chunking: paste the YAML"
+        )
+    own = {each.name: each.chunking for each in config.sources if each.collection == found.request.collection}
+    wanted = {name: pick for name, choice in own.items() if not _same(choice, pick.of(name))}
     return wanted | {SourceName(each.source): found.outcomes[each.pick].cut.strategy for each in found.apart}
 
 

@@ -83,7 +83,7 @@ def check(config: Config, inspection: Inspection, progress: Progress, now: float
     Raises BadRequest for questions that make no sense, NeedsHuman if there is no such collection."""
     before = _kept(inspection)
     with opened(config, inspection.collection, inspection.sample, inspection.questions, progress) as place:
-        questions, refused = read_questions(inspection.questions, place.sample)
+        (questions,), refused = read_questions(inspection.questions, [place.sample])
         progress(f"asking {len(questions):,} questions")
         asked = place.parts.query_vectors([question.text for question in questions])
         numbers = {each.uri: at for at, each in enumerate(place.sample.documents)}

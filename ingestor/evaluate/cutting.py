@@ -21,12 +21,12 @@ from ingestor.text.tokens import Tokens
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleCut:
-    """``texts`` of the chunks; ``embedded_tokens``: of all that the strategy by itself has the model read.
-
-    ``seconds``: of cutting alone, without embedding.
+    """``sample``: as the strategy reads it. ``texts``: of the chunks. ``embedded_tokens``: of all that the
+    strategy by itself has the model read. ``seconds``: of cutting alone, without embedding.
     """
 
     strategy: Strategy
+    sample: Sample
     places: Sequence[ChunkPlace]
     texts: Sequence[str]
     vectors: Vectors
@@ -85,7 +85,7 @@ def cut(
         for (at, chunk), count in zip(chunks, counts, strict=True)
     ]
     read = sum(tokens.counts(list(recording.texts)))
-    return SampleCut(strategy, places, texts, np.concatenate(vectors), read, seconds)
+    return SampleCut(strategy, sample, places, texts, np.concatenate(vectors), read, seconds)
 
 
 def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: Answers) -> Tools:

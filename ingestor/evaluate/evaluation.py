@@ -4,7 +4,7 @@ Neither a collection nor the journal is written to, so it works beside a daemon.
 cache: a run that was interrupted goes on where it was.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from ingestor.evaluate.cutting import SampleCut, cut
 from ingestor.evaluate.intervals import Comparison, compare
 from ingestor.evaluate.questions import csv_file, made
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
+from ingestor.evaluate.questions.readings import located, quoted
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome, scored
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import EvalQuestion
@@ -57,11 +58,15 @@ class EvaluationRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """``comparisons``: of recall, by budget. ``apart``: sources for which another strategy is better."""
+    """``sample``, ``questions``: as the config has documents read. ``quoted``: the excerpts of each question.
+
+    ``comparisons``: of recall, by budget. ``apart``: sources for which another strategy is better.
+    """
 
     request: EvaluationRequest
     sample: Sample
     questions: Sequence[EvalQuestion]
+    quoted: Sequence[Sequence[str]]
     refused: Sequence[RefusedQuestion]
     outcomes: Sequence[StrategyOutcome]
     comparisons: dict[int, Comparison]
@@ -70,7 +75,6 @@ class Evaluation:
     text: str
     asked: AskingUsage | None = None
     judged: Judged | None = None
-    price: float = 0.0  # of a million embedded tokens; 0 if it is not known
 
 
 def evaluate(
@@ -85,14 +89,16 @@ def evaluate(
         estimate = None if endpoint is None else _expected(request, place, endpoint)
         if estimate is not None:
             tell(estimate)
-        questions, refused = _questions(request, place, endpoint)
-        cuts = list(_cuts(config, request, place))
-        outcomes = scored(place, cuts, questions, request.modes, request.budgets)
-        found = _concluded(request, place.sample, questions, refused, outcomes)
+        readings = _readings(request, place)
+        samples = list(readings.values())
+        questions, refused = _questions(request, place, endpoint, samples)
+        cuts = list(_cuts(config, request, place, readings))
+        outcomes = scored(place, cuts, dict(zip(readings, questions, strict=True)), request.budgets)
+        found = _concluded(request, samples, quoted(questions, samples), refused, questions[0], outcomes)
         if endpoint is not None and request.judge:
             found = _with_judgements(found, place, endpoint)
         asked = None if estimate is None else _asked(place, estimate)
-        return replace(found, asked=asked, price=config.rechunk.price)
+        return replace(found, asked=asked)
 
 
 def expected(config: Config, request: EvaluationRequest, progress: Progress) -> AskingEstimate:
@@ -117,7 +123,8 @@ def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
 
 def _expected(request: EvaluationRequest, place: Workplace, endpoint: Endpoint) -> AskingEstimate:
     """Of judgements the most there can be: which strategies are compared is not known yet."""
-    strategies = (len(request.strategies) or MOST_COMPARED) * len(request.modes)
+    named = sum(len(each.searched(request.modes)) for each in request.strategies)
+    strategies = named or MOST_COMPARED * len(request.modes)
     judged = of_judgements(endpoint, _judged_questions(request), strategies, request.budgets[0])
     return together(asking.expected(place, endpoint, request.make), judged) if request.ask_model else judged
 
@@ -129,7 +136,8 @@ def _judged_questions(request: EvaluationRequest) -> int:
 def _with_judgements(found: Evaluation, place: Workplace, endpoint: Endpoint) -> Evaluation:
     request = found.request
     ranked = [(each.cut, each.scores.ranked) for each in found.outcomes]
-    judged = judge(place, endpoint, found.questions, ranked, request.judge, request.budgets[0])
+    references = ["\n\n".join(each) for each in found.quoted]
+    judged = judge(place, endpoint, found.questions, references, ranked, request.judge, request.budgets[0])
     names = [each.name for each in found.outcomes]
     said = judgement_words(judged, names, found.verdict.pick, found.verdict.than)
     return replace(found, judged=judged, text=f"{found.text} {said}")
@@ -140,50 +148,79 @@ def _asked(place: Workplace, estimate: AskingEstimate) -> AskingUsage:
     return AskingUsage(estimate, sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
 
 
+def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, ...], Sample]:
+    """The sample by what strategies say of parsers, as the config has it first."""
+    found: dict[tuple[str, ...], Sample] = {(): place.sample}
+    for each in request.strategies:
+        if each.reading not in found:
+            found[each.reading] = place.read_by(each.beside)
+    return found
+
+
 def _questions(
-    request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None
-) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    sample = place.sample
-    documents = [each.document for each in sample.documents]
+    request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None, samples: Sequence[Sample]
+) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
+    """For each of the samples."""
     refused: list[RefusedQuestion] = []
     if request.questions is not None:
-        found, refused = read_questions(request.questions, sample)
-    elif request.ask_model and endpoint is not None:
-        found, refused = asking.ask(place, endpoint, request.make)
+        found, refused = read_questions(request.questions, samples)
     else:
-        found = made.made(documents, request.make)
-    if not found and refused:
-        raise BadRequest(f"the language model wrote no question that can be used: {refused[0].reason}")
-    if not found:
+        if request.ask_model and endpoint is not None:
+            own, refused = asking.ask(place, endpoint, request.make)
+        else:
+            own = made.made([each.document for each in place.sample.documents], request.make)
+        found, left = _everywhere(own, samples)
+        refused = [*refused, *left]
+    if not found[0] and refused:
+        who = "the language model wrote" if request.ask_model else "there is"
+        raise BadRequest(f"{who} no question that can be used: {refused[0].reason}")
+    if not found[0]:
         raise BadRequest(
             "no question can be made: the documents hold no sentences of 8 to 80 words; use --questions"
         )
     if request.keep is not None:
-        csv_file.write(request.keep, found, sample.names, [document.text for document in documents])
+        csv_file.write(request.keep, csv_file.rows_of(found[0], quoted(found, samples), place.sample.names))
     return found, refused
 
 
-def _cuts(config: Config, request: EvaluationRequest, place: Workplace) -> Iterator[SampleCut]:
+def _everywhere(
+    own: list[EvalQuestion], samples: Sequence[Sample]
+) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
+    """The questions of the first sample, those that all samples can be asked."""
+    if len(samples) == 1:
+        return [own], []
+    rows = csv_file.rows_of(own, quoted([own], samples[:1]), samples[0].names)
+    return located(rows, samples, everywhere=True)
+
+
+def _cuts(
+    config: Config, request: EvaluationRequest, place: Workplace, readings: Mapping[tuple[str, ...], Sample]
+) -> Iterator[SampleCut]:
     """The configured one first: how large its chunks are decides what is worth comparing with it."""
-    chosen = list(request.strategies)
+    chosen, found = list(request.strategies), list[SampleCut]()
     if not chosen:
         own = {s.name: s.chunking for s in config.sources if s.collection == request.collection}
         base = strategies.configured(own)
-        first = _cut(base, place, "")
-        yield first
+        first = _cut(base, place.sample, place, "")
+        found.append(first)
         documents = [each.document for each in place.sample.documents]
-        chosen = strategies.worth_comparing(base, first.mean_tokens, documents)
+        chosen = [base, *strategies.worth_comparing(base, first.mean_tokens, documents)]
     for number, strategy in enumerate(chosen, start=1):
-        yield _cut(strategy, place, f" ({number} of {len(chosen)})")
+        known = next((each for each in found if strategy.cuts_as(each.strategy)), None)
+        which = f" ({number} of {len(chosen)})"
+        made = known or _cut(strategy, readings[strategy.reading], place, which)
+        found.append(made)
+        for each in strategy.searched(request.modes):
+            yield replace(made, strategy=each)
 
 
-def _cut(strategy: Strategy, place: Workplace, which: str) -> SampleCut:
+def _cut(strategy: Strategy, sample: Sample, place: Workplace, which: str) -> SampleCut:
     def progress(key: str) -> None:
         embedded = f", {place.embedding.tokens:,} tokens embedded" if place.embedding.tokens else ""
         place.progress(f"cutting by {strategy.name}{which}: {key}{embedded}")
 
     try:
-        found = cut(strategy, place.sample, place.tools, place.parts.tokens, place.answers, progress)
+        found = cut(strategy, sample, place.tools, place.parts.tokens, place.answers, progress)
     except BadDocument as error:
         raise BadRequest(f"{strategy.name}: {error}") from error
     if not found.places:
@@ -193,11 +230,14 @@ def _cut(strategy: Strategy, place: Workplace, which: str) -> SampleCut:
 
 def _concluded(
     request: EvaluationRequest,
-    sample: Sample,
-    questions: Sequence[EvalQuestion],
+    samples: Sequence[Sample],
+    texts: Sequence[Sequence[str]],
     refused: Sequence[RefusedQuestion],
+    questions: Sequence[EvalQuestion],
     outcomes: Sequence[StrategyOutcome],
 ) -> Evaluation:
+    """``texts``: the excerpts of each question."""
+    sample = samples[0]
     about = same_documents(questions)
     comparisons = {
         budget: compare(np.array([each.scores.at[budget] for each in outcomes]), about)
@@ -216,9 +256,12 @@ def _concluded(
         sum(question.origin == "made" for question in questions),
         sum(question.origin == "model" for question in questions),
         request.budgets[0],
+        outcomes[found.pick].mode,
     )
     text = words(found, decisive, facts, exceptions)
-    return Evaluation(request, sample, questions, refused, outcomes, comparisons, found, exceptions, text)
+    return Evaluation(
+        request, sample, questions, texts, refused, outcomes, comparisons, found, exceptions, text
+    )
 
 
 def _by_source(

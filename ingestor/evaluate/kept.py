@@ -14,6 +14,8 @@ from typing import Any
 from ingestor.core.fingerprint import text_digest
 from ingestor.state.files import EVALUATION
 
+_FORMAT = 1  # of the file; others are left out
+
 
 @dataclass(frozen=True, slots=True)
 class KeptReport:
@@ -28,7 +30,7 @@ def write(state: Path, report: Mapping[str, Any], at: float) -> None:
     name = f"{EVALUATION}{text_digest(str(report['collection']))[:16]}"
     fresh = state / f"{name}.{os.getpid()}"
     less = {**report, "questions": {**report["questions"], "refused": []}}
-    fresh.write_text(json.dumps({"at": at, "report": less}), "utf-8")
+    fresh.write_text(json.dumps({"format": _FORMAT, "at": at, "report": less}), "utf-8")
     fresh.replace(state / f"{name}.json")
 
 
@@ -41,8 +43,5 @@ def _read(state: Path) -> Iterator[KeptReport]:
     for file in state.glob(f"{EVALUATION}*.json"):
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
             said = json.loads(file.read_text("utf-8"))
-            found = KeptReport(float(said["at"]), said["report"])
-            if all(
-                key in found.report for key in ("collection", "strategies", "recommendation", "questions")
-            ):
-                yield found
+            if said["format"] == _FORMAT:
+                yield KeptReport(float(said["at"]), said["report"])

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import compress
 from time import monotonic
 
@@ -10,7 +10,7 @@ from ingestor.core.decisions import Scope
 from ingestor.core.error_text import describe
 from ingestor.core.listings.comparison import VersionTable
 from ingestor.evaluate.sample import Listed, ordered
-from ingestor.model import Document, SourceName
+from ingestor.model import Document, Item, SourceName
 from ingestor.pipeline import listing, patience
 from ingestor.pipeline.listing import Source
 from ingestor.pipeline.patience import until_readable
@@ -22,9 +22,16 @@ class SampledDocument:
     """One document of the sample."""
 
     source: SourceName
-    key: str
-    uri: str
+    item: Item
     document: Document
+
+    @property
+    def key(self) -> str:
+        return self.item.key
+
+    @property
+    def uri(self) -> str:
+        return self.item.uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,15 @@ class Sample:
     documents: tuple[SampledDocument, ...]
     listed: int
     unread: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        return [each.document.text for each in self.documents]
+
+    @property
+    def share(self) -> float:
+        """Of the documents that there are, how many were read, 0 to 1."""
+        return len(self.documents) / max(1, self.listed)
 
     @property
     def whole(self) -> bool:
@@ -72,8 +88,21 @@ def take(sources: Sequence[Source], count: int, named: set[str], progress: Calla
         progress(item.key)
         document = _read(by_name[name], (name, item), unread, until)
         if document is not None:
-            taken.append(SampledDocument(name, item.key, item.uri, document))
+            taken.append(SampledDocument(name, item, document))
     return Sample(tuple(taken), len(found), tuple(unread))
+
+
+def again(sample: Sample, sources: Sequence[Source], progress: Callable[[str], None]) -> Sample:
+    """The same documents, read by these sources; without text where they cannot be read so."""
+    unread: list[tuple[str, str]] = []
+    by_name = {source.name: source for source in sources}
+    until = monotonic() + patience.SECONDS
+    taken: list[SampledDocument] = []
+    for each in sample.documents:
+        progress(each.key)
+        document = _read(by_name[each.source], (each.source, each.item), unread, until)
+        taken.append(replace(each, document=document or Document("")))
+    return Sample(tuple(taken), sample.listed, tuple(unread))
 
 
 def _listed(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterator[Listed]:

@@ -6,6 +6,7 @@ from typing import Any
 from ingestor.evaluate.asking.estimate import AskingEstimate, AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
+from ingestor.evaluate.costs import StrategyCosts
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.intervals import Interval
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
@@ -114,19 +115,19 @@ def _strategy(found: Evaluation, at: int, outcome: StrategyOutcome) -> dict[str,
         "precision_omega": percent(scores.omega.mean()),
         "seconds": round(outcome.seconds, 2),
         "embedded_tokens": cut.embedded_tokens,
-        "collection": _whole(found, outcome),
+        "passes": round(outcome.costs.passes, 2),
+        "collection": _whole(outcome.costs),
         "judged": None if found.judged is None else _judged_strategy(found.judged, at),
     }
 
 
-def _whole(found: Evaluation, outcome: StrategyOutcome) -> dict[str, Any]:
-    """Of the whole collection, in proportion to its documents. ``cost``: of embedding, by the price."""
-    times = found.sample.listed / max(1, len(found.sample.documents))
-    tokens = round(outcome.cut.embedded_tokens * times)
+def _whole(found: StrategyCosts) -> dict[str, Any]:
     return {
-        "records": round(len(outcome.cut.places) * times),
-        "embedded_tokens": tokens,
-        "cost": round(tokens * found.price / 1e6, 4) if found.price else None,
+        "records": found.records,
+        "embedded_tokens": found.embedded,
+        "seconds": round(found.seconds, 1),
+        "cost": None if found.money is None else round(found.money, 4),
+        "disk": found.disk,
     }
 
 

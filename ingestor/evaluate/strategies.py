@@ -1,16 +1,18 @@
 """Which strategies are compared, and how a config says them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from ingestor.config.models import Choice
+from ingestor.config.models import Choice, SourceConfig
+from ingestor.config.servers import Rerank
 from ingestor.core.fingerprint import meaningful, plugin_fingerprint
 from ingestor.model import Document, SourceName
 from ingestor.registry import Options, find
+from ingestor.search.values import Mode
 from ingestor.text.sections import headings
 
 _STEP = 25  # tokens; sizes are multiples of it
@@ -19,18 +21,64 @@ MOST_COMPARED = 8  # strategies, where none are named
 
 
 @dataclass(frozen=True, slots=True)
+class StrategyExtras:
+    """What a strategy sets besides its chunking.
+
+    ``said``: as ``--strategies`` has it, KEY=VALUE. ``parsing``, ``types``: as those of a source, of which
+    they precede the own. ``search``: None for the way that is asked for all strategies.
+    """
+
+    said: tuple[str, ...] = ()
+    parsing: tuple[Choice, ...] = ()
+    types: tuple[tuple[str, str], ...] = ()
+    search: Mode | None = None
+    rerank: Rerank | None = None
+
+    def read(self, source: SourceConfig) -> SourceConfig:
+        """The source with these options of parsers."""
+        found = {choice.plugin.kind: choice for choice in source.parsing}
+        for choice in self.parsing:
+            found[choice.plugin.kind] = _over(found.get(choice.plugin.kind), choice)
+        return replace(source, parsing=tuple(found.values()), types=(*self.types, *source.types))
+
+
+@dataclass(frozen=True, slots=True)
 class Strategy:
-    """A way to cut. ``own``: of sources that the config cuts otherwise; only the configured one has any."""
+    """A way to read, cut and search. ``own``: of sources that the config cuts otherwise; only what is
+    configured has any.
+    """
 
     choice: Choice
     configured: bool = False
     own: Mapping[SourceName, Choice] = field(default_factory=dict)
+    beside: StrategyExtras = StrategyExtras()
 
     @property
     def name(self) -> str:
         """As in ``--strategies``, with the options that are given."""
-        options = ":".join(f"{key}={_shown(value)}" for key, value in self.options.items())
-        return ":".join(filter(None, [self.choice.plugin.kind, options]))
+        options = (f"{key}={_shown(value)}" for key, value in self.options.items())
+        return ":".join([self.choice.plugin.kind, *options, *self.beside.said])
+
+    @property
+    def reading(self) -> tuple[str, ...]:
+        """What it says of parsers; strategies that say the same read the same texts."""
+        return tuple(sorted(each for each in self.beside.said if each.startswith("parsing.")))
+
+    def cuts_as(self, other: "Strategy") -> bool:
+        """Whether both make the same chunks and vectors."""
+        same = _same(self.choice, other.choice) and self.own == other.own
+        return same and self.reading == other.reading
+
+    def searched(self, modes: Sequence[Mode]) -> "list[Strategy]":
+        """In each of these ways, or in its own; what is configured is the first."""
+        if self.beside.search is not None:
+            return [self]
+        found = []
+        for mode in modes:
+            said = self.beside.said + ((f"search={mode}",) if len(modes) > 1 else ())
+            beside = replace(self.beside, said=said, search=mode)
+            found.append(replace(self, beside=beside, configured=self.configured and mode == modes[0]))
+        return found
 
     @property
     def options(self) -> dict[str, Any]:
@@ -40,9 +88,14 @@ class Strategy:
         return {key: value for key, value in meaningful(options).items() if key in given}
 
     @property
+    def extras(self) -> dict[str, Any]:
+        """What a config says of it besides the chunking: ``parsing``, of a source, and ``search``."""
+        return _nested(self.beside.said)
+
+    @property
     def yaml(self) -> str:
         """For a config."""
-        said = {"chunking": {"strategy": self.choice.plugin.kind, **self.options}}
+        said = {"chunking": {"strategy": self.choice.plugin.kind, **self.options}, **self.extras}
         return str(yaml.safe_dump(said, sort_keys=False, allow_unicode=True))
 
     def of(self, source: SourceName) -> Choice:
@@ -83,9 +136,33 @@ def distinct(strategies: Sequence[Strategy]) -> list[Strategy]:
     """Each once, by what it does; the first of those that are alike is kept."""
     kept: list[Strategy] = []
     for each in strategies:
-        if not any(_same(each.choice, other.choice) and each.own == other.own for other in kept):
+        if not any(
+            each.cuts_as(other) and sorted(each.beside.said) == sorted(other.beside.said) for other in kept
+        ):
             kept.append(each)
     return kept
+
+
+def _over(own: Choice | None, given: Choice) -> Choice:
+    """The own options, but for those that are given."""
+    if own is None:
+        return given
+    values = {name: getattr(given.options, name) for name in given.options.model_fields_set}
+    return Choice(own.plugin, own.options.model_copy(update=values))
+
+
+def _nested(said: Iterable[str]) -> dict[str, Any]:
+    """``rerank.hits=50`` as ``{"search": {"rerank": {"hits": 50}}}``; less what no config says."""
+    found: dict[str, Any] = {}
+    for each in said:
+        key, _, value = each.partition("=")
+        *path, last = ["search", *key.split(".")] if key.startswith("rerank.") else key.split(".")
+        inner = found
+        for step in path:
+            inner = inner.setdefault(step, {})
+        if path:
+            inner[last] = yaml.safe_load(value)
+    return found
 
 
 def _implied(options: Options) -> set[str]:

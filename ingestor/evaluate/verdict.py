@@ -35,6 +35,7 @@ class Facts:
     made: int  # of them, by this program
     written: int  # of them, by a language model
     budget: int
+    search: str = "dense"  # of the picked strategy
 
 
 def verdict(found: Comparison, current: int | None) -> Verdict:
@@ -84,6 +85,8 @@ def words(given: Verdict, found: Comparison, facts: Facts, exceptions: Sequence[
         f"{_interval(each.difference)}."
         for each in exceptions
     ]
+    if facts.search != "dense":
+        said.append(f"No config sets the way of search: readers ask for mode {facts.search}.")
     if facts.made:
         said.append(
             f"{_part(facts.made, facts)} questions were made from the documents without a language model: "

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ingestor.app.building.parts import Parts, made_by
+from ingestor.app.building.parts import Parts, Places, made_by
 from ingestor.app.estimate import journal_or_blank
 from ingestor.app.queries import BadRequest
 from ingestor.config.models import Config
@@ -14,8 +14,10 @@ from ingestor.engine.embedding import Embedding, Embeddings
 from ingestor.evaluate import reading
 from ingestor.evaluate.questions import csv_file
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
+from ingestor.evaluate.questions.readings import located
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import EvalQuestion
+from ingestor.evaluate.strategies import StrategyExtras
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.prepare import Tools
@@ -26,19 +28,30 @@ from ingestor.state.cache.store import VectorCache
 from ingestor.state.files import cache_path
 
 Progress = Callable[[str], None]
+_ANYWHERE = EditionName("")  # nothing is written
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """``sample``: the documents that were read; ``tools``: by source."""
+    """``sample``: the documents that were read; ``tools``: by source; ``places``: where those are listed."""
 
+    collection: CollectionName
     parts: Parts
+    places: Places
     tools: dict[SourceName, Tools]
     sample: Sample
     embedding: Embedding
     answers: CachedAnswers
     cache: VectorCache
     progress: Progress
+
+    def read_by(self, beside: StrategyExtras) -> Sample:
+        """The sample as it is with other options of parsers."""
+        config = self.parts.config
+        other = replace(config, sources=tuple(map(beside.read, config.sources)))
+        parts, memory = self.parts.under(other, self.parts.made), Parses(self.cache, learns=False)
+        sources = parts.sources(self.collection, _ANYWHERE, self.embedding, self.answers, memory, self.places)
+        return reading.again(self.sample, sources, lambda key: self.progress(f"reading {key} again"))
 
 
 @contextmanager
@@ -61,27 +74,32 @@ def opened(
         embedding = embeddings.of(parts.embedder_recipe, lambda: parts.embedder)
         stack.callback(parts.isolation.close)
         answers = CachedAnswers(cache)
-        anywhere = EditionName("")  # nothing is written
-        sources = parts.sources(collection, anywhere, embedding, answers, Parses(cache, learns=False))
+        places: Places = {}
+        memory = Parses(cache, learns=False)
+        sources = parts.sources(collection, _ANYWHERE, embedding, answers, memory, places)
         named = {row.document for row in csv_file.read(questions)} - {""} if questions else set[str]()
         sample = reading.take(sources, count, named, lambda key: progress(f"reading {key}"))
         if not sample.documents:
             why = "".join(f"\n  {name}: {reason}" for name, reason in sample.unread[:5])
             raise NeedsHuman(f"no document of collection {collection!r} could be read{why}")
         tools = {source.name: source.tools for source in sources}
-        yield Workplace(parts, tools, sample, embedding, answers, cache, progress)
+        yield Workplace(collection, parts, places, tools, sample, embedding, answers, cache, progress)
 
 
-def read_questions(file: Path, sample: Sample) -> tuple[list[EvalQuestion], list[RefusedQuestion]]:
-    """Raises BadRequest if no question of the file can be used."""
-    texts = [each.document.text for each in sample.documents]
-    found, refused = csv_file.resolve(csv_file.read(file), sample.numbers, texts)
-    if found:
+def read_questions(
+    file: Path, samples: Sequence[Sample]
+) -> tuple[list[list[EvalQuestion]], list[RefusedQuestion]]:
+    """The questions of a file as each of the samples has them, which are the same documents read otherwise.
+
+    Raises BadRequest if no question of the file can be used.
+    """
+    found, refused = located(csv_file.read(file), samples, everywhere=False)
+    if found[0]:
         return found, refused
     more = (
         ""
-        if sample.whole
-        else f"; only {len(sample.documents)} of {sample.listed} documents were read (--sample)"
+        if samples[0].whole
+        else f"; only {len(samples[0].documents)} of {samples[0].listed} documents were read (--sample)"
     )
     lines = "".join(f"\n  line {each.line}: {each.reason}" for each in refused[:5])
     raise BadRequest(f"{file} holds no question that can be used{more}{lines}")

@@ -24,7 +24,15 @@ def evaluation(daemon: DaemonView, found: Situation, request: Request) -> Mappin
     report = known[wanted].report
     rows = report["strategies"]
     budgets = list(rows[0]["recall"]) if rows else []
-    return {"now": found.at, "at": known[wanted].at, "report": report, "rows": rows, "budgets": budgets}
+    priced = any(one["collection"]["cost"] is not None for one in rows)
+    return {
+        "now": found.at,
+        "at": known[wanted].at,
+        "report": report,
+        "rows": rows,
+        "budgets": budgets,
+        "priced": priced,
+    }
 
 
 def evaluated(daemon: DaemonView) -> frozenset[str]:

@@ -30,12 +30,17 @@ def reranked(
     if not seen:
         return list(best), None
     try:
-        scores = _checked(reranker.scores(question, texts[: len(seen)]), len(seen))
+        order = best_first(reranker, question, texts[: len(seen)])
     except (Transient, NeedsHuman) as error:
         return list(best), f"not reranked: {error}"
-    scored = [replace(one, reranked=score) for one, score in zip(seen, scores, strict=True)]
-    order = sorted(range(len(scored)), key=lambda at: (-scores[at], at))
-    return [*(scored[at] for at in order), *best[len(seen) :]], None
+    scored = (replace(seen[at], reranked=score) for at, score in order.items())
+    return [*scored, *best[len(seen) :]], None
+
+
+def best_first(reranker: Reranker, question: str, texts: Sequence[str]) -> dict[int, float]:
+    """The texts' scores by their numbers, best first; of equals the first. Raises Transient or NeedsHuman."""
+    scores = _checked(reranker.scores(question, texts), len(texts))
+    return {at: scores[at] for at in sorted(range(len(scores)), key=lambda at: (-scores[at], at))}
 
 
 def _checked(scores: Sequence[float], number: int) -> list[float]:

@@ -23,6 +23,7 @@ def test_a_sample_stands_for_all(project: Project, ask: Ask) -> None:
         low, high = said["sample"][name]
         assert 0.99 * low <= true <= 1.01 * high, "one sample, and a very narrow interval"
         assert high - low < true / 3
+    assert said["sample"]["documents"][1] <= 401  # there are no more than were listed
     assert sum(said["documents"].values()) == 401
     assert not said["cuts_known"]
     assert said["needs"]["chroma_memory"] == memory(said["records"]["added"])
@@ -32,6 +33,16 @@ def test_a_sample_stands_for_all(project: Project, ask: Ask) -> None:
     assert "on 3 such machines" in people
     assert answered(ask("plan", "--json", "--all"))["records"] == whole["records"]
     assert not (project.folder / "state").exists() or not list((project.folder / "state").glob("journal*"))
+
+
+def test_listed_documents_are_counted_whatever_their_sizes(project: Project, ask: Ask) -> None:
+    for n in range(60):
+        (project.docs / f"{n}.md").write_text(f"Number {n}. " + "More words. " * n * n)
+    said = answered(ask("plan", "--json", "--sample", "10"))
+    read, of = said["sample"]["read"]["docs"]
+    assert read < of == 60
+    assert said["sample"]["documents"] == [60, 60]
+    assert "documents  60\n" in ask("plan", "--sample", "10").out
 
 
 def memory(records: int) -> int:

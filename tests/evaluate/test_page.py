@@ -57,13 +57,17 @@ def test_without_judgements_there_is_no_section_for_them(project: Project, ask: 
 def test_figures_stay_inside_their_frame() -> None:
     scores, about = drawn(1, 60, 10, [0.0, -0.5, 0.3] + [0.1] * COLOURS)
     found = {500: compare(scores, about), 2000: compare(scores + 0.05, about)}
-    names = [f"S{at}" for at in range(len(scores))]
-    for svg in (curves(names, found, 2), differences(names, found[500], 0), sizes([10, 60, 5000])):
+    names = [f"S{at}" * (1 if at else 30) for at in range(len(scores))]
+    for svg in (curves(names, found, 2), differences(names, found[500], 1), sizes([10, 60, 5000])):
         width, height = map(float, re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
         across = [float(x) for x in re.findall(r'\b(?:x|x1|x2|cx)="([-\d.]+)"', svg)]
         down = [float(y) for y in re.findall(r'\b(?:y|y1|y2|cy)="([-\d.]+)"', svg)]
         assert all(0 <= x <= width for x in across)
         assert all(0 <= y <= height for y in down)
+    end = float(
+        re.findall(r'<text x="(\d+)" y="\d+" text-anchor="end">S0', differences(names, found[500], 1))[0]
+    )
+    assert end > 7.5 * len(names[0])  # a long name begins inside the frame
     assert differences(["S0"], compare(scores[:1], about), 0) == ""
 
 

@@ -93,7 +93,8 @@ def test_made_questions_are_the_same_every_time_and_come_back_from_their_file(tm
     assert questions == made(documents, 100)
     assert len({each.text for each in questions}) == 100
     names, texts = [str(number) for number in range(len(documents))], [each.text for each in documents]
-    csv_file.write(tmp_path / "q.csv", questions, names, texts)
+    quoted = [[texts[e.document][e.start : e.end] for e in question.excerpts] for question in questions]
+    csv_file.write(tmp_path / "q.csv", csv_file.rows_of(questions, quoted, names))
     back, refused = csv_file.resolve(
         csv_file.read(tmp_path / "q.csv"), {name: int(name) for name in names}, texts
     )

@@ -52,10 +52,10 @@ def test_ways_of_search_are_compared_for_the_same_chunks(samples: Project, ask: 
     assert names[0][2] == names[1][2]
     recall = [each["recall"]["500"]["mean"] for each in found["strategies"]]
     assert recall[1] > recall[0] + 5  # made questions have the words of the text
-    assert found["differences"][0]["a"] == "recursive:size=60 (dense)"
-    assert found["differences"][0]["b"] == "recursive:size=60 (hybrid)"
+    assert found["differences"][0]["a"] == "recursive:size=60:search=dense"
+    assert found["differences"][0]["b"] == "recursive:size=60:search=hybrid"
     assert found["recommendation"]["search"] == "hybrid"
-    assert "(hybrid) finds" in found["recommendation"]["text"]
+    assert "search=hybrid finds" in found["recommendation"]["text"]
     alone = answered(ask("evaluate", *words))
     assert [each["recall"] for each in alone["strategies"]] == [
         each["recall"] for each in found["strategies"][::2]

@@ -17,7 +17,7 @@ def test_the_recommendation_and_what_was_compared_are_shown(client: httpx.Client
     assert "It stays." in text
     assert "chunking: {}" in text
     assert "71.2 % 64 to 78" in text
-    for figure in ("240 questions", "1,740", "21,459", "0.25"):
+    for figure in ("240 questions", "1,740", "21,459", "18.0 MB", "0.25"):
         assert figure in text
 
 
@@ -35,7 +35,13 @@ def test_the_last_one_of_each_collection_is_kept_and_damaged_ones_are_left_out(t
     for text in ("first", "second"):
         kept.write(tmp_path, evaluation(text), 5.0)
     kept.write(tmp_path, {**evaluation("third"), "collection": "other"}, 6.0)
-    for content in ("{", "[]", '{"at": 1, "report": {}}', '{"at": 1, "report": null}'):
+    for content in (
+        "{",
+        "[]",
+        '{"at": 1, "report": {}}',
+        '{"at": 1, "report": null}',
+        '{"format": 0, "at": 1, "report": {"collection": "x"}}',
+    ):
         (tmp_path / f"evaluation-{len(content)}.json").write_text(content)
     found = kept.read(tmp_path)
     assert {name: one.at for name, one in found.items()} == {"docs": 5.0, "other": 6.0}

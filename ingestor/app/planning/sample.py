@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ingestor.app.planning.strata import Drawn, EstimateInterval, Stratum, draw, total
 from ingestor.core.entries import Entry
@@ -40,11 +40,10 @@ class SampledSource:
         return sum(stratum.documents for stratum in self.strata)
 
     def of(self, name: str) -> list[tuple[Stratum, list[Drawn]]]:
-        """One figure by stratum."""
+        """One figure by stratum. Documents are counted, whatever their size."""
         rows = zip(self.drawn, self.figures, strict=True)
-        return [
-            (stratum, [_drawn(stratum, *next(rows), name) for _ in stratum.chosen]) for stratum in self.strata
-        ]
+        strata = [replace(each, size=0) for each in self.strata] if _is_count(name) else self.strata
+        return [(stratum, [_drawn(stratum, *next(rows), name) for _ in stratum.chosen]) for stratum in strata]
 
     def missing(self, name: str) -> float:
         """What the documents that were not drawn add to a figure, estimated."""
@@ -62,8 +61,14 @@ def drawn_of(source: SourceName, due: Sequence[Entry], sample: Sampling | None) 
 def interval(sampled: Sequence[SampledSource], name: str, known: float) -> EstimateInterval:
     """Bounds of a figure. ``known``: its total, in which documents that were not drawn are estimated."""
     estimated = total([each for one in sampled for each in one.of(name)])
+    most = sum(one.documents for one in sampled) if _is_count(name) else estimated.high
     rest = known - estimated.value
-    return EstimateInterval(known, rest + estimated.low, rest + estimated.high)
+    return EstimateInterval(known, rest + estimated.low, rest + min(most, estimated.high))
+
+
+def _is_count(name: str) -> bool:
+    """Whether the figure is a number of documents: there are no more of them than were listed."""
+    return name.partition(".")[0] == "documents"
 
 
 def _drawn(stratum: Stratum, entry: Entry, figures: Figures, name: str) -> Drawn:

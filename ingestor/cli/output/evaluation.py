@@ -44,7 +44,10 @@ def show(found: Evaluation) -> None:
     out = Console(highlight=False, soft_wrap=True)
     for line in _facts(found):
         out.print(Text(spelt(line)))
-    out.print(_table(found) if out.is_terminal else _plain(found))
+    _print(out, _found(found), found.verdict.pick)
+    whole = "" if found.sample.whole else ", in proportion to the documents that were read"
+    out.print(f"\nFor the whole collection{whole}: passes of the model over the text, and what it takes.\n")
+    _print(out, _costs(found), found.verdict.pick)
     out.print(Text(f"\n{found.text}\n"))
     pick = found.outcomes[found.verdict.pick].cut.strategy
     if not pick.configured:
@@ -93,7 +96,7 @@ def _facts(found: Evaluation) -> Iterator[str]:
         yield _judged(found.judged, found.request.budgets[0])
     yield (
         "Recall: percent of the excerpts that is within so many retrieved tokens, with its 95 % interval. "
-        "@5: of the five nearest chunks.\n"
+        "@5: of the five nearest chunks. Tokens: of the mean chunk.\n"
     )
 
 
@@ -134,17 +137,23 @@ def _judgement_cells(found: Evaluation, at: int) -> Iterator[str]:
         yield correct if metric == CORRECTNESS else f"{100 * ends.mean:.0f}"
 
 
-def _table(found: Evaluation) -> Table:
+Rows = list[list[str]]  # heads first
+
+
+def _print(out: Console, rows: Rows, pick: int) -> None:
+    """``pick``: the row below the heads that is set off on a terminal."""
+    if not out.is_terminal:
+        out.print(_plain(rows))
+        return
     table = Table(box=None, pad_edge=False)
-    for at, head in enumerate(_heads(found)):
+    for at, head in enumerate(rows[0]):
         table.add_column(head, justify="right" if at else "left", no_wrap=True)
-    for at, outcome in enumerate(found.outcomes):
-        table.add_row(*_cells(found, at, outcome), style="bold" if at == found.verdict.pick else None)
-    return table
+    for at, row in enumerate(rows[1:]):
+        table.add_row(*map(Text, row), style="bold" if at == pick else None)
+    out.print(table)
 
 
-def _plain(found: Evaluation) -> Text:
-    rows = [_heads(found), *(_cells(found, at, each) for at, each in enumerate(found.outcomes))]
+def _plain(rows: Rows) -> Text:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(
@@ -156,33 +165,53 @@ def _plain(found: Evaluation) -> Text:
     return Text("\n".join(line.rstrip() for line in lines))
 
 
-def _heads(found: Evaluation) -> list[str]:
+def _found(found: Evaluation) -> Rows:
+    """What each strategy finds."""
     budgets = [f"recall {budget:,}" for budget in found.request.budgets]
-    return [
-        "strategy",
-        "chunks",
-        "tokens",
-        *budgets,
-        "recall@5",
-        "IoU@5",
-        "prec. Ω",
-        "nDCG@5",
-        *(_JUDGED if found.judged is not None and found.judged.comparisons else ()),
-        "embedded",
-        "s",
-    ]
+    judged = _JUDGED if found.judged is not None and found.judged.comparisons else ()
+    heads = ["strategy", "tokens", *budgets, "recall@5", "IoU@5", "prec. Ω", "nDCG@5", *judged]
+    return [heads, *(_found_cells(found, at, each) for at, each in enumerate(found.outcomes))]
 
 
-def _cells(found: Evaluation, at: int, outcome: StrategyOutcome) -> list[str]:
-    cut, scores = outcome.cut, outcome.scores
+def _found_cells(found: Evaluation, at: int, outcome: StrategyOutcome) -> list[str]:
+    scores = outcome.scores
     recalls = (each.means[at] for each in found.comparisons.values())
     return [
-        outcome.name + (" (configured)" if cut.strategy.configured else ""),
-        f"{len(cut.places):,}",
-        f"{cut.mean_tokens:.0f}",
+        _name(outcome),
+        f"{outcome.cut.mean_tokens:.0f}",
         *(f"{100 * each.mean:.1f} ({100 * each.low:.0f}–{100 * each.high:.0f})" for each in recalls),
         *(f"{100 * each.mean():.1f}" for each in (scores.recall, scores.iou, scores.omega, scores.ndcg)),
         *_judgement_cells(found, at),
-        f"{cut.embedded_tokens:,}",
-        f"{outcome.seconds:.1f}",
     ]
+
+
+def _costs(found: Evaluation) -> Rows:
+    """What each strategy costs."""
+    priced = found.outcomes[0].costs.money is not None
+    heads = [
+        "strategy",
+        "records",
+        "disk MB",
+        "passes",
+        "embedded",
+        "seconds",
+        *(["price"] if priced else ()),
+    ]
+    return [heads, *(_cost_cells(each) for each in found.outcomes)]
+
+
+def _cost_cells(outcome: StrategyOutcome) -> list[str]:
+    costs = outcome.costs
+    return [
+        _name(outcome),
+        f"{costs.records:,}",
+        f"{costs.disk / 1e6:,.1f}",
+        f"{costs.passes:.1f}",
+        f"{costs.embedded:,}",
+        f"{costs.seconds:,.0f}",
+        *([] if costs.money is None else [f"{costs.money:.4g}"]),
+    ]
+
+
+def _name(outcome: StrategyOutcome) -> str:
+    return outcome.name + (" (configured)" if outcome.cut.strategy.configured else "")

@@ -71,7 +71,8 @@ def _print_sample(plan: Plan) -> None:
         print_wrapped(Text.assemble((f"source {one.source}", "yellow"), f": {words}"))
     if plan.sampled:
         for name, found in _intervals(plan).items():
-            print(f"{name:10} {found.low:,.0f} to {found.high:,.0f}, with 95 % (95 of 100 samples)")
+            low, high = f"{found.low:,.0f}", f"{found.high:,.0f}"
+            print(f"{name:10} {low if low == high else f'{low} to {high}, with 95 % (95 of 100 samples)'}")
         print()
 
 

@@ -28,11 +28,15 @@ def judge(
     place: Workplace,
     endpoint: Endpoint,
     questions: Sequence[EvalQuestion],
+    references: Sequence[str],
     found: Sequence[tuple[SampleCut, Ranked]],
     number: int,
     budget: int,
 ) -> Judged:
-    """Of ``number`` questions, the same ones every time. Raises Transient or NeedsHuman."""
+    """Of ``number`` questions, the same ones every time. Raises Transient or NeedsHuman.
+
+    ``references``: of each question, the excerpts that answer it.
+    """
     chosen = _chosen(questions, number)
     model, done = LanguageModel(endpoint, place.answers), count(1)
     pairs = [(at, cut, ranked) for at in chosen for cut, ranked in found]
@@ -40,14 +44,12 @@ def judge(
     def one(pair: tuple[int, SampleCut, Ranked]) -> tuple[str, Judgement]:
         at, cut, ranked = pair
         shown = context(cut, ranked[at], budget)
-        made = _judgement(model, questions[at].text, _reference(place, questions[at]), shown)
+        made = _judgement(model, questions[at].text, references[at], shown)
         place.progress(f"asking {endpoint.model}: {next(done):,} of {len(pairs):,} answers")
         return made
 
     made = at_once(one, pairs, endpoint.concurrency, place.answers.stop)
-    similar = _similarities(
-        place, [answer for answer, _ in made], [_reference(place, questions[at]) for at, _, _ in pairs]
-    )
+    similar = _similarities(place, [answer for answer, _ in made], [references[at] for at, _, _ in pairs])
     judgements = [replace(each, similarity=value) for (_, each), value in zip(made, similar, strict=True)]
     rows = [judgements[at :: len(found)] for at in range(len(found))]
     return judged(rows, same_documents([questions[at] for at in chosen]))
@@ -78,8 +80,3 @@ def _similarities(place: Workplace, answers: Sequence[str], references: Sequence
     ours, theirs = (place.embedding([texts[at] for at in there]) for texts in (answers, references))
     cosines = dict(zip(there, (ours * theirs).sum(axis=1).tolist(), strict=True))
     return [float(cosines.get(at, 0.0)) for at in range(len(answers))]
-
-
-def _reference(place: Workplace, question: EvalQuestion) -> str:
-    documents = place.sample.documents
-    return "\n\n".join(documents[e.document].document.text[e.start : e.end] for e in question.excerpts)

@@ -47,21 +47,28 @@ def read(file: Path) -> list[CsvRow]:
         raise BadRequest(f"{file} cannot be read: {error.strerror or error}") from error
 
 
-def write(file: Path, questions: Iterable[EvalQuestion], names: Sequence[str], texts: Sequence[str]) -> None:
-    """``names`` and ``texts``: of the documents."""
+def rows_of(
+    questions: Iterable[EvalQuestion], quoted: Iterable[Iterable[str]], names: Sequence[str]
+) -> list[CsvRow]:
+    """``quoted``: the excerpts of each question. ``names``: of the documents."""
+    return [
+        CsvRow(
+            0,
+            question.text,
+            text,
+            names[excerpt.document],
+            question.origin if question.origin in _NOTED else "",
+        )
+        for question, texts in zip(questions, quoted, strict=True)
+        for excerpt, text in zip(question.excerpts, texts, strict=True)
+    ]
+
+
+def write(file: Path, rows: Iterable[CsvRow]) -> None:
     with file.open("w", encoding="utf-8", newline="") as stream:
         out = csv.writer(stream)
         out.writerow(_COLUMNS)
-        out.writerows(
-            (
-                question.text,
-                texts[e.document][e.start : e.end],
-                names[e.document],
-                question.origin if question.origin in _NOTED else "",
-            )
-            for question in questions
-            for e in question.excerpts
-        )
+        out.writerows((row.question, row.excerpt, row.document, row.origin) for row in rows)
 
 
 def resolve(

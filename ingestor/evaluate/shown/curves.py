@@ -10,7 +10,7 @@ from ingestor.evaluate.intervals import Comparison, Interval
 
 COLOURS = 8
 _WIDTH, _HEIGHT, _LEFT, _TOP = 520, 300, 46, 14
-_ROW, _NAMES, _PLOT = 26, 250, 420
+_ROW, _PLOT, _LETTER = 26, 420, 7.6  # _LETTER: the width of one, at most about
 _BARS = 12
 _LARGEST = 600  # tokens; larger chunks are in the last bar
 
@@ -35,22 +35,24 @@ def differences(names: Sequence[str], found: Comparison, base: int) -> str:
         return ""
     most = max(1.0, *(100 * max(-d.interval.low, d.interval.high) for _, d in rows))
 
+    left = 24 + _LETTER * max(len(names[at]) for at, _ in rows)
+
     def x(points: float) -> float:
-        return _NAMES + _PLOT * (0.5 + 0.46 * points / most)
+        return left + _PLOT * (0.5 + 0.46 * points / most)
 
     height = _ROW * len(rows)
     drawn = "".join(
-        f'<text x="{_NAMES - 14}" y="{_ROW * row + 18}" text-anchor="end">{escape(names[at])}</text>'
+        f'<text x="{left - 14:.0f}" y="{_ROW * row + 18}" text-anchor="end">{escape(names[at])}</text>'
         f'<g style="color:var(--{"accent" if d.clear else "soft"})">'
         f'<line x1="{x(100 * d.interval.low):.1f}" x2="{x(100 * d.interval.high):.1f}" y1="{_ROW * row + 13}"'
         f' y2="{_ROW * row + 13}" class="arm"/>'
         f'<circle cx="{x(100 * d.interval.mean):.1f}" cy="{_ROW * row + 13}" r="4.5" class="dot"/></g>'
-        f'<text x="{_NAMES + _PLOT + 8}" y="{_ROW * row + 18}">{_points(d.interval.mean)}'
+        f'<text x="{left + _PLOT + 8:.0f}" y="{_ROW * row + 18}">{_points(d.interval.mean)}'
         f'<tspan class="soft"> ({_points(d.interval.low)} to {_points(d.interval.high)})</tspan></text>'
         for row, (at, d) in enumerate(rows)
     )
     return (
-        f'<svg viewBox="0 0 {_NAMES + _PLOT + 170} {height + 26}" role="img">'
+        f'<svg viewBox="0 0 {left + _PLOT + 170:.0f} {height + 26}" role="img">'
         "<title>Differences of recall</title>"
         f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="0" y2="{height}" class="rule"/>{drawn}'
         f'<text x="{x(0):.1f}" y="{height + 20}" class="soft" text-anchor="middle">'

@@ -13,7 +13,7 @@ from ingestor.evaluate.shown.questions import differing, shown
 
 _METRICS = ("recall@5", "IoU@5", "precision Ω", "nDCG@5")
 _JUDGED = ("correct, 1 to 5", "relevant", "faithful", "similar to the excerpts")
-_COST = ("embedded", "seconds")
+_COSTS = ("strategy", "records", "disk, MB", "passes", "tokens embedded", "seconds")
 _ORIGINS = {
     "made": "made from the documents without a language model",
     "model": "written by a language model",
@@ -39,6 +39,8 @@ def page(found: Evaluation, frame: str) -> str:
         base=_safe(found.outcomes[base].name),
         differences=differences(_names(found), found.comparisons[budget], base),
         table=_table(found),
+        whole="" if found.sample.whole else ", in proportion to the documents that were read",
+        costs=_costs(found),
         judged=_judged(found),
         questions="".join(shown(found, at) for at in differing(found)),
     )
@@ -82,25 +84,47 @@ def _legend(found: Evaluation) -> Iterator[str]:
 
 def _table(found: Evaluation) -> str:
     recalls = [f"recall {budget:,}" for budget in found.request.budgets]
-    heads = ("strategy", "chunks", "tokens", "sizes", *recalls, *_METRICS, *_COST)
-    rows = "".join(
-        f'<tr class="{"pick" if at == found.verdict.pick else ""}">{"".join(_row(found, at))}</tr>'
-        for at in range(len(found.outcomes))
+    heads = ("strategy", "chunks", "tokens", "sizes", *recalls, *_METRICS)
+    return _rows(heads, ("".join(_row(found, at)) for at in range(len(found.outcomes))), found)
+
+
+def _costs(found: Evaluation) -> str:
+    priced = found.outcomes[0].costs.money is not None
+    return _rows(
+        (*_COSTS, *(["price"] if priced else ())), map(_cells, map(_cost_cells, found.outcomes)), found
     )
-    return f"<tr>{_cells(heads, 'th')}</tr>{rows}"
+
+
+def _cost_cells(outcome: StrategyOutcome) -> Iterator[str]:
+    costs = outcome.costs
+    yield from (_name(outcome), f"{costs.records:,}", f"{costs.disk / 1e6:,.1f}", f"{costs.passes:.1f}")
+    yield from (f"{costs.embedded:,}", f"{costs.seconds:,.0f}")
+    if costs.money is not None:
+        yield f"{costs.money:.4g}"
+
+
+def _rows(heads: Iterable[str], rows: Iterable[str], found: Evaluation) -> str:
+    """``rows``: the cells of each strategy."""
+    body = "".join(
+        f'<tr class="{"pick" if at == found.verdict.pick else ""}">{cells}</tr>'
+        for at, cells in enumerate(rows)
+    )
+    return f"<tr>{_cells(heads, 'th')}</tr>{body}"
 
 
 def _row(found: Evaluation, at: int) -> Iterator[str]:
     outcome = found.outcomes[at]
     cut, scores = outcome.cut, outcome.scores
-    name = outcome.name + (" (configured)" if cut.strategy.configured else "")
-    yield _cells((name, f"{len(cut.places):,}", f"{cut.mean_tokens:.0f}"))
+    yield _cells((_name(outcome), f"{len(cut.places):,}", f"{cut.mean_tokens:.0f}"))
     yield f"<td>{sizes([place.tokens for place in cut.places])}</td>"
     for each in found.comparisons.values():
         ends = each.means[at]
         yield (f"<td>{100 * ends.mean:.1f} <small>{100 * ends.low:.0f}–{100 * ends.high:.0f}</small></td>")
     yield _cells(f"{100 * m.mean():.1f}" for m in (scores.recall, scores.iou, scores.omega, scores.ndcg))
-    yield _cells((f"{cut.embedded_tokens:,}", f"{outcome.seconds:.1f}"))
+
+
+def _name(outcome: StrategyOutcome) -> str:
+    return outcome.name + (" (configured)" if outcome.cut.strategy.configured else "")
 
 
 def _judged(found: Evaluation) -> str:
@@ -120,14 +144,8 @@ def _judged(found: Evaluation) -> str:
             f"correctness, {100 * same.relevancy:.0f} % the same relevancy and "
             f"{100 * same.faithfulness:.0f} % the same faithfulness."
         )
-    rows = "".join(
-        f'<tr class="{"pick" if at == found.verdict.pick else ""}">{_cells([name])}'
-        f"{''.join(_judged_cells(judged, at))}</tr>"
-        for at, name in enumerate(_names(found))
-    )
-    table = (
-        f"<table><tr>{_cells(('strategy', *_JUDGED), 'th')}</tr>{rows}</table>" if judged.comparisons else ""
-    )
+    rows = (_cells([name]) + "".join(_judged_cells(judged, at)) for at, name in enumerate(_names(found)))
+    table = f"<table>{_rows(('strategy', *_JUDGED), rows, found)}</table>" if judged.comparisons else ""
     return f'<h2>Judged answers</h2><p class="note">{_safe(said)}</p><div class="scroll">{table}</div>'
 
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from ingestor.core.escape import spelt
 from ingestor.evaluate.evaluation import Evaluation
+from ingestor.evaluate.questions.readings import has
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome
-from ingestor.evaluate.scores import ChunkPlace, EvalQuestion, Excerpt, within
+from ingestor.evaluate.scores import ChunkPlace, Excerpt, within
 from ingestor.evaluate.shown.curves import colour
 from ingestor.text.spans import Span
 
@@ -28,7 +29,7 @@ def differing(found: Evaluation) -> list[int]:
 
 def shown(found: Evaluation, at: int) -> str:
     """One question, closed until it is opened."""
-    question, budget = found.questions[at], found.request.budgets[0]
+    budget = found.request.budgets[0]
     shares = "".join(
         f'<span class="share" style="--share:{each.scores.at[budget][at]:.2f};--own:var(--{colour(number)})"'
         f' title="{_safe(each.name)}">{100 * each.scores.at[budget][at]:.0f}</span>'
@@ -36,32 +37,37 @@ def shown(found: Evaluation, at: int) -> str:
     )
     strategies = "".join(
         f'<section><h4><i style="background:var(--{colour(number)})"></i>{_safe(each.name)}: '
-        f"{100 * each.scores.at[budget][at]:.0f} %</h4>{''.join(_found(found, question, each, at))}</section>"
+        f"{100 * each.scores.at[budget][at]:.0f} %</h4>"
+        f"{''.join(_found(each, at, budget, found.quoted[at]))}</section>"
         for number, each in enumerate(found.outcomes)
     )
     return (
-        f'<details><summary><span class="question">{_safe(question.text)}</span>'
+        f'<details><summary><span class="question">{_safe(found.questions[at].text)}</span>'
         f'<span class="shares">{shares}</span></summary><div class="strategies">{strategies}</div></details>'
     )
 
 
-def _found(found: Evaluation, question: EvalQuestion, outcome: StrategyOutcome, at: int) -> Iterator[str]:
+def _found(outcome: StrategyOutcome, at: int, budget: int, quoted: Sequence[str]) -> Iterator[str]:
     """The excerpts, with what was missed; then the best chunks, with what was hit."""
-    places = [outcome.cut.places[number] for number in outcome.scores.ranked[at]]
-    held = list(within(places, found.request.budgets[0]))
-    for excerpt in question.excerpts:
+    cut, excerpts = outcome.cut, outcome.questions[at].excerpts
+    places = [cut.places[number] for number in outcome.scores.ranked[at]]
+    held = list(within(places, budget))
+    for excerpt, words in zip(excerpts, quoted, strict=True):
         spans = [span for place in held if place.document == excerpt.document for span in place.spans]
-        marked = _marked(_text(found, excerpt.document), (excerpt.start, excerpt.end), spans, ("mark", "del"))
+        text = cut.sample.documents[excerpt.document].document.text
+        if has(cut.sample, excerpt):
+            marked = _marked(text, (excerpt.start, excerpt.end), spans, ("mark", "del"))
+        else:
+            marked = f"<small>Not in what it reads.</small>\n{_tagged(words, 'del')}"
         yield f'<div class="excerpt">{marked}</div>'
     for rank, place in enumerate(places[:_CHUNKS], start=1):
-        key = _safe(found.sample.documents[place.document].key)
-        text = _chunk(found, place, question.excerpts)
-        yield f'<div class="chunk"><small>{rank}. {key}</small>\n{text}</div>'
+        document = cut.sample.documents[place.document]
+        text = _chunk(document.document.text, place, excerpts)
+        yield f'<div class="chunk"><small>{rank}. {_safe(document.key)}</small>\n{text}</div>'
 
 
-def _chunk(found: Evaluation, place: ChunkPlace, excerpts: Sequence[Excerpt]) -> str:
+def _chunk(text: str, place: ChunkPlace, excerpts: Sequence[Excerpt]) -> str:
     own = [(e.start, e.end) for e in excerpts if e.document == place.document]
-    text = _text(found, place.document)
     return " … ".join(_shortened(text, span, own) for span in place.spans)
 
 
@@ -89,10 +95,6 @@ def _marked(text: str, span: Span, held: Sequence[Span], tags: tuple[str, str]) 
 
 def _tagged(text: str, tag: str) -> str:
     return f"<{tag}>{_safe(text)}</{tag}>" if tag else _safe(text)
-
-
-def _text(found: Evaluation, document: int) -> str:
-    return found.sample.documents[document].document.text
 
 
 def _safe(value: str) -> str:
