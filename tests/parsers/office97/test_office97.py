@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from olefile import OleFileIO
 
 from ingestor.archives.members import FoundMember
 from ingestor.archives.unpack import unpack
@@ -95,6 +96,51 @@ def test_powerpoint() -> None:
     ]  # fmt: skip
     assert [block.page for block in document.blocks] == [0, 0, 0, 1]
     assert document.title == "Harbours of the North"
+
+
+def test_a_presentation_beside_its_copy_for_powerpoint_95() -> None:
+    with OleFileIO(FILES / "harbours.ppt") as file:
+        today = {name: file.openstream(name).read() for name in ("PowerPoint Document", "Current User")}
+    old = {name: b"\3\0\0\0 of 1995".ljust(40, b"\0") for name in today}
+    both = {**old, **{f"PP97_DUALSTORAGE/{name}": data for name, data in today.items()}}
+    assert parse(ole(both)).title == "Harbours of the North"
+    with pytest.raises(BadDocument, match="a presentation from before 1997"):
+        PARSER.parse(Blob(ole(old), "a.ppt"))
+
+
+def test_a_workbook_with_a_name_whose_formula_is_unknown() -> None:
+    assert parse(ole({"Workbook": with_name(b"\x2d" + bytes(8))})).blocks[0].title == "Prices"
+
+
+def test_a_workbook_whose_sectors_are_claimed_twice() -> None:
+    """As old programs left them: Excel opens it."""
+    stream = workbook()
+    data = bytearray(ole({"Workbook": stream}))
+    root = data.index("Root Entry".encode("utf-16-le"))
+    struct.pack_into("<IQ", data, root + 116, 0, 4096)  # the container of small streams, where the book lies
+    assert parse(bytes(data)).blocks[0].title == "Prices"
+
+
+def workbook() -> bytes:
+    with OleFileIO(FILES / "prices.xls") as file:
+        return bytes(file.openstream("Workbook").read())
+
+
+def with_name(formula: bytes) -> bytes:
+    """The workbook with a NAME record more at the end of its first part; its sheets lie further behind."""
+    stream = workbook()
+    body = struct.pack("<HBBHHH4x", 0, 0, 1, len(formula), 0, 0) + b"\0N" + formula
+    record = struct.pack("<HH", 0x18, len(body)) + body
+    parts, at, kind = [], 0, 0
+    while kind != 0x0A:
+        kind, size = struct.unpack_from("<HH", stream, at)
+        part = stream[at : at + 4 + size]
+        if kind == 0x85:  # a sheet, by its place
+            place = struct.unpack_from("<I", part, 4)[0] + len(record)
+            part = part[:4] + struct.pack("<I", place) + part[8:]
+        parts += [record, part] if kind == 0x0A else [part]
+        at += 4 + size
+    return b"".join(parts) + stream[at:]
 
 
 def message(**properties: str | bytes) -> bytes:
