@@ -89,6 +89,20 @@ def test_tables_and_sheets_and_what_repeats_in_them() -> None:
     assert {(block.page, block.page_label) for block in document.blocks} == {(0, "Sums")}
 
 
+def test_shapes_on_a_sheet() -> None:
+    """Beside the cells, in one of them, and in a group."""
+    said = "<draw:{0}><text:p>{1}</text:p></draw:{0}>"
+    shapes = f"<table:shapes>{said.format('caption', 'one')}</table:shapes>"
+    cell = f"<table:table-cell><text:p>x</text:p>{said.format('custom-shape', 'two')}</table:table-cell>"
+    group = f"<table:table-cell><draw:g>{said.format('rect', 'three')}</draw:g></table:table-cell>"
+    framed = (
+        f"<table:table-cell><draw:frame>{said.format('text-box', 'four')}</draw:frame></table:table-cell>"
+    )
+    row = f"<table:table-row>{cell}{group}{framed}</table:table-row>"
+    document = parse("spreadsheet", f'<table:table table:name="A">{shapes}{row}</table:table>')
+    assert texts(document) == ["A", "x", "one", "two", "three", "four"]
+
+
 def test_slides() -> None:
     frame = (
         '<draw:frame presentation:class="{}"><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>'

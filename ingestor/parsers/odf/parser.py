@@ -145,10 +145,20 @@ def _styles(package: Package | Flat) -> Iterator[Element]:
 
 
 def _read_sheet(reader: OdfReader, sheet: Element, number: int) -> None:
-    add_sheet(reader.flow.composer, number, sheet.get(f"{TABLE}name", ""), row_texts(sheet, reader.inline))
-    for frame in sheet.iter(f"{DRAW}frame"):
-        reader.block(frame)
+    rows = row_texts(sheet, reader.inline, shapes=False)
+    add_sheet(reader.flow.composer, number, sheet.get(f"{TABLE}name", ""), rows)
+    for drawn in _drawn(sheet):
+        reader.block(drawn)
     reader.flow.flush()
+
+
+def _drawn(sheet: Element) -> Iterator[Element]:
+    """Frames, shapes with text and groups of both, the outermost of each."""
+    inside = set[Element]()
+    for element in sheet.iter():
+        if element.tag.startswith(DRAW) and element not in inside:
+            inside.update(element.iter())
+            yield element
 
 
 def _read_slide(reader: OdfReader, slide: Element, number: int) -> None:
@@ -175,4 +185,4 @@ def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
     return ((name, found[name]) for name in ("author", "created", "modified") if name in found)
 
 
-PLUGIN = Plugin(kind="odf", version=3, options=OdfOptions, build=OdfParser)
+PLUGIN = Plugin(kind="odf", version=4, options=OdfOptions, build=OdfParser)
