@@ -15,6 +15,7 @@ from ingestor.model import Blob, Document
 from ingestor.parsers.office97.doc_styles import lists
 from ingestor.parsers.office97.msg import unpacked
 from ingestor.parsers.office97.parser import PLUGIN
+from ingestor.parsers.office97.properties import about
 from ingestor.parsers.shared.detect import content_type, parser_of
 from ingestor.ports import BadDocument
 from ingestor.registry import Options
@@ -112,6 +113,10 @@ def test_a_workbook_with_a_name_whose_formula_is_unknown() -> None:
     assert parse(ole({"Workbook": with_name(b"\x2d" + bytes(8))})).blocks[0].title == "Prices"
 
 
+def test_a_workbook_in_capitals() -> None:
+    assert parse(ole({"WORKBOOK": workbook()})).blocks[0].title == "Prices"
+
+
 def test_a_workbook_whose_sectors_are_claimed_twice() -> None:
     """As old programs left them: Excel opens it."""
     stream = workbook()
@@ -119,6 +124,22 @@ def test_a_workbook_whose_sectors_are_claimed_twice() -> None:
     root = data.index("Root Entry".encode("utf-16-le"))
     struct.pack_into("<IQ", data, root + 116, 0, 4096)  # the container of small streams, where the book lies
     assert parse(bytes(data)).blocks[0].title == "Prices"
+
+
+@pytest.mark.timeout(60)
+def test_properties_without_end_keep_nobody_waiting() -> None:
+    """A list of four thousand million empty values: olefile reads them one by one."""
+    name = struct.pack("<II", 30, 5) + b"Ada\0\0\0\0\0"
+    endless = struct.pack("<II", 0x100C, 0xFFFFFFFF) + bytes(400)
+    properties = struct.pack("<IIIIII", 500, 2, 4, 24, 99, 24 + len(name)) + name + endless
+    stream = bytes(44) + struct.pack("<I", 48) + properties
+    document = parse(ole({"Workbook": workbook(), "\x05SummaryInformation": stream}))
+    assert dict(document.extra) == {"author": "Ada"}
+
+
+@given(st.binary(max_size=200))
+def test_damaged_properties_are_as_if_not_there(stream: bytes) -> None:
+    assert isinstance(about(bytes(44) + struct.pack("<I", 48) + stream), dict)
 
 
 def workbook() -> bytes:
