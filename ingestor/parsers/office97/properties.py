@@ -56,7 +56,7 @@ def _time(stream: bytes, at: int) -> str:
     """In units of 100 ns since 1601."""
     (ticks,) = struct.unpack_from("<Q", stream, at + 4)
     try:
-        time = datetime(1601, 1, 1) + timedelta(microseconds=ticks // 10)  # noqa: DTZ001  Word names no zone
+        time = datetime(1601, 1, 1) + timedelta(microseconds=ticks // 10)
     except OverflowError:
         return ""
     return time.isoformat() if time.year >= _FIRST_YEAR else ""
