@@ -13,6 +13,7 @@ from pydantic import Field
 
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.odf.inline import DRAW, OFFICE, PRESENTATION, STYLE, TABLE, TEXT, OdfInline, count_words
+from ingestor.parsers.odf.lists import STYLES
 from ingestor.parsers.odf.table import row_texts
 from ingestor.parsers.odf.text import OdfReader, OdfStyles
 from ingestor.parsers.office.properties import pictures_only
@@ -121,7 +122,7 @@ def _read(package: Package | Flat, options: OdfOptions, *, sheets: bool) -> Flow
         reader.flow.begin_page(0)
     pages = 0
     for element in package.stream(_CONTENT, lambda above: above.tag in _WHOLE):
-        if element.tag in (f"{STYLE}style", f"{TEXT}list-style"):
+        if element.tag in (f"{STYLE}style", *STYLES):
             reader.styles.add(element)
         elif element.tag == f"{DRAW}page":
             _read_slide(reader, element, pages)
@@ -141,7 +142,8 @@ def _read(package: Package | Flat, options: OdfOptions, *, sheets: bool) -> Flow
 def _styles(package: Package | Flat) -> Iterator[Element]:
     root = package.optional("styles.xml")
     yield from root.iter(f"{STYLE}style")
-    yield from root.iter(f"{TEXT}list-style")
+    for tag in STYLES:
+        yield from root.iter(tag)
 
 
 def _read_sheet(reader: OdfReader, sheet: Element, number: int) -> None:
