@@ -259,6 +259,8 @@ ENTRIES = tuple(
         ("PowerPoint Document", "application/vnd.ms-powerpoint"),
         ("Workbook", "application/vnd.ms-excel"),
         ("Book", "application/vnd.ms-excel"),
+        ("WORKBOOK", "application/vnd.ms-excel"),  # as reporting programs write it
+        ("BOOK", "application/vnd.ms-excel"),
     )
 )
 ARCHIVES = {

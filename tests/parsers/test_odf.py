@@ -3,14 +3,14 @@ import pytest
 from ingestor.model import Blob, Document
 from ingestor.parsers.odf.parser import PLUGIN, OdfOptions
 from ingestor.ports import BadDocument
-from tests.parsers.files import odf, zipped
+from tests.parsers.files import ODF, odf, zipped
 from tests.parsers.laws import obeys_laws, texts
 
 PARSER = PLUGIN.build(OdfOptions())
 STYLES = """
 <style:style style:name="P1" style:parent-style-name="Preformatted_20_Text"/>
 <style:style style:name="P2" style:parent-style-name="P2"/>
-<text:list-style style:name="L1"><text:list-level-style-number style:num-format="a"/>
+<text:list-style style:name="L1"><text:list-level-style-number style:num-suffix="." style:num-format="a"/>
   <text:list-level-style-bullet/></text:list-style>
 """
 NOTE = (
@@ -62,6 +62,51 @@ def test_a_text() -> None:
     assert (document.title, document.language, document.extra) == ("A study", "en-GB", (("author", "Ada"),))
 
 
+OUTLINE = """<text:outline-style style:name="Outline">
+<text:outline-level-style text:level="1" style:num-format="1" style:num-suffix="."/>
+<text:outline-level-style text:level="2" style:num-format="a" text:display-levels="2" style:num-prefix="("
+  style:num-suffix=")"/><text:outline-level-style text:level="3" style:num-format=""/></text:outline-style>
+<style:style style:name="Plain" style:list-style-name=""/>
+<style:style style:name="P7" style:parent-style-name="Plain"/>"""
+
+
+def test_numbers_of_headings_are_counted_where_they_do_not_stand_in_the_file() -> None:
+    heads = [(1, ""), (2, ""), (1, "P7"), (1, ""), (2, ""), (2, ""), (3, "")]
+    body = "".join(
+        f'<text:h text:outline-level="{level}" text:style-name="{style}">Head</text:h>'
+        for level, style in heads
+    )
+    styles = (
+        f"<office:document-styles {ODF}><office:styles>{OUTLINE}</office:styles></office:document-styles>"
+    )
+    document = obeys_laws(PARSER, Blob(odf("text", body, **{"styles.xml": styles}), "a.odt"))
+    assert document is not None
+    assert texts(document) == [
+        "1. Head", "(1.a) Head", "Head", "2. Head", "(2.a) Head", "(2.b) Head", "Head",
+    ]  # fmt: skip
+    assert [block.number for block in document.blocks] == ["1", "1.a", None, "2", "2.a", "2.b", None]
+
+
+COUNTED = """<text:list-style style:name="C"><text:list-level-style-number text:level="1" style:num-format="1"
+  style:num-prefix="(" style:num-suffix=")" text:start-value="4"/></text:list-style>"""
+
+
+def test_lists_begin_where_they_say_and_go_on_where_they_say() -> None:
+    item = "<text:list-item{}><text:p>x</text:p></text:list-item>"
+    plain, ninth = item.format(""), item.format(' text:start-value="9"')
+    lists = [
+        f'<text:list xml:id="one" text:style-name="C">{plain * 2}</text:list>',
+        f'<text:list text:style-name="C" text:continue-numbering="true">{plain}</text:list>',
+        f'<text:list text:style-name="C">{plain}</text:list>',
+        f'<text:list text:style-name="C" text:continue-list="one">{plain}</text:list>',
+        f'<text:list text:style-name="C">{ninth}{plain}</text:list>',
+    ]
+    document = parse("text", "<text:p>and</text:p>".join(lists), COUNTED)
+    assert [text for kind, text in found(document) if kind == "list"] == [
+        "(4) x\n(5) x", "(6) x", "(4) x", "(7) x", "(9) x\n(10) x",
+    ]  # fmt: skip
+
+
 def test_pages_where_they_are_noted() -> None:
     turn = "<text:soft-page-break/>"
     body = f"<text:p>one</text:p>{turn}<text:p>two{turn} on</text:p><text:p>{turn}four</text:p>"
@@ -87,6 +132,20 @@ def test_tables_and_sheets_and_what_repeats_in_them() -> None:
     document = parse("spreadsheet", CELLS)
     assert found(document) == [("heading", "Sums"), ("table", ROWS), ("paragraph", "after")]
     assert {(block.page, block.page_label) for block in document.blocks} == {(0, "Sums")}
+
+
+def test_shapes_on_a_sheet() -> None:
+    """Beside the cells, in one of them, and in a group."""
+    said = "<draw:{0}><text:p>{1}</text:p></draw:{0}>"
+    shapes = f"<table:shapes>{said.format('caption', 'one')}</table:shapes>"
+    cell = f"<table:table-cell><text:p>x</text:p>{said.format('custom-shape', 'two')}</table:table-cell>"
+    group = f"<table:table-cell><draw:g>{said.format('rect', 'three')}</draw:g></table:table-cell>"
+    framed = (
+        f"<table:table-cell><draw:frame>{said.format('text-box', 'four')}</draw:frame></table:table-cell>"
+    )
+    row = f"<table:table-row>{cell}{group}{framed}</table:table-row>"
+    document = parse("spreadsheet", f'<table:table table:name="A">{shapes}{row}</table:table>')
+    assert texts(document) == ["A", "x", "one", "two", "three", "four"]
 
 
 def test_slides() -> None:

@@ -142,13 +142,16 @@ def chart_titles(chart: Element) -> list[str]:
     return [text for title in found if (text := " ".join(plain(p) for p in paragraphs(title)))]
 
 
-def paragraphs(element: Element) -> Iterator[Element]:
-    """Paragraphs and headings below it, but for those of comments and those inside others."""
+def paragraphs(element: Element, left_out: str = "") -> Iterator[Element]:
+    """Paragraphs and headings below it, but for those of comments and those inside others.
+
+    ``left_out``: a namespace whose elements are not looked into.
+    """
     for child in element:
         if child.tag in (f"{TEXT}p", f"{TEXT}h"):
             yield child
-        elif child.tag not in LEFT_OUT:
-            yield from paragraphs(child)
+        elif child.tag not in LEFT_OUT and not (left_out and child.tag.startswith(left_out)):
+            yield from paragraphs(child, left_out)
 
 
 def _spaces(element: Element) -> str:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.odf.inline import DRAW, OFFICE, PRESENTATION, STYLE, TABLE, TEXT, OdfInline, count_words
+from ingestor.parsers.odf.lists import STYLES
 from ingestor.parsers.odf.table import row_texts
 from ingestor.parsers.odf.text import OdfReader, OdfStyles
 from ingestor.parsers.office.properties import pictures_only
@@ -121,7 +122,7 @@ def _read(package: Package | Flat, options: OdfOptions, *, sheets: bool) -> Flow
         reader.flow.begin_page(0)
     pages = 0
     for element in package.stream(_CONTENT, lambda above: above.tag in _WHOLE):
-        if element.tag in (f"{STYLE}style", f"{TEXT}list-style"):
+        if element.tag in (f"{STYLE}style", *STYLES):
             reader.styles.add(element)
         elif element.tag == f"{DRAW}page":
             _read_slide(reader, element, pages)
@@ -141,14 +142,25 @@ def _read(package: Package | Flat, options: OdfOptions, *, sheets: bool) -> Flow
 def _styles(package: Package | Flat) -> Iterator[Element]:
     root = package.optional("styles.xml")
     yield from root.iter(f"{STYLE}style")
-    yield from root.iter(f"{TEXT}list-style")
+    for tag in STYLES:
+        yield from root.iter(tag)
 
 
 def _read_sheet(reader: OdfReader, sheet: Element, number: int) -> None:
-    add_sheet(reader.flow.composer, number, sheet.get(f"{TABLE}name", ""), row_texts(sheet, reader.inline))
-    for frame in sheet.iter(f"{DRAW}frame"):
-        reader.block(frame)
+    rows = row_texts(sheet, reader.inline, shapes=False)
+    add_sheet(reader.flow.composer, number, sheet.get(f"{TABLE}name", ""), rows)
+    for drawn in _drawn(sheet):
+        reader.block(drawn)
     reader.flow.flush()
+
+
+def _drawn(sheet: Element) -> Iterator[Element]:
+    """Frames, shapes with text and groups of both, the outermost of each."""
+    inside = set[Element]()
+    for element in sheet.iter():
+        if element.tag.startswith(DRAW) and element not in inside:
+            inside.update(element.iter())
+            yield element
 
 
 def _read_slide(reader: OdfReader, slide: Element, number: int) -> None:
@@ -175,4 +187,4 @@ def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
     return ((name, found[name]) for name in ("author", "created", "modified") if name in found)
 
 
-PLUGIN = Plugin(kind="odf", version=3, options=OdfOptions, build=OdfParser)
+PLUGIN = Plugin(kind="odf", version=4, options=OdfOptions, build=OdfParser)

@@ -16,61 +16,61 @@ from ingestor.parsers.odf.inline import (
     picture,
     rule_of,
 )
+from ingestor.parsers.odf.lists import STYLES, OdfLists
 from ingestor.parsers.odf.table import row_texts
 from ingestor.parsers.shared.flow import CAPTION, Flow, FlowText
 from ingestor.parsers.shared.mathml import is_formula, linear
-from ingestor.parsers.shared.numbers import written
 from ingestor.parsers.shared.whole import whole
 
 _CHART = "{urn:oasis:names:tc:opendocument:xmlns:chart:1.0}chart"
 _CODE = re.compile(r"code|source|preformatted|verbatim|listing")
 _QUOTE = re.compile(r"quot")
-_NUMBERED = f"{TEXT}list-level-style-number"
 _LONGEST = 20  # styles that inherit from each other
-_FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman", "1": "decimal"}
 
 
 class OdfStyles:
     """Programs make up styles; what counts is which named one such a style inherits from."""
 
     def __init__(self, styles: Iterable[Element]) -> None:
+        self.lists = OdfLists()
         self._parents: dict[str, str] = {}
-        self._lists: dict[str, list[str]] = {}
+        self._list_styles: dict[str, str] = {}  # of paragraphs' styles that say one; "" takes a number away
         self._hidden = set[str]()  # styles of sheets that are not shown
         for style in styles:
             self.add(style)
 
     def add(self, style: Element) -> None:
         name = style.get(f"{STYLE}name", "")
-        if style.tag == f"{TEXT}list-style":
-            self._lists[name] = [
-                _FORMATS.get(level.get(f"{STYLE}num-format", ""), "") if level.tag == _NUMBERED else ""
-                for level in style
-            ]
+        if style.tag in STYLES:
+            self.lists.add(style)
         else:
             self._parents[name] = style.get(f"{STYLE}parent-style-name", "")
+            if (listed := style.get(f"{STYLE}list-style-name")) is not None:
+                self._list_styles[name] = listed
             properties = style.find(f"{STYLE}table-properties")
             if properties is not None and properties.get(f"{TABLE}display") == "false":
                 self._hidden.add(name)
 
     def names(self, paragraph: Element) -> Iterator[str]:
         """Those of the paragraph's style and of all that it inherits from, in lower case."""
+        return (name.replace("_20_", " ").lower() for name in self._chain(paragraph))
+
+    def is_numbered(self, heading: Element) -> bool:
+        """Unless its style takes the number away."""
+        told = (self._list_styles[name] for name in self._chain(heading) if name in self._list_styles)
+        return next(told, None) != ""
+
+    def _chain(self, paragraph: Element) -> Iterator[str]:
         name = paragraph.get(f"{TEXT}style-name", "")
         for _ in range(_LONGEST):
             if not name:
                 return
-            yield name.replace("_20_", " ").lower()
+            yield name
             name = self._parents.get(name, "")
 
     def displays(self, table: Element) -> bool:
         """Whether a sheet is shown."""
         return table.get(f"{TABLE}style-name", "") not in self._hidden
-
-    def marker(self, list_style: str, level: int, count: int) -> str:
-        """Of the item of that number (from 1)."""
-        formats = self._lists.get(list_style, [])
-        form = formats[level] if level < len(formats) else ""
-        return f"{written(count, form)}." if form else "-"
 
 
 class OdfReader:
@@ -88,7 +88,8 @@ class OdfReader:
         if tag in (f"{TEXT}p", f"{TEXT}h"):
             self._paragraph(element)
         elif tag == f"{TEXT}list":
-            self._list(element, element.get(f"{TEXT}style-name", ""), 0)
+            style = element.get(f"{TEXT}style-name", "")
+            self._list(element, self.styles.lists.begin(element, style), 0)
         elif tag == f"{TABLE}table":
             self._table(element)
         elif tag == f"{TEXT}soft-page-break":
@@ -146,9 +147,10 @@ class OdfReader:
 
     def _add(self, element: Element, text: str, *, captions: bool) -> None:
         if element.tag == f"{TEXT}h":
-            level = element.get(f"{TEXT}outline-level", "1")
-            number = next((child.text or "" for child in element.iter(f"{TEXT}number")), "")
-            self.flow.heading(text, whole(level, 1), number.strip())
+            level = whole(element.get(f"{TEXT}outline-level", "1"), 1)
+            number = self.styles.lists.of_heading(level) if self.styles.is_numbered(element) else ""
+            number = next((child.text or "" for child in element.iter(f"{TEXT}number")), number)
+            self.flow.heading(text, level, number.strip())
             return
         names = list(self.styles.names(element))
         if "title" in names:
@@ -160,18 +162,19 @@ class OdfReader:
         else:
             self.flow.add("quote" if any(map(_QUOTE.search, names)) else "paragraph", text)
 
-    def _list(self, element: Element, style: str, level: int) -> None:
-        """A heading in a list is a numbered heading, and no item."""
-        count = 0
+    def _list(self, element: Element, name: str, level: int) -> None:
+        """A heading in a list is a numbered heading, and no item. ``name``: that of the outermost list."""
+        lists = self.styles.lists
+        lists.style_level(name, element.get(f"{TEXT}style-name", ""), level)
         for item in element:
-            marker = ""
+            lists.restart(name, level, item)
+            marker = " " if item.tag == f"{TEXT}list-header" else ""
             for child in item:
                 if child.tag == f"{TEXT}list":
-                    self._list(child, child.get(f"{TEXT}style-name", style), level + 1)
+                    self._list(child, name, level + 1)
                 elif child.tag == f"{TEXT}p":
-                    count += not marker
-                    self._item(child, level, " " if marker else self.styles.marker(style, level, count))
-                    marker = "said"
+                    self._item(child, level, marker or lists.marker(name, level) or "-")
+                    marker = " "
                 else:
                     self.block(child)
 

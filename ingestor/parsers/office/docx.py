@@ -68,12 +68,14 @@ class _Reader:
         self._lists = lists(package.optional(named.get("numbering", "")))
         self._inline = DocxInline(_related(package, relations, comments=comments), self.flow)
         self._package, self._part = package, part
+        self._initial: list[str] = []  # a letter set large, while the rest of its word is below it
 
     def read(self) -> None:
         if _PAGE_BREAK in self._package.read(self._part):
             self.flow.begin_page(0)
         for element in self._package.stream(self._part, lambda above: above.tag == f"{W}body"):
             self._block(element)
+        self.flow.add("paragraph", "".join(self._initial))
         self.flow.flush()
 
     def _block(self, element: Element) -> None:
@@ -94,6 +96,10 @@ class _Reader:
     def _paragraph(self, element: Element) -> None:
         said = self._inline.of(element)
         self.flow.turn(said.pages_before)
+        said.parts[:0] = self._initial
+        self._initial = said.parts if _is_initial(element) else []
+        if self._initial:
+            return
         if said.text.strip():
             self._add(said, self.styles.of(element.find(f"{W}pPr")))
         elif said.pictures:
@@ -173,6 +179,12 @@ def _related(package: Package, relations: dict[str, tuple[str, str]], *, comment
     )
 
 
+def _is_initial(paragraph: Element) -> bool:
+    """Whether it is the large first letter of the paragraph below it."""
+    frame = paragraph.find(f"{W}pPr/{W}framePr")
+    return frame is not None and frame.get(f"{W}dropCap") in ("drop", "margin")
+
+
 def _inside(element: Element, tag: str) -> Iterator[Element]:
     """Children of that tag, also those in content controls."""
     for child in element:
@@ -182,4 +194,4 @@ def _inside(element: Element, tag: str) -> Iterator[Element]:
             yield from _inside(child, tag)
 
 
-PLUGIN = Plugin(kind="docx", version=4, options=DocxOptions, build=DocxParser)
+PLUGIN = Plugin(kind="docx", version=5, options=DocxOptions, build=DocxParser)

@@ -7,8 +7,9 @@ bytes that are found by the place of the paragraph in the file.
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 from ingestor.core.completeness import words
@@ -69,7 +70,7 @@ class _Reader:
     def __init__(self, main: bytes, table: bytes, flow: Flow) -> None:
         self.flow, self._main, self._table = flow, main, table
         self._pieces = list(_pieces(self._part(0x01A2), len(main)))
-        self._text = "".join(map(self._decoded, self._pieces))
+        self._text = _within_paragraphs("".join(map(self._decoded, self._pieces)), self._lengths())
         self._starts = [piece.start for piece in self._pieces]
         self._runs = sorted(self._paragraph_runs(), key=lambda run: run[0])
         self._run_starts = [start for start, _, _ in self._runs]
@@ -163,11 +164,7 @@ class _Reader:
             parts.append("" if sign == "\x02" and note is None else self.flow.cite(note) if note else sign)
         text = "".join(parts)
         self.raw_words += words(_FIELD.sub(r"\2", text))
-        for _ in range(5):  # fields in each other
-            text, count = _FIELD.subn(_field, text)
-            if not count:
-                break
-        return _SIGN.sub(lambda found: _SIGNS[found[0]], re.sub("[\x13-\x15\0]", "", text))
+        return _SIGN.sub(lambda found: _SIGNS[found[0]], _without_fields(text))
 
     def _noted(self, references: int, texts: int, before: int) -> dict[int, str]:
         """Texts of notes by the place of their marks. ``before``: which part of the text they are."""
@@ -179,8 +176,8 @@ class _Reader:
         marks = struct.unpack_from(f"<{count}I", places)
         bounds = struct.unpack_from(f"<{count + 1}I", ends)
         return {
-            mark: re.sub("[\x00-\x1f]", " ", self._text[start + bounds[at] : start + bounds[at + 1]]).strip()
-            for at, mark in enumerate(marks)
+            mark: re.sub("[\x00-\x1f]", " ", _without_fields(self._text[start + begin : start + end])).strip()
+            for mark, (begin, end) in zip(marks, pairwise(bounds), strict=True)
         }
 
     def _properties(self, position: int) -> ParagraphStyle:
@@ -241,6 +238,37 @@ def _pieces(clx: bytes, most: int) -> Iterator[_Piece]:
         if not bounds[number] <= bounds[number + 1] <= most:
             raise ValueError("its pieces overlap")
         yield _Piece(bounds[number], bounds[number + 1], place // 2 if narrow else place, not narrow)
+
+
+def _within_paragraphs(text: str, lengths: Iterable[int]) -> str:
+    """NUL for the instructions of fields that go over several paragraphs, as tables of contents do."""
+    bounds = [0, *accumulate(lengths), len(text)]
+    return "".join(_one_part(text[begin:end]) for begin, end in pairwise(bounds))
+
+
+def _one_part(text: str) -> str:
+    open_fields: list[tuple[int, int]] = []  # where each begins, and where its instruction ends
+    said = list(text)
+    for mark in re.finditer("[\x13-\x15]", text):
+        at = mark.start()
+        if mark[0] == "\x13":
+            open_fields.append((at, -1))
+        elif open_fields and mark[0] == "\x14":
+            open_fields.append((open_fields.pop()[0], at))
+        elif open_fields:
+            begin, end = open_fields.pop()
+            if _END.search(text, begin, at):
+                end = at if end < 0 else end
+                said[begin : end + 1] = "\0" * (end + 1 - begin)
+    return "".join(said)
+
+
+def _without_fields(text: str) -> str:
+    for _ in range(5):  # fields in each other
+        text, count = _FIELD.subn(_field, text)
+        if not count:
+            break
+    return re.sub("[\x13-\x15\0]", "", text)
 
 
 def _field(found: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.office97 import doc, msg, ppt, xls
+from ingestor.parsers.office97.properties import about
 from ingestor.parsers.shared.compose import Composer
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -51,14 +52,14 @@ def _document(data: bytes) -> Document:
         for stream, content_type, read in _KINDS:
             if file.exists(stream):
                 found = read(file, data, composer)
-                about = {} if read is msg.read else _about(file)
+                said = {} if read is msg.read else _about(file)
                 title = found.pop("title", None)
-                extra = found.pop("extra", ()) or _extra(about)
+                extra = found.pop("extra", ()) or _extra(said)
                 return Document(
                     text=composer.text,
                     blocks=tuple(composer.blocks),
                     content_type=content_type,
-                    title=about.get("title") or title,
+                    title=said.get("title") or title,
                     extra=extra,
                     left_out=composer.left_out,
                     **found,
@@ -67,36 +68,15 @@ def _document(data: bytes) -> Document:
 
 
 def _about(file: "OleFileIO") -> dict[str, str]:
-    """The document's properties; none if that part is damaged."""
+    """The document's properties; none if that part is missing or damaged."""
     try:
-        said = file.get_metadata()
-    except _DAMAGE:
+        return about(file.openstream("\x05SummaryInformation").read())
+    except OSError:
         return {}
-    codepage = said.codepage or 1252
-    found: dict[str, str] = {}
-    for name, value in (("title", said.title), ("author", said.author)):
-        if isinstance(value, bytes):
-            text = value.decode(_encoding(codepage), "replace")
-            found[name] = " ".join(text.replace("\0", " ").split())
-    for name, value in (("created", said.create_time), ("modified", said.last_saved_time)):
-        if value is not None and getattr(value, "year", 0) > 1980:
-            found[name] = value.isoformat()
-    return found
 
 
-def _encoding(codepage: int) -> str:
-    """Code pages are 16 bits with a sign."""
-    number = codepage % 65536
-    name = "utf-8" if number == 65001 else f"cp{number}"
-    try:
-        "".encode(name)
-    except LookupError:
-        return "cp1252"
-    return name
+def _extra(said: dict[str, str]) -> tuple[tuple[str, Scalar], ...]:
+    return tuple((name, said[name]) for name in ("author", "created", "modified") if said.get(name))
 
 
-def _extra(about: dict[str, str]) -> tuple[tuple[str, Scalar], ...]:
-    return tuple((name, about[name]) for name in ("author", "created", "modified") if about.get(name))
-
-
-PLUGIN = Plugin(kind="office97", version=2, options=Options, build=Office97Parser)
+PLUGIN = Plugin(kind="office97", version=3, options=Options, build=Office97Parser)

@@ -20,6 +20,7 @@ _TITLES, _BODIES = (0, 6), (1, 7, 8)
 _ENCRYPTED = 0xF3D1C4DF
 _MOST = 1_000_000  # records
 _DEEPEST = 50
+_DUAL = "PP97_DUALSTORAGE/"  # the document of today beside one for PowerPoint 95
 
 
 @dataclass(slots=True)
@@ -32,13 +33,17 @@ class _Slide:
 
 
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
+    """Raises BadDocument when it is encrypted, or names no document of PowerPoint 97 to 2003."""
     del data
-    stream = file.openstream("PowerPoint Document").read()
-    user = file.openstream("Current User").read() if file.exists("Current User") else b""
+    folder = _DUAL if file.exists(f"{_DUAL}PowerPoint Document") else ""
+    stream = file.openstream(f"{folder}PowerPoint Document").read()
+    user = file.openstream(f"{folder}Current User").read() if file.exists(f"{folder}Current User") else b""
     if len(user) >= 20 and struct.unpack_from("<I", user, 12)[0] == _ENCRYPTED:
         raise BadDocument("is encrypted; save it without a password, or exclude it")
     places, document = _directory(stream, struct.unpack_from("<I", user, 16)[0] if len(user) >= 20 else 0)
-    lists = _lists(stream, places.get(document, 0))
+    if document not in places:
+        raise BadDocument("is damaged, or a presentation from before 1997: save it as .pptx")
+    lists = _lists(stream, places[document])
     notes = dict(_notes(stream, places, lists.get(2, [])))
     raw = 0
     for number, slide in enumerate(lists.get(0, [])):

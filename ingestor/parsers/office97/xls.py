@@ -16,13 +16,15 @@ _CELLS = 20_000_000  # of a sheet, with the empty ones between others
 
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     """Raises BadDocument, and the errors of xlrd for damaged files."""
-    del file
+    del data  # xlrd gets the stream, as it refuses files whose folders Excel would mend
     import xlrd
-    import xlrd.compdoc
+    import xlrd.book
 
+    xlrd.book.evaluate_name_formula = _no_names
+    stream = file.openstream("Workbook" if file.exists("Workbook") else "Book").read()
     try:
-        book = xlrd.open_workbook(file_contents=data, formatting_info=True, logfile=io.StringIO())
-    except (xlrd.XLRDError, xlrd.compdoc.CompDocError) as error:
+        book = xlrd.open_workbook(file_contents=stream, formatting_info=True, logfile=io.StringIO())
+    except xlrd.XLRDError as error:
         if "encrypted" in str(error).lower():
             raise BadDocument("is encrypted; save it without a password, or exclude it") from None
         raise BadDocument(f"is damaged ({error}); save it again, or exclude it") from None
@@ -40,6 +42,10 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     return {"raw_words": raw}
 
 
+def _no_names(*_: object, **__: object) -> None:
+    """Names of cells are not read: xlrd gives up over formulas of theirs that Excel takes."""
+
+
 def _rows(book: Any, sheet: Any) -> Iterator[Row]:
     for at in range(sheet.nrows):
         shown = ((cell, _shown(book, sheet.cell(at, cell))) for cell in range(sheet.row_len(at)))
@@ -53,6 +59,6 @@ def _shown(book: Any, cell: Any) -> str:
         return cell.value if cell.ctype == _TEXT else ""
     form = book.format_map.get(book.xf_list[cell.xf_index].format_key) if cell.xf_index is not None else None
     try:
-        return number(float(cell.value), bare(form.format_str) if form else "", book.datemode == 1)
+        return number(float(cell.value), bare(form.format_str or "") if form else "", book.datemode == 1)
     except (ValueError, OverflowError):
         return str(cell.value)

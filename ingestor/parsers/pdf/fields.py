@@ -16,7 +16,7 @@ _NEAR = 40.0  # points from a label to the field on its right
 _FAR = 250.0  # points, where nothing stands above the field
 _ABOVE = 18.0  # points from the top of a field to the baseline of the label above it
 _OVERLAP = 4.0  # points by which a label may reach into its field
-_SIZE = 10.0  # points of type, of a line made for a field
+_SIZE = 8.0  # points of type, of a line made for a field: too small for a heading
 _MARKS = {True: "[x]", False: "[ ]"}
 _PLACEHOLDERS = "_.… "
 
@@ -57,7 +57,7 @@ def placed(fields: Iterable[Field], words: Sequence[Word]) -> Placed:
             at = label.first + len(label.text) - 1
             before, after = values[at]
             values[at] = (before, f"{after} {field.said}")
-        else:
+        elif field.value or field.ticked:
             rest.append(_line(field))
     return Placed(dict(values), tuple(rest))
 

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ctypes import byref, c_double, c_int, c_void_p, cast, create_string_buffer
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -34,7 +35,11 @@ _SPACED = re.compile(r"(?<!\S)[^\W\d_](?: [^\W\d_](?!\S)){4,}")  # letters with 
 _LETTER_GAP = 0.28  # sizes of the type: more is the space between words
 _WORD_GAP = 1.4  # times the gap between such letters
 _BLANK = " \xa0\t" + _HYPHENS
-_LIGATURES = str.maketrans({0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl"})
+_PAIR = re.compile("[\ud800-\udbff]([\udc00-\udfff])")  # pdfium's two characters for one of another plane
+_PLAIN = str.maketrans(
+    {0xFB00: "ff", 0xFB01: "fi", 0xFB02: "fl", 0xFB03: "ffi", 0xFB04: "ffl"}
+    | dict.fromkeys(range(0xDC00, 0xE000))
+)
 _UPRIGHT = 0.03  # radians from a quarter turn
 
 
@@ -42,6 +47,7 @@ _UPRIGHT = 0.03  # radians from a quarter turn
 class PageText:
     """``said``: a page's characters, one for each of pdfium's; CR LF ends a line, U+0002 a part of a word.
 
+    A character of two halves stands where its first was, and the second half still behind it.
     ``unmapped``: how many of them have no Unicode value in their font.
     """
 
@@ -74,8 +80,8 @@ class _Buffers:
 
 def read(page: "PdfTextPage") -> PageText:
     handle = page.raw
-    codes = list(map(raw.FPDFText_GetUnicode, repeat(handle), range(raw.FPDFText_CountChars(handle))))
-    said = "".join(map(chr, codes))
+    codes = possible(map(raw.FPDFText_GetUnicode, repeat(handle), range(raw.FPDFText_CountChars(handle))))
+    said = _whole("".join(map(chr, codes)))
     strange = [
         at for at, code in enumerate(codes)
         if (code < 0x20 and code not in (2, 10, 13)) or code in (0x7B, 0x7C) or code >= 0xFFFE
@@ -83,6 +89,14 @@ def read(page: "PdfTextPage") -> PageText:
     if not any(raw.FPDFText_HasUnicodeMapError(handle, at) or not codes[at] for at in strange):
         return PageText(handle, said)
     return _decoded(handle, codes)
+
+
+def possible(codes: Iterable[int]) -> list[int]:
+    """U+FFFD for numbers of no character: some fonts have them."""
+    told = list(codes)
+    if max(told, default=0) <= sys.maxunicode:
+        return told
+    return [code if code <= sys.maxunicode else 0xFFFD for code in told]
 
 
 def _decoded(handle: Any, codes: Sequence[int]) -> PageText:
@@ -95,7 +109,15 @@ def _decoded(handle: Any, codes: Sequence[int]) -> PageText:
     names = [_font(handle, at).name for at in lost]
     for at, meaning in zip(lost, meanings([codes[at] for at in lost], names), strict=True):
         said[at] = meaning
-    return PageText(handle, "".join(said), len(lost))
+    return PageText(handle, _whole("".join(said)), len(lost))
+
+
+def _whole(said: str) -> str:
+    return _PAIR.sub(lambda pair: _joined(pair[0]) + pair[1], said)
+
+
+def _joined(pair: str) -> str:
+    return pair.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def lines(
@@ -140,7 +162,7 @@ def words(text: PageText) -> Iterator[Word]:
             )
         raw.FPDFText_GetCharOrigin(handle, first, byref(b.x), byref(b.y))
         divided = text.said[end : end + 1] in ("\x02", "\ufffe")
-        yield Word(found[0].translate(_LIGATURES), left, b.right.value, b.y.value, first, divided)
+        yield Word(found[0].translate(_PLAIN), left, b.right.value, b.y.value, first, divided)
 
 
 def pieces(text: PageText, word: Word, wall: float) -> tuple[Word, ...]:
@@ -152,8 +174,8 @@ def pieces(text: PageText, word: Word, wall: float) -> tuple[Word, ...]:
     for at in range(word.first + 1, end):
         now = _object(text.handle, at)
         if now != before and (left := edges(text, at)[0]) >= wall - 2:
-            head = text.said[word.first : at].translate(_LIGATURES)
-            tail = text.said[at:end].translate(_LIGATURES)
+            head = text.said[word.first : at].translate(_PLAIN)
+            tail = text.said[at:end].translate(_PLAIN)
             return (
                 Word(head, word.left, edges(text, at - 1)[1], word.baseline, word.first),
                 Word(tail, left, word.right, word.baseline, -1, word.divided),
@@ -205,7 +227,7 @@ def _with_values(said: str, begin: int, values: Mapping[int, tuple[str, str]]) -
 def _line(text: PageText, said: str, first: int, last: int) -> Line:
     handle = text.handle
     hyphen = said.rstrip()[-1:] in _HYPHENS or raw.FPDFText_IsHyphen(handle, last) == 1
-    plain = _HYPHEN.sub(_rejoined, said.strip()).translate(_LIGATURES)
+    plain = _HYPHEN.sub(_rejoined, said.strip()).translate(_PLAIN)
     middle = (first + last) // 2
     looked_at = (first, middle, last)  # one of them may be the mark of a note: smaller, and raised
     fonts = [_font(handle, at) for at in looked_at]

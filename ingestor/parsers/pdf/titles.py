@@ -30,6 +30,9 @@ _ENTRIES = 3  # lines that end with a number, one after the other: a table of co
 _RUNNING = 0.4  # share of the pages with a line at the same place of the edge: running heads
 _WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u9fff\uac00-\ud7af]")
 _SYNTAX = re.compile(r"[\\{}<>@_|~^]")
+_FORM = re.compile(r"\[[ x]\]|\ufffd")  # boxes to tick, and characters that nobody knows
+_FIGURE = re.compile(r"\d[\d.,:/-]*")
+_MOST_FIGURES = 3  # of a heading in digits, as a version with its date
 _DIGITS = re.compile(r"[A-Za-z].*\d{3}|\d{3}.*[A-Za-z]")
 _LEADER = re.compile(r"(?:\s?\.){4,}|…\s*\d+$")
 _PAGE = re.compile(r"\S\s+(?:\d{1,4}|[ivxl]{1,6})$")
@@ -42,6 +45,7 @@ CHAPTER = re.compile(r"[^\W\d_]{2,14}\s+(?:\d{1,3}|[IVXLC]+|[A-Z])[.:]?$")  # a 
 OUTLINED = re.compile(
     r"(?:(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?|[IVX]{1,5}\.|[A-Z]\.|§\s?\d+)\s+\S"
 )
+_LISTED = re.compile(r"^\(?[\w.]{1,6}\)")  # (a), 1.2)
 _LEADING_NUMBER = re.compile(r"^(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?\s+")
 _FAMILY = re.compile(r"[-,].*|\d+$|(?:bold|italic|oblique|regular|medium|light|roman|mt|ps)+$")
 
@@ -155,6 +159,8 @@ def _has_words(text: str, bold: bool) -> bool:
         return False
     if words and 2 * sum(map(str.isalpha, text)) >= visible:
         return True
+    if len(_FIGURE.findall(text)) > _MOST_FIGURES:  # a row of sums
+        return False
     return bold and bool(_DIGITS.search(text)) and 2 * sum(map(str.isalnum, text)) >= visible
 
 
@@ -245,6 +251,8 @@ def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: 
         or len(said) > _LONGEST_TITLE
         or _reads_on(said, large, (style.bold or style.family != text.family) and " " in said)
         or _CAPTION.match(said)
+        or _FORM.search(said)
+        or _is_part(said)
     ):
         return None
     if not large and not _has_space(lines, at, text, style):
@@ -287,13 +295,19 @@ def _count(lines: Sequence[Line], at: int, style: FontStyle, farthest: float, pl
     return count
 
 
+def _is_part(said: str) -> bool:
+    """Whether it begins or ends within brackets."""
+    text = _LISTED.sub("", said)
+    return text.count("(") != text.count(")")
+
+
 def _reads_on(said: str, large: bool, marked: bool) -> bool:
     """Whether it is a sentence, or a part of one."""
     if said.endswith((",", ";")) or _LEADER.search(said):
         return True
     first = next((c for c in said if c.isalpha()), "")
     if large:
-        return said.endswith(".") and len(said) > 60
+        return said.endswith(".") and (len(said) > 60 or first.islower())
     return said.endswith((".", ":", "。")) or (first.islower() and not marked)
 
 

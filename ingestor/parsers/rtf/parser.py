@@ -29,4 +29,4 @@ class RtfParser:
         )
 
 
-PLUGIN = Plugin(kind="rtf", version=2, options=Options, build=RtfParser)
+PLUGIN = Plugin(kind="rtf", version=3, options=Options, build=RtfParser)

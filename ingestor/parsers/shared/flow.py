@@ -105,7 +105,7 @@ class Flow:
     def heading(self, text: str, level: int, number: str = "") -> None:
         """``number`` as it stands in front of the text, "2.1." for one."""
         self._flush_lines()
-        self.composer.heading(f"{number} {text}" if number else text, level, number.rstrip(".):") or None)
+        self.composer.heading(f"{number} {text}" if number else text, level, number.strip(".():") or None)
         self._flush_notes()
 
     def main_title(self, text: str) -> None:

@@ -54,6 +54,27 @@ def test_flat_odf() -> None:
     assert blocks(parse(sheet, "a.xml", "odf")) == [("heading", "S"), ("paragraph", "a")]
 
 
+def test_a_chart_in_flat_odf_does_not_make_it_incomplete() -> None:
+    """Its numbers' places and its maker are words of the file that nobody reads."""
+    place = (
+        "<draw:g><svg:desc>Sheet.B1:Sheet.B20 of the sheet that stands before this one</svg:desc></draw:g>"
+    )
+    cell = f"<table:table-cell><text:p>7</text:p>{place * 3}</table:table-cell>"
+    chart = (
+        f"<draw:frame {CHART}><draw:object><office:document><office:meta><meta:generator>An Office"
+        " of a company</meta:generator></office:meta><office:body><office:chart><chart:chart>"
+        f"<table:table><table:table-row>{cell}{cell}</table:table-row></table:table>"
+        "</chart:chart></office:chart></office:body></office:document></draw:object></draw:frame>"
+    )
+    document = parse(FLAT.format("text", "text", f"<text:p>Words.</text:p>{chart}", "text"), "a.fodt", "odf")
+    assert "| 7 | 7 |" in document.text
+    assert shortfall(document) is None
+
+
+CHART = " ".join(
+    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{full}:1.0"'
+    for name, full in (("chart", "chart"), ("svg", "svg-compatible"))
+)
 FB2 = """<?xml version="1.0" encoding="UTF-8"?>
 <FictionBook xmlns="http://www.gribuser.ru/xml/fictionbook/2.0" xmlns:l="http://www.w3.org/1999/xlink"><description>
 <title-info><genre>prose</genre><author><first-name>Ada</first-name><last-name>Bo</last-name></author>

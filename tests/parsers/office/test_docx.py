@@ -170,6 +170,13 @@ def test_running_text() -> None:
     ]
 
 
+def test_a_large_first_letter_belongs_to_its_word() -> None:
+    letter = '<w:framePr w:dropCap="drop" w:lines="3" w:wrap="around"/>'
+    word = paragraph("nce upon a time there was a king in a far land")
+    document = parse(f"{paragraph('O', '', letter)}{word}{paragraph('A', '', letter)}")
+    assert texts(document) == ["Once upon a time there was a king in a far land", "A"]
+
+
 def test_a_footnote_follows_what_cites_it() -> None:
     cite = '<w:p><w:r><w:t>said</w:t><w:footnoteReference w:id="{}"/><w:t>.</w:t></w:r></w:p>'
     notes = f'<w:footnote w:id="2">{paragraph("the note")}</w:footnote>'

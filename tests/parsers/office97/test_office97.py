@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from olefile import OleFileIO
 
 from ingestor.archives.members import FoundMember
 from ingestor.archives.unpack import unpack
@@ -14,6 +15,7 @@ from ingestor.model import Blob, Document
 from ingestor.parsers.office97.doc_styles import lists
 from ingestor.parsers.office97.msg import unpacked
 from ingestor.parsers.office97.parser import PLUGIN
+from ingestor.parsers.office97.properties import about
 from ingestor.parsers.shared.detect import content_type, parser_of
 from ingestor.ports import BadDocument
 from ingestor.registry import Options
@@ -95,6 +97,71 @@ def test_powerpoint() -> None:
     ]  # fmt: skip
     assert [block.page for block in document.blocks] == [0, 0, 0, 1]
     assert document.title == "Harbours of the North"
+
+
+def test_a_presentation_beside_its_copy_for_powerpoint_95() -> None:
+    with OleFileIO(FILES / "harbours.ppt") as file:
+        today = {name: file.openstream(name).read() for name in ("PowerPoint Document", "Current User")}
+    old = {name: b"\3\0\0\0 of 1995".ljust(40, b"\0") for name in today}
+    both = {**old, **{f"PP97_DUALSTORAGE/{name}": data for name, data in today.items()}}
+    assert parse(ole(both)).title == "Harbours of the North"
+    with pytest.raises(BadDocument, match="a presentation from before 1997"):
+        PARSER.parse(Blob(ole(old), "a.ppt"))
+
+
+def test_a_workbook_with_a_name_whose_formula_is_unknown() -> None:
+    assert parse(ole({"Workbook": with_name(b"\x2d" + bytes(8))})).blocks[0].title == "Prices"
+
+
+def test_a_workbook_in_capitals() -> None:
+    assert parse(ole({"WORKBOOK": workbook()})).blocks[0].title == "Prices"
+
+
+def test_a_workbook_whose_sectors_are_claimed_twice() -> None:
+    """As old programs left them: Excel opens it."""
+    stream = workbook()
+    data = bytearray(ole({"Workbook": stream}))
+    root = data.index("Root Entry".encode("utf-16-le"))
+    struct.pack_into("<IQ", data, root + 116, 0, 4096)  # the container of small streams, where the book lies
+    assert parse(bytes(data)).blocks[0].title == "Prices"
+
+
+@pytest.mark.timeout(60)
+def test_properties_without_end_keep_nobody_waiting() -> None:
+    """A list of four thousand million empty values: olefile reads them one by one."""
+    name = struct.pack("<II", 30, 5) + b"Ada\0\0\0\0\0"
+    endless = struct.pack("<II", 0x100C, 0xFFFFFFFF) + bytes(400)
+    properties = struct.pack("<IIIIII", 500, 2, 4, 24, 99, 24 + len(name)) + name + endless
+    stream = bytes(44) + struct.pack("<I", 48) + properties
+    document = parse(ole({"Workbook": workbook(), "\x05SummaryInformation": stream}))
+    assert dict(document.extra) == {"author": "Ada"}
+
+
+@given(st.binary(max_size=200))
+def test_damaged_properties_are_as_if_not_there(stream: bytes) -> None:
+    assert isinstance(about(bytes(44) + struct.pack("<I", 48) + stream), dict)
+
+
+def workbook() -> bytes:
+    with OleFileIO(FILES / "prices.xls") as file:
+        return bytes(file.openstream("Workbook").read())
+
+
+def with_name(formula: bytes) -> bytes:
+    """The workbook with a NAME record more at the end of its first part; its sheets lie further behind."""
+    stream = workbook()
+    body = struct.pack("<HBBHHH4x", 0, 0, 1, len(formula), 0, 0) + b"\0N" + formula
+    record = struct.pack("<HH", 0x18, len(body)) + body
+    parts, at, kind = [], 0, 0
+    while kind != 0x0A:
+        kind, size = struct.unpack_from("<HH", stream, at)
+        part = stream[at : at + 4 + size]
+        if kind == 0x85:  # a sheet, by its place
+            place = struct.unpack_from("<I", part, 4)[0] + len(record)
+            part = part[:4] + struct.pack("<I", place) + part[8:]
+        parts += [record, part] if kind == 0x0A else [part]
+        at += 4 + size
+    return b"".join(parts) + stream[at:]
 
 
 def message(**properties: str | bytes) -> bytes:

@@ -107,6 +107,10 @@ def test_a_field_without_a_label_is_a_line_after_its_name() -> None:
     assert (line.text, line.left, line.baseline) == ("year: 1843", 300, 500)
 
 
+def test_an_empty_box_beside_no_words_says_nothing() -> None:
+    assert placed([Field("c1_09[0]", "", (300, 500, 310, 510), ticked=False)], []).lines == ()
+
+
 TEMPLATE = """<template xmlns="http://www.xfa.org/schema/xfa-template/3.3/"><subform name="form1">
 <draw><value><exData contentType="text/html"><body xmlns="http://www.w3.org/1999/xhtml"><p>Application for a
 <b>berth</b></p></body></exData></value></draw><field name="Ship"><caption><value><text>Name of the ship:

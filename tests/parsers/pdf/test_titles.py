@@ -82,6 +82,11 @@ def test_small_capitals_made_of_two_sizes_are_one_size() -> None:
         said("\\usepackage{name}", bold=True),
         said("DRAFT", size=60.0, slanted=True),
         said("a term", bold=True, math=True),
+        said("[ ] I live with the insured person", bold=True),
+        said("to be filled in by the office.", size=14.0),
+        said("\ufffd Ask for a form", bold=True),
+        said("of the articles (L.161 to L.163", bold=True),
+        said("Balance at end of year 175,820 202,777 2,266 (2,595)", bold=True),
     ],
 )
 def test_what_looks_like_a_heading_and_is_none(line: Line) -> None:

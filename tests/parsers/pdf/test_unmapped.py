@@ -1,6 +1,7 @@
 import pytest
 
 from ingestor.model import Blob
+from ingestor.parsers.pdf.page_text import possible
 from ingestor.parsers.pdf.parser import PLUGIN, PdfOptions
 from ingestor.parsers.pdf.unmapped import UNKNOWN, meanings
 from tests.parsers.files import numbered
@@ -48,3 +49,31 @@ def test_characters_of_bitmap_fonts_are_not_lost() -> None:
     document = obeys_laws(PLUGIN.build(PdfOptions()), Blob(data, "a.pdf"))
     assert document is not None
     assert document.text == "Pages 12–24 of the office"
+
+
+def test_impossible_characters_are_unknown() -> None:
+    assert possible([0x41, 0xE0E0E0]) == [0x41, 0xFFFD]
+
+
+def test_characters_of_other_planes_are_whole() -> None:
+    mapping = (
+        "/CMapName/X def 1 begincodespacerange<00><FF>endcodespacerange"
+        " 2 beginbfchar<41><D842DF9F><42><308B>endbfchar"
+    )
+    drawn = "BT /F1 10 Tf 50 700 Td (ABA, BB) Tj ET"
+    data = numbered(
+        [
+            "<</Type/Catalog/Pages 2 0 R>>",
+            "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R"
+            "/Resources<</Font<</F1 5 0 R>>>>>>",
+            f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream",
+            "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 6 0 R>>",
+            f"<</Length {len(mapping)}>>stream\n{mapping}\nendstream",
+            "<<>>",
+        ]
+    )
+    document = obeys_laws(PLUGIN.build(PdfOptions()), Blob(data, "a.pdf"))
+    assert document is not None
+    assert document.text == "𠮟る𠮟, るる"
+    assert document.raw_words == 2

@@ -1,0 +1,38 @@
+"""Numbers as word processors write them."""
+
+import pytest
+
+from ingestor.parsers.shared.numbers import counting_style, written
+
+
+@pytest.mark.parametrize(
+    ("style", "numbers"),
+    [
+        ("decimal", {1: "1", 12: "12"}),
+        ("lowerLetter", {1: "a", 26: "z", 27: "aa"}),
+        ("upperRoman", {4: "IV", 1999: "MCMXCIX"}),
+        ("decimalZero", {3: "03", 12: "12"}),
+        ("decimalEnclosedCircle", {1: "①", 20: "⑳", 21: "21"}),
+        ("decimalFullWidth", {12: "１２"}),
+        (
+            "chineseCountingThousand",
+            {1: "一", 10: "十", 12: "十二", 20: "二十", 105: "一百零五", 110: "一百一十", 1001: "一千零一"},
+        ),
+        ("japaneseCounting", {10: "十", 21: "二十一", 105: "百五", 1200: "千二百"}),
+        ("ideographDigital", {10: "一〇"}),
+        ("aiueoFullWidth", {2: "イ"}),
+        ("russianUpper", {3: "В"}),
+        ("unheardOf", {7: "7"}),
+    ],
+)
+def test_written(style: str, numbers: dict[int, str]) -> None:
+    assert {value: written(value, style) for value in numbers} == numbers
+
+
+@pytest.mark.parametrize(
+    ("shown", "style"),
+    [("", "bullet"), ("1", "decimal"), ("a", "lowerLetter"), ("I", "upperRoman"), ("?", "decimal"),
+     ("一, 二, 三, ...", "chineseCountingThousand"), ("А, Б, .., Аа, Аб, ... (ru)", "russianUpper")],
+)  # fmt: skip
+def test_styles_of_opendocument(shown: str, style: str) -> None:
+    assert counting_style(shown) == style
