@@ -73,18 +73,19 @@ def examine(
 
     ``shards``: of the collection, in their order.
     """
-    found, expected, present = Findings(), KeySet(), KeySet()
+    found, present = Findings(), KeySet()
+    expected = [KeySet() for _ in shards]
     try:
         for page in pages(kept_records(journal, collection), PAGE):
             for number, wanted in _by_shard(page, len(shards)):
-                expected.update(wanted)
+                expected[number].update(wanted)
                 records = shards[number].read([*wanted], vectors=True)
                 present.update(record.id for record in records)
                 found.words += words.differing(records)
                 _examine_page(found, wanted, records, shards[number], cache, embedder)
                 _note_absent(found, wanted, records)
         for number, shard in enumerate(shards):
-            found.orphans[number] = sorted(map(RecordId, expected.absent(shard.ids())))
+            found.orphans[number] = sorted(map(RecordId, expected[number].absent(shard.ids())))
             found.orphaned += found.orphans[number]
         present.update(found.orphaned)
         found.words += words.surplus(present)
