@@ -1,0 +1,88 @@
+"""What a source costs in which nothing changed: a million files, or as many as are named.
+
+``python -m benchmarks settled 300000 1000000``: empty files whose rows are written into the journal as if a
+sync had settled them, which spares the hours of a first pass. Then the commands that look for changes run:
+processor time and largest memory. Files are empty, so nothing but listing and comparing is measured.
+"""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from secrets import token_hex
+
+import yaml
+
+from ingestor.connectors.folder.connector import Folder, FolderOptions
+from ingestor.state.columns import item_columns
+
+INGESTOR = Path(sys.executable).with_name("ingestor")
+FOLDER = 500  # files
+COMMANDS = ("sync", "status", "plan", "verify")
+
+
+def main(files: int = 1_000_000, second: int = 0) -> None:
+    """Prints a table; a million files take some minutes, and a million inodes of the temporary folder."""
+    print(f"{'files':>10} {'command':10} {'processor':>12} {'memory':>10}")
+    for number in filter(None, (files, second)):
+        with tempfile.TemporaryDirectory(prefix="ingestor-settled-") as folder:
+            _show(Path(folder), number)
+
+
+def _show(folder: Path, files: int) -> None:
+    config = _settled(folder, files)
+    for command in COMMANDS:
+        process = subprocess.Popen([INGESTOR, command, "--config", config], stdout=subprocess.DEVNULL)
+        _, ended, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(ended)
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, command)
+        seconds, memory = used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
+        print(f"{files:10,} {command:10} {seconds:10.1f} s {memory:7.0f} MB", flush=True)
+
+
+def _settled(folder: Path, files: int) -> Path:
+    """A project of so many settled documents; the path of its config."""
+    documents, config, state = folder / "docs", folder / "config.yaml", folder / "state"
+    documents.mkdir()
+    (documents / "first.txt").write_text("the only document with words")
+    settings = {
+        "state": str(state), "http": False, "chroma": {"path": str(folder / "chroma"), "embedded": True},
+        "embedding": {"kind": "hashing", "dimensions": 64},
+        "sources": [{"name": "docs", "kind": "folder", "path": str(documents), "collection": "docs"}],
+    }  # fmt: skip
+    config.write_text(yaml.safe_dump(settings))
+    subprocess.run([INGESTOR, "sync", "--config", config], check=True, capture_output=True)
+    for number in range(files):
+        if number % FOLDER == 0:
+            (documents / f"{number // FOLDER}").mkdir()
+        os.close(os.open(documents / f"{number // FOLDER}" / f"{number}.txt", os.O_CREAT | os.O_WRONLY))
+    _note(sqlite3.connect(state / "journal.sqlite3", isolation_level=None), documents, files)
+    return config
+
+
+def _note(journal: sqlite3.Connection, documents: Path, files: int) -> None:
+    """Rows of all files, made after that of the first document."""
+    found = journal.execute("SELECT * FROM documents")
+    names = [column[0] for column in found.description]
+    like = dict(zip(names, found.fetchone(), strict=True))
+    del like["id"]
+    insert = f"INSERT INTO documents ({', '.join(like)}) VALUES ({', '.join('?' * len(like))})"
+    journal.execute("BEGIN")
+    for item in Folder(FolderOptions(path=documents)).scan():
+        if item.key != like["key"]:
+            key, version, uri, size, modified, extra = item_columns(item)
+            values = {
+                "document_id": token_hex(8), "key": key, "wanted_version": version, "done_version": version,
+                "uri": uri, "size": size, "modified": modified, "extra": extra,
+            }  # fmt: skip
+            journal.execute(insert, [*(like | values).values()])
+    journal.execute("UPDATE sources SET documents = ?", (files + 1,))
+    journal.execute("COMMIT")
+    journal.close()
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
