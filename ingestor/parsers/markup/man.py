@@ -39,8 +39,8 @@ _FONTS = words("B I BR RB BI IB IR RI SM SB R")
 _CODE_BEGINS, _CODE_ENDS = words("nf EX Bd DS"), words("fi EE Ed DE")
 # Sentences that mdoc has for what functions and programs return.
 _RETURNS = {
-    "Rv": "The {} {} the value 0 if successful; otherwise the value -1 is returned and the global variable errno"
-    " is set to indicate the error.",
+    "Rv": "The {} {} the value 0 if successful; otherwise the value -1 is returned and the global variable"
+    " errno is set to indicate the error.",
     "Ex": "The {} {} 0 on success, and >0 if an error occurs.",
 }
 _RETURNING = {"Rv": ("function returns", "functions return"), "Ex": ("utility exits", "utilities exit")}
