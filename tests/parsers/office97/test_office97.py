@@ -113,6 +113,15 @@ def test_a_workbook_with_a_name_whose_formula_is_unknown() -> None:
     assert parse(ole({"Workbook": with_name(b"\x2d" + bytes(8))})).blocks[0].title == "Prices"
 
 
+def test_a_workbook_with_a_comment_of_another_length() -> None:
+    """At the end of its first sheet: row, column, flags, number and author, and bytes that nobody expects."""
+    stream = workbook()
+    note = struct.pack("<HHHHHB", 0, 0, 0, 1, 3, 0) + b"Adaxxxx"
+    end = _ends(stream)[1]
+    book = stream[:end] + struct.pack("<HH", 0x1C, len(note)) + note + stream[end:]
+    assert parse(ole({"Workbook": _moved(book, end, len(note) + 4)})).blocks[0].title == "Prices"
+
+
 def test_a_workbook_in_capitals() -> None:
     assert parse(ole({"WORKBOOK": workbook()})).blocks[0].title == "Prices"
 
@@ -147,21 +156,34 @@ def workbook() -> bytes:
         return bytes(file.openstream("Workbook").read())
 
 
+def _ends(stream: bytes) -> list[int]:
+    """Where the last record of each part stands: of the book, and of its sheets."""
+    found, at = [], 0
+    while at + 4 <= len(stream):
+        kind, size = struct.unpack_from("<HH", stream, at)
+        found += [at] if kind == 0x0A else []
+        at += 4 + size
+    return found
+
+
+def _moved(stream: bytes, behind: int, by: int) -> bytes:
+    """The workbook, its sheets behind that place named further behind."""
+    moved, at, kind = bytearray(stream), 0, 0
+    while kind != 0x0A:
+        kind, size = struct.unpack_from("<HH", stream, at)
+        if kind == 0x85 and (place := struct.unpack_from("<I", stream, at + 4)[0]) > behind:
+            struct.pack_into("<I", moved, at + 4, place + by)
+        at += 4 + size
+    return bytes(moved)
+
+
 def with_name(formula: bytes) -> bytes:
     """The workbook with a NAME record more at the end of its first part; its sheets lie further behind."""
     stream = workbook()
     body = struct.pack("<HBBHHH4x", 0, 0, 1, len(formula), 0, 0) + b"\0N" + formula
     record = struct.pack("<HH", 0x18, len(body)) + body
-    parts, at, kind = [], 0, 0
-    while kind != 0x0A:
-        kind, size = struct.unpack_from("<HH", stream, at)
-        part = stream[at : at + 4 + size]
-        if kind == 0x85:  # a sheet, by its place
-            place = struct.unpack_from("<I", part, 4)[0] + len(record)
-            part = part[:4] + struct.pack("<I", place) + part[8:]
-        parts += [record, part] if kind == 0x0A else [part]
-        at += 4 + size
-    return b"".join(parts) + stream[at:]
+    end = _ends(stream)[0]
+    return _moved(stream[:end] + record + stream[end:], 0, len(record))
 
 
 def message(**properties: str | bytes) -> bytes:
