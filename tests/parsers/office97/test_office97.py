@@ -12,6 +12,7 @@ from ingestor.archives.members import FoundMember
 from ingestor.archives.unpack import unpack
 from ingestor.core.completeness import shortfall
 from ingestor.model import Blob, Document
+from ingestor.parsers.office97.doc import within_paragraphs, without_fields
 from ingestor.parsers.office97.doc_styles import lists
 from ingestor.parsers.office97.msg import unpacked
 from ingestor.parsers.office97.parser import PLUGIN
@@ -87,6 +88,21 @@ def test_excel() -> None:
     ]  # fmt: skip
     assert (document.blocks[1].page, document.blocks[1].page_label) == (0, "Prices")
     assert (document.title, document.left_out) == (None, (("hidden sheets", 1),))
+
+
+def test_fields_in_each_other_leave_no_instruction() -> None:
+    page = "\x13 PAGEREF _Toc7 \\h \x141\x15"
+    entry = f'\x13 HYPERLINK \\l "_Toc7" \x14Cargo {page}\x15'
+    assert without_fields(entry) == without_fields(entry, r"\2") == "Cargo 1"
+
+
+def test_a_field_over_several_paragraphs_leaves_no_instruction() -> None:
+    """As a table of contents does; its fields of one paragraph stay, and so does one that never ends."""
+    inner = "\x13 PAGEREF \x141\x15"
+    text = f"\x13 TOC \\o \x14One {inner}\rTwo\r\x15\x13 never"
+    masked = within_paragraphs(text, [len(text)])
+    assert len(masked) == len(text)
+    assert masked.replace("\0", "") == f"One {inner}\rTwo\r\x15\x13 never"
 
 
 def test_powerpoint() -> None:
