@@ -148,6 +148,40 @@ def test_shapes_on_a_sheet() -> None:
     assert texts(document) == ["A", "x", "one", "two", "three", "four"]
 
 
+def test_shapes_in_a_paragraph_stand_beside_its_words() -> None:
+    shape = "<draw:custom-shape><text:p>{}</text:p></draw:custom-shape>"
+    group = f"<draw:g>{shape.format('No')}{shape.format('Yes')}</draw:g>"
+    document = parse("text", f"<text:p>Question{group}</text:p><text:p>End</text:p>")
+    assert texts(document) == ["Question", "No", "Yes", "End"]
+
+
+def test_a_chart_whose_frame_holds_an_empty_paragraph() -> None:
+    """As LibreOffice 7 writes it in sheets and slides."""
+    cell = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
+    rows = f"<table:table-row>{cell.format('a')}{cell.format('7')}</table:table-row>"
+    part = (
+        f'<office:document-content {ODF} xmlns:chart="urn:oasis:names:tc:opendocument:xmlns:chart:1.0">'
+        f"<office:body><office:chart><chart:chart><table:table>{rows}</table:table></chart:chart>"
+        "</office:chart></office:body></office:document-content>"
+    )
+    named = '<draw:object xlink:href="./Object 1"><draw:p/></draw:object>'
+    body = f"<draw:page><draw:frame>{named}</draw:frame></draw:page>"
+    data = odf("presentation", body, **{"Object 1/content.xml": part})
+    document = obeys_laws(PARSER, Blob(data, "a.odp"))
+    assert document is not None
+    assert document.text == "| a | 7 |\n| --- | --- |"
+
+
+def test_words_of_a_hidden_sheet_are_counted_one_by_one() -> None:
+    styles = '<style:style style:name="H"><style:table-properties table:display="false"/></style:style>'
+    cells = "<table:table-cell><text:p>word</text:p></table:table-cell>" * 50
+    sheet = '<table:table table:style-name="{}"><table:table-row>{}</table:table-row></table:table>'
+    document = parse(
+        "spreadsheet", sheet.format("H", cells) + sheet.format("S", cells[: len(cells) // 50]), styles
+    )
+    assert document.left_out == (("hidden sheets", 50),)
+
+
 def test_slides() -> None:
     frame = (
         '<draw:frame presentation:class="{}"><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>'

@@ -37,12 +37,19 @@ _SILENT = (None, *"&|^%:/,)acdrtpu{}")
 _STRINGS = {"R": "®", "Tm": "™", "lq": "“", "rq": "”", 'L"': "“", 'R"': "”", "(L": "“", "(R": "”"}
 _FONTS = words("B I BR RB BI IB IR RI SM SB R")
 _CODE_BEGINS, _CODE_ENDS = words("nf EX Bd DS"), words("fi EE Ed DE")
+# Sentences that mdoc has for what functions and programs return.
+_RETURNS = {
+    "Rv": "The {} {} the value 0 if successful; otherwise the value -1 is returned and the global variable"
+    " errno is set to indicate the error.",
+    "Ex": "The {} {} 0 on success, and >0 if an error occurs.",
+}
+_RETURNING = {"Rv": ("function returns", "functions return"), "Ex": ("utility exits", "utilities exit")}
 _ADDRESSES = ("UR", "URL", "MT")
 _BREAKS = words("PP P LP Pp RE RS br sp Sp Vb Ve ti in HP ad na TQ El")
 _MDOC = words(
     "Nm Fl Ar Op Cm Ic Pa Xr Li Em Sy Va Vt Ev Er Dq Sq Qq Pq Bq Aq Ql Fn Fa Ft In Fd Nd Tn Ux Bx Nx "
     "Fx Ox At No "
-    "Ns Oo Oc Lk Mt Rs Re An St Dv Cd Ad Brq Sx Xo Xc Sm Ex Rv Ms Do Dc So Sc Qo Qc Po Pc Bo Bc Ao Ac"
+    "Ns Oo Oc Lk Mt Rs Re An St Dv Cd Ad Brq Sx Xo Xc Sm Ms Do Dc So Sc Qo Qc Po Pc Bo Bc Ao Ac"
 )
 _QUOTES = {
     "Op": "[]",
@@ -123,7 +130,11 @@ class _Page:
 
     def _say(self, name: str, rest: str) -> None:
         """A macro that prints its words."""
-        if name in _FONTS:
+        if name in _RETURNS:
+            self._text(_returned(name, [word for word in _words(rest) if word != "-std"] or [self._name]))
+        elif name == "An" and rest.startswith("-"):  # -split, -nosplit: how authors are set
+            return
+        elif name in _FONTS:
             spaced = len(name) == 1 or name in ("SM", "SB")
             self._text((" " if spaced else "").join(_words(rest)))
         elif name in _MDOC or name in _ADDRESSES:
@@ -218,6 +229,13 @@ def _escaped(found: re.Match[str]) -> str:
     return "" if found[6] in _SILENT else _SIGNS.get(found[6], found[6])
 
 
+def _returned(name: str, whose: Sequence[str]) -> str:
+    one, several = _RETURNING[name]
+    named = [f"{word}()" for word in whose] if name == "Rv" else whose
+    said = " and ".join(filter(None, (", ".join(named[:-1]), named[-1])))
+    return _RETURNS[name].format(said, one if len(named) == 1 else several)
+
+
 def _words(rest: str) -> list[str]:
     """Arguments of a macro: quotes hold words together, and two of them stand for one."""
     found = re.findall(r'"((?:[^"]|"")*)"?|(\S(?:\\ |\S)*)', rest)
@@ -228,4 +246,4 @@ def _section(given: Sequence[str]) -> str:
     return f"({given[1]})" if len(given) > 1 else ""
 
 
-PLUGIN = Plugin(kind="man", version=1, options=Options, build=ManParser)
+PLUGIN = Plugin(kind="man", version=2, options=Options, build=ManParser)

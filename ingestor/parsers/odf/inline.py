@@ -15,6 +15,7 @@ OFFICE, STYLE, TEXT, TABLE, DRAW, PRESENTATION = (
 )
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _FRAMES = {f"{DRAW}text-box", f"{TABLE}table", f"{TEXT}list"}
+_LINKED = (f"{DRAW}a", f"{DRAW}frame")  # a link around a frame
 LEFT_OUT = {
     f"{TEXT}ruby-text": "pronunciations",
     f"{OFFICE}annotation": "comments",
@@ -71,6 +72,8 @@ class OdfInline:
                 _READERS[child.tag](self, child, said)
             elif rule := rule_of(child.tag):
                 self.leave_out(rule, count_words(child))
+            elif child.tag.startswith(DRAW) and child.tag not in _LINKED:
+                said.frames.append(child)  # a shape, or several: their text is beside the paragraph's
             else:
                 self._read(child, said)
             said.parts.append(child.tail or "")
@@ -102,9 +105,10 @@ class OdfInline:
     def object_in(self, frame: Element) -> Element | None:
         """The formula or chart in a frame: its own part, or in a flat file in its place."""
         for element in frame.iter(f"{DRAW}object"):
-            root = next(iter(element), None)
+            named = element.get(_HREF, "")  # LibreOffice may write an empty paragraph beside the name
+            root = self.embedded(named) if named else next(iter(element), None)
             if root is None:
-                root = self.embedded(element.get(_HREF, ""))
+                continue
             if is_formula(root):
                 return root
             chart = next(root.iter(f"{_CHART}chart"), None)
@@ -174,4 +178,14 @@ def rule_of(tag: str) -> str | None:
 
 
 def count_words(element: Element) -> int:
-    return words("".join(element.itertext()))
+    return words("".join(_apart(element)))
+
+
+def _apart(element: Element) -> Iterator[str]:
+    """Its text, with space behind paragraphs."""
+    yield element.text or ""
+    for child in element:
+        yield from _apart(child)
+        yield child.tail or ""
+    if element.tag in (f"{TEXT}p", f"{TEXT}h"):
+        yield " "

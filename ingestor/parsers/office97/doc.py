@@ -7,7 +7,7 @@ bytes that are found by the place of the paragraph in the file.
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any
@@ -70,7 +70,7 @@ class _Reader:
     def __init__(self, main: bytes, table: bytes, flow: Flow) -> None:
         self.flow, self._main, self._table = flow, main, table
         self._pieces = list(_pieces(self._part(0x01A2), len(main)))
-        self._text = _within_paragraphs("".join(map(self._decoded, self._pieces)), self._lengths())
+        self._text = within_paragraphs("".join(map(self._decoded, self._pieces)), self._lengths())
         self._starts = [piece.start for piece in self._pieces]
         self._runs = sorted(self._paragraph_runs(), key=lambda run: run[0])
         self._run_starts = [start for start, _, _ in self._runs]
@@ -163,8 +163,8 @@ class _Reader:
             note = self._notes.pop(at, None) if sign == "\x02" else None
             parts.append("" if sign == "\x02" and note is None else self.flow.cite(note) if note else sign)
         text = "".join(parts)
-        self.raw_words += words(_FIELD.sub(r"\2", text))
-        return _SIGN.sub(lambda found: _SIGNS[found[0]], _without_fields(text))
+        self.raw_words += words(without_fields(text, r"\2"))
+        return _SIGN.sub(lambda found: _SIGNS[found[0]], without_fields(text))
 
     def _noted(self, references: int, texts: int, before: int) -> dict[int, str]:
         """Texts of notes by the place of their marks. ``before``: which part of the text they are."""
@@ -176,7 +176,7 @@ class _Reader:
         marks = struct.unpack_from(f"<{count}I", places)
         bounds = struct.unpack_from(f"<{count + 1}I", ends)
         return {
-            mark: re.sub("[\x00-\x1f]", " ", _without_fields(self._text[start + begin : start + end])).strip()
+            mark: re.sub("[\x00-\x1f]", " ", without_fields(self._text[start + begin : start + end])).strip()
             for mark, (begin, end) in zip(marks, pairwise(bounds), strict=True)
         }
 
@@ -240,7 +240,7 @@ def _pieces(clx: bytes, most: int) -> Iterator[_Piece]:
         yield _Piece(bounds[number], bounds[number + 1], place // 2 if narrow else place, not narrow)
 
 
-def _within_paragraphs(text: str, lengths: Iterable[int]) -> str:
+def within_paragraphs(text: str, lengths: Iterable[int]) -> str:
     """NUL for the instructions of fields that go over several paragraphs, as tables of contents do."""
     bounds = [0, *accumulate(lengths), len(text)]
     return "".join(_one_part(text[begin:end]) for begin, end in pairwise(bounds))
@@ -263,9 +263,10 @@ def _one_part(text: str) -> str:
     return "".join(said)
 
 
-def _without_fields(text: str) -> str:
-    for _ in range(5):  # fields in each other
-        text, count = _FIELD.subn(_field, text)
+def without_fields(text: str, shown: Callable[[re.Match[str]], str] | str | None = None) -> str:
+    """What fields show, also those in each other; ``shown``: of one, else as Markdown."""
+    for _ in range(5):
+        text, count = _FIELD.subn(shown or _field, text)
         if not count:
             break
     return re.sub("[\x13-\x15\0]", "", text)

@@ -18,12 +18,10 @@ _LEVELS = 9
 _LONGEST_MARK = 100  # characters
 _FORMATS = {  # [MS-OSHARED] 2.2.1.3, as newer Word calls them
     0: "decimal", 1: "upperRoman", 2: "lowerRoman", 3: "upperLetter", 4: "lowerLetter",
-    10: "ideographDigital", 11: "japaneseCounting", 12: "aiueo", 13: "iroha",
-    14: "decimalFullWidth", 18: "decimalEnclosedCircle",
-    22: "decimalZero", 24: "ganada", 30: "ideographTraditional", 31: "ideographZodiac",
-    33: "taiwaneseCounting", 35: "taiwaneseCountingThousand", 37: "chineseCounting",
-    39: "chineseCountingThousand",
-    46: "arabicAlpha", 47: "hebrew2", 58: "russianLower", 59: "russianUpper",
+    10: "ideographDigital", 11: "japaneseCounting", 12: "aiueo", 13: "iroha", 14: "decimalFullWidth",
+    18: "decimalEnclosedCircle", 22: "decimalZero", 24: "ganada", 30: "ideographTraditional",
+    31: "ideographZodiac", 33: "taiwaneseCounting", 35: "taiwaneseCountingThousand", 37: "chineseCounting",
+    39: "chineseCountingThousand", 46: "arabicAlpha", 47: "hebrew2", 58: "russianLower", 59: "russianUpper",
 }  # fmt: skip
 _NO_NUMBER = {23: "bullet", 255: "none"}
 

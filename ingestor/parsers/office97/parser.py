@@ -41,7 +41,8 @@ class Office97Parser:
         try:
             return _document(blob.data)
         except _DAMAGE as error:
-            raise BadDocument(f"is damaged or cut off ({error}); save it again, or exclude it") from error
+            reason = str(error) or type(error).__name__
+            raise BadDocument(f"is damaged or cut off ({reason}); save it again, or exclude it") from error
 
 
 def _document(data: bytes) -> Document:

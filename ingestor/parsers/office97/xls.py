@@ -19,8 +19,9 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     del data  # xlrd gets the stream, as it refuses files whose folders Excel would mend
     import xlrd
     import xlrd.book
+    import xlrd.sheet
 
-    xlrd.book.evaluate_name_formula = _no_names
+    xlrd.book.evaluate_name_formula = xlrd.sheet.Sheet.handle_note = _unread
     stream = file.openstream("Workbook" if file.exists("Workbook") else "Book").read()
     try:
         book = xlrd.open_workbook(file_contents=stream, formatting_info=True, logfile=io.StringIO())
@@ -42,8 +43,8 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     return {"raw_words": raw}
 
 
-def _no_names(*_: object, **__: object) -> None:
-    """Names of cells are not read: xlrd gives up over formulas of theirs that Excel takes."""
+def _unread(*_: object, **__: object) -> None:
+    """Names of cells and comments are not read: xlrd gives up over some that Excel takes."""
 
 
 def _rows(book: Any, sheet: Any) -> Iterator[Row]:

@@ -13,6 +13,7 @@ from ingestor.parsers.pdf.lines import LARGE, Line, PageLines, body_size
 
 _MARGIN = 0.12  # of the page's height, at the top and at the bottom
 _REPEATED = 3  # pages with the same line in the same place: no text
+_LINES = 4  # of a header or a footer
 _MOST = 0.5  # of a page's characters: what is more is its text
 _ROMAN = re.compile(r"[ivxlc]+")
 _DIGITS = re.compile(r"\d+")
@@ -21,14 +22,25 @@ _Key = tuple[str, int]  # what a line of the margin says, and where
 
 
 def without_furniture(pages: Sequence[PageLines]) -> list[PageLines]:
-    """Less outermost lines that are the same on several pages, but for the page's number."""
+    """Less outermost lines that are the same on several pages, but for the page's number.
+
+    Behind a line that is left out the next one is the outermost; it must be the same on half of the pages.
+    """
     body = body_size(pages)
+    kept = _without_outermost(pages, body, max(_REPEATED, len(pages) // 50))
+    for _ in range(_LINES - 1):
+        before, kept = kept, _without_outermost(kept, body, max(_REPEATED, len(pages) // 2))
+        if all(len(was.lines) == len(now.lines) for was, now in zip(before, kept, strict=True)):
+            break
+    return kept
+
+
+def _without_outermost(pages: Sequence[PageLines], body: float, enough: int) -> list[PageLines]:
     keys = [_keys_of(page, body) for page in pages]
     counts = Counter(key for own in keys for key in set().union(*own))
     most = Counter(
         key for page, own in zip(pages, keys, strict=True) if _is_most(page, own) for key in set().union(*own)
     )
-    enough = max(_REPEATED, len(pages) // 50)
     repeated = {key for key, count in counts.items() if count >= enough and 2 * most[key] <= count}
     return [
         replace(page, lines=_kept(page.lines, own, repeated)) for page, own in zip(pages, keys, strict=True)

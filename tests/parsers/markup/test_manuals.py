@@ -233,6 +233,14 @@ def test_manual_pages() -> None:
     assert document.title == "ZIP(1)"
     mdoc = ".Dd today\n.Dt LS 1\n.Os\n.Sh NAME\n.Nm ls\n.Nd list files\n.Sh SYNOPSIS\n.Nm\n.Op Fl l\n.Ar file ...\n"
     assert blocks(parse(mdoc, "ls.1", "man"))[-1] == ("paragraph", "ls [-l] file ...")
+    ends = ".Sh EXIT STATUS\n.Ex -std\n.Pp\n.Rv -std open close\n.Sh AUTHORS\n.An -nosplit\n.An Ada\n"
+    assert [text for _, text in blocks(parse(mdoc + ends, "ls.1", "man"))[-4:]] == [
+        "The ls utility exits 0 on success, and >0 if an error occurs.",
+        "The open() and close() functions return the value 0 if successful; otherwise the value -1 is returned"
+        " and the global variable errno is set to indicate the error.",
+        "AUTHORS",
+        "Ada",
+    ]
     assert parser_of(Blob(b"TH 1\nwords", "a.1")) == "text"
 
 

@@ -12,6 +12,7 @@ from ingestor.archives.members import FoundMember
 from ingestor.archives.unpack import unpack
 from ingestor.core.completeness import shortfall
 from ingestor.model import Blob, Document
+from ingestor.parsers.office97.doc import within_paragraphs, without_fields
 from ingestor.parsers.office97.doc_styles import lists
 from ingestor.parsers.office97.msg import unpacked
 from ingestor.parsers.office97.parser import PLUGIN
@@ -89,6 +90,21 @@ def test_excel() -> None:
     assert (document.title, document.left_out) == (None, (("hidden sheets", 1),))
 
 
+def test_fields_in_each_other_leave_no_instruction() -> None:
+    page = "\x13 PAGEREF _Toc7 \\h \x141\x15"
+    entry = f'\x13 HYPERLINK \\l "_Toc7" \x14Cargo {page}\x15'
+    assert without_fields(entry) == without_fields(entry, r"\2") == "Cargo 1"
+
+
+def test_a_field_over_several_paragraphs_leaves_no_instruction() -> None:
+    """As a table of contents does; its fields of one paragraph stay, and so does one that never ends."""
+    inner = "\x13 PAGEREF \x141\x15"
+    text = f"\x13 TOC \\o \x14One {inner}\rTwo\r\x15\x13 never"
+    masked = within_paragraphs(text, [len(text)])
+    assert len(masked) == len(text)
+    assert masked.replace("\0", "") == f"One {inner}\rTwo\r\x15\x13 never"
+
+
 def test_powerpoint() -> None:
     document = parse((FILES / "harbours.ppt").read_bytes())
     assert blocks(document) == [
@@ -111,6 +127,15 @@ def test_a_presentation_beside_its_copy_for_powerpoint_95() -> None:
 
 def test_a_workbook_with_a_name_whose_formula_is_unknown() -> None:
     assert parse(ole({"Workbook": with_name(b"\x2d" + bytes(8))})).blocks[0].title == "Prices"
+
+
+def test_a_workbook_with_a_comment_of_another_length() -> None:
+    """At the end of its first sheet: row, column, flags, number and author, and bytes that nobody expects."""
+    stream = workbook()
+    note = struct.pack("<HHHHHB", 0, 0, 0, 1, 3, 0) + b"Adaxxxx"
+    end = _ends(stream)[1]
+    book = stream[:end] + struct.pack("<HH", 0x1C, len(note)) + note + stream[end:]
+    assert parse(ole({"Workbook": _moved(book, end, len(note) + 4)})).blocks[0].title == "Prices"
 
 
 def test_a_workbook_in_capitals() -> None:
@@ -147,21 +172,34 @@ def workbook() -> bytes:
         return bytes(file.openstream("Workbook").read())
 
 
+def _ends(stream: bytes) -> list[int]:
+    """Where the last record of each part stands: of the book, and of its sheets."""
+    found, at = [], 0
+    while at + 4 <= len(stream):
+        kind, size = struct.unpack_from("<HH", stream, at)
+        found += [at] if kind == 0x0A else []
+        at += 4 + size
+    return found
+
+
+def _moved(stream: bytes, behind: int, by: int) -> bytes:
+    """The workbook, its sheets behind that place named further behind."""
+    moved, at, kind = bytearray(stream), 0, 0
+    while kind != 0x0A:
+        kind, size = struct.unpack_from("<HH", stream, at)
+        if kind == 0x85 and (place := struct.unpack_from("<I", stream, at + 4)[0]) > behind:
+            struct.pack_into("<I", moved, at + 4, place + by)
+        at += 4 + size
+    return bytes(moved)
+
+
 def with_name(formula: bytes) -> bytes:
     """The workbook with a NAME record more at the end of its first part; its sheets lie further behind."""
     stream = workbook()
     body = struct.pack("<HBBHHH4x", 0, 0, 1, len(formula), 0, 0) + b"\0N" + formula
     record = struct.pack("<HH", 0x18, len(body)) + body
-    parts, at, kind = [], 0, 0
-    while kind != 0x0A:
-        kind, size = struct.unpack_from("<HH", stream, at)
-        part = stream[at : at + 4 + size]
-        if kind == 0x85:  # a sheet, by its place
-            place = struct.unpack_from("<I", part, 4)[0] + len(record)
-            part = part[:4] + struct.pack("<I", place) + part[8:]
-        parts += [record, part] if kind == 0x0A else [part]
-        at += 4 + size
-    return b"".join(parts) + stream[at:]
+    end = _ends(stream)[0]
+    return _moved(stream[:end] + record + stream[end:], 0, len(record))
 
 
 def message(**properties: str | bytes) -> bytes:

@@ -70,3 +70,11 @@ def test_a_page_with_nothing_but_a_running_head_still_loses_it() -> None:
 def test_pages_that_all_say_the_same_are_not_emptied() -> None:
     tickets = [PageLines(str(n), 800, (line(f"Ticket {n}", 780), line("Admit one", 20))) for n in range(1, 9)]
     assert without_furniture(tickets) == tickets
+
+
+def test_the_second_line_of_a_header_is_left_out_where_half_of_the_pages_have_it() -> None:
+    head, second, code = line("A running head", 780), line("Its second line", 768), line("}", 756)
+    found = without_furniture([*pages(head, second, count=4), *pages(head, code, count=3), *pages(head)])
+    assert [len(page.lines) for page in found] == [2] * 4 + [2] * 3 + [1] * 6
+    found = without_furniture([*pages(head, second, count=4), *pages(head, count=3)])
+    assert [len(page.lines) for page in found] == [1] * 7
