@@ -7,7 +7,7 @@ What is configured stays unless another strategy is clearly better, which is sai
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ingestor.evaluate.intervals import Comparison, Difference
+from ingestor.evaluate.intervals import FEWEST, Comparison, Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +127,16 @@ def _first(given: Verdict, found: Comparison, facts: Facts) -> str:
     if gained >= 0:
         return f"Keep {pick}: {at} no other strategy found more of the excerpts."
     chance = _interval(found.difference(given.than, given.pick))
-    questions = f"{facts.questions:,} questions"
-    return f"Keep {pick}, as far as {questions} can tell: {than} found {more} {at}, maybe by chance {chance}."
+    far = f"as far as {_asked(facts)} can tell"
+    return f"Keep {pick}, {far}: {than} found {more} {at}, maybe by chance {chance}."
 
 
 def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
     """What cannot be told apart, and by how many questions it could be."""
     if not given.level:
         return []
+    if facts.questions < FEWEST:
+        return [f"{_asked(facts).capitalize()} cannot show a difference: ask {FEWEST} at least."]
     names = [facts.names[at] for at in given.level]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     needed = found.difference(given.pick, given.level[0]).needed
@@ -144,9 +146,11 @@ def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
         if needed is not None and enough < 100 * facts.questions
         else ""
     )
-    return [
-        f"Between it and {listed} there is no difference that {facts.questions:,} questions can show{ask}."
-    ]
+    return [f"Between it and {listed} there is no difference that {_asked(facts)} can show{ask}."]
+
+
+def _asked(facts: Facts) -> str:
+    return "one question" if facts.questions == 1 else f"{facts.questions:,} questions"
 
 
 def _interval(difference: Difference) -> str:
