@@ -126,9 +126,14 @@ def _first(given: Verdict, found: Comparison, facts: Facts) -> str:
         return f"Keep {pick}: {at} it finds {more} than the next best, {than} {interval}."
     if gained >= 0:
         return f"Keep {pick}: {at} no other strategy found more of the excerpts."
-    chance = _interval(found.difference(given.than, given.pick))
+    than_pick = found.difference(given.than, given.pick)
+    chance = f"maybe by chance {_interval(than_pick)}"
+    if than_pick.interval.low > 0:
+        chance = (
+            f"{_interval(than_pick)[1:-1]}, which among {len(facts.names)} strategies may still be chance"
+        )
     far = f"as far as {_asked(facts)} can tell"
-    return f"Keep {pick}, {far}: {than} found {more} {at}, maybe by chance {chance}."
+    return f"Keep {pick}, {far}: {than} found {more} {at}, {chance}."
 
 
 def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
@@ -146,7 +151,7 @@ def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
         if needed is not None and enough < 100 * facts.questions
         else ""
     )
-    return [f"Between it and {listed} there is no difference that {_asked(facts)} can show{ask}."]
+    return [f"Between it and {listed} there is no difference that {_asked(facts)} can show for sure{ask}."]
 
 
 def _asked(facts: Facts) -> str:
