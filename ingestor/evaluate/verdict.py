@@ -87,6 +87,10 @@ def words(given: Verdict, found: Comparison, facts: Facts, exceptions: Sequence[
     ]
     if facts.search != "dense":
         said.append(f"No config sets the way of search: readers ask for mode {facts.search}.")
+        if facts.made or facts.written:
+            said.append(
+                "Questions made of the text have its words, which helps search by words: ask real ones."
+            )
     if facts.made:
         said.append(
             f"{_part(facts.made, facts)} questions were made from the documents without a language model: "

@@ -51,7 +51,7 @@ def show(found: Evaluation) -> None:
     _print(out, _costs(found), found.verdict.pick)
     out.print(Text(f"\n{found.text}\n"))
     pick = found.outcomes[found.verdict.pick].cut.strategy
-    if not pick.configured:
+    if found.changes:
         out.print(Text("For the config (ingestor plan then says what it costs):\n\n" + pick.yaml))
 
 
