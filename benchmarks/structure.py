@@ -123,7 +123,7 @@ def main(most: int = 45_000) -> None:
             len(read),
         )
         cuts = [cut_by(strategy, sample) for strategy in STRATEGIES]
-        for kind, questions in (("sentences", made(read, _COUNT)), ("titles", titles(read))):
+        for kind, questions in (("sentences", made(read, _COUNT, around=0)), ("titles", titles(read))):
             if not questions:
                 continue
             rows = [recalls(questions, each.places, each.vectors.astype(np.float64)) for each in cuts]

@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from ingestor.cli.usage import CONFIG, FAILED, SETTLED, ConfigOption, JsonOption, read_config
+from ingestor.cli.usage import (
+    CONFIG,
+    FAILED,
+    INTERRUPTED,
+    SETTLED,
+    ConfigOption,
+    JsonOption,
+    fail,
+    read_config,
+)
 
 
 def evaluate(
@@ -104,6 +113,9 @@ def evaluate(
     )
     if estimate:
         run_estimate(checked, request, as_json=as_json)
-    else:
+        raise typer.Exit(SETTLED)
+    try:
         run(checked, request, html, write=write, as_json=as_json)
+    except KeyboardInterrupt:
+        fail("interrupted: the same command goes on where it was", INTERRUPTED)
     raise typer.Exit(SETTLED)

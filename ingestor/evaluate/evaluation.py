@@ -76,6 +76,13 @@ class Evaluation:
     asked: AskingUsage | None = None
     judged: Judged | None = None
 
+    @property
+    def changes(self) -> bool:
+        """Whether the config would change: readers may only be told to search in another way."""
+        pick = self.outcomes[self.verdict.pick].cut.strategy
+        known = [each.cut.strategy for each in self.outcomes if each.cut.strategy.configured]
+        return bool(pick.extras) or not any(pick.cuts_as(each) for each in known)
+
 
 def evaluate(
     config: Config, request: EvaluationRequest, progress: Progress, tell: Callable[[AskingEstimate], None]

@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 DRAWS = 2000
 _SEED = 20240703
 _CONFIDENCE = 0.95
-_FEWEST = 20  # questions; fewer show nothing
+FEWEST = 20  # questions; fewer show nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _drawn(random: np.random.Generator, count: int) -> Floats:
 def _difference(draws: _Draws, scores: Floats, a: int, b: int, pairs: int) -> Difference:
     values = scores[a] - scores[b]
     found, strict = draws.interval(values, 1), draws.interval(values, pairs)
-    clear = len(values) >= _FEWEST and (strict.low > 0 or strict.high < 0)
+    clear = len(values) >= FEWEST and (strict.low > 0 or strict.high < 0)
     return Difference(a, b, found, clear, _needed(strict, len(values)))
 
 
@@ -127,7 +127,7 @@ def _needed(found: Interval, questions: int) -> int | None:
     if not found.mean:
         return None
     arm = found.mean - found.low if found.mean > 0 else found.high - found.mean
-    return max(_FEWEST, ceil(questions * (arm / found.mean) ** 2))
+    return max(FEWEST, ceil(questions * (arm / found.mean) ** 2))
 
 
 def _turned(found: Difference) -> Difference:

@@ -48,8 +48,8 @@ class Sample:
 
     @property
     def share(self) -> float:
-        """Of the documents that there are, how many were read, 0 to 1."""
-        return len(self.documents) / max(1, self.listed)
+        """Of the documents that there are, how many were tried, 0 to 1."""
+        return min(1.0, (len(self.documents) + len(self.unread)) / max(1, self.listed))
 
     @property
     def whole(self) -> bool:

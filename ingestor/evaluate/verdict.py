@@ -7,7 +7,7 @@ What is configured stays unless another strategy is clearly better, which is sai
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ingestor.evaluate.intervals import Comparison, Difference
+from ingestor.evaluate.intervals import FEWEST, Comparison, Difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,10 @@ def words(given: Verdict, found: Comparison, facts: Facts, exceptions: Sequence[
     ]
     if facts.search != "dense":
         said.append(f"No config sets the way of search: readers ask for mode {facts.search}.")
+        if facts.made or facts.written:
+            said.append(
+                "Questions made of the text have its words, which helps search by words: ask real ones."
+            )
     if facts.made:
         said.append(
             f"{_part(facts.made, facts)} questions were made from the documents without a language model: "
@@ -126,15 +130,22 @@ def _first(given: Verdict, found: Comparison, facts: Facts) -> str:
         return f"Keep {pick}: {at} it finds {more} than the next best, {than} {interval}."
     if gained >= 0:
         return f"Keep {pick}: {at} no other strategy found more of the excerpts."
-    chance = _interval(found.difference(given.than, given.pick))
-    questions = f"{facts.questions:,} questions"
-    return f"Keep {pick}, as far as {questions} can tell: {than} found {more} {at}, maybe by chance {chance}."
+    than_pick = found.difference(given.than, given.pick)
+    chance = f"maybe by chance {_interval(than_pick)}"
+    if than_pick.interval.low > 0:
+        chance = (
+            f"{_interval(than_pick)[1:-1]}, which among {len(facts.names)} strategies may still be chance"
+        )
+    far = f"as far as {_asked(facts)} can tell"
+    return f"Keep {pick}, {far}: {than} found {more} {at}, {chance}."
 
 
 def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
     """What cannot be told apart, and by how many questions it could be."""
     if not given.level:
         return []
+    if facts.questions < FEWEST:
+        return [f"{_asked(facts).capitalize()} cannot show a difference: ask {FEWEST} at least."]
     names = [facts.names[at] for at in given.level]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     needed = found.difference(given.pick, given.level[0]).needed
@@ -144,9 +155,11 @@ def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
         if needed is not None and enough < 100 * facts.questions
         else ""
     )
-    return [
-        f"Between it and {listed} there is no difference that {facts.questions:,} questions can show{ask}."
-    ]
+    return [f"Between it and {listed} there is no difference that {_asked(facts)} can show for sure{ask}."]
+
+
+def _asked(facts: Facts) -> str:
+    return "one question" if facts.questions == 1 else f"{facts.questions:,} questions"
 
 
 def _interval(difference: Difference) -> str:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ingestor.config.file import load
-from ingestor.evaluate import kept
+from ingestor.evaluate import cutting, kept
 from ingestor.evaluate.strategies import MOST_COMPARED
 from ingestor.state import checks
 from tests.e2e.conftest import ask, project
@@ -161,6 +161,26 @@ def test_questions_are_kept_edited_and_asked_again(samples: Project, ask: Ask, t
         "the excerpt is not in the text that was read"
     ]
     assert again["documents"]["count"] > 1  # those that the file names are read, whatever the sample
+
+
+def test_one_question_is_told_to_show_nothing(samples: Project, ask: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "questions.csv"
+    file.write_text("question,excerpt\nWhat is a fungus in still air?,in wet still air\n")
+    answer = ask("evaluate", "--questions", str(file), "--strategies", "configured,fixed:size=200")
+    assert f"1 question about 1 document, from {file}; searched: all 9 documents." in answer.out
+    assert "One question cannot show a difference: ask 20 at least." in answer.out
+
+
+def test_an_interrupted_run_says_how_it_goes_on(
+    samples: Project, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cutting, "_chunked", interrupted)
+    answer = ask("evaluate")
+    assert (answer.code, answer.out) == (130, "")
+    assert answer.err == "interrupted: the same command goes on where it was\n"
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,17 @@ def test_what_is_configured_stays_where_nothing_is_clear() -> None:
     assert "no difference that 30 questions can show" in text
 
 
+def test_a_difference_that_only_many_comparisons_make_doubtful_is_told_so() -> None:
+    """Its interval leaves out zero, but it is the best of six that were tried."""
+    scores, about = drawn(1, 60, 15, [0.0, 0.09, 0.0, 0.0, 0.0, 0.0, 0.0])
+    found = compare(scores, about).difference(1, 0)
+    assert found.interval.low > 0 and not found.clear
+    text = said(scores, about, 0)
+    assert text.startswith("Keep S0, as far as 60 questions can tell: S1 found ")
+    assert "which among 7 strategies may still be chance." in text
+    assert "maybe by chance" not in text
+
+
 def test_a_source_for_which_another_strategy_is_clearly_better_is_named() -> None:
     mails, about = drawn(1, 80, 20, [0.0, 0.3])
     pages, others = drawn(2, 80, 20, [0.3, 0.0])

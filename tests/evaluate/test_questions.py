@@ -109,11 +109,24 @@ def test_made_questions_ask_about_what_stands_once_and_is_prose() -> None:
         Document(twice),
         Document(f"{code}\n\n{twice}\n\n{once}", (Block("code", 0, len(code)),)),
     ]
-    found = made(documents, 10)
-    assert [each.excerpts for each in found] == [
-        (Excerpt(1, documents[1].text.index(once), len(documents[1].text)),)
-    ]
+    end = len(documents[1].text)
+    for around, first in ((0, once), (1, twice), (2, twice)):  # sentences that are part of the excerpt
+        found = made(documents, 10, around)
+        assert [each.excerpts for each in found] == [(Excerpt(1, documents[1].text.index(first), end),)]
     assert set(found[0].text.split()) <= set(once.replace(",", "").replace(".", "").split())
+
+
+def test_an_excerpt_ends_where_another_part_begins() -> None:
+    words = "has so many words that it can be asked about by half of them"
+    one, *others = (f"Sentence {n} of the first part {words}." for n in range(7))
+    heading = "\n\n# The second part\n\n"
+    text = one + heading + " ".join(others)
+    at = len(one) + 2
+    document = Document(text, (Block("heading", at, at + len(heading.strip()), 1, "The second part"),))
+    found = {text[e.start : e.end] for question in made([document], 9) for e in question.excerpts}
+    assert found
+    assert all(each == one or heading.strip() not in each for each in found)
+    assert max(each.count("Sentence") for each in found) == 4  # one on either side of two
 
 
 def test_a_sample_holds_of_each_stratum_its_share() -> None:

@@ -56,6 +56,9 @@ def test_ways_of_search_are_compared_for_the_same_chunks(samples: Project, ask: 
     assert found["differences"][0]["b"] == "recursive:size=60:search=hybrid"
     assert found["recommendation"]["search"] == "hybrid"
     assert "search=hybrid finds" in found["recommendation"]["text"]
+    assert "helps search by words: ask real ones" in found["recommendation"]["text"]
+    one = ask("evaluate", "--strategies", "configured", "--make", "80", "--search", "dense,hybrid")
+    assert "search=hybrid finds" in one.out and "For the config" not in one.out
     alone = answered(ask("evaluate", *words))
     assert [each["recall"] for each in alone["strategies"]] == [
         each["recall"] for each in found["strategies"][::2]

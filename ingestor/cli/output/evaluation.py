@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ingestor.cli.output.console import counted
 from ingestor.core.escape import spelt
 from ingestor.evaluate.asking.estimate import AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
@@ -50,7 +51,7 @@ def show(found: Evaluation) -> None:
     _print(out, _costs(found), found.verdict.pick)
     out.print(Text(f"\n{found.text}\n"))
     pick = found.outcomes[found.verdict.pick].cut.strategy
-    if not pick.configured:
+    if found.changes:
         out.print(Text("For the config (ingestor plan then says what it costs):\n\n" + pick.yaml))
 
 
@@ -79,11 +80,11 @@ def show_check(found: Checked) -> None:
 def _facts(found: Evaluation) -> Iterator[str]:
     sample, file = found.sample, str(found.request.questions)
     documents = {each for question in found.questions for each in (e.document for e in question.excerpts)}
-    which = "all" if sample.whole else "a sample of"
+    read = len(sample.documents)
+    which = f"all {read:,}" if read == sample.listed else f"{read:,} of {sample.listed:,}"
     yield (
-        f"{len(found.questions):,} questions about {len(documents):,} documents, "
-        f"{_ORIGINS[origin(found.questions)].format(file=file)}; searched: {which} {len(sample.documents):,} "
-        f"of {sample.listed:,} documents."
+        f"{counted(len(found.questions), 'question')} about {counted(len(documents), 'document')}, "
+        f"{_ORIGINS[origin(found.questions)].format(file=file)}; searched: {which} documents."
     )
     for name, reason in sample.unread[:3]:
         yield f"not read: {name}: {reason}"

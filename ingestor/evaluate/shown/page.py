@@ -32,7 +32,7 @@ def page(found: Evaluation, frame: str) -> str:
         kept="stays" if pick.configured else "is recommended",
         cards="".join(_cards(found, outcome)),
         text=_safe(found.text),
-        yaml="" if pick.configured else f"<h2>For the config</h2><pre>{_safe(pick.yaml)}</pre>",
+        yaml="" if not found.changes else f"<h2>For the config</h2><pre>{_safe(pick.yaml)}</pre>",
         legend="".join(_legend(found)),
         curves=curves(_names(found), found.comparisons, found.verdict.pick),
         budget=f"{budget:,}",
