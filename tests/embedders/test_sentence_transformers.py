@@ -192,6 +192,7 @@ def test_readers_embed_questions_as_this_program_does(prompt):
 
 
 def test_the_packaged_model_is_loaded_without_a_network_and_without_touching_the_environment():
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # it is set for the first model of a process
     before = dict(os.environ)
     network.clear()
     build().embed(["x"])
