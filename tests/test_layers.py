@@ -156,6 +156,8 @@ def _imports(tree: ast.AST) -> list[ast.Import | ast.ImportFrom]:
     """Every import that is carried out, wherever it stands; those for the type checker alone are not."""
     if isinstance(tree, ast.Import | ast.ImportFrom):
         return [tree]
+    if isinstance(tree, ast.expr):
+        return []
     checked = isinstance(tree, ast.If) and ast.unparse(tree.test).endswith("TYPE_CHECKING")
     parts = tree.orelse if checked else ast.iter_child_nodes(tree)
     return list(chain.from_iterable(map(_imports, parts)))

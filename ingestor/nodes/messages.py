@@ -92,7 +92,7 @@ class FailedCall:
         return found
 
 
-Said = WantedVectors | Done | FailedCall
+TaskAnswer = WantedVectors | Done | FailedCall  # of a process, to its task and to each reply
 Reply = Sequence[Any] | FailedCall  # rows of vectors, or the error of those who were asked for them
 
 

@@ -24,8 +24,8 @@ from ingestor.nodes.messages import (
     FailedCall,
     LogLine,
     Reply,
-    Said,
     Task,
+    TaskAnswer,
     WantedVectors,
     failed,
     pack,
@@ -122,7 +122,7 @@ class OnNodes:
         """The whole talk with one process, and its node. Raises ProcessLost."""
         with _Turn(self.crew.hand(avoid), self._resting) as hand:
             teach(hand, setup)
-            said: Said = unpack(hand.call("begin", pack(task)))
+            said: TaskAnswer = unpack(hand.call("begin", pack(task)))
             while isinstance(said, WantedVectors):
                 said = unpack(hand.call("resume", pack(_reply(tools, said))))
             return said, hand.node

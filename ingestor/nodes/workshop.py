@@ -23,8 +23,8 @@ from ingestor.nodes.messages import (
     FailedCall,
     Keep,
     LogLine,
-    Said,
     Task,
+    TaskAnswer,
     WantedVectors,
     failed,
     pack,
@@ -61,7 +61,7 @@ class Workshop:
         return b""
 
     def begin(self, packed: bytes) -> bytes:
-        """Begin a packed task; one that was begun before and abandoned ends. The answer is a packed Said."""
+        """Begin a packed task; one that was begun before and abandoned ends. Returns a packed TaskAnswer."""
         if self._document is not None:
             self._document.abandon()
         task: Task = unpack(packed)
@@ -86,12 +86,12 @@ class _Document:
     """One document on its thread."""
 
     def __init__(self, task: Task, tools: Tools) -> None:
-        self._said: SimpleQueue[Said] = SimpleQueue()
+        self._said: SimpleQueue[TaskAnswer] = SimpleQueue()
         self._told: SimpleQueue[Any] = SimpleQueue()
         self._thread = Thread(target=self._prepare, args=(task, tools), name="document", daemon=True)
         self._thread.start()
 
-    def next(self) -> Said:
+    def next(self) -> TaskAnswer:
         return self._said.get()
 
     def tell(self, reply: Any) -> None:

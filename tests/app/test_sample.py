@@ -1,6 +1,7 @@
 """A sample of documents: drawn by chance, the same at each run, and its intervals hold the truth."""
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import count
 
 import numpy as np
@@ -13,6 +14,7 @@ from ingestor.model import Item
 ENDINGS = ("txt", "md", "pdf", "png")
 
 
+@cache
 def corpus(documents: int) -> list[tuple[Item, int]]:
     """Documents of very different sizes, and their records: by their text, a varying part of them."""
     chance = np.random.default_rng(1)
@@ -37,7 +39,7 @@ def drawn(strata: Sequence[Stratum], found: Sequence[tuple[Item, int]]) -> list[
 
 @pytest.mark.parametrize(("wanted", "width"), [(150, 0.15), (600, 0.06)])
 def test_intervals_hold_the_truth_in_nine_of_ten_samples(wanted: int, width: float) -> None:
-    found = corpus(6000)
+    found = corpus(2000)
     items, truth = [item for item, _ in found], sum(records for _, records in found)
     intervals = [total(drawn(draw(items, wanted, seed), found)) for seed in range(200)]
     assert sum(one.low <= truth <= one.high for one in intervals) >= 180
@@ -46,7 +48,7 @@ def test_intervals_hold_the_truth_in_nine_of_ten_samples(wanted: int, width: flo
 
 
 def test_without_sizes_the_mean_counts() -> None:
-    found = [(Item(item.key, "1", item.uri), min(records, 50)) for item, records in corpus(6000)]
+    found = [(Item(item.key, "1", item.uri), min(records, 50)) for item, records in corpus(2000)]
     items, truth = [item for item, _ in found], sum(records for _, records in found)
     intervals = [total(drawn(draw(items, 400, seed), found)) for seed in range(200)]
     assert sum(one.low <= truth <= one.high for one in intervals) >= 180

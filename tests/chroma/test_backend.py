@@ -153,7 +153,9 @@ def die(backend: Collections, number: int) -> None:
     backend.trouble("docs", Transient("it went away"))
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGSEGV, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_a_sound_collection_is_never_taken_for_torn(tmp_path: Path, number: int) -> None:
     """Killed by others it is not even suspected; and a suspected one is asked first."""
     with chroma(tmp_path) as backend:

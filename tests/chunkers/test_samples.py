@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from ingestor.chunkers.semantic.changepoint import PLUGIN
 from ingestor.cli.output.goodbye import _best
@@ -13,6 +14,7 @@ from ingestor.registry import find
 from tests.chunkers.laws import TOKENS
 from tests.minilm import CachedModel
 
+pytestmark = pytest.mark.slow
 SAMPLES = Path(__file__).parents[2] / "documents"
 
 

@@ -8,8 +8,9 @@ from tests.e2e.in_process import ask as ask
 from tests.e2e.project import Daemon, Project
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _forked_chroma() -> Iterator[None]:
+    """Of these tests alone: the same process may run others after them, which start Chroma as people do."""
     with forked_chroma.from_server():
         yield
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from multiprocessing import reduction
 from multiprocessing.process import BaseProcess
 from types import SimpleNamespace
-from typing import IO, Any
+from typing import IO, Any, TypedDict, Unpack
 from unittest.mock import patch
 
 from ingestor.chroma import child, server
@@ -50,27 +50,28 @@ def _fork(command: Sequence[str], **options: Any) -> object:
     return _Forked(command, **options) if alone else subprocess.Popen(command, **options)
 
 
+class _Options(TypedDict):
+    """What ``ChromaServer`` tells ``subprocess.Popen``."""
+
+    stdin: int
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+    env: Mapping[str, str]
+    pass_fds: Sequence[int]
+    process_group: int
+
+
 class _Forked:
     """What ``ChromaServer`` uses of ``subprocess.Popen``, of a fork of this process."""
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        stdin: int,
-        stdout: IO[bytes],
-        stderr: IO[bytes],
-        env: Mapping[str, str],
-        pass_fds: Sequence[int],
-        process_group: int,
-    ) -> None:
-        [listener] = pass_fds
+    def __init__(self, command: Sequence[str], **options: Unpack[_Options]) -> None:
+        stdin, output, [listener] = options["stdin"], options["stdout"].fileno(), options["pass_fds"]
         self._status: int | None = None
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                _close_others([stdin, stdout.fileno(), listener])
-                _run(command[-1], env, stdin, stdout.fileno(), listener, listener)
+                _close_others([stdin, output, listener])
+                _run(command[-1], options["env"], stdin, output, listener, listener)
             finally:
                 os._exit(_FAILED)
 
@@ -102,20 +103,11 @@ class _Forked:
 class _Served:
     """The same, of a fork of the server."""
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        *,
-        stdin: int,
-        stdout: IO[bytes],
-        stderr: IO[bytes],
-        env: Mapping[str, str],
-        pass_fds: Sequence[int],
-        process_group: int,
-    ) -> None:
-        [listener] = pass_fds
-        given = [_Descriptor(each) for each in (stdin, stdout.fileno(), listener)]
-        process = SERVER.Process(target=_run, args=(command[-1], dict(env), *given, listener), daemon=True)
+    def __init__(self, command: Sequence[str], **options: Unpack[_Options]) -> None:
+        stdin, output, [listener] = options["stdin"], options["stdout"].fileno(), options["pass_fds"]
+        given = [_Descriptor(each) for each in (stdin, output, listener)]
+        arguments = (command[-1], dict(options["env"]), *given, listener)
+        process = SERVER.Process(target=_run, args=arguments, daemon=True)
         process.start()
         self._process: BaseProcess = process
         self.pid, self.terminate, self.kill = process.pid, process.terminate, process.kill

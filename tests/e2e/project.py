@@ -38,7 +38,7 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def wait(condition: Callable[[], Any], seconds: float = 240.0, every: float = 0.1) -> Any:
+def wait(condition: Callable[[], Any], seconds: float = 240.0, every: float = 0.2) -> Any:
     """The first true value of ``condition``; fails after ``seconds``.
 
     What takes long is asked for less often: each answer costs the processor as much as what is waited for.

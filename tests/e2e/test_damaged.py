@@ -27,7 +27,8 @@ def overwrite(database: Path, share: float) -> None:
         database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("share", [0, 0.01, 0.8])  # not a database; malformed at once; malformed for writers
+# Not a database; malformed for writers; malformed at once.
+@pytest.mark.parametrize("share", [0, 0.8, pytest.param(0.01, marks=pytest.mark.slow)])
 def test_a_damaged_database_is_told_with_a_remedy_that_helps(
     project: Project, ask: Ask, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,7 +73,7 @@ def grow(path: Path, seconds: float) -> None:
 def test_a_file_that_grows_is_read_whole_when_it_rests(project: Project, daemon: Daemon) -> None:
     wait(lambda: project.settled(0))
     growing = project.docs / "growing.txt"
-    writer = threading.Thread(target=grow, args=(growing, 6.0))
+    writer = threading.Thread(target=grow, args=(growing, 3.0))
     writer.start()
     (project.docs / "other.txt").write_text("Another document.")
     wait(lambda: project.poll("status")["sources"]["docs"]["settled"] >= 1)

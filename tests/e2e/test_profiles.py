@@ -54,6 +54,7 @@ def test_a_changed_profile_is_announced_and_writes_metadata_alone(synced: Projec
     assert "Everything is in order" in ask("verify").out
 
 
+@pytest.mark.slow
 def test_with_another_strategy_it_goes_into_the_second_collection(synced: Project, ask: Ask) -> None:
     """The first one stays as it is meanwhile, and while the change waits."""
     before = synced.records()

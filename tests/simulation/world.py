@@ -246,7 +246,7 @@ class World:
         self.configure()
         for _ in range(10):  # until the file is looked after
             self.lexical.work()
-        for _ in range(2000):
+        for _ in range(200):  # seven are the most that a sound program needed in 60 histories
             wait = self.engine.wake_at(routine=False) - self.now if self.engine.resting() else 1.0
             self.now += min(max(wait, 1.0), LONGEST)
             self.engine_step()

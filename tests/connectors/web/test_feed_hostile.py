@@ -37,7 +37,7 @@ QUICK = {
 
 @pytest.mark.parametrize(
     "kind",
-    [pytest.param(kind, marks=[] if kind in ("author", "depth") else [pytest.mark.slow]) for kind in SLOW],
+    [pytest.param(kind, marks=[] if kind == "author" else [pytest.mark.slow]) for kind in SLOW],
 )
 def test_a_feed_that_takes_for_ever_is_given_up_and_the_others_threads_go_on(kind: str) -> None:
     longest, stopped = [0.0], Event()

@@ -1,0 +1,121 @@
+"""Documents wait for a process, slow ones give way, and nothing holds up the end."""
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from ingestor.core.interruptions import Slow, Stopped
+from ingestor.model import Blob
+from ingestor.ports import BadDocument
+from ingestor.registry import Options
+from ingestor.sandbox import process as sandbox_process
+from ingestor.sandbox.pool import Isolation
+from ingestor.sandbox.process import Limits
+from tests.e2e.project import wait
+
+pytestmark = pytest.mark.usefixtures("bad_parser")
+
+
+def test_documents_wait_for_their_turn() -> None:
+    isolation = Isolation(Limits(processes=2))
+    with ThreadPoolExecutor(8) as threads:
+        blobs = [Blob(b"pid", f"{n}") for n in range(40)]
+        found = list(threads.map(lambda blob: isolation.parse("bad", Options(), blob), blobs))
+    isolation.close()
+    assert len({document.text for document in found}) <= 2
+    assert [dict(document.extra)["name"] for document in found] == [blob.name for blob in blobs]
+
+
+def test_stopping_ends_a_document_under_way_and_the_processes() -> None:
+    isolation = Isolation(Limits(seconds=1000, processes=1))
+    pid = int(isolation.parse("bad", Options(), Blob(b"pid", "a")).text)
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(isolation.parse, "bad", Options(), Blob(b"sleep", "a"))
+        wait(lambda: isolation._free.qsize() == 1)
+        isolation.stop()
+        with pytest.raises(Stopped):
+            running.result(30)
+    isolation.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_slow_document_ends_its_first_attempt_early_and_has_all_its_time_in_the_next() -> None:
+    isolation = Isolation(Limits(seconds=2, processes=1))
+    isolation.take_turns()
+    hang = Blob(b"hang", "a")
+    with pytest.raises(Slow, match="more than 1 s"):
+        isolation.parse("bad", Options(), hang)
+    with pytest.raises(BadDocument, match="took more than 2 s"):
+        isolation.parse("bad", Options(), hang)
+    isolation.close()
+
+
+def test_slow_documents_leave_a_process_to_others() -> None:
+    isolation = Isolation(Limits(seconds=30, processes=1))
+    isolation.take_turns()
+    isolation._first = 1.0
+    slow = [Blob(b"sleep", name) for name in ("a", "b")]
+    with ThreadPoolExecutor(2) as threads:
+        with pytest.raises(Slow):
+            isolation.parse("bad", Options(), slow[0])
+        running = threads.submit(isolation.parse, "bad", Options(), slow[0])
+        wait(lambda: isolation._free.qsize() == 1)
+        assert isolation.parse("bad", Options(), Blob(b"the next one", "c")).text == "the next one"
+        assert not running.done()
+        isolation.close()
+        with pytest.raises(Stopped):
+            running.result(30)
+
+
+def test_who_waits_for_a_process_is_known_to_rest() -> None:
+    isolation, resting = Isolation(Limits(seconds=1000, processes=1)), list[str]()
+
+    @contextmanager
+    def rests() -> Iterator[None]:
+        resting.append("begun")
+        yield
+        resting.append("ended")
+
+    isolation.take_turns(rests)
+    assert isolation.parse("bad", Options(), Blob(b"quick", "a")).text == "quick"
+    with ThreadPoolExecutor(2) as threads:
+        running = threads.submit(isolation.parse, "bad", Options(), Blob(b"sleep", "b"))
+        wait(lambda: isolation._free.qsize() == 1)
+        assert resting == []
+        waiting = threads.submit(isolation.parse, "bad", Options(), Blob(b"next", "c"))
+        wait(lambda: resting == ["begun"])
+        isolation.close()
+        for stopped in (running, waiting):
+            with pytest.raises(Stopped):
+                stopped.result(30)
+    assert resting == ["begun", "ended"]
+
+
+@pytest.mark.parametrize("deed", ["drip", "sleep"])
+def test_no_process_holds_up_the_end(deed: str) -> None:
+    """Whatever it does, and although nobody has taken back what it was asked."""
+    isolation = Isolation(Limits(seconds=1000, processes=1))
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(isolation.parse, "bad", Options(), Blob(deed.encode(), "a"))
+        wait(lambda: bool(isolation._running))
+        (process,) = isolation._running
+        begun = time.monotonic()
+        isolation.close()
+        with pytest.raises(Stopped):
+            running.result(30)
+        assert time.monotonic() - begun < 5
+    assert process._child.returncode is not None
+    assert not isolation._running
+
+
+def test_an_answer_in_drops_is_ended_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox_process, "PATIENCE", 1)
+    isolation = Isolation(Limits(seconds=1, processes=1))
+    with pytest.raises(BadDocument, match="took more than 1 s"):
+        isolation.parse("bad", Options(), Blob(b"drip", "a"))
+    isolation.close()
