@@ -4,7 +4,7 @@ Questions of readers go before documents.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from queue import Empty, Queue
@@ -87,12 +87,14 @@ class Embedding:
         if not texts:
             return np.zeros((0, self.embedder.dimensions), np.float32)
         digests = [text_digest(text) for text in texts]
-        found = self._cache.get(self._recipe, digests)
-        self.cached += len(found)
-        missing = {d: text for d, text in zip(digests, texts, strict=True) if d not in found}
-        if missing:
-            found.update(self._ask(list(missing), list(missing.values())))
-        return np.stack([found[d] for d in digests])
+        wanted = dict(zip(digests, texts, strict=True))
+        rows = {digest: row for row, digest in enumerate(wanted)}
+        vectors = np.zeros((0, 0), np.float32)
+        for found in self._found(wanted):
+            if not vectors.size:  # a server's dimensions may be known by its answer only
+                vectors = np.empty((len(rows), len(next(iter(found.values())))), np.float32)
+            vectors[[rows[digest] for digest in found]] = list(found.values())
+        return vectors if len(rows) == len(digests) else vectors[[rows[digest] for digest in digests]]
 
     def ask(self, texts: Sequence[str], *, questions: bool = True) -> Vectors:
         """Vectors for readers, before those of documents: (n, dimensions) float32. Not cached.
@@ -131,22 +133,30 @@ class Embedding:
         self.stop()
         self._thread.join(timeout=60)
 
+    def _found(self, wanted: Mapping[Digest, str]) -> Iterator[dict[Digest, Any]]:
+        """Vectors in parts that are not empty: those in the cache, then the others."""
+        missing: list[Digest] = []
+        for part in _parts(list(wanted), ROUND):
+            cached = self._cache.get(self._recipe, part)
+            self.cached += len(cached)
+            missing += [digest for digest in part if digest not in cached]
+            if cached:
+                yield cached
+        for part in _parts(missing, self._round_size):
+            yield self._ask(part, [wanted[digest] for digest in part])
+
     def _ask(self, digests: list[Digest], texts: list[str]) -> dict[Digest, Any]:
-        answers: dict[Digest, Any] = {}
-        for start in range(0, len(texts), self._round_size):
-            part = slice(start, start + self._round_size)
-            request = _Request(digests[part], texts[part], Future())
-            with self._lock:  # so that none is queued after the last drain of a stopped thread
-                if self._stopped.is_set():
-                    raise Stopped
-                self._requests.put(request)
-                self._waiting += len(request.texts)
-            try:
-                answers.update(request.answer.result())
-            finally:
-                with self._lock:
-                    self._waiting -= len(request.texts)
-        return answers
+        request = _Request(digests, texts, Future())
+        with self._lock:  # so that none is queued after the last drain of a stopped thread
+            if self._stopped.is_set():
+                raise Stopped
+            self._requests.put(request)
+            self._waiting += len(request.texts)
+        try:
+            return request.answer.result()
+        finally:
+            with self._lock:
+                self._waiting -= len(request.texts)
 
     def _serve(self) -> None:
         while (requests := self._take()) and not self._stopped.is_set():
@@ -248,6 +258,10 @@ class Embedding:
         self.texts += len(good)
         self.tokens += sum(self._count_tokens(texts)) if answered.tokens is None else answered.tokens
         return found
+
+
+def _parts(digests: list[Digest], size: int) -> Iterator[list[Digest]]:
+    return (digests[start : start + size] for start in range(0, len(digests), size))
 
 
 def _settle(request: _Request, answers: dict[Digest, Any]) -> None:

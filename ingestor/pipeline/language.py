@@ -78,4 +78,8 @@ def _loaded() -> "LanguageIdentifier":
 
     model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     model.set_languages([name for name in model.labels if len(name) == 2 or name == _NO_LANGUAGE])
-    return model
+    # It keeps the table of all languages beside that of these, so another one is made of what is left.
+    return LanguageIdentifier(
+        model.nb_ptc, model.nb_pc, model.nb_classes, model.tk_nextmove, model.tk_output,
+        norm_probs=True, tk_row=model.tk_row,
+    )  # fmt: skip

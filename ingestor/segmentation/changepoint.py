@@ -31,6 +31,7 @@ from ingestor.segmentation.fixed_point import (
     SCALE_BITS,
     Fixed,
     Integers,
+    blocks,
     lagged_products,
     running_sums,
     squares,
@@ -64,10 +65,14 @@ def grid() -> Integers:
 
 def smoothed(units: Fixed) -> Fixed:
     """Each vector with half of either neighbour's added, of unit length again."""
-    total = 2 * units.astype(np.int64)
-    total[1:] += units[:-1]
-    total[:-1] += units[1:]
-    return unit(total)
+    found = np.empty(units.shape, np.int32)
+    for part in blocks(len(units)):
+        total = 2 * units[part].astype(np.int64)
+        low, high = max(part.start, 1), min(part.stop, len(units) - 1)
+        total[low - part.start :] += units[low - 1 : part.stop - 1]
+        total[: high - part.start] += units[part.start + 1 : high + 1]
+        found[part] = unit(total)
+    return found
 
 
 def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
@@ -77,9 +82,10 @@ def scatter(vectors: Fixed, tokens: Integers, most: int) -> Integers:
     """
     widest = _widest(tokens, most)
     mass = running_sums(tokens, widest)
-    weighted = vectors * tokens[:, None]
-    square = sums_within(squares(weighted), 2 * lagged_products(weighted, widest - 1))
-    found = running_sums(squares(vectors) * tokens, widest) - square // mass
+    alone = squares(vectors) * tokens
+    before = tokens[np.maximum(np.arange(len(tokens))[:, None] - np.arange(1, widest), 0)]
+    pairs = lagged_products(vectors, widest - 1) * before * tokens[:, None]
+    found = running_sums(alone, widest) - sums_within(alone * tokens, 2 * pairs) // mass
     found[:, 1:][mass[:, 1:] > most] = _NEVER
     return found
 

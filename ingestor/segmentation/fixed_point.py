@@ -24,11 +24,13 @@ _BLOCK = 256  # rows that stay in the processor's cache
 
 def fixed(vectors: Vectors) -> Fixed:
     """Round unit vectors (or zero ones) to fixed point. Raises ValueError for longer ones and for NaN."""
-    scaled = vectors * np.float32(SCALE)
-    np.rint(scaled, out=scaled)
-    if not np.einsum("ij,ij->i", scaled, scaled).max(initial=0) <= (_LONGEST * SCALE) ** 2:
-        raise ValueError("the embedder returned a vector that is not of unit length")
-    found: Fixed = scaled.astype(np.int32)
+    found = np.empty(vectors.shape, np.int32)
+    for part in blocks(len(vectors)):
+        scaled = vectors[part] * np.float32(SCALE)
+        np.rint(scaled, out=scaled)
+        if not np.einsum("ij,ij->i", scaled, scaled).max(initial=0) <= (_LONGEST * SCALE) ** 2:
+            raise ValueError("the embedder returned a vector that is not of unit length")
+        found[part] = scaled
     return found
 
 

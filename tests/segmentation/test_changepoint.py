@@ -1,5 +1,6 @@
 """The pure core of the changepoint strategy: scatter, best cuts at every penalty, a collection's level."""
 
+import tracemalloc
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -239,3 +240,14 @@ def test_a_single_unit_needs_no_search(tokens: int, section: bool, weight: int) 
     found = solve(weighed(costs, [False], [section]), grid(), np.array([weight]))
     assert np.array_equal(found.sizes, undivided().sizes)
     assert found.sizes.dtype == undivided().sizes.dtype
+
+
+def test_long_documents_need_little_memory_besides_their_vectors() -> None:
+    vectors = np.tile(unit(np.random.default_rng(1).integers(-999, 999, (100, 64))), (200, 1))
+    tracemalloc.start()
+    try:
+        changepoint.scatter(smoothed(vectors), np.full(len(vectors), 50), 125)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 2 * vectors.nbytes
