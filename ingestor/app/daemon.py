@@ -16,6 +16,7 @@ from ingestor.core.decisions import NEVER
 from ingestor.core.error_text import describe
 from ingestor.lexical.readers import LexicalReaders
 from ingestor.ports import NeedsHuman
+from ingestor.search.shared_store import shared_stores
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state import checks, run_status, running_config
@@ -121,7 +122,7 @@ class Loop:
             },
             chroma_answers=self.running.collections.answers,
             chroma_restarts=lambda: self.running.collections.restarts,
-            collection=self.running.collections.for_readers,
+            collection=shared_stores(self.running.collections.for_readers),
             lexical=LexicalReaders(lexical_path(self.running.parts.config)),
             count_tokens=self.running.parts.tokens.counts,
             retries=lambda: self.running.engine.retries,

@@ -119,11 +119,14 @@ class ChromaIndex:
 
     def nearest(
         self, vectors: Vectors, n: int, where: dict[str, object] | None = None
-    ) -> list[tuple[RecordId, float]]:
-        """Ids and scores as ``query`` has them, for one vector: cheaper, for no record is read."""
-        found = self._queried(list(vectors[:1]), self._read(n), where)
-        (ids,), (distances,) = found["ids"], found["distances"]
-        return [(RecordId(id_), 1.0 - distance) for id_, distance in zip(ids, distances, strict=True)]
+    ) -> list[list[tuple[RecordId, float]]]:
+        """Ids and scores as ``query`` has them: cheaper, for no record is read."""
+        pages = (self._queried(page, self._read(n), where) for page in _chunks(vectors, self._read(_RECORDS)))
+        rows = (row for page in pages for row in zip(page["ids"], page["distances"], strict=True))
+        return [
+            [(RecordId(id_), 1.0 - distance) for id_, distance in zip(ids, distances, strict=True)]
+            for ids, distances in rows
+        ]
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         """Of those records that exist."""

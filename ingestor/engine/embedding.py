@@ -24,6 +24,7 @@ from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Remote, Transient
 from ingestor.state.cache.store import VectorCache
 
 WAITING = 64  # questions that may wait; more are refused
+ASKED_AT_ONCE = 16  # texts of several questions that the model takes at once
 ROUND = 256  # texts
 
 
@@ -172,13 +173,33 @@ class Embedding:
 
     def _answer_questions(self) -> None:
         while self._questions:
-            question = self._questions.popleft()
-            try:
-                vectors = checked(question.embed(question.texts), question.texts, self.embedder.dimensions)
-            except BaseException as panic:  # noqa: BLE001 - the asker gets it, and the thread lives on
-                question.answer.set_exception(as_exception(panic))
-            else:
-                question.answer.set_result(vectors)
+            self._answer_together(self._take_questions())
+
+    def _take_questions(self) -> list[_Question]:
+        """The first, and those behind it that the model can take with it, up to ASKED_AT_ONCE texts."""
+        first = self._questions.popleft()
+        taken, size = [first], len(first.texts)
+        while self._questions and self._questions[0].embed == first.embed:
+            size += len(self._questions[0].texts)
+            if size > ASKED_AT_ONCE:
+                break
+            taken.append(self._questions.popleft())
+        return taken
+
+    def _answer_together(self, questions: list[_Question]) -> None:
+        """After an error each alone, so that a bad text fails its own asker only."""
+        texts = [text for question in questions for text in question.texts]
+        try:
+            vectors = checked(questions[0].embed(texts), texts, self.embedder.dimensions)
+        except BaseException as panic:  # noqa: BLE001 - the askers get it, and the thread lives on
+            if len(questions) == 1:
+                return questions[0].answer.set_exception(as_exception(panic))
+            for question in questions:
+                self._answer_together([question])
+        else:
+            for question in questions:
+                question.answer.set_result(vectors[: len(question.texts)])
+                vectors = vectors[len(question.texts) :]
 
     def _take(self) -> list[_Request]:
         first = self._requests.get()

@@ -28,7 +28,7 @@ class Store(Protocol):
 
     def nearest(
         self, vectors: Vectors, n: int, where: dict[str, object] | None = None
-    ) -> list[tuple[RecordId, float]]: ...
+    ) -> list[list[tuple[RecordId, float]]]: ...
 
     def vectors(self, ids: Sequence[RecordId]) -> Mapping[RecordId, Vector]: ...
 
@@ -36,7 +36,11 @@ class Store(Protocol):
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]: ...
 
-    def select(self, where: Mapping[str, Any]) -> list[Record]: ...
+    def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]: ...
+
+    def check_filter(self, where: dict[str, object]) -> None: ...
+
+    def count(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +123,7 @@ class _Search:
     def _hybrid(self) -> list[Ranked]:
         """Texts and metadata are read of the best alone: to read those of all candidates takes most time."""
         vectors, depth = self._vectors(), max(DEPTH, self.n)
-        dense = self.by.store.nearest(vectors, depth, self._where)
+        (dense,) = self.by.store.nearest(vectors, depth, self._where)
         lexical, near = self._lexical(depth), {id_ for id_, _ in dense}
         others = self.by.store.vectors([id_ for id_, _ in lexical.order if id_ not in near])
         cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}

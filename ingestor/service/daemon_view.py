@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingestor.chroma.shards.index import Store
 from ingestor.engine.embedding import Embeddings
 from ingestor.lexical.readers import LexicalReaders
 from ingestor.search.passages import Count
 from ingestor.search.reranking import Reranker
+from ingestor.search.shared_store import SharedStore
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state.checks import CheckResult
 from ingestor.state.run_status import Live
@@ -32,7 +32,7 @@ class DaemonView:
     intervals: Callable[[], Mapping[str, float]]
     chroma_answers: Callable[[float], bool]
     chroma_restarts: Callable[[], int]
-    collection: Callable[[str], Store]
+    collection: Callable[[str], SharedStore]
     lexical: LexicalReaders
     count_tokens: Count
     retries: Callable[[], int]

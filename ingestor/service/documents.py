@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ingestor.chroma.shards.index import Store
 from ingestor.http_server.bounded import json_response
 from ingestor.http_server.problems import RequestProblem
 from ingestor.model import Record
 from ingestor.search.passages import passages
+from ingestor.search.search import Store
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.searching import Turns, collection_of, problems, require_owner
 

@@ -34,7 +34,7 @@ from ingestor.service.embeddings import vectors_of
 
 T = TypeVar("T")
 
-AT_ONCE = 4  # searches; more wait
+AT_ONCE = 8  # searches; more wait
 WAITING = 64  # searches that may wait; more are refused
 MOST_BYTES = 200_000  # of a request
 _LIVE = """SELECT coalesce(serves, name), uuid, embedder FROM collections

@@ -64,10 +64,13 @@ def test_the_nearest_are_those_of_a_query_and_vectors_those_that_were_written(en
     index = opened(request.getfixturevalue(engine))
     records = many(60)
     index.upsert(records)
-    asked, where = vector(3)[np.newaxis], {"n": {"$lt": 30}}
+    asked, where = np.stack([vector(3), vector(8)]), {"n": {"$lt": 30}}
     for chosen in (None, where):
-        (hits,) = index.query(asked, 9, chosen)
-        assert index.nearest(asked, 9, chosen) == [(hit.id, hit.score) for hit in hits]
+        found = index.query(asked, 9, chosen)
+        assert index.nearest(asked, 9, chosen) == [[(hit.id, hit.score) for hit in hits] for hits in found]
+        assert [index.nearest(one[np.newaxis], 9, chosen)[0] for one in asked] == index.nearest(
+            asked, 9, chosen
+        )
     found = index.vectors([*(one.id for one in records[:5]), "nothing#0", records[0].id])
     assert list(found) == [one.id for one in records[:5]]
     for one in records[:5]:

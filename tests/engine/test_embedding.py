@@ -176,3 +176,21 @@ def test_a_stop_ends_the_asking_one_by_one(cache: VectorCache) -> None:
     answered = [answer for answer in got.values() if not isinstance(answer, Stopped)]
     assert answered == [good([text])[0].tolist() for text in kept(cache, ASKERS)]
     assert len(answered) == 1
+
+
+def test_questions_that_wait_are_embedded_together_and_a_bad_one_fails_alone(cache: VectorCache) -> None:
+    model = Model(picky(BadDocument("too odd")))
+    with closing(Embedding(model, RECIPE, cache, model.count)) as stream, ThreadPoolExecutor(16) as pool:
+        plug = pool.submit(stream.ask, [PLUG])
+        assert model.held.wait(30)
+        asked = [pool.submit(stream.ask, [text, f"{text}, too"]) for text in ASKERS[:9]]
+        bad = pool.submit(stream.ask, [POISON])
+        while len(stream._questions) < 10:
+            sleep(0.001)
+        model.go.set()
+        plug.result()
+        for text, one in zip(ASKERS, asked, strict=False):
+            assert one.result().tolist() == good([text, f"{text}, too"]).tolist()
+        with pytest.raises(BadDocument):
+            bad.result()
+    assert max(map(len, model.batches)) > 2

@@ -33,8 +33,8 @@ TEXTS = {
 class Store(MemoryIndex):
     def nearest(
         self, vectors: Vectors, n: int, where: dict[str, object] | None = None
-    ) -> list[tuple[RecordId, float]]:
-        return [(hit.id, hit.score) for hit in self.query(vectors, n, where)[0]]
+    ) -> list[list[tuple[RecordId, float]]]:
+        return [[(hit.id, hit.score) for hit in hits] for hits in self.query(vectors, n, where)]
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         return {record.id: record.vector for record in self.read(ids, vectors=True)}
@@ -42,8 +42,10 @@ class Store(MemoryIndex):
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, object]) -> set[RecordId]:
         return {record.id for record in self.read(ids) if matches(where, record.metadata)}
 
-    def select(self, where: Mapping[str, object]) -> list[Record]:
-        return [record for record in self.records.values() if matches(where, record.metadata)]
+    def select(self, where: Mapping[str, object], most: int = 2000) -> list[Record]:
+        return [record for record in self.records.values() if matches(where, record.metadata)][:most]
+
+    def check_filter(self, where: dict[str, object]) -> None: ...
 
 
 def records() -> Iterator[Record]:

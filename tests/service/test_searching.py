@@ -136,7 +136,7 @@ def test_a_swap_while_it_searches_is_not_noticed(
     monkeypatch.setattr(daemon, "collection", collection)
     with served(daemon) as client:
         assert client.post("/search", json={"query": "card"}).status_code == 200
-    assert len(calls) == 2
+    assert len(calls) > 1
 
 
 @pytest.mark.parametrize("error", [Gone("gone"), Transient("Chroma can't be reached")])

@@ -24,6 +24,7 @@ from ingestor.model import Fingerprint, Record, Vectors
 from ingestor.page.opening import pages_of
 from ingestor.ports import Gone
 from ingestor.search.reranking import Reranker
+from ingestor.search.shared_store import shared_stores
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.service.port import application, common
@@ -74,7 +75,7 @@ class Daemon:
     def view(self) -> DaemonView:
         return DaemonView(
             self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
-            lambda patience: self.up, lambda: 0, self.collection, self.lexical,
+            lambda patience: self.up, lambda: 0, shared_stores(self.collection), self.lexical,
             lambda texts: [len(text.split()) for text in texts], lambda: 2, lambda: {"read": 1.5},
             {"state": self.folder}, lambda: self.reranker, lambda: checks.read(self.folder),
         )  # fmt: skip

@@ -86,9 +86,12 @@ class ShardedStore(ShardedIndex):
 
     def nearest(
         self, vectors: Vectors, n: int, where: dict[str, object] | None = None
-    ) -> list[tuple[RecordId, float]]:
-        found = (row for store in self.stores for row in store.nearest(vectors, n, where))
-        return sorted(found, key=lambda row: (-row[1], row[0]))[:n]
+    ) -> list[list[tuple[RecordId, float]]]:
+        answers = [store.nearest(vectors, n, where) for store in self.stores]
+        return [
+            sorted((hit for hits in row for hit in hits), key=lambda hit: (-hit[1], hit[0]))[:n]
+            for row in zip(*answers, strict=True)
+        ]
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         found: dict[RecordId, Vector] = {}
