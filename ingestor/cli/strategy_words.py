@@ -22,14 +22,14 @@ from ingestor.model import CollectionName, SourceName
 from ingestor.search.values import MODES
 
 _CONFIGURED = "configured"  # as the config says
-_COMMA = re.compile(r",(?![^\[{]*[\]}])")  # outside of brackets
+_STRATEGY = re.compile(r"(?:[^,\[{]|\[[^\]]*+\]?|\{[^}]*+\}?)++")  # up to a comma outside of brackets
 _COLON = re.compile(r":(?=[A-Za-z_][\w.]*=)")  # before a KEY=; others belong to a value, such as a URL
 _BESIDE = ("parsing", "rerank", "search")
 
 
 def named(config: Config, collection: CollectionName, lists: Sequence[str]) -> list[Strategy]:
     """Each once. Raises BadRequest and ConfigError."""
-    words = [word for each in lists for word in _COMMA.split(each) if word]
+    words = [word for each in lists for word in _STRATEGY.findall(each)]
     own = {source.name: source.chunking for source in config.sources if source.collection == collection}
     return distinct([_strategy(config, own, word) for word in words])
 

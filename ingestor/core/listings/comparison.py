@@ -3,6 +3,7 @@
 In memory are what differs, and sixteen bytes for each document that is listed.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -39,17 +40,22 @@ class VersionTable:
     """KnownVersions that are in memory."""
 
     def __init__(self, versions: Mapping[str, str]) -> None:
-        self._versions = versions
+        self._versions, self._keys = versions, sorted(versions)
 
     def of(self, keys: Sequence[str]) -> Mapping[str, str]:
         return {key: self._versions[key] for key in keys if key in self._versions}
 
     def below(self, under: str) -> Mapping[str, str]:
-        scope = Scope((under,))
-        return {key: version for key, version in self._versions.items() if scope.covers(key)}
+        return {key: self._versions[key] for key in self.keys([under])}
 
     def keys(self, under: Sequence[str]) -> Iterator[str]:
-        return filter(Scope(tuple(under)).covers, self._versions)
+        for top in under:
+            if top == "":
+                yield from self._keys
+                continue
+            yield from self.of([top])
+            first, end = (bisect_left(self._keys, top + mark) for mark in "/0")  # 0 follows /
+            yield from self._keys[first:end]
 
     def count(self) -> int:
         return len(self._versions)

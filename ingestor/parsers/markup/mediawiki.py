@@ -23,15 +23,15 @@ _CODE = re.compile(r"<(pre|syntaxhighlight|source|score|math)\b[^<>]*(?<!/)>", r
 _EMPTY_REF = re.compile(r"<ref\b[^<>]*/>", re.IGNORECASE)
 _REF = re.compile(r"<(ref)\b[^<>]*(?<!/)>", re.IGNORECASE)
 _FILE = re.compile(
-    r"\[\[\s*(?:File|Image|Datei|Bild|Fichier|Archivo)\s*:\s*([^|\[\]]+)((?:\|[^|\[\]]*(?:\[\[[^\[\]]*\]\][^|\[\]]*)*)*)\]\]",
+    r"\[\[\s*(?:File|Image|Datei|Bild|Fichier|Archivo)\s*:([^|\[\]]+)((?:\|[^|\[\]]*(?:\[\[[^\[\]]*\]\][^|\[\]]*)*)*)\]\]",
     re.IGNORECASE,
 )
 _CATEGORY = re.compile(r"\[\[\s*(?:Category|Kategorie|Catégorie)\s*:[^\[\]]*\]\]", re.IGNORECASE)
 _LINK = re.compile(r"\[\[(?:[^|\[\]]*\|)?([^|\[\]]*)\]\]")
-_ADDRESS = re.compile(r"\[(https?://\S+?)(?:\s+([^\[\]]*))?\]")
+_ADDRESS = re.compile(r"\[(https?://[^\s\[\]]+)(?:\s([^\[\]]*))?\]")
 _TAG = re.compile(r"</?[A-Za-z][^<>]*>|__[A-Z]+__")
 _TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
-_ATTRIBUTES = re.compile(r'^(?:\s*[\w-]+\s*=\s*(?:"[^"]*"|\S+))+\s*\|(?!\|)')
+_ATTRIBUTES = re.compile(r'^(?:\s*+[\w-]++\s*+=\s*+(?:"[^"]*+"|[^\s|]++))++\s*+\|(?!\|)')
 _PLACE = re.compile("\0(\\d+)\0")
 _LAYOUT = re.compile(
     r"(?:thumb|frame|frameless|border|left|right|center|none|upright.*|\d*x?\d+px|alt=.*|link=.*|.*=.*)$",
@@ -183,7 +183,9 @@ class _Page:
         text = _replaced(_REF, _EMPTY_REF.sub("", markup), self._cited)
         for _ in range(3):
             text = _LINK.sub(r"\1", text)
-        text = _ADDRESS.sub(lambda found: f"[{found[2]}]({found[1]})" if found[2] else found[1], text)
+        text = _ADDRESS.sub(
+            lambda found: f"[{label}]({found[1]})" if (label := (found[2] or "").strip()) else found[1], text
+        )
         text = unescape(_TAG.sub("", re.sub("'{2,5}", "", text)))
         text = _PLACE.sub(lambda found: self._kept[int(found[1])][1].strip(), text)
         return " ".join(text.split())

@@ -33,7 +33,7 @@ _SYNTAX = re.compile(r"[\\{}<>@_|~^]")
 _FORM = re.compile(r"\[[ x]\]|\ufffd")  # boxes to tick, and characters that nobody knows
 _FIGURE = re.compile(r"\d[\d.,:/-]*")
 _MOST_FIGURES = 3  # of a heading in digits, as a version with its date
-_DIGITS = re.compile(r"[A-Za-z].*\d{3}|\d{3}.*[A-Za-z]")
+_LETTER, _DIGITS = re.compile("[A-Za-z]"), re.compile(r"\d{3}")
 _LEADER = re.compile(r"(?:\s?\.){4,}|…\s*\d+$")
 _PAGE = re.compile(r"\S\s+(?:\d{1,4}|[ivxl]{1,6})$")
 _CAPTION = re.compile(
@@ -161,7 +161,11 @@ def _has_words(text: str, bold: bool) -> bool:
         return True
     if len(_FIGURE.findall(text)) > _MOST_FIGURES:  # a row of sums
         return False
-    return bold and bool(_DIGITS.search(text)) and 2 * sum(map(str.isalnum, text)) >= visible
+    return (
+        bold
+        and bool(_LETTER.search(text) and _DIGITS.search(text))
+        and 2 * sum(map(str.isalnum, text)) >= visible
+    )
 
 
 def style_of(line: Line) -> FontStyle:
