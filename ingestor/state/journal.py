@@ -207,10 +207,6 @@ class Journal:
         """Every document of a source in live editions, vanished ones included."""
         return self.entries(f"source = ? AND {LIVE} ORDER BY key", (source,))
 
-    def of_feed(self, feed: Feed) -> list[Entry]:
-        """Every document of a source in one edition, live or building."""
-        return self.entries("source = ? AND collection = ? ORDER BY key", feed)
-
     def named(self, wanted: str) -> list[Entry]:
         """Documents in live editions, by key, URI or id."""
         return self.entries(f"(key = ? OR uri = ? OR document_id = ?) AND {LIVE}", (wanted, wanted, wanted))

@@ -280,8 +280,8 @@ def test_a_source_is_listed_once_for_all_its_editions(listed: Listed) -> None:
     assert listed.tree.listings == before + 1
     assert listed.versions(new) == listed.versions(TREE)
     assert all(listed.scanner.listed(feed.edition) for feed in (TREE, new))
-    ids = {entry.key: entry.document_id for entry in listed.journal.of_feed(TREE)}
-    assert {entry.key: entry.document_id for entry in listed.journal.of_feed(new)} == ids
+    ids = {entry.key: entry.document_id for entry in listed.journal.of_collection(TREE.edition)}
+    assert {entry.key: entry.document_id for entry in listed.journal.of_collection(new.edition)} == ids
 
 
 def test_a_hold_keeps_the_documents_of_all_editions(listed: Listed) -> None:
