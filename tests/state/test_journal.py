@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ingestor.core.decisions import NEVER, Changes, Failure
+from ingestor.core.decisions import NEVER, Changes, Failure, Scope
 from ingestor.core.entries import CollectionRow, Entry, Feed, Intent, Receipt, SourceRow
-from ingestor.core.listings.comparison import VersionTable
+from ingestor.core.listings.comparison import ListingComparison, VersionTable
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.state.columns import pack, unpack
 from ingestor.state.journal import Journal, opened
@@ -252,6 +252,20 @@ def test_versions_at_and_below_some_keys(journal: Journal, monkeypatch: pytest.M
         assert sorted(known.keys(under)) == sorted(in_memory.keys(under)) == sorted(keys)
         below = [key for top in under for key in known.below(top)]
         assert sorted(below) == sorted(key for top in under for key in in_memory.below(top)) == sorted(keys)
+
+
+def test_a_document_that_is_renamed_while_it_is_listed_has_not_vanished(journal: Journal) -> None:
+    """The new document takes over the row of the one that it was, so rows say nothing of what was listed."""
+    observe(journal, "old", "other")
+    settle(journal, "old")
+    observe(journal, "new", gone=("old",))
+    before = one(journal, "new").row
+    comparison = ListingComparison(last_listing.LastListing(journal, Feed(S, C)))
+    comparison.add([Item("new", "1", "/new")])
+    journal.intend([Intent(before, (0,), predecessor=one(journal, "old").row)])
+    comparison.add([Item("other", "1", "/other")])
+    assert one(journal, "new").row != before
+    assert comparison.changes(Scope()) == Changes((), (), 0, 2)
 
 
 def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
