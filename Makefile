@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 READY := $(VENV)/.ready
 CONFIG ?= config.yaml
 # Processes that run the tests: much of their time is waiting for servers and programs.
-WORKERS ?= 3
+WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 # Without this, pytest would compile every test file anew in every run and process.
