@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import IO, Any, TypedDict, Unpack
 from unittest.mock import patch
 
-from ingestor.chroma import child, server
+from ingestor.chroma import child, folder, server
 from ingestor.cli.main import main
 from tests.e2e.forked import SERVER
 
@@ -41,7 +41,8 @@ def from_server() -> Iterator[None]:
 @contextmanager
 def _started_by(start: Callable[..., object]) -> Iterator[None]:
     played = SimpleNamespace(Popen=start, TimeoutExpired=subprocess.TimeoutExpired)
-    with patch.object(server, "subprocess", played):
+    ours = (*folder._CHILDREN, "multiprocessing.forkserver")  # the command line that a fork keeps
+    with patch.object(server, "subprocess", played), patch.object(folder, "_CHILDREN", ours):
         yield
 
 
