@@ -79,26 +79,26 @@ def _measured(folder: Path, files: int) -> Iterator[tuple[str, Figure]]:
             (docs / f"{n // 500}").mkdir(parents=True)
         path = docs / f"{n // 500}" / f"{n}.txt"
         path.write_text(f"Document {n} is about subject {n % 977} and mentions {n * 31 % 1009} others.")
-    _configure(config)
+    configure(config)
     yield "list and read the files, bare", Figure(_bare(docs), "s")
-    yield from _run("plan of everything, as a sample of 1,000", config, "plan", "--sample", "1000")
-    yield from _run("first pass", config, "sync")
-    yield from _run("restart and idle pass", config, "sync")
+    yield from run("plan of everything, as a sample of 1,000", config, "plan", "--sample", "1000")
+    yield from run("first pass", config, "sync")
+    yield from run("restart and idle pass", config, "sync")
     (docs / "0" / "new.txt").write_text("one more document")
-    yield from _run("one new file", config, "sync")
+    yield from run("one new file", config, "sync")
     for command in ("status", "plan", "verify"):
-        yield from _run(command, config, command)
-    yield from _run("query", config, "query", "which document mentions the others")
-    _configure(config, workers=8)
-    yield from _run("a config change that touches none", config, "sync")
+        yield from run(command, config, command)
+    yield from run("query", config, "query", "which document mentions the others")
+    configure(config, workers=8)
+    yield from run("a config change that touches none", config, "sync")
     for name in ("state/journal.sqlite3", "state/cache.sqlite3", "state/lexical.sqlite3", "chroma"):
         yield name, Figure(_size(folder / name) / 1e6, "MB")
-    _configure(config, chunking={"strategy": "recursive", "size": 50})
-    yield from _run("a config change that touches all", config, "sync")
+    configure(config, chunking={"strategy": "recursive", "size": 50})
+    yield from run("a config change that touches all", config, "sync")
     yield "upserts of the same records, bare", Figure(_raw_upserts(folder), "s")
 
 
-def _configure(config: Path, **settings: object) -> None:
+def configure(config: Path, **settings: object) -> None:
     source = {"name": "docs", "kind": "folder", "path": "./docs", "collection": "docs"}
     base = {
         "state": "./state",
@@ -109,7 +109,7 @@ def _configure(config: Path, **settings: object) -> None:
     config.write_text(yaml.safe_dump(base | settings))
 
 
-def _run(name: str, config: Path, *words: str) -> Iterator[tuple[str, Figure]]:
+def run(name: str, config: Path, *words: str) -> Iterator[tuple[str, Figure]]:
     """Processor seconds and the largest memory of a command."""
     command = [INGESTOR, *words, "--json", "--config", config]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)

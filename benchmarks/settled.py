@@ -7,18 +7,15 @@ processor time and largest memory. Files are empty, so nothing but listing and c
 
 import os
 import sqlite3
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from secrets import token_hex
 
-import yaml
-
+from benchmarks.scale import configure, run
 from ingestor.connectors.folder.connector import Folder, FolderOptions
 from ingestor.state.columns import item_columns
 
-INGESTOR = Path(sys.executable).with_name("ingestor")
 FOLDER = 500  # files
 COMMANDS = ("sync", "status", "plan", "verify")
 
@@ -34,32 +31,22 @@ def main(files: int = 1_000_000, second: int = 0) -> None:
 def _show(folder: Path, files: int) -> None:
     config = _settled(folder, files)
     for command in COMMANDS:
-        process = subprocess.Popen([INGESTOR, command, "--config", config], stdout=subprocess.DEVNULL)
-        _, ended, used = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(ended)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
-        seconds, memory = used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
-        print(f"{files:10,} {command:10} {seconds:10.1f} s {memory:7.0f} MB", flush=True)
+        (_, seconds), (_, memory) = run(command, config, command)
+        print(f"{files:10,} {command:10} {seconds.value:10.1f} s {memory.value:7.0f} MB", flush=True)
 
 
 def _settled(folder: Path, files: int) -> Path:
     """A project of so many settled documents; the path of its config."""
-    documents, config, state = folder / "docs", folder / "config.yaml", folder / "state"
+    documents, config = folder / "docs", folder / "config.yaml"
     documents.mkdir()
     (documents / "first.txt").write_text("the only document with words")
-    settings = {
-        "state": str(state), "http": False, "chroma": {"path": str(folder / "chroma"), "embedded": True},
-        "embedding": {"kind": "hashing", "dimensions": 64},
-        "sources": [{"name": "docs", "kind": "folder", "path": str(documents), "collection": "docs"}],
-    }  # fmt: skip
-    config.write_text(yaml.safe_dump(settings))
-    subprocess.run([INGESTOR, "sync", "--config", config], check=True, capture_output=True)
+    configure(config, http=False)
+    list(run("first", config, "sync"))
     for number in range(files):
         if number % FOLDER == 0:
             (documents / f"{number // FOLDER}").mkdir()
         os.close(os.open(documents / f"{number // FOLDER}" / f"{number}.txt", os.O_CREAT | os.O_WRONLY))
-    _note(sqlite3.connect(state / "journal.sqlite3", isolation_level=None), documents, files)
+    _note(sqlite3.connect(folder / "state" / "journal.sqlite3", isolation_level=None), documents, files)
     return config
 
 

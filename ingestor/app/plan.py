@@ -213,7 +213,7 @@ def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
     unsettled = Unsettled(journal)
     changed = {item.key: item for item in found.changes[0].changed}
     gone = set(found.changes[0].vanished)
-    rows = {entry.key: entry for entry in unsettled.under(source.feed, source.tools.recipe)}
+    rows = {entry.key: entry for entry in unsettled.outdated(source.feed, source.tools.recipe)}
     rows |= {entry.key: entry for entry in unsettled.of_keys(source.feed, list(changed))}
     due = [
         replace(entry, item=changed.get(key, entry.item)) for key, entry in rows.items() if key not in gone

@@ -7,7 +7,6 @@ passed as None.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -18,6 +17,7 @@ from ingestor.chroma.api.values import INVALID, Refused
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.limits import check_patches, check_records
 from ingestor.chroma.reach import missed
+from ingestor.core.listings.pages import pages
 from ingestor.model import Hit, Metadata, Record, RecordId, Vector, Vectors
 from ingestor.ports import BadDocument
 
@@ -78,7 +78,7 @@ class ChromaIndex:
             )
 
     def drop(self, ids: Sequence[RecordId]) -> None:
-        for batch in _chunks(dict.fromkeys(ids), self._written(_PATCHES)):
+        for batch in pages(dict.fromkeys(ids), self._written(_PATCHES)):
             sent(batch, self._delete)
 
     def _delete(self, batch: Sequence[RecordId]) -> None:
@@ -101,7 +101,7 @@ class ChromaIndex:
         include = ["metadatas", "documents", *(["embeddings"] if vectors else [])]
         return [
             record
-            for batch in _chunks(dict.fromkeys(ids), self._read(_RECORDS))
+            for batch in pages(dict.fromkeys(ids), self._read(_RECORDS))
             for record in _records(self._get(ids=batch, include=include))
         ]
 
@@ -114,15 +114,15 @@ class ChromaIndex:
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         """The ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter."""
-        most, batches = self._read(n), _chunks(vectors, self._read(_RECORDS))
+        most, batches = self._read(n), pages(vectors, self._read(_RECORDS))
         return [hits for batch in batches for hits in self._query(batch, most, where)]
 
     def nearest(
         self, vectors: Vectors, n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[RecordId, float]]]:
         """Ids and scores as ``query`` has them: cheaper, for no record is read."""
-        pages = (self._queried(page, self._read(n), where) for page in _chunks(vectors, self._read(_RECORDS)))
-        rows = (row for page in pages for row in zip(page["ids"], page["distances"], strict=True))
+        answers = (self._queried(page, self._read(n), where) for page in pages(vectors, self._read(_RECORDS)))
+        rows = (row for page in answers for row in zip(page["ids"], page["distances"], strict=True))
         return [
             [(RecordId(id_), 1.0 - distance) for id_, distance in zip(ids, distances, strict=True)]
             for ids, distances in rows
@@ -130,22 +130,22 @@ class ChromaIndex:
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         """Of those records that exist."""
-        wanted = _chunks(dict.fromkeys(ids), self._read(_RECORDS))
-        pages = [self._get(ids=page, include=["embeddings"]) for page in wanted]
+        wanted = pages(dict.fromkeys(ids), self._read(_RECORDS))
+        found = [self._get(ids=page, include=["embeddings"]) for page in wanted]
         return {
             RecordId(id_): np.asarray(vector, dtype=np.float32)
-            for page in pages
+            for page in found
             for id_, vector in zip(page["ids"], page["embeddings"], strict=True)
         }
 
     def matching(self, ids: Sequence[RecordId], where: Mapping[str, Any]) -> set[RecordId]:
         """Those of ``ids`` that a filter lets pass. Raises ValueError if Chroma rejects the filter."""
         with _understood(dict(where)):
-            pages = [
+            found = [
                 self._get(ids=page, where=dict(where), include=[])
-                for page in _chunks(ids, self._read(_RECORDS))
+                for page in pages(ids, self._read(_RECORDS))
             ]
-        return {RecordId(id_) for page in pages for id_ in page["ids"]}
+        return {RecordId(id_) for page in found for id_ in page["ids"]}
 
     def select(self, where: Mapping[str, Any], most: int = 2000) -> list[Record]:
         """The first ``most`` records that a filter lets pass, in no order, without vectors."""
@@ -243,12 +243,6 @@ def _records(found: Any) -> list[Record]:
             zip(found["ids"], found["documents"], found["metadatas"], strict=True)
         )
     ]
-
-
-def _chunks(items: Any, most: int) -> Iterator[list[Any]]:
-    rest = iter(items)
-    while chunk := list(islice(rest, most)):
-        yield chunk
 
 
 def _batches(rows: Sequence[Row], size: Callable[[Row], int], most: int) -> Iterator[list[Row]]:

@@ -5,10 +5,10 @@ Of the metadata only the language counts, which decides how words are stemmed.
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice
 from typing import TypeVar
 
 from ingestor.core.fingerprint import text_digest
+from ingestor.core.listings.pages import pages
 from ingestor.lexical import postings
 from ingestor.lexical.file import LexicalFile
 from ingestor.lexical.stems import primary
@@ -122,7 +122,7 @@ def read_rows(
     query = "SELECT id, text_key, language, terms FROM records_{0} WHERE id IN ({1})"
     return {
         id_: (key, language, whole)
-        for page in _pages(ids)
+        for page in pages(dict.fromkeys(ids), _PAGE)
         for id_, key, language, whole in db.execute(query.format(number, ", ".join("?" * len(page))), page)
     }
 
@@ -131,7 +131,7 @@ def _languages(db: sqlite3.Connection, number: int, ids: Collection[RecordId]) -
     query = "SELECT id, language FROM records_{0} WHERE id IN ({1})"
     return {
         id_: language
-        for page in _pages(ids)
+        for page in pages(dict.fromkeys(ids), _PAGE)
         for id_, language in db.execute(query.format(number, ", ".join("?" * len(page))), page)
     }
 
@@ -141,7 +141,7 @@ def _rows(
 ) -> Iterator[tuple[RecordId, int, bytes, str]]:
     """Id, row, digest of the text and language of those of ``ids`` that exist."""
     query = "SELECT id, row, text_key, language FROM records_{0} WHERE id IN ({1})"
-    for page in _pages(ids):
+    for page in pages(dict.fromkeys(ids), _PAGE):
         yield from db.execute(query.format(number, ", ".join("?" * len(page))), page)
 
 
@@ -168,12 +168,6 @@ def _moving(db: sqlite3.Connection, number: int, most: int) -> tuple[list[int], 
 
 def _one(db: sqlite3.Connection, query: str, values: Sequence[object] = ()) -> int:
     return int(db.execute(query, values).fetchone()[0])
-
-
-def _pages(ids: Iterable[RecordId]) -> Iterator[list[RecordId]]:
-    rest = iter(dict.fromkeys(ids))
-    while page := list(islice(rest, _PAGE)):
-        yield page
 
 
 def _text(value: object) -> str | None:

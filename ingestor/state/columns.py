@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,11 @@ STATE = f"""CASE WHEN {GONE} THEN 'gone'
                 WHEN quarantined THEN 'quarantined'
                 WHEN {SETTLED} THEN 'settled'
                 WHEN attempts > 0 THEN 'waiting' ELSE 'due' END"""
+
+
+def marks(values: Sequence[object]) -> str:
+    """A placeholder for each value."""
+    return ", ".join("?" * len(values))
 
 
 def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:

@@ -29,6 +29,7 @@ from ingestor.state.columns import (
     NOW,
     UNSUPPORTED,
     item_columns,
+    marks,
     to_entry,
     unpack,
 )
@@ -171,7 +172,7 @@ class Journal:
         with self.transaction() as db:
             db.execute(
                 f"""UPDATE documents SET wanted_version = NULL, retry_at = 0, {DUE_SINCE}
-                    WHERE source = ? AND collection NOT IN ({_marks(collections)}) AND {IN_FORCE}
+                    WHERE source = ? AND collection NOT IN ({marks(collections)}) AND {IN_FORCE}
                       AND wanted_version IS NOT NULL""",
                 (source, *collections),
             )
@@ -380,7 +381,3 @@ def _use_wal(db: sqlite3.Connection) -> None:
             return
         time.sleep(wait)
     db.execute("PRAGMA journal_mode=WAL")
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))

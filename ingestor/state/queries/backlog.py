@@ -11,7 +11,7 @@ from typing import Any
 from ingestor.core.decisions import NEVER
 from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.model import SourceName
-from ingestor.state.columns import GONE, IN_FORCE, PENDING, SETTLED
+from ingestor.state.columns import GONE, IN_FORCE, PENDING, SETTLED, marks
 from ingestor.state.journal import Journal
 
 _OF_FEED = f"FROM documents INDEXED BY unsettled WHERE source = ? AND collection = ? AND {PENDING}"
@@ -45,7 +45,7 @@ class Backlog:
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
         """Documents to remove: their source no longer has them."""
         return self._journal.entries(
-            f"""{GONE} AND retry_at <= ? AND +source IN ({_marks(sources)}) AND {IN_FORCE}
+            f"""{GONE} AND retry_at <= ? AND +source IN ({marks(sources)}) AND {IN_FORCE}
                 ORDER BY retry_at, id LIMIT ?""",
             (now, *sources, limit),
         )
@@ -58,7 +58,7 @@ class Backlog:
         Two indexed range queries; documents whose interval contains the value are not visited.
         """
         same = f"""collection = ? AND statistic = ? AND quarantined = 0 AND wanted_version IS NOT NULL
-                   AND {SETTLED} AND source IN ({_marks(sources)})"""
+                   AND {SETTLED} AND source IN ({marks(sources)})"""
         known = (collection, statistic, *sources, value, limit)
         low = self._journal.entries(f"{same} AND lo > ? LIMIT ?", known)
         high = self._journal.entries(f"{same} AND hi < ? LIMIT ?", known)
@@ -74,7 +74,3 @@ class Backlog:
         found: list[tuple[Any, ...]] = [row for feed in feeds for row in select(pending, feed)]
         found += select(gone, [value for feed in feeds for value in feed]) if feeds else []
         return min((float(retry_at) for (retry_at,) in found), default=NEVER)
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from ingestor.core.entries import Feed
+from ingestor.state.columns import marks
 from ingestor.state.journal import Journal
 
 _PAGE = 1000  # keys that are read at once
@@ -20,7 +21,7 @@ class LastListing:
         self._read, self._feed = journal.read, feed
 
     def of(self, keys: Sequence[str]) -> Mapping[str, str]:
-        query = f"SELECT key, wanted_version {_OF} AND key IN ({', '.join('?' * len(keys))})"
+        query = f"SELECT key, wanted_version {_OF} AND key IN ({marks(keys)})"
         return dict(self._read(query, (*self._feed, *keys)))
 
     def below(self, under: str) -> Mapping[str, str]:

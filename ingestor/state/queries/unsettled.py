@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from ingestor.core.document_state import WITHOUT_RECORDS, State
 from ingestor.core.entries import Entry, Feed
 from ingestor.core.listings.pages import pages
-from ingestor.state.columns import LIVE, STATE
+from ingestor.state.columns import LIVE, STATE, marks
 from ingestor.state.journal import Journal
 
 _PAGE = 500  # keys that are looked up at once
@@ -23,7 +23,7 @@ class Unsettled:
         return [
             entry
             for page in pages(keys, _PAGE)
-            for entry in self._journal.entries(f"{_OF} AND key IN ({_marks(page)})", (*feed, *page))
+            for entry in self._journal.entries(f"{_OF} AND key IN ({marks(page)})", (*feed, *page))
         ]
 
     def leaving(self, feed: Feed) -> list[Entry]:
@@ -31,7 +31,7 @@ class Unsettled:
         where = f"source = ? AND {LIVE} AND (wanted_version IS NULL OR collection != ?) ORDER BY key"
         return self._journal.entries(where, feed)
 
-    def under(self, feed: Feed, recipe: Callable[[str], str]) -> list[Entry]:
+    def outdated(self, feed: Feed, recipe: Callable[[str], str]) -> list[Entry]:
         """Documents that are not settled under these recipes. ``recipe``: of a parser, "" for none."""
         query = f"SELECT DISTINCT coalesce(parser, '') FROM documents WHERE {_OF}"
         recipes = [(parser, recipe(parser)) for (parser,) in self._journal.select(query, feed)]
@@ -45,9 +45,5 @@ class Unsettled:
     def set_aside(self, feed: Feed) -> list[tuple[str, State]]:
         """Key and state of documents without records: quarantined, or unsupported."""
         query = f"""SELECT key, {STATE} FROM documents
-                    WHERE {_OF} AND {LIVE} AND {STATE} IN ({_marks([*WITHOUT_RECORDS])})"""
+                    WHERE {_OF} AND {LIVE} AND {STATE} IN ({marks([*WITHOUT_RECORDS])})"""
         return self._journal.select(query, (*feed, *WITHOUT_RECORDS))
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))

@@ -22,6 +22,16 @@ def test_what_codes_without_a_unicode_value_mean(codes: bytes, font: str, expect
     assert "".join(meanings(codes, [font] * len(codes))) == expected
 
 
+def page(drawn: str) -> list[str]:
+    """Objects 1 to 4 of a file of one page. Its font is object 5."""
+    return [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream",
+    ]
+
+
 def test_characters_of_bitmap_fonts_are_not_lost() -> None:
     """A font of Type 3, as TeX makes them where no outlines are installed."""
     glyph = "<</Length 25>>stream\n500 0 0 0 400 700 d1 0 0 9 9 re f\nendstream"
@@ -36,11 +46,7 @@ def test_characters_of_bitmap_fonts_are_not_lost() -> None:
     drawn = "BT /F1 10 Tf 50 700 Td (Pages 12\\02524 of the o\\036ce) Tj ET"
     data = numbered(
         [
-            "<</Type/Catalog/Pages 2 0 R>>",
-            "<</Type/Pages/Kids[3 0 R]/Count 1>>",
-            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R"
-            "/Resources<</Font<</F1 5 0 R>>>>>>",
-            f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream",
+            *page(drawn),
             font,
             glyph,
             "<<>>",
@@ -63,11 +69,7 @@ def test_characters_of_other_planes_are_whole() -> None:
     drawn = "BT /F1 10 Tf 50 700 Td (ABA, BB) Tj ET"
     data = numbered(
         [
-            "<</Type/Catalog/Pages 2 0 R>>",
-            "<</Type/Pages/Kids[3 0 R]/Count 1>>",
-            "<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R"
-            "/Resources<</Font<</F1 5 0 R>>>>>>",
-            f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream",
+            *page(drawn),
             "<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 6 0 R>>",
             f"<</Length {len(mapping)}>>stream\n{mapping}\nendstream",
             "<<>>",
