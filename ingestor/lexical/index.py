@@ -161,7 +161,7 @@ def _replace(db: sqlite3.Connection, number: int, old: Sequence[int], new: Seque
 
 def _moving(db: sqlite3.Connection, number: int, most: int) -> tuple[list[int], list[_Kept]]:
     """Rows that should move to the end, and their records."""
-    rows = postings.lonely(db, number, most)
+    rows = postings.rows_to_move(db, number, most)
     query = f"SELECT id, text_key, language, terms FROM records_{number} WHERE row = ?"
     return rows, [db.execute(query, (row,)).fetchone() for row in rows]
 

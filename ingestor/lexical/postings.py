@@ -113,7 +113,7 @@ def strike(db: sqlite3.Connection, number: int, rows: Iterable[int]) -> None:
             db.execute(f"DELETE FROM {table}_{number} WHERE block = ?", (block,))
 
 
-def lonely(db: sqlite3.Connection, number: int, most: int) -> list[int]:
+def rows_to_move(db: sqlite3.Connection, number: int, most: int) -> list[int]:
     """Up to ``most`` rows of a block that has few records left: they should move to the end."""
     query = f"""SELECT block, lengths FROM blocks_{number} WHERE held < ? AND LENGTH(lengths) = ?
                 ORDER BY held LIMIT 1"""

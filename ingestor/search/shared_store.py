@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ingestor.model import Hit, Record, RecordId, Vector, Vectors
+from ingestor.search.combined_calls import CombinedCalls
 from ingestor.search.search import Store
-from ingestor.search.together import Together
 
 _MOST = 16  # questions in a request
 _KEPT = 32  # collections
@@ -27,10 +27,10 @@ class SharedStore:
 
     def __init__(self, opened: Callable[[], Store]) -> None:
         self._opened = opened
-        self._queries = Together(self._query, _MOST)
-        self._nearest = Together(self._find_nearest, _MOST)
-        self._vectors = Together(self._read_vectors, _MOST)
-        self._records = Together(self._read_records, _MOST)
+        self._queries = CombinedCalls(self._query, _MOST)
+        self._nearest = CombinedCalls(self._find_nearest, _MOST)
+        self._vectors = CombinedCalls(self._read_vectors, _MOST)
+        self._records = CombinedCalls(self._read_records, _MOST)
 
     def query(self, vectors: Vectors, n: int, where: _Where = None) -> list[list[Hit]]:
         return self._queries.ask(_kind(n, where), (vectors, n, where))

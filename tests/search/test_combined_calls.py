@@ -11,8 +11,8 @@ import pytest
 from ingestor.embedders.hashing import PLUGIN
 from ingestor.model import Hit, Record, RecordId, Vectors
 from ingestor.ports import Gone
+from ingestor.search.combined_calls import CombinedCalls
 from ingestor.search.shared_store import shared_stores
-from ingestor.search.together import Together
 from tests.search.test_search import Store
 
 EMBEDDER = PLUGIN.build(PLUGIN.options(dimensions=32))
@@ -37,7 +37,7 @@ class Work:
 
 def asked(work: Work, numbers: Sequence[int], most: int, kinds: int = 1) -> list[Future[int]]:
     """The first alone, and the others while it is at work."""
-    together = Together(work, most)
+    together = CombinedCalls(work, most)
     with ThreadPoolExecutor(len(numbers)) as pool:
         found = [pool.submit(together.ask, numbers[0] % kinds, numbers[0])]
         assert work.begun.wait(30)

@@ -20,7 +20,7 @@ class _Call(Generic[Q, A]):
     error: BaseException | None = None
 
 
-class Together(Generic[Q, A]):
+class CombinedCalls(Generic[Q, A]):
     """``work``: the answers to questions of one kind, in their order.
 
     A thread that finds nobody at work asks at once. Those that come meanwhile wait, and the first of them
