@@ -96,7 +96,7 @@ MAY_THREAD = {
     "ingestor.lexical.readers": "a Lock: threads take a connection each, and put it back",
     "ingestor.service.gathering": "a Lock: one scrape gathers, others wait for its figures",
     "ingestor.pipeline.stage_times": "a Lock: workers add to the same sums",
-    "ingestor.search.combined_calls": "a Lock and Events: searches that ask Chroma at the same time ask as one",
+    "ingestor.search.combined_calls": "a Lock and Events: searches that wait together ask Chroma once",
     "ingestor.rerankers.in_time": "threads that a search can leave",
     "ingestor.page.history": "a thread that notes the figures of the day",
     "ingestor.http_server.server": "a thread with the event loop of all connections",
