@@ -1,7 +1,7 @@
 """``plan``: what a sync would do, and its time, cost and disk space."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -55,10 +55,12 @@ class Estimate:
         return not (self.plan.unseen or self.unusable or self.plan.documents["failed"])
 
 
-def make_plan(config: Config, sample: Sampling | None = None) -> Estimate:
+def make_plan(
+    config: Config, sample: Sampling | None = None, say: Callable[[str], None] = planning.silently
+) -> Estimate:
     """Reads sources, journal and Chroma; writes nothing, not even a new journal.
 
-    ``sample``: of large sources some documents are read; None: all that are due.
+    ``sample``: of large sources some documents are read; None: all that are due. ``say``: as of a plan.
     """
     cache = VectorCache(cache_path(config), config.cache_size) if cache_path(config).exists() else None
     with journal_or_blank(config) as now, rehearsed(config, now) as journal:
@@ -76,7 +78,7 @@ def make_plan(config: Config, sample: Sampling | None = None) -> Estimate:
         remote = isinstance(parts.embedder, Remote)
         count = parts.embedder.count if remote else parts.tokens.counts
         rebuilt = {each.edition for each in expected if each.another}
-        plan = planning.make(journal, sources, recorder, dry_run, count, rebuilt, sample)
+        plan = planning.make(journal, sources, recorder, dry_run, count, rebuilt, sample, say)
         going = leaving(config, journal)
         for name in going:
             planning.add_leaving(plan, journal, name)

@@ -34,6 +34,11 @@ from ingestor.state.sources import SourceRows
 MOVING = ("added", "changed", "rebuilt", "removed")  # kinds that change a collection's statistic
 
 
+def silently(what: str) -> None:
+    """Say nothing of how far a plan is."""
+    del what
+
+
 def make(
     journal: Journal,
     sources: Sequence[Source],
@@ -42,14 +47,17 @@ def make(
     count_tokens: Callable[[Sequence[str]], list[int]],
     rebuilt: Container[EditionName] = (),
     sample: Sampling | None = None,
+    say: Callable[[str], None] = silently,
 ) -> Plan:
     """Plan all sources. Reads only.
 
     ``sources`` must embed through ``recorder`` and ask through ``dry_run``. ``rebuilt``: editions in
     building. ``sample``: some documents of large sources are read, and stand for the others; None: all.
+    ``say`` is told before each listing and each document how far the plan is.
     """
     plan = Plan()
-    doing = _Doing(plan, journal, recorder, dry_run, count_tokens, monotonic() + patience.SECONDS, sample)
+    until = monotonic() + patience.SECONDS
+    doing = _Doing(plan, journal, recorder, dry_run, count_tokens, until, sample, say)
     for source in sources:
         if SourceRows(journal).of(source.name).paused is not None:
             plan.problems.append((source.name, "it is paused"))
@@ -85,6 +93,7 @@ class _Doing:
     count_tokens: Callable[[Sequence[str]], list[int]]
     until: float
     sample: Sampling | None
+    say: Callable[[str], None]
 
     def figures(self, counts: Counter[str]) -> Figures:
         """All figures so far; ``counts``: of the documents."""
@@ -106,6 +115,7 @@ class _Doing:
 
 def _plan_source(doing: _Doing, source: Source, rebuilt: bool) -> Counter[str]:
     plan, journal = doing.plan, doing.journal
+    doing.say(f"{source.name}: listing")
     found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
     if found.trouble is not None:
         plan.unseen[source.name] = found.trouble
@@ -126,7 +136,9 @@ def _plan_source(doing: _Doing, source: Source, rebuilt: bool) -> Counter[str]:
     due = _due(journal, source, found)
     counts += _set_aside(journal, source, {*vanished, *(entry.key for entry in due)})
     sampled = drawn_of(source.name, due, doing.sample)
-    for job in due if sampled is None else sampled.drawn:
+    read = due if sampled is None else sampled.drawn
+    for number, job in enumerate(read):
+        doing.say(f"{source.name}: {number:,} of {len(read):,} read")
         so_far, begun = doing.figures(counts), monotonic()
         prepared = _prepared(doing, source, job, predecessor, counts)
         if prepared is not None:

@@ -52,8 +52,8 @@ def plan(
 
     checked = read_config(config)
     set_up("warning", checked.log.format)
-    with progress.busy("Reading what is new", as_json):
-        estimate = make_plan(checked, None if everything else Sampling.of(sample))
+    with progress.busy("Reading what is new", as_json) as say:
+        estimate = make_plan(checked, None if everything else Sampling.of(sample), say)
     show_plan(estimate, as_json, config, machines)
     quarantined = QUARANTINED if estimate.plan.documents["quarantined"] else SETTLED
     raise typer.Exit(quarantined if estimate.complete else FAILED)

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from ingestor.cli.output.progress import Bar, Meter, ProgressLines, Stretch
+from ingestor.cli.output.progress import Bar, Meter, ProgressLines, Stretch, busy
 from ingestor.state.run_status import Live, RunningListing
 
 
@@ -84,4 +84,20 @@ def test_a_listing_that_takes_long_is_told_now_and_then(
     assert capsys.readouterr().err.splitlines() == [
         "docs is being listed for 5.0 s: 35 documents found, the last one 5.txt",
         "docs is being listed for 10 s: 70 documents found, the last one 10.txt",
+    ]
+
+
+def test_what_takes_long_tells_now_and_then_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("ingestor.cli.output.progress.monotonic", lambda: now[0])
+    for quiet in (False, True):
+        with busy("Reading what is new", quiet) as say:
+            for number in range(11):
+                now[0] += 1
+                say(f"docs: {number} of 11 read")
+    assert capsys.readouterr().err.splitlines() == [
+        "Reading what is new: docs: 4 of 11 read",
+        "Reading what is new: docs: 9 of 11 read",
     ]

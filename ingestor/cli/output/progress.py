@@ -18,8 +18,10 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from ingestor.cli.output.console import err, listing_words
+from ingestor.core.escape import line
 from ingestor.state.run_status import Live
 
 EVERY = 5.0  # seconds between two lines
@@ -71,13 +73,27 @@ def shown(quiet: bool) -> Iterator[Callable[[Live], None]]:
 
 
 @contextmanager
-def busy(what: str, quiet: bool) -> Iterator[None]:
-    """Show on a terminal what is being done."""
-    if quiet or not err.is_terminal:
-        yield
-        return
-    with err.status(what):
-        yield
+def busy(what: str, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal what is being done and how far it is; elsewhere a line every few seconds."""
+    if quiet:
+        yield lambda how_far: None
+    elif err.is_terminal:
+        with err.status(Text(what)) as status:
+            yield lambda how_far: status.update(Text(f"{what}: {line(how_far)}"))
+    else:
+        yield RareLines(what)
+
+
+class RareLines:
+    """A line at most every five seconds; the first one after five."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._last = what, monotonic()
+
+    def __call__(self, how_far: str) -> None:
+        if monotonic() - self._last >= EVERY:
+            self._last = monotonic()
+            print(f"{self._what}: {line(how_far)}", file=sys.stderr, flush=True)
 
 
 class Bar:
