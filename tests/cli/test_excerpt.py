@@ -26,6 +26,11 @@ PROSE = "The library opens at nine on weekdays, and at ten on the days when the 
         ("# Title\nText below.", 40, ["# Title", "Text below."]),
         ("before\n- one\n- two\n  goes on\n1. three", 40, ["before", "- one", "- two goes on", "1. three"]),
         ("| a | b |\n|---|---|\n| 1 | 2 |", 40, ["| a | b |", "|---|---|", "| 1 | 2 |"]),
+        (
+            "| book       | kept until          |\n| ---------- | ------------------- |\n| atlas  | May |",
+            30,
+            ["| book | kept until |", "| --- | --- |", "| atlas  | May |"],
+        ),
         ("run:\n\n    make run\n    make test", 40, ["run:", "    make run", "    make test"]),
         (
             "so:\n```sh\nmake run\nmake test\n```\nand\nso on",

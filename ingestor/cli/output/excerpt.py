@@ -25,6 +25,7 @@ LINES = 6  # of an answer's text that are shown
 INDENT = "       "  # as wide as a score
 
 _FENCE = re.compile(r"\s*(?:```|~~~)")
+_PADDING = re.compile(r"( ) +|(---)-+")  # of a table's cells, and of the line below its header
 _OWN_LINE = re.compile(r"\s*(?:[|>#]|[-*+] |\d+[.)] )|\s{4}")  # Markdown that means its line end
 
 
@@ -126,8 +127,11 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _wrapped(paragraph: str, width: int) -> list[str]:
-    """Wrapped by terminal columns; a Chinese character takes two."""
-    rows = Text(paragraph.expandtabs(4)).wrap(out, max(20, width))
+    """Wrapped by terminal columns; a Chinese character takes two. A table's row loses its padding first."""
+    row = Text(paragraph.expandtabs(4))
+    if row.cell_len > width and paragraph.startswith("|"):
+        row = Text(_PADDING.sub(r"\1\2", row.plain))
+    rows = row.wrap(out, max(20, width))
     return [row.plain.rstrip() for row in rows]
 
 
