@@ -37,7 +37,7 @@ FROM ${BASE}
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends git tini \
-    && rm -rf /var/lib/apt/lists/* \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
     && useradd --uid 10001 --user-group --create-home --shell /usr/sbin/nologin ingestor \
     && install --directory --owner=ingestor --group=ingestor /data /documents
 COPY --from=build /opt/ingestor /opt/ingestor

@@ -9,8 +9,9 @@ compares the whole pipeline, from the listing to Chroma, with its embedder alone
 
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import chromadb
 import numpy as np
@@ -21,7 +22,7 @@ from ingestor.app.daemon import Loop
 from ingestor.app.signals import Signals
 from ingestor.app.wiring import opened
 from ingestor.cli.usage import read_config
-from ingestor.embedders.hardware import multiplies_bfloat16
+from ingestor.embedders.hardware import multiplies_bfloat16, multiplies_int8
 from ingestor.embedders.sentence_transformers import (
     SentenceTransformersEmbedder,
     SentenceTransformersOptions,
@@ -30,7 +31,8 @@ from ingestor.embedders.weights import locate
 from ingestor.model import Vectors
 
 LENGTHS = {"short": (220, 48), "long": (900, 16)}  # characters of a text, number of texts
-ENGINES, THREADS = ("torch", "openvino"), (1, 2)
+ENGINES: tuple[Literal["torch", "openvino"], ...] = ("torch", "openvino")
+THREADS = (1, 2)
 PEER = ("sentence-transformers", "float32")
 BASE = ("torch", "bfloat16")  # the one that the others are compared with; float32 without bfloat16
 
@@ -58,16 +60,25 @@ def main(rounds: int = 3) -> None:
 def all_ways() -> dict[tuple[str, str, int], Way]:
     """By engine, precision and threads."""
     ways: dict[tuple[str, str, int], Way] = {}
-    for engine in ENGINES:
-        for precision in ("float32", "bfloat16") if multiplies_bfloat16() else ("float32",):
-            for threads in THREADS:
-                options = SentenceTransformersOptions(engine=engine, precision=precision, threads=threads)
-                ways[engine, precision, threads] = SentenceTransformersEmbedder(options).embed
+    pairs = [(engine, precision) for engine in ENGINES for precision in precisions(engine)]
+    for engine, precision in pairs:
+        for threads in THREADS:
+            options = SentenceTransformersOptions(engine=engine, precision=precision, threads=threads)
+            ways[engine, precision, threads] = SentenceTransformersEmbedder(options).embed
     ways["torch", "float32", 1](["loads torch as the program does, with threads that do not spin"])
     from sentence_transformers import SentenceTransformer
 
     library = SentenceTransformer(str(locate("all-MiniLM-L6-v2").folder), device="cpu", local_files_only=True)
     return {**{(*PEER, threads): library.encode for threads in THREADS}, **ways}
+
+
+def precisions(engine: str) -> Iterator[Literal["float32", "bfloat16", "int8"]]:
+    """Those that this processor multiplies."""
+    yield "float32"
+    if multiplies_bfloat16():
+        yield "bfloat16"
+    if multiplies_int8() and engine == "openvino":
+        yield "int8"
 
 
 def allow(threads: int) -> None:

@@ -12,5 +12,8 @@ rm -f libopenvino_intel_gpu_plugin.so libopenvino_intel_npu_plugin.so cache.json
 for reader in onnx tensorflow tensorflow_lite pytorch paddle jax gguf; do
     rm -f "libopenvino_${reader}_frontend.so"*
 done
+# What packages bring for their own developers: tests, headers, static libraries, type stubs.
+find "$packages" -depth -type d \( -name tests -o -name test \) -exec rm -rf {} +
+find "$packages" -type f \( -name '*.h' -o -name '*.hpp' -o -name '*.a' -o -name '*.pyi' \) -delete
 # Last, since it goes by itself.
 "$python" -m pip uninstall --quiet --yes setuptools pip

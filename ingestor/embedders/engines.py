@@ -7,12 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ingestor.embedders.hardware import has_amx, installed, multiplies_bfloat16, resolve_device
+from ingestor.embedders.hardware import (
+    has_amx,
+    installed,
+    multiplies_bfloat16,
+    multiplies_int8,
+    resolve_device,
+)
 from ingestor.embedders.outline import NotCovered, outline
 from ingestor.ports import NeedsHuman
 
 _NO_TORCH = "torch and sentence-transformers are not installed: pip install 'ingestor[torch]'"
 _NO_BFLOAT16 = "this processor has neither AMX nor AVX512-BF16 for bfloat16"
+_NO_INT8 = "this processor has no AVX512-VNNI for int8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,9 @@ def _precisions(wanted: str, device: str, engine: str) -> tuple[str, ...]:
         return (wanted,)
     if device != "cpu":
         return ("float32",)
-    return ("float32", "bfloat16") if engine == "torch" and has_amx() else ("bfloat16", "float32")
+    if engine == "openvino":
+        return ("bfloat16", "int8", "float32")
+    return ("float32", "bfloat16") if has_amx() else ("bfloat16", "float32")
 
 
 def _refused(folder: Path) -> str:
@@ -73,6 +82,8 @@ def _missing(engine: str, device: str, refused: str) -> str:
 
 def _unfit(engine: str, precision: str, device: str, wanted: str) -> str:
     """bfloat16 is emulated by torch where the processor lacks it: slow, and only if it is asked for."""
+    if precision == "int8":
+        return "int8 needs engine openvino" if engine == "torch" else "" if multiplies_int8() else _NO_INT8
     asked = wanted != "auto" and engine == "torch"
     emulated = (precision, device) == ("bfloat16", "cpu") and not multiplies_bfloat16()
     return _NO_BFLOAT16 if emulated and not asked else ""

@@ -36,6 +36,11 @@ def multiplies_bfloat16() -> bool:
     return bool({"amx_bf16", "avx512_bf16"} & cpu_flags())
 
 
+def multiplies_int8() -> bool:
+    """Whether the processor has AVX512-VNNI, for which OpenVINO's multiplication in int8 was measured."""
+    return "avx512_vnni" in cpu_flags()
+
+
 def has_amx() -> bool:
     return "amx_bf16" in cpu_flags()
 

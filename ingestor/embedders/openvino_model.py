@@ -25,6 +25,7 @@ from ingestor.embedders.weights import Weights, unusable
 from ingestor.model import Vectors
 
 _SHAPES = 64  # (texts, tokens) whose kernels are kept
+_GROUP = 64  # values of a token's vector that share a step where int8 is multiplied
 
 
 class OpenVinoModel:
@@ -89,11 +90,12 @@ class OpenVinoModel:
 
 def _compiled(outline: TransformerOutline, precision: str, threads: int) -> openvino.CompiledModel:
     settings = {
-        "INFERENCE_PRECISION_HINT": {"bfloat16": "bf16", "float32": "f32"}[precision],
-        "EXECUTION_MODE_HINT": "PERFORMANCE" if precision == "bfloat16" else "ACCURACY",
+        "INFERENCE_PRECISION_HINT": "bf16" if precision == "bfloat16" else "f32",
+        "EXECUTION_MODE_HINT": "ACCURACY" if precision == "float32" else "PERFORMANCE",
         "NUM_STREAMS": 1,
         "CPU_RUNTIME_CACHE_CAPACITY": _SHAPES,
         "ENABLE_CPU_PINNING": False,  # the machine's other work may have any core
+        **({"DYNAMIC_QUANTIZATION_GROUP_SIZE": _GROUP} if precision == "int8" else {}),
         **({"INFERENCE_NUM_THREADS": threads} if threads else {}),
     }
-    return openvino.Core().compile_model(graph(outline), "CPU", settings)
+    return openvino.Core().compile_model(graph(outline, precision == "int8"), "CPU", settings)

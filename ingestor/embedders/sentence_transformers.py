@@ -36,8 +36,10 @@ class SentenceTransformersOptions(Options):
         description="what runs the model: `openvino` those of the BERT family on CPUs, `torch` all; `auto` "
         "takes the fastest that can, and stays with the one that made the collection",
     )
-    precision: Literal["auto", "float32", "bfloat16"] = pinned(
-        "auto", description="of the computation; `auto` takes bfloat16 on CPUs that have AMX or AVX512-BF16"
+    precision: Literal["auto", "float32", "bfloat16", "int8"] = pinned(
+        "auto",
+        description="of the computation; `auto` takes bfloat16 on CPUs that have AMX or AVX512-BF16, else "
+        "int8 on those with AVX512-VNNI if OpenVINO runs the model",
     )
     device: str = pinned("auto", description="`cpu`, `cuda`, `cuda:1`, `mps`; `auto` takes the best")
     prompt: str | None = pinned(

@@ -30,9 +30,12 @@ _MPNET_NAMES = {
 }  # fmt: skip
 
 
-def graph(outline: TransformerOutline) -> openvino.Model:
-    """The whole encoder, of dynamic shape. Raises KeyError where the weights lack a tensor."""
-    return _Builder(outline, read_weights(outline)).model()
+def graph(outline: TransformerOutline, int8: bool = False) -> openvino.Model:
+    """The whole encoder, of dynamic shape. Raises KeyError where the weights lack a tensor.
+
+    ``int8``: matrices of linear layers are stored in int8, for multiplication in int8.
+    """
+    return _Builder(outline, read_weights(outline), int8).model()
 
 
 def read_weights(outline: TransformerOutline) -> Weights:
@@ -52,8 +55,9 @@ def _float32(tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class _Builder:
-    def __init__(self, outline: TransformerOutline, weights: Weights) -> None:
+    def __init__(self, outline: TransformerOutline, weights: Weights, int8: bool) -> None:
         self._outline, self._config, self._weights = outline, outline.config, weights
+        self._matrix = _int8 if int8 else _constant
         self._heads = int(self._config["num_attention_heads"])
         self._width = int(self._config["hidden_size"])
         self._names = _MPNET_NAMES if outline.family == "mpnet" else _BERT_NAMES
@@ -109,7 +113,7 @@ class _Builder:
         return op.transpose(op.reshape(x, each, True), _integer(0, 2, 1, 3))
 
     def _linear(self, x: Any, name: str) -> Any:
-        product = op.matmul(x, _constant(self._weights[f"{name}.weight"]), False, True)
+        product = op.matmul(x, self._matrix(self._weights[f"{name}.weight"]), False, True)
         return op.add(product, _constant(self._weights[f"{name}.bias"]))
 
     def _normed(self, x: Any, name: str) -> Any:
@@ -144,6 +148,14 @@ def relative_buckets(window: int, count: int, furthest: int = 128) -> npt.NDArra
 
 def _constant(tensor: npt.NDArray[Any]) -> Any:
     return op.constant(np.ascontiguousarray(tensor))
+
+
+def _int8(matrix: npt.NDArray[Any]) -> Any:
+    """Each row in 255 even steps from its furthest value below zero to that above."""
+    step = np.abs(matrix).max(axis=1, keepdims=True) / np.float32(127)
+    step[step == 0] = 1
+    steps = _constant(np.rint(matrix / step).astype(np.int8))
+    return op.multiply(op.convert(steps, "f32"), _constant(step))
 
 
 def _number(value: float) -> Any:

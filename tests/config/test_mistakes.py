@@ -109,7 +109,7 @@ SIZE = "expected a size such as 500KB, 50MB or 2GB"
         ),
         (
             "embedding: {precision: float64}",
-            "1: embedding.precision: must be 'auto', 'float32' or 'bfloat16', not 'float64'",
+            "1: embedding.precision: must be 'auto', 'float32', 'bfloat16' or 'int8', not 'float64'",
         ),
         ("embedding: {model: 7}", "1: embedding.model: must be text, not a number (put it in quotes)"),
         (

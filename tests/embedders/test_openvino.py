@@ -25,7 +25,7 @@ pytestmark = pytest.mark.torch
 
 PACKAGED = weights.locate("all-MiniLM-L6-v2").folder
 DOCUMENTS = Path(__file__).parents[2] / "documents"
-CLOSE = {"float32": 0.9999, "bfloat16": 0.999}  # cosine to sentence-transformers in float32
+CLOSE = {"float32": 0.9999, "bfloat16": 0.999, "int8": 0.99}  # cosine to sentence-transformers in float32
 EDGES = ["", "漢字 and naïve 😀", "[SEP] is a token; \0 is not"] + [
     " ".join(["word"] * n) for n in (1, 8, 13, 14, 15, 30, 31, 62, 254, 300)
 ]
@@ -59,10 +59,12 @@ def library(folder, texts):
     )
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+@pytest.fixture(scope="module", params=["float32", "bfloat16", "int8"])
 def precision(request):
     if request.param == "bfloat16" and not hardware.multiplies_bfloat16():
         pytest.skip("this processor has no bfloat16")
+    if request.param == "int8" and not hardware.multiplies_int8():
+        pytest.skip("this processor has no AVX512-VNNI")
     return request.param
 
 
@@ -247,9 +249,25 @@ def test_auto_is_openvino_for_what_it_covers_and_torch_for_the_rest(tmp_path):
         _ = build(model=str(tmp_path / "static")).identity
 
 
+@pytest.mark.parametrize(
+    ("flags", "precision"),
+    [({"avx512_bf16", "avx512_vnni"}, "bfloat16"), ({"avx512_vnni"}, "int8"), ({"avx2"}, "float32")],
+)
+def test_auto_takes_the_fastest_precision_that_the_processor_has(monkeypatch, flags, precision):
+    monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset(flags))
+    assert build(engine="auto").identity["precision"] == precision
+
+
+def test_int8_is_for_openvino_and_processors_that_multiply_it(monkeypatch):
+    with pytest.raises(NeedsHuman, match="int8 needs engine openvino"):
+        _ = build(engine="torch", precision="int8").identity
+    monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset({"avx512_bf16"}))
+    with pytest.raises(NeedsHuman, match="no AVX512-VNNI for int8"):
+        _ = build(engine="auto", precision="int8").identity
+
+
 def test_bfloat16_is_not_taken_where_the_processor_has_none(monkeypatch):
     monkeypatch.setattr(hardware, "cpu_flags", lambda: frozenset({"avx2"}))
-    assert build(engine="auto").identity["precision"] == "float32"
     assert build(engine="torch", precision="bfloat16").identity["precision"] == "bfloat16"
     with pytest.raises(NeedsHuman, match="neither AMX nor AVX512-BF16"):
         _ = build(precision="bfloat16").identity
