@@ -6,7 +6,7 @@ the cells of a table that is there for the layout.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,9 @@ _BLOCKS = words(
     "figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li main menu nav ol "
     "p pre section summary table tbody td tfoot th thead tr ul"
 )
+_SPACED = _BLOCKS - {"pre"}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
+_WITH_MORE = words("math img sup a")  # than their inner text
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _AROUND_TAGS = frozenset(("nav", "aside", "footer"))
 _AROUND_ROLES = words("navigation banner contentinfo complementary search menu menubar")
@@ -42,6 +44,7 @@ _ANCHORS = words(
     "headerlink permalink anchor anchorjs-link header-anchor heading-anchor footnote-back footnote-backref "
     "reversefootnote"
 )
+_SIGNATURE = frozenset(("sig",))  # Sphinx: of a function
 _ABSOLUTE = ("https://", "http://", "mailto:")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|highlight-source|brush|src)[-:]\s?([A-Za-z][\w+#]*)")
@@ -72,19 +75,18 @@ class PageWalk:
             if isinstance(node, str):
                 self._end_paragraph()
                 self._quotes -= node == "blockquote"
-            elif node.tag == "-text":
+            elif (tag := node.tag) == "-text":
                 self._inline.append(node.text_content or "")
-            elif (said := self._said(node, self.links)) is not None:
+            elif (said := self._said(node, tag, self.links)) is not None:
                 self._inline.append(said)
-            elif self._skipped(node):
+            elif self._skipped(node, tag):
                 self._leave_out(node)
             else:
-                todo.extend(self._opened(node))
+                todo.extend(self._opened(node, tag))
         self._end_paragraph()
 
-    def _opened(self, node: Node) -> list[Node | str]:
+    def _opened(self, node: Node, tag: str) -> list[Node | str]:
         """The steps for an element, the last first."""
-        tag = node.tag
         if tag == "br":
             self._inline.append(_BREAK)
         if tag not in _BLOCKS:
@@ -96,6 +98,8 @@ class PageWalk:
         return [tag, *list(_children(node))[::-1]]
 
     def _end_paragraph(self) -> None:
+        if not self._inline:
+            return
         text = paragraph("".join(self._inline))
         self._inline.clear()
         self.composer.add("quote" if self._quotes else "paragraph", text)
@@ -107,10 +111,8 @@ class PageWalk:
         elif tag == "pre":
             self.composer.add("code", self._text(node).replace(_BREAK, "\n"), language=_language(node))
         elif tag == "dt":
-            names = _names(node)
-            self.composer.add(
-                "definition", one_line(self._text(node)), symbol=node.id if "sig" in names else None
-            )
+            symbol = node.id if _is_named(node.attributes, _SIGNATURE) else None
+            self.composer.add("definition", one_line(self._text(node)), symbol=symbol)
         elif tag in _LISTS and not node.css_first("pre, table, h1, h2, h3, h4, h5, h6"):
             self.composer.add("list", self._list(node))
         elif tag == "figure" and _is_figure(node):
@@ -138,7 +140,7 @@ class PageWalk:
     def _row(self, row: Node) -> list[str]:
         cells: list[str] = []
         for node in _children(row):
-            if node.tag in ("td", "th") and not self._skipped(node):
+            if (tag := node.tag) in ("td", "th") and not self._skipped(node, tag):
                 cells += [one_line(self._text(node, self.links)), *[""] * (_columns(node) - 1)]
         return cells[:_MOST_COLUMNS]
 
@@ -163,13 +165,17 @@ class PageWalk:
 
     def _text(self, root: Node, links: bool = False) -> str:
         """All that is visible below a node, blocks set apart by a space."""
+        only = root.first_child
+        if only is not None and only.next is None and only.tag == "-text":  # nearly all cells and titles
+            said, space = only.text_content or "", " " if root.tag in _SPACED else ""
+            return f"{space}{said}{space}"
         parts: list[str] = []
         for node, entering in self._events(root, links):
             if isinstance(node, str):
                 parts.append(node)
             elif node.tag == "br" and entering:
                 parts.append(_BREAK)
-            elif node.tag in _BLOCKS and node.tag != "pre":
+            elif node.tag in _SPACED:
                 parts.append(" ")
         return "".join(parts)
 
@@ -184,11 +190,11 @@ class PageWalk:
             node, entering = todo.pop()
             if not entering:
                 yield node, False
-            elif node.tag == "-text":
+            elif (tag := node.tag) == "-text":
                 yield node.text_content or "", True
-            elif (said := self._said(node, links)) is not None:
+            elif (said := self._said(node, tag, links)) is not None:
                 yield said, True
-            elif self._skipped(node):
+            elif self._skipped(node, tag):
                 self._leave_out(node)
             else:
                 yield node, True
@@ -196,20 +202,22 @@ class PageWalk:
                 todo.extend([(child, True) for child in _children(node)][::-1])
         yield root, False
 
-    def _said(self, node: Node, links: bool) -> str | None:
+    def _said(self, node: Node, tag: str, links: bool) -> str | None:
         """The text of elements with more than their inner text: formulas, pictures, raised numbers, links."""
-        tag = node.tag
+        if tag not in _WITH_MORE:
+            return None
         if tag == "math":
             return formula(node)
-        if tag == "img" and (is_formula(node) or not self._skipped(node)):
+        skipped = self._skipped(node, tag)
+        if tag == "img" and (not skipped or is_formula(node)):
             return description(node)
-        if (tag == "sup" or (tag == "a" and cites(node))) and not self._skipped(node):
+        if skipped:
+            return None
+        if tag == "sup" or (tag == "a" and cites(node)):
             text = node.text().strip()  # raised in raised ones: looked through once for each, not for all
             if (high := raised(text)) != text:
                 return high
-        if tag == "a" and links and not self._skipped(node):
-            return self._link(node)
-        return None
+        return self._link(node) if tag == "a" and links else None
 
     def _link(self, node: Node) -> str | None:
         """In Markdown's form, unless it leads to another place of the site, or its text is the address."""
@@ -223,8 +231,7 @@ class PageWalk:
         if node.tag not in NEVER:
             self.composer.leave_out("navigation and hidden parts", count_words(node.text(separator=" ")))
 
-    def _skipped(self, node: Node) -> bool:
-        tag = node.tag
+    def _skipped(self, node: Node, tag: str) -> bool:
         if tag in NEVER:
             return True
         attributes = node.attributes
@@ -232,11 +239,14 @@ class PageWalk:
             return self.main and tag in _AROUND_TAGS
         if "hidden" in attributes or attributes.get("aria-hidden") == "true":
             return True
-        names = _names(node)
-        if _HIDDEN.search(attributes.get("style") or "") or (tag == "a" and names & _ANCHORS):
+        if "style" in attributes and _HIDDEN.search(attributes["style"] or ""):
             return True
-        around = tag in _AROUND_TAGS or attributes.get("role") in _AROUND_ROLES or names & _AROUND_NAMES
-        return self.main and bool(around) and tag not in ("html", "body", "main")
+        if tag == "a" and _is_named(attributes, _ANCHORS):
+            return True
+        if not self.main or tag in ("html", "body", "main"):
+            return False
+        around = tag in _AROUND_TAGS or attributes.get("role") in _AROUND_ROLES
+        return around or _is_named(attributes, _AROUND_NAMES)
 
     def _content(self, root: Node) -> Node:
         """The one element that is marked as the main content, else all."""
@@ -298,10 +308,10 @@ def _children(node: Node) -> Iterator[Node]:
         child = child.next
 
 
-def _names(node: Node) -> set[str]:
-    """Its classes and its id."""
-    attributes = node.attributes
-    return set(f"{attributes.get('class') or ''} {attributes.get('id') or ''}".split())
+def _is_named(attributes: Mapping[str, str | None], names: frozenset[str]) -> bool:
+    """Whether one of these is a class or the id of the element."""
+    own = (attributes.get("class"), attributes.get("id"))
+    return any(said and not names.isdisjoint(said.split()) for said in own)
 
 
 def _is_figure(node: Node) -> bool:
