@@ -184,4 +184,4 @@ def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
     return ((name, found[name]) for name in ("author", "created", "modified") if name in found)
 
 
-PLUGIN = Plugin(kind="odf", version=4, options=OdfOptions, build=OdfParser)
+PLUGIN = Plugin(kind="odf", version=5, options=OdfOptions, build=OdfParser)
