@@ -223,4 +223,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=6, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=7, options=PdfOptions, build=PdfParser)
