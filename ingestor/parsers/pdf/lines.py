@@ -63,12 +63,13 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class PageLines:
-    """``comments``: annotations of readers."""
+    """``comments``: annotations of readers; ``figures``: what is said of pictures."""
 
     label: str
     height: float
     lines: tuple[Line, ...]
     comments: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
