@@ -6,19 +6,23 @@ title with a command that is not known here is left open.
 
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
+from ingestor.parsers.html.tags import words
 from ingestor.parsers.markup.tex_accents import decoded
 
 _LEVELS = {
     "part": 1, "chapter": 1, "addchap": 1, "section": 2, "addsec": 2, "subsection": 3, "subsubsection": 4,
     "paragraph": 5, "subparagraph": 6,
 }  # fmt: skip
+_THEOREM = re.compile(r"\\(?:sp)?newtheorem\*?\s*\{\w+\*?\}\s*(?:\[\w+\])?\s*\{([^{}]+)\}")
+_CLASS = re.compile(r"\\(?:documentclass|LoadClass)\s*(?:\[[^\]]*\])?\s*\{([\w-]+)\}")
 OPEN = "\ufffd"  # in a title: a command that is not known
 _NAMES = "|".join(_LEVELS)
 _COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)%.*\n?[ \t]*")
 _LITERAL = re.compile(
     r"\\begin\{(verbatim\*?|Verbatim|lstlisting|alltt|LTXexample|comment|minted|filecontents\*?|tcblisting)\}"
-    r".*?\\end\{\1\}|\\verb\*?([^\w\s]).*?\2|\\iffalse\b.*?\\fi\b",
+    r".*?\\end\{\1\}|\\verb\*?([^\w\s])[^\n]*?\2|\\iffalse\b.*?\\fi\b",
     re.S,
 )
 _INPUT = re.compile(
@@ -33,48 +37,14 @@ _OWN = re.compile(
 _SILENT = re.compile(
     r"\\(?:label|index|footnote|thanks|footnotemark|vspace|hspace|cite|protect|texorpdfstring)\*?\b"
 )
-_PLAIN = {
-    *(
-        "texttt",
-        "textbf",
-        "textit",
-        "emph",
-        "textsf",
-        "textsc",
-        "textrm",
-        "textnormal",
-        "text",
-        "bf",
-        "it",
-        "tt",
-    ),
-    *(
-        "sf",
-        "sc",
-        "em",
-        "rm",
-        "bfseries",
-        "itshape",
-        "ttfamily",
-        "sffamily",
-        "scshape",
-        "normalfont",
-        "small",
-    ),
-    *(
-        "large",
-        "Large",
-        "centering",
-        "raggedright",
-        "newline",
-        "par",
-        "ensuremath",
-        "mathrm",
-        "mathbf",
-        "mbox",
-    ),
-    *("MakeUppercase", "uppercase", "lowercase", "MakeLowercase", "quad", "qquad", "footnotesize", "hbox"),
-}
+# Commands of LaTeX, ltxdoc and csquotes that set their argument, or nothing.
+_PLAIN = words(
+    "texttt textbf textit emph textsf textsc textrm textsl textup textmd textnormal text bf it tt sf sc em "
+    "rm bfseries itshape ttfamily sffamily scshape normalfont small footnotesize large Large centering "
+    "raggedright newline linebreak par ensuremath mathrm mathbf mbox hbox quad qquad MakeUppercase "
+    "uppercase lowercase MakeLowercase string xspace nobreakspace relax enquote og fg cs cmd meta marg oarg "
+    "pkg cls env file url"
+)
 _SAID = {
     "LaTeX": "LaTeX",
     "latex": "LaTeX",
@@ -85,7 +55,14 @@ _SAID = {
     "ldots": "…",
     "dots": "…",
     "&": "&",
+    "textbackslash": "\\",
 }
+_MACRO = re.compile(
+    r"\\(?:(?:new|renew|provide)command\*?\s*\{?\\([A-Za-z]+)\}?(\[\d\])?|def\s*\\([A-Za-z]+)(#1)?)\s*"
+    r"\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}"
+)
+# What sets a title by itself: \renewcommand{\contentsname}{…}, \chapter*{Glossary}.
+_NAMED = re.compile(rf"\\\w*name\}}?\s*\{{([^{{}}]+)\}}|\\(?:{_NAMES})\*?\s*\{{([^{{}}#]+)\}}")
 
 
 def whole(name: str, files: Mapping[str, str], deep: int = 5) -> str:
@@ -112,18 +89,44 @@ def unfit(said: str) -> bool:
 
 def headings(said: str) -> Iterator[tuple[int, str]]:
     """(level, title) in the order of the source."""
-    body = said.partition(r"\begin{document}")[2].partition(r"\end{document}")[0]
+    body = said.partition(r"\begin{document}")[2]
+    body = body[: body.rfind(r"\end{document}")]
+    own = _macros(said)
     for found in _HEADING.finditer(body):
         at = found.end()
         if body[at] == "[":
             at = _past(body, at, "[]")
         if body[at : at + 1] == "{":
-            yield _LEVELS[found[1]], plain(body[at + 1 : _past(body, at, "{}") - 1])
+            yield _LEVELS[found[1]], plain(body[at + 1 : _past(body, at, "{}") - 1], own)
+
+
+def _macros(said: str) -> dict[str, str]:
+    """What the document's own commands set: words, or in some type what they are given ("")."""
+    own: dict[str, str] = {}
+    for found in _MACRO.finditer(said):
+        name, set_as = found[1] or found[3], plain(found[5].replace("#1", ""), own)
+        takes = found[2] == "[1]" or bool(found[4])
+        if is_told(set_as) and (not found[2] or takes) and not (takes and re.search(r"\w", set_as)):
+            own[name] = set_as
+    return own
+
+
+def named(said: str) -> Iterator[str]:
+    """Titles that a class or a document says it sets by itself, and those of its theorems."""
+    for found in _NAMED.finditer(said):
+        yield plain(found[1] or found[2])
+    for found in _THEOREM.finditer(said):
+        yield plain(found[1]) + OPEN
+
+
+def classes(said: str) -> list[str]:
+    """The classes that a document or a class loads."""
+    return _CLASS.findall(said)
 
 
 def title_of(said: str) -> str:
     found = re.search(r"\\title\s*(\[[^\]]*\])?\s*(?=\{)", said)
-    return plain(said[found.end() + 1 : _past(said, found.end(), "{}") - 1]) if found else ""
+    return plain(said[found.end() + 1 : _past(said, found.end(), "{}") - 1], _macros(said)) if found else ""
 
 
 def is_told(title: str) -> bool:
@@ -147,8 +150,8 @@ def _past(said: str, at: int, marks: str) -> int:
     return opened + 1
 
 
-def plain(said: str) -> str:
-    """A title without the commands in it."""
+def plain(said: str, own: Mapping[str, str] = MappingProxyType({})) -> str:
+    """A title without the commands in it. ``own``: what the document's own set."""
     while found := _SILENT.search(said):
         end = found.end()
         while said[end : end + 1] in ("[", "{") and said[end:]:
@@ -161,10 +164,12 @@ def plain(said: str) -> str:
         else:
             said = said[: found.start()] + said[end:]
     said = decoded(said)
-    said = re.sub(r"\\([A-Za-z]+)\*?\s*", _meaning, said)
+    said = re.sub(r"\\([A-Za-z]+)\*?\s*", lambda found: _meaning(found[1], own), said)
     said = re.sub(r"\\\\(\[[^\]]*\])?|~|\\[,; !]", " ", said)
     return " ".join(re.sub(r"[{}$^_]|\\(?=[&%#_$ ])|\\", "", said).split())
 
 
-def _meaning(command: re.Match[str]) -> str:
-    return _SAID.get(command[1], " " if command[1] in _PLAIN else OPEN)
+def _meaning(command: str, own: Mapping[str, str]) -> str:
+    if command in own:
+        return own[command] or " "
+    return _SAID.get(command, " " if command in _PLAIN else OPEN)

@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from hashlib import md5
 from pathlib import Path
 from unittest.mock import patch
@@ -29,6 +30,7 @@ from benchmarks._pieces import Source
 from benchmarks._pieces_odt import odt_sources
 from benchmarks._pieces_tex import tex_sources
 from ingestor.model import Blob, Document
+from ingestor.parsers.html.tags import words
 from ingestor.parsers.pdf import parser as pdf_parser
 from ingestor.parsers.pdf import structure
 from ingestor.parsers.pdf.lines import Bookmark
@@ -40,28 +42,18 @@ BESIDE = (
     *("texlive-publishers-doc", "texlive-science-doc", "texlive-humanities-doc", "texlive-latex-base-doc"),
     "texlive-latex-recommended-doc",
 )
-_UNNUMBERED = {
-    *("abstract", "contents", "references", "bibliography", "index", "tableofcontents", "listoffigures"),
-    *(
-        "listoftables",
-        "acknowledgements",
-        "acknowledgments",
-        "declaration",
-        "preface",
-        "keywords",
-        "glossary",
-    ),
-    *("abbreviations", "kurzfassung", "zusammenfassung", "inhaltsverzeichnis", "literaturverzeichnis"),
-    *("abbildungsverzeichnis", "tabellenverzeichnis", "quellenverzeichnis", "erklärung", "danksagung"),
-    *("vorwort", "inhoudsopgave", "samenvatting"),
-}
+TEXMF = Path("/usr/share/texlive/texmf-dist/tex")  # Debian's
+_UNNUMBERED = words(
+    "references bibliography tableofcontents listoffigures listoftables acknowledgements acknowledgments "
+    "declaration preface keywords abbreviations kurzfassung quellenverzeichnis erklärung danksagung"
+)  # beside the names in babel
+_CAPTIONS = words("preface ref abstract bib contents listfigure listtable index glossary")
+# What a class sets before a title: "Capitolo 1", "Parte II –", "Appendix A.", "§3.", "B".
 _LABEL = re.compile(
-    r"^(?:kapitel|chapitre|hoofdstuk|bijlage|anhang|appendix|part|teil|chapter)\s+(?:\d+|[A-Z]|[IVX]+)\b\W*",
-    re.I,
+    r"^(?:[^\W\d_]{2,14}\s+|§\s?)?(?:\d{1,3}|[IVXLC]+|[A-Z])(?:\.[\dA-Z]+)*[.:)]?\s+(?:[–—-]\s+)?"
 )
-_NUMBER = re.compile(
-    r"^(?:[Cc]hapter|[Aa]ppendix|[Pp]art)?\s*(?:[A-Z]\.|[A-Z](?=\.\d)|[IVX]+\.?|\d+)(?:\.\d+)*[.)]?\s+"
-)
+_NUMBER = re.compile(r"^(?:[A-Z]\.|[A-Z](?=\.\d)|[IVX]+\.?|\d+)(?:\.\d+)*[.)]?\s+")
+_SAYS = re.compile(r"\w{3}|[\u3040-\u9fff]{2}")  # enough to be told from other lines
 _DATED = re.compile(r"(?:19|20)\d{6}v")
 _PARSER = PLUGIN.build(PdfOptions())
 _OFFICE = 'pdf:writer_pdf_Export:{"ExportBookmarks":{"type":"boolean","value":"false"}}'
@@ -86,7 +78,7 @@ def main(verbose: int = 0) -> None:
     need_program("soffice", "libreoffice-writer")
     FOLDER.mkdir(parents=True, exist_ok=True)
     made = [
-        _score(source.name, source.held, source.headings, source.title, _built(source))
+        _score(source.name, source.held, source.headings, _built(source), _others([source.title]))
         for source in [*tex_sources(), *odt_sources()]
     ]
     _print("documents made from sources", made, verbose)
@@ -102,9 +94,9 @@ def _manuals() -> Iterator[Score]:
         opened = PdfDocument(data)
         if 4 <= len(opened) <= 120 and (shown := list(_shown(opened))) and len(shown) >= 5:
             title = opened.get_metadata_dict().get("Title", "")
-            everything = frozenset(_key(entry.title) for entry in pdf_parser._outline(opened))
+            everything = _others([title, *(entry.title for entry in pdf_parser._outline(opened))])
             true = [(entry.level, entry.title) for entry in shown]
-            yield _score(path.stem, bool(odd), true, title, data, everything)
+            yield _score(path.stem, bool(odd), true, data, everything)
         opened.close()
 
 
@@ -125,13 +117,45 @@ def _beside() -> Iterator[Score]:
             alone = [
                 (level, said) for level, said in true if tex.is_told(said) and _ends_one(_key(said), lines)
             ]
-            others = {_key(part) for _, said in true for part in said.split(tex.OPEN)}
+            by_class = _by_class(said, source.parent)
+            others = _others([*(title for _, title in true), tex.title_of(said), *by_class])
             run_in = {_key(said) for _, said in true if any(line.startswith(_key(said)) for line in lines)}
             if len({_key(said) for _, said in alone} | run_in) >= 0.9 * len({_key(said) for _, said in true}):
                 odd = md5(path.name.encode()).digest()[-1] % 2
-                yield _score(
-                    f"{path.parent.name}/{path.name}", bool(odd), alone, tex.title_of(said), data, others
-                )
+                yield _score(f"{path.parent.name}/{path.name}", bool(odd), alone, data, others)
+
+
+def _by_class(said: str, folder: Path) -> set[str]:
+    """Titles that the document's classes set by themselves."""
+    found, todo = set(tex.named(said)), tex.classes(said)
+    for name in todo:
+        path = next(iter([*folder.rglob(f"{name}.cls"), *_classes().get(name, ())]), None)
+        text = _text(path.read_bytes()) if path else ""
+        found |= {*tex.named(text)}
+        todo += [one for one in tex.classes(text) if one not in todo]
+    return found
+
+
+@cache
+def _classes() -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for path in sorted(TEXMF.rglob("*.cls")):
+        found.setdefault(path.stem, []).append(path)
+    return found
+
+
+@cache
+def _captions() -> frozenset[str]:
+    """Contents, list of figures and the like in the languages that babel knows."""
+    files = (TEXMF / "generic" / "babel" / "locale").rglob("babel-*.ini")
+    lines = (line.partition("=") for file in files for line in file.read_text("utf-8").splitlines())
+    return frozenset(_key(said) for name, _, said in lines if name.strip() in _CAPTIONS)
+
+
+def _others(titles: Iterable[str]) -> re.Pattern[str]:
+    """Keys of headings that may be found, but are not counted; a part that is not known may be anything."""
+    keys = {".*".join(map(_key, title.split(tex.OPEN))) for title in titles}
+    return re.compile("|".join(sorted(key for key in keys if _SAYS.search(key))) or r"\0")
 
 
 def _sources(folder: Path) -> dict[str, str]:
@@ -202,21 +226,21 @@ def _score(
     name: str,
     held: bool,
     true: Sequence[tuple[int, str]],
-    title: str,
     data: bytes,
-    others: Set[str] = frozenset(),
+    others: re.Pattern[str],
 ) -> Score:
     """``others``: keys of headings that may be found, but are not counted."""
     nothing = patch.object(structure, "tags", lambda page: structure.Tags())
     with patch.object(pdf_parser, "_outline", lambda document: iter(())), nothing:
         document = _PARSER.parse(Blob(data, f"{name}.pdf"))
     wanted = Counter(_key(said) for _, said in true)
-    found = Counter(key for _, key in _found(document) if key in wanted or not _is_open(key, title, others))
+    headings = _found(document, wanted)
+    found = Counter(key for _, key in headings if key in wanted or not _is_open(key, others))
     right = wanted & found
     levels = {_key(said): level for level, said in true}
     return Score(
         name, held, wanted.total(), found.total(), right.total(),
-        _levels(levels, _found(document), right),
+        _levels(levels, headings, right),
         tuple((wanted - found).elements()), tuple((found - wanted).elements()),
     )  # fmt: skip
 
@@ -227,17 +251,27 @@ def _levels(true: dict[str, int], found: Iterable[tuple[int, str]], right: Count
     return min(sum(key in right and true[key] - least == level for level, key in found), right.total())
 
 
-def _found(document: Document) -> list[tuple[int, str]]:
-    return [(block.level, _key(block.title or "")) for block in document.blocks if block.kind == "heading"]
+def _found(document: Document, wanted: Container[str]) -> list[tuple[int, str]]:
+    return [
+        (block.level, _wanted_key(block.title or "", wanted))
+        for block in document.blocks
+        if block.kind == "heading"
+    ]
 
 
-def _is_open(key: str, title: str, others: Set[str]) -> bool:
+def _wanted_key(title: str, wanted: Container[str]) -> str:
+    """Of the title, or of what follows the label that a class sets before it, if that is wanted."""
+    key, bare = _key(title), _key(_LABEL.sub("", title))
+    return bare if key not in wanted and bare in wanted else key
+
+
+def _is_open(key: str, others: re.Pattern[str]) -> bool:
     """What may be a heading or not: the document's title and such, the dates of a history of changes."""
-    return key in _UNNUMBERED | others or (bool(title) and key == _key(title)) or bool(_DATED.match(key))
+    return key in _UNNUMBERED or key in _captions() or bool(others.fullmatch(key) or _DATED.match(key))
 
 
 def _key(title: str) -> str:
-    return re.sub(r"[\W_]+", "", _NUMBER.sub("", _LABEL.sub("", title.strip()), count=1)).casefold()
+    return re.sub(r"[\W_]+", "", _NUMBER.sub("", title.strip(), count=1)).casefold()
 
 
 def _print(title: str, scores: Sequence[Score], verbose: int) -> None:

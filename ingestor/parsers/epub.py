@@ -1,12 +1,12 @@
 """EPUB books: the chapters in reading order, each read as the HTML page that it is."""
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import replace
 from posixpath import dirname, normpath
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
-from ingestor.model import Blob, Block, Document, Scalar
+from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.html.parser import HtmlOptions, HtmlParser
 from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.shared.compose import Composer
@@ -22,9 +22,6 @@ _OPF = "{http://www.idpf.org/2007/opf}"
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 _SUFFIXES = (".xhtml", ".html", ".htm")
-_COPIED = [
-    field.name for field in fields(Block) if field.name not in ("kind", "start", "end", "page", "page_label")
-]
 
 
 class EpubParser:
@@ -32,7 +29,7 @@ class EpubParser:
 
     def __init__(self, options: Options) -> None:
         del options  # there are none
-        self._html = HtmlParser(HtmlOptions(mode="full"))
+        self._html = HtmlParser(HtmlOptions())
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, protected or a bomb."""
@@ -58,15 +55,13 @@ class EpubParser:
 
     def _add(self, composer: Composer, part: str, source: str) -> int:
         """``part``: the chapter's name. Returns how many words it holds."""
-        chapter = self._html.read(source)
-        for block in chapter.blocks:
-            facts = {name: getattr(block, name) for name in _COPIED}
+        begin = len(composer.blocks)
+        words = self._html.add(composer, source)
+        for at, block in enumerate(composer.blocks[begin:], begin):
             if block.figure and ":" not in block.figure:
-                facts["figure"] = normpath(f"{dirname(part)}/{unquote(block.figure)}").lstrip("/")
-            composer.add(block.kind, chapter.text[block.start : block.end], **facts)
-        for rule, count in chapter.left_out:
-            composer.leave_out(rule, count)
-        return chapter.raw_words or 0
+                name = normpath(f"{dirname(part)}/{unquote(block.figure)}").lstrip("/")
+                composer.blocks[at] = replace(block, figure=name)
+        return words
 
 
 def _book(package: Package) -> str:

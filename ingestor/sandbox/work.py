@@ -4,6 +4,7 @@ A request is a frame of JSON and a frame with the bytes. The answer is a frame o
 container come before it, in batches: a frame of JSON that describes them and a frame with their bytes.
 """
 
+import gc
 import math
 import os
 import resource
@@ -25,6 +26,7 @@ from ingestor.registry import find
 from ingestor.sandbox.wire import BATCH, CROWD, DOCUMENT, OUT_OF_MEMORY, PATIENCE, send, take
 
 _DOCUMENTS = 200  # until the process is replaced, because libraries leak memory
+_ALLOCATIONS = 100_000  # between two collections: a document is a tree that grows, with no cycles to find
 _TEXT = 100_000_000  # characters
 _SAID = 10_000  # characters of a reason, or of a traceback
 
@@ -34,12 +36,17 @@ def serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:
 
     ``layers``: of the confinement, for the parent to know.
     """
+    collect_rarely()
     try:
         _serve(pipe, memory, layers)
     except EOFError:
         pass
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
+
+
+def collect_rarely() -> None:
+    gc.set_threshold(_ALLOCATIONS)
 
 
 def _serve(pipe: socket.socket, memory: int, layers: dict[str, str]) -> None:

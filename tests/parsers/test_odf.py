@@ -87,6 +87,24 @@ def test_numbers_of_headings_are_counted_where_they_do_not_stand_in_the_file() -
     assert [block.number for block in document.blocks] == ["1", "1.a", None, "2", "2.a", "2.b", None]
 
 
+def test_a_heading_in_a_numbered_list_has_the_number_of_the_list() -> None:
+    def listed(level: int, text: str) -> str:
+        head = f'<text:list-item><text:h text:outline-level="{level}">{text}</text:h></text:list-item>'
+        deeper = f"<text:list-item><text:list>{head}</text:list></text:list-item>"
+        inner = head if level == 1 else deeper
+        return f'<text:list text:style-name="N" text:continue-numbering="true">{inner}</text:list>'
+
+    styles = """<text:list-style style:name="N"><text:list-level-style-number text:level="1"
+      style:num-format="1" style:num-suffix="."/><text:list-level-style-number text:level="2"
+      style:num-format="a" style:num-suffix=")" text:display-levels="2"/></text:list-style>"""
+    part = f"<office:document-styles {ODF}><office:styles>{styles}</office:styles></office:document-styles>"
+    body = "".join(listed(*one) for one in [(1, "Mill"), (2, "Wheel"), (2, "Stones"), (1, "Harbour")])
+    document = obeys_laws(PARSER, Blob(odf("text", body, **{"styles.xml": part}), "a.odt"))
+    assert document is not None
+    assert texts(document) == ["1. Mill", "1.a) Wheel", "1.b) Stones", "2. Harbour"]
+    assert [block.number for block in document.blocks] == ["1", "1.a", "1.b", "2"]
+
+
 COUNTED = """<text:list-style style:name="C"><text:list-level-style-number text:level="1" style:num-format="1"
   style:num-prefix="(" style:num-suffix=")" text:start-value="4"/></text:list-style>"""
 

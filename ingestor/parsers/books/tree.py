@@ -5,6 +5,7 @@ A file that is not well-formed is read as plain XML, and says that it is incompl
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -39,7 +40,12 @@ class Names:
 
 
 def local(element: Element) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+    return _local(element.tag)
+
+
+@lru_cache(10_000)
+def _local(tag: object) -> str:
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
 def parsed(blob: Blob, read: Callable[[Element], Document]) -> Document:
@@ -58,6 +64,9 @@ class BookTree:
 
     def __init__(self, names: Names, flow: Flow) -> None:
         self._names, self.flow = names, flow
+        inner = {*names.lists, *names.tables, *names.pictures}
+        self._blocks = frozenset({*names.paragraphs, *inner})
+        self._apart_names = frozenset({*names.left_out, *names.notes, *inner})
 
     def block(self, element: Element, level: int = 1) -> None:
         """``level``: of a title that stands in the element."""
@@ -127,10 +136,7 @@ class BookTree:
             self.flow.caption(said)
 
     def _is_block(self, element: Element) -> bool:
-        names, name = self._names, local(element)
-        return (
-            name in names.paragraphs or name in names.lists or name in names.tables or name in names.pictures
-        )
+        return local(element) in self._blocks
 
     def _parts(self, element: Element) -> Iterator[str]:
         if between := self._names.joined.get(local(element)):
@@ -180,17 +186,10 @@ class BookTree:
 
     def _inside(self, item: Element) -> Iterator[Element]:
         """Paragraphs of an item and those in them, without those of lists, tables and pictures in it."""
-        apart = (
-            self._names.lists,
-            self._names.tables,
-            self._names.pictures,
-            self._names.left_out,
-            self._names.notes,
-        )
         for child in item:
             if local(child) in self._names.paragraphs:
                 yield child
-            if not any(local(child) in names for names in apart):
+            if len(child) and local(child) not in self._apart_names:
                 yield from self._inside(child)
 
     def _apart(self, item: Element) -> Iterator[Element]:

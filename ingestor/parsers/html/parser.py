@@ -14,6 +14,7 @@ from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.html.tags import check
 from ingestor.parsers.html.walk import NEVER, PageWalk, one_line
+from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -79,12 +80,7 @@ class HtmlParser:
         return self.read(decode(blob.data, _encoding(blob)), _content_type(blob))
 
     def read(self, source: str, content_type: str = "text/html") -> Document:
-        from selectolax.lexbor import LexborHTMLParser  # loaded with the first page, not with the program
-
-        check(source)
-        tree = LexborHTMLParser(source)
-        if tree.root is None:
-            raise BadDocument("no HTML could be read from it")
+        tree = _tree(source)
         page = self._page(tree.root)
         about = _about(tree)
         title = tree.css_first("title")
@@ -104,6 +100,13 @@ class HtmlParser:
             lost=lost,
         )
 
+    def add(self, composer: Composer, source: str) -> int:
+        """Add the blocks of all that is visible. Returns how many words the page holds."""
+        tree = _tree(source)
+        page = PageWalk(False, self._links, composer)
+        page.walk(tree.root)
+        return _raw_words(tree, page)
+
     def _page(self, root: Any) -> PageWalk:
         """All of the page where its main content is nowhere to be seen."""
         page = PageWalk(self._main, self._links)
@@ -112,6 +115,16 @@ class HtmlParser:
             page = PageWalk(False, self._links)
             page.walk(root)
         return page
+
+
+def _tree(source: str) -> Any:
+    from selectolax.lexbor import LexborHTMLParser  # loaded with the first page, not with the program
+
+    check(source)
+    tree = LexborHTMLParser(source)
+    if tree.root is None:
+        raise BadDocument("no HTML could be read from it")
+    return tree
 
 
 def _raw_words(tree: Any, page: PageWalk) -> int:

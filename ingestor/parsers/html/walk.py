@@ -8,16 +8,24 @@ the cells of a table that is there for the layout.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from ingestor.core.completeness import words as count_words
 from ingestor.parsers.html.inline import cites, description, formula, is_formula
+from ingestor.parsers.html.nodes import (
+    MOST_COLUMNS,
+    Node,
+    children,
+    columns,
+    is_figure,
+    is_layout,
+    is_named,
+    language,
+    with_title,
+)
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.numbers import raised
 from ingestor.text.outline import heading_number
-
-Node = Any  # selectolax.lexbor.LexborNode
 
 _BREAK = "\0"  # stands for <br>; the tree holds no NUL
 NEVER = words(
@@ -29,7 +37,9 @@ _BLOCKS = words(
     "figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li main menu nav ol "
     "p pre section summary table tbody td tfoot th thead tr ul"
 )
+_SPACED = _BLOCKS - {"pre"}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
+_WITH_MORE = words("math img sup a")  # than their inner text
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _AROUND_TAGS = frozenset(("nav", "aside", "footer"))
 _AROUND_ROLES = words("navigation banner contentinfo complementary search menu menubar")
@@ -42,12 +52,10 @@ _ANCHORS = words(
     "headerlink permalink anchor anchorjs-link header-anchor heading-anchor footnote-back footnote-backref "
     "reversefootnote"
 )
+_SIGNATURE = frozenset(("sig",))  # Sphinx: of a function
 _ABSOLUTE = ("https://", "http://", "mailto:")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-_LANGUAGE = re.compile(r"(?:language|lang|highlight|highlight-source|brush|src)[-:]\s?([A-Za-z][\w+#]*)")
-_NO_LANGUAGE = words("default none text plaintext plain notranslate source")
 _DEEPEST_INDENT = 10
-_MOST_COLUMNS = 100
 _ENOUGH = 140  # visible characters that make an element the page's main content
 
 
@@ -72,30 +80,31 @@ class PageWalk:
             if isinstance(node, str):
                 self._end_paragraph()
                 self._quotes -= node == "blockquote"
-            elif node.tag == "-text":
+            elif (tag := node.tag) == "-text":
                 self._inline.append(node.text_content or "")
-            elif (said := self._said(node, self.links)) is not None:
+            elif (said := self._said(node, tag, self.links)) is not None:
                 self._inline.append(said)
-            elif self._skipped(node):
+            elif self._skipped(node, tag):
                 self._leave_out(node)
             else:
-                todo.extend(self._opened(node))
+                todo.extend(self._opened(node, tag))
         self._end_paragraph()
 
-    def _opened(self, node: Node) -> list[Node | str]:
+    def _opened(self, node: Node, tag: str) -> list[Node | str]:
         """The steps for an element, the last first."""
-        tag = node.tag
         if tag == "br":
             self._inline.append(_BREAK)
         if tag not in _BLOCKS:
-            return list(_children(node))[::-1]
+            return list(children(node))[::-1]
         self._end_paragraph()
         if self._add_whole(node, tag):
             return []
         self._quotes += tag == "blockquote"
-        return [tag, *list(_children(node))[::-1]]
+        return [tag, *list(children(node))[::-1]]
 
     def _end_paragraph(self) -> None:
+        if not self._inline:
+            return
         text = paragraph("".join(self._inline))
         self._inline.clear()
         self.composer.add("quote" if self._quotes else "paragraph", text)
@@ -105,19 +114,17 @@ class PageWalk:
         if tag in _HEADINGS:
             self._add_heading(node, _HEADINGS[tag])
         elif tag == "pre":
-            self.composer.add("code", self._text(node).replace(_BREAK, "\n"), language=_language(node))
+            self.composer.add("code", self._text(node).replace(_BREAK, "\n"), language=language(node))
         elif tag == "dt":
-            names = _names(node)
-            self.composer.add(
-                "definition", one_line(self._text(node)), symbol=node.id if "sig" in names else None
-            )
+            symbol = node.id if is_named(node.attributes, _SIGNATURE) else None
+            self.composer.add("definition", one_line(self._text(node)), symbol=symbol)
         elif tag in _LISTS and not node.css_first("pre, table, h1, h2, h3, h4, h5, h6"):
             self.composer.add("list", self._list(node))
-        elif tag == "figure" and _is_figure(node):
+        elif tag == "figure" and is_figure(node):
             picture = node.css_first("img[src]")
             source = picture.attributes.get("src") if picture else None
             self.composer.add("figure", one_line(self._text(node)), figure=source)
-        elif tag == "table" and not _is_layout(node):
+        elif tag == "table" and not is_layout(node):
             self._add_table(node)
         else:
             return False
@@ -137,10 +144,10 @@ class PageWalk:
 
     def _row(self, row: Node) -> list[str]:
         cells: list[str] = []
-        for node in _children(row):
-            if node.tag in ("td", "th") and not self._skipped(node):
-                cells += [one_line(self._text(node, self.links)), *[""] * (_columns(node) - 1)]
-        return cells[:_MOST_COLUMNS]
+        for node in children(row):
+            if (tag := node.tag) in ("td", "th") and not self._skipped(node, tag):
+                cells += [one_line(self._text(node, self.links)), *[""] * (columns(node) - 1)]
+        return cells[:MOST_COLUMNS]
 
     def _list(self, root: Node) -> str:
         """Its items, a line each; the level shows in the indentation."""
@@ -163,13 +170,17 @@ class PageWalk:
 
     def _text(self, root: Node, links: bool = False) -> str:
         """All that is visible below a node, blocks set apart by a space."""
+        only = root.first_child
+        if only is not None and only.next is None and only.tag == "-text":  # nearly all cells and titles
+            said, space = only.text_content or "", " " if root.tag in _SPACED else ""
+            return f"{space}{said}{space}"
         parts: list[str] = []
         for node, entering in self._events(root, links):
             if isinstance(node, str):
                 parts.append(node)
             elif node.tag == "br" and entering:
                 parts.append(_BREAK)
-            elif node.tag in _BLOCKS and node.tag != "pre":
+            elif node.tag in _SPACED:
                 parts.append(" ")
         return "".join(parts)
 
@@ -179,42 +190,44 @@ class PageWalk:
         Nodes are told apart by ``mem_id``: ``==`` compares their whole markup.
         """
         yield root, True
-        todo = [(child, True) for child in _children(root)][::-1]
+        todo = [(child, True) for child in children(root)][::-1]
         while todo:
             node, entering = todo.pop()
             if not entering:
                 yield node, False
-            elif node.tag == "-text":
+            elif (tag := node.tag) == "-text":
                 yield node.text_content or "", True
-            elif (said := self._said(node, links)) is not None:
+            elif (said := self._said(node, tag, links)) is not None:
                 yield said, True
-            elif self._skipped(node):
+            elif self._skipped(node, tag):
                 self._leave_out(node)
             else:
                 yield node, True
                 todo.append((node, False))
-                todo.extend([(child, True) for child in _children(node)][::-1])
+                todo.extend([(child, True) for child in children(node)][::-1])
         yield root, False
 
-    def _said(self, node: Node, links: bool) -> str | None:
+    def _said(self, node: Node, tag: str, links: bool) -> str | None:
         """The text of elements with more than their inner text: formulas, pictures, raised numbers, links."""
-        tag = node.tag
+        if tag not in _WITH_MORE:
+            return None
         if tag == "math":
             return formula(node)
-        if tag == "img" and (is_formula(node) or not self._skipped(node)):
+        skipped = self._skipped(node, tag)
+        if tag == "img" and (not skipped or is_formula(node)):
             return description(node)
-        if (tag == "sup" or (tag == "a" and cites(node))) and not self._skipped(node):
+        if skipped:
+            return None
+        if tag == "sup" or (tag == "a" and cites(node)):
             text = node.text().strip()  # raised in raised ones: looked through once for each, not for all
             if (high := raised(text)) != text:
                 return high
-        if tag == "a" and links and not self._skipped(node):
-            return self._link(node)
-        return None
+        return self._link(node) if tag == "a" and links else None
 
     def _link(self, node: Node) -> str | None:
         """In Markdown's form, unless it leads to another place of the site, or its text is the address."""
         address = (node.attributes.get("href") or "").strip()
-        if not address.startswith(_ABSOLUTE) or any(child.tag in _BLOCKS for child in _children(node)):
+        if not address.startswith(_ABSOLUTE) or any(child.tag in _BLOCKS for child in children(node)):
             return None
         text = self._text(node)
         return f"[{one_line(text)}]({address})" if text.strip() and text.strip() not in address else None
@@ -223,8 +236,7 @@ class PageWalk:
         if node.tag not in NEVER:
             self.composer.leave_out("navigation and hidden parts", count_words(node.text(separator=" ")))
 
-    def _skipped(self, node: Node) -> bool:
-        tag = node.tag
+    def _skipped(self, node: Node, tag: str) -> bool:
         if tag in NEVER:
             return True
         attributes = node.attributes
@@ -232,18 +244,21 @@ class PageWalk:
             return self.main and tag in _AROUND_TAGS
         if "hidden" in attributes or attributes.get("aria-hidden") == "true":
             return True
-        names = _names(node)
-        if _HIDDEN.search(attributes.get("style") or "") or (tag == "a" and names & _ANCHORS):
+        if "style" in attributes and _HIDDEN.search(attributes["style"] or ""):
             return True
-        around = tag in _AROUND_TAGS or attributes.get("role") in _AROUND_ROLES or names & _AROUND_NAMES
-        return self.main and bool(around) and tag not in ("html", "body", "main")
+        if tag == "a" and is_named(attributes, _ANCHORS):
+            return True
+        if not self.main or tag in ("html", "body", "main"):
+            return False
+        around = tag in _AROUND_TAGS or attributes.get("role") in _AROUND_ROLES
+        return around or is_named(attributes, _AROUND_NAMES)
 
     def _content(self, root: Node) -> Node:
         """The one element that is marked as the main content, else all."""
         for marked in ("main, [role=main]", "article"):
             found = root.css(marked)
             if len(found) == 1 and len(one_line(found[0].text())) >= _ENOUGH:
-                return _with_title(found[0])
+                return with_title(found[0])
         return root
 
 
@@ -257,19 +272,6 @@ class _Marks:
     def next(self) -> str:
         self.count += 1
         return f"{self.count}. " if self.numbered else "- "
-
-
-def _with_title(content: Node) -> Node:
-    """The innermost element around it that holds the page's main heading, unless that is the whole page.
-
-    JSDoc puts the title before the article, and both into one element.
-    """
-    node = content
-    while node is not None and node.tag not in ("body", "html"):
-        if node.css_first("h1"):
-            return node
-        node = node.parent
-    return content
 
 
 def one_line(text: str) -> str:
@@ -289,42 +291,3 @@ def _item(line: str) -> str:
 
 def _indent(marks: list[_Marks]) -> str:
     return "  " * min(len(marks) - 1, _DEEPEST_INDENT)
-
-
-def _children(node: Node) -> Iterator[Node]:
-    child = node.first_child
-    while child is not None:
-        yield child
-        child = child.next
-
-
-def _names(node: Node) -> set[str]:
-    """Its classes and its id."""
-    attributes = node.attributes
-    return set(f"{attributes.get('class') or ''} {attributes.get('id') or ''}".split())
-
-
-def _is_figure(node: Node) -> bool:
-    """A picture with its caption; a listing or table with a caption is read as such."""
-    return bool(node.css_first("img, svg, video, canvas")) and not node.css_first(
-        "pre, table, ul, ol, dl, figure figure, h1, h2, h3, h4, h5, h6"
-    )
-
-
-def _is_layout(node: Node) -> bool:
-    if node.attributes.get("role") in ("presentation", "none"):
-        return True
-    return bool(node.css_first("td table, th table, h1, h2, h3, h4, pre")) or len(node.css("tr")) < 2
-
-
-def _columns(node: Node) -> int:
-    spanned = node.attributes.get("colspan") or ""
-    return min(int(spanned), _MOST_COLUMNS) if spanned.isdecimal() and len(spanned) < 4 else 1
-
-
-def _language(pre: Node) -> str | None:
-    """Of code: named by a class of the element, of its only child or of what it stands in."""
-    near = [pre, pre.css_first("code"), pre.parent, pre.parent.parent if pre.parent else None]
-    classes = " ".join((node.attributes.get("class") or "") for node in near if node is not None)
-    named = (found[1].lower() for found in _LANGUAGE.finditer(classes))
-    return next((name for name in named if name not in _NO_LANGUAGE), None)

@@ -57,6 +57,8 @@ class OdfInline:
 
     def plain(self, paragraph: Element) -> str:
         """Its text in one line, with that of the frames in it."""
+        if not len(paragraph):  # as in nearly all cells
+            return " ".join((paragraph.text or "").split())
         said = self.of(paragraph)
         framed = (self.plain(inner) for frame in said.frames for inner in paragraphs(frame))
         return " ".join(" ".join((said.text, *framed)).split())

@@ -5,7 +5,7 @@ Sheets and slides become pages as those of XLSX and PPTX do.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from posixpath import normpath
 from xml.etree.ElementTree import Element
 
@@ -57,7 +57,8 @@ class OdfParser:
             raise BadDocument("is encrypted; save it without a password, or exclude it")
         content_type = _declared(package)
         sheets = "spreadsheet" in content_type
-        flow = _read(package, self._options, sheets=sheets)
+        content = package.read(_CONTENT)
+        flow = _read(package, content, self._options, sheets=sheets)
         about = {element.tag.rpartition("}")[2]: OdfInline().plain(element) for element in _meta(package)}
         composer = flow.composer
         return Document(
@@ -67,7 +68,7 @@ class OdfParser:
             title=about.get("title") or flow.title or (None if sheets else composer.title),
             language=about.get("language") or None,
             extra=tuple(_extra(about)),
-            raw_words=of_odf(package.read(_CONTENT)),
+            raw_words=of_odf(content),
             left_out=composer.left_out,
             lost=pictures_only(package, composer),
         )
@@ -96,10 +97,6 @@ class Flat:
             root.append(group)
         return root
 
-    def stream(self, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
-        """See Package.stream."""
-        return stream(self._data, name, wanted)
-
 
 def _declared(package: Package | Flat) -> str:
     """Its content type; the manifest says it, too, for programs that leave the part ``mimetype`` out."""
@@ -113,15 +110,15 @@ def _declared(package: Package | Flat) -> str:
     return types.get("/") or "application/vnd.oasis.opendocument.text"
 
 
-def _read(package: Package | Flat, options: OdfOptions, *, sheets: bool) -> Flow:
+def _read(package: Package | Flat, content: bytes, options: OdfOptions, *, sheets: bool) -> Flow:
     def embedded(name: str) -> Element:
         return package.optional(f"{normpath(name)}/{_CONTENT}") if name else Element("none")
 
     reader = OdfReader(OdfStyles(_styles(package)), embedded, comments=options.comments)
-    if b":soft-page-break" in package.read(_CONTENT):
+    if b":soft-page-break" in content:
         reader.flow.begin_page(0)
     pages = 0
-    for element in package.stream(_CONTENT, lambda above: above.tag in _WHOLE):
+    for element in stream(content, _CONTENT, lambda above: above.tag in _WHOLE):
         if element.tag in (f"{STYLE}style", *STYLES):
             reader.styles.add(element)
         elif element.tag == f"{DRAW}page":
@@ -187,4 +184,4 @@ def _extra(about: dict[str, str]) -> Iterator[tuple[str, Scalar]]:
     return ((name, found[name]) for name in ("author", "created", "modified") if name in found)
 
 
-PLUGIN = Plugin(kind="odf", version=4, options=OdfOptions, build=OdfParser)
+PLUGIN = Plugin(kind="odf", version=5, options=OdfOptions, build=OdfParser)

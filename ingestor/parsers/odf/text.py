@@ -106,14 +106,15 @@ class OdfReader:
             for child in element:
                 self.block(child)
 
-    def _paragraph(self, element: Element) -> None:
+    def _paragraph(self, element: Element, number: str = "") -> None:
+        """``number``: that of the list in which a heading stands."""
         said = self.inline.of(element)
         self.flow.turn(said.pages_before)
         captions = any(map(CAPTION.match, self.styles.names(element)))
         if not said.text.strip() or captions:
             self._add_pictures(said)
         if said.text.strip():
-            self._add(element, said.text, captions=captions)
+            self._add(element, said.text, number, captions=captions)
         elif not said.pictures:
             self.flow.blank()
         if said.text.strip() and not captions:
@@ -145,10 +146,11 @@ class OdfReader:
         columns = sorted({column for row in rows for column in row})
         self.flow.chart(chart_titles(chart), [[row.get(at, "") for at in columns] for row in rows])
 
-    def _add(self, element: Element, text: str, *, captions: bool) -> None:
+    def _add(self, element: Element, text: str, number: str, *, captions: bool) -> None:
         if element.tag == f"{TEXT}h":
             level = whole(element.get(f"{TEXT}outline-level", "1"), 1)
-            number = self.styles.lists.of_heading(level) if self.styles.is_numbered(element) else ""
+            if not number and self.styles.is_numbered(element):
+                number = self.styles.lists.of_heading(level)
             number = next((child.text or "" for child in element.iter(f"{TEXT}number")), number)
             self.flow.heading(text, level, number.strip())
             return
@@ -172,8 +174,12 @@ class OdfReader:
             for child in item:
                 if child.tag == f"{TEXT}list":
                     self._list(child, name, level + 1)
-                elif child.tag == f"{TEXT}p":
-                    self._item(child, level, marker or lists.marker(name, level) or "-")
+                elif child.tag in (f"{TEXT}p", f"{TEXT}h"):
+                    shown = marker or lists.marker(name, level)
+                    if child.tag == f"{TEXT}h":
+                        self._paragraph(child, shown.strip())
+                    else:
+                        self._item(child, level, shown or "-")
                     marker = " "
                 else:
                     self.block(child)

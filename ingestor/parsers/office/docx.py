@@ -14,7 +14,7 @@ from ingestor.parsers.office.docx_text import DocxInline, Related, count_words
 from ingestor.parsers.office.drawing import CHART, DIAGRAM, lines, rows, titles
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.shared.flow import CAPTION, Flow, FlowText
-from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.package import Package, stream
 from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.parsers.shared.whole import whole
 from ingestor.registry import Options, Plugin
@@ -42,8 +42,9 @@ class DocxParser:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
         package = Package(blob.data)
         part = package.main_part("word/document.xml")
+        content = package.read(part)
         reader = _Reader(package, part, comments=self._comments)
-        reader.read()
+        reader.read(content)
         properties = about(package)
         composer = reader.flow.composer
         return Document(
@@ -53,7 +54,7 @@ class DocxParser:
             title=properties.title or reader.flow.title or composer.title,
             language=properties.language or reader.styles.language,
             extra=properties.extra,
-            raw_words=of_office(package.read(part)),
+            raw_words=of_office(content),
             left_out=composer.left_out,
             lost=pictures_only(package, composer),
         )
@@ -67,13 +68,13 @@ class _Reader:
         self.styles = DocxStyles(package.optional(named.get("styles", "")))
         self._lists = lists(package.optional(named.get("numbering", "")))
         self._inline = DocxInline(_related(package, relations, comments=comments), self.flow)
-        self._package, self._part = package, part
+        self._part = part
         self._initial: list[str] = []  # a letter set large, while the rest of its word is below it
 
-    def read(self) -> None:
-        if _PAGE_BREAK in self._package.read(self._part):
+    def read(self, content: bytes) -> None:
+        if _PAGE_BREAK in content:
             self.flow.begin_page(0)
-        for element in self._package.stream(self._part, lambda above: above.tag == f"{W}body"):
+        for element in stream(content, self._part, lambda above: above.tag == f"{W}body"):
             self._block(element)
         self.flow.add("paragraph", "".join(self._initial))
         self.flow.flush()

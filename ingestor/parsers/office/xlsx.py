@@ -4,12 +4,13 @@ A blank row ends a table; the first row of each is its header. Formulas appear a
 ISO dates. Hidden sheets are left out, unless they are asked for, and columns with nothing in them.
 """
 
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 from xml.etree.ElementTree import Element
 
 from pydantic import Field
 
-from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.office import drawing
 from ingestor.parsers.office.properties import about, pictures_only
@@ -26,6 +27,8 @@ from ingestor.registry import Options, Plugin
 _CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_CELL, _VALUE = f"{_S}c", f"{_S}v"
+_WORD = re.compile(r"\w")
 
 
 class XlsxOptions(Options):
@@ -131,25 +134,27 @@ def _rows(
     for row in package.stream(part, lambda above: above.tag == f"{_S}sheetData"):
         given = row.get("r", "")
         number = whole(given, number + 1)
-        cells = dict(_cells(row, strings, formats))
-        signs = sum(not text.isalnum() and not words(text) for text in cells.values())
+        cells = _cells(row, strings, formats)
+        signs = sum(not text.isalnum() and not _WORD.search(text) for text in cells.values())
         composer.leave_out("cells without a letter or digit", signs)
-        yield number, {column: text for column, text in cells.items() if text.strip()}
+        yield number, {column: text for column, text in cells.items() if text and not text.isspace()}
 
 
-def _cells(row: Element, strings: list[str], formats: Shown) -> Iterator[tuple[int, str]]:
+def _cells(row: Element, strings: list[str], formats: Shown) -> dict[int, str]:
+    cells: dict[int, str] = {}
     column = -1
-    for cell in row.iter(f"{_S}c"):
+    for cell in row.iter(_CELL):
         letters = cell.get("r", "").rstrip("0123456789")
         column = _column(letters) if letters else column + 1
-        yield column, _shown(cell, strings, formats)
+        cells[column] = _shown(cell, strings, formats)
+    return cells
 
 
 def _shown(cell: Element, strings: list[str], formats: Shown) -> str:
     kind = cell.get("t", "n")
     if kind == "inlineStr":
         return "".join(_text(item) for item in cell.iter(f"{_S}is"))
-    found = cell.find(f"{_S}v")
+    found = cell.find(_VALUE)
     text = "" if found is None or found.text is None else found.text
     if kind == "s":
         index = whole(text, len(strings))
@@ -163,6 +168,7 @@ def _shown(cell: Element, strings: list[str], formats: Shown) -> str:
     return formats(text, cell.get("s", "")) if kind == "n" else text
 
 
+@lru_cache(20_000)  # Excel has 16,384
 def _column(letters: str) -> int:
     """A is 0."""
     number = 0

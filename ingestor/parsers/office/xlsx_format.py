@@ -6,6 +6,7 @@ A format such as ``#,##0.00`` or ``dd.mm.yyyy`` is looked at only as far as that
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import lru_cache
 from xml.etree.ElementTree import Element
 
 from ingestor.parsers.shared.whole import whole
@@ -49,30 +50,45 @@ def shown(styles: Element, from_1904: bool) -> Shown:
     own = {form.get("numFmtId", ""): form.get("formatCode", "") for form in styles.iter(f"{_S}numFmt")}
     cells = styles.find(f"{_S}cellXfs")
     ids = [form.get("numFmtId", "0") for form in cells] if cells is not None else []
-    formats = [bare(own.get(id_) or _BUILT_IN.get(whole(id_, 0), "")) for id_ in ids]
+    formats = [writer(bare(own.get(id_) or _BUILT_IN.get(whole(id_, 0), "")), from_1904) for id_ in ids]
+    plain = writer("", from_1904)
+
+    @lru_cache(10_000)
+    def of_style(style: str) -> Callable[[float], str]:
+        index = whole(style, len(formats))
+        return formats[index] if index < len(formats) else plain
 
     def show(value: str, style: str) -> str:
-        index = whole(style, len(formats))
-        form = formats[index] if index < len(formats) else ""
         try:
-            return number(float(value), form, from_1904)
+            return of_style(style)(float(value))
         except (ValueError, OverflowError):
             return value
 
     return show
 
 
-def number(value: float, form: str, from_1904: bool = False) -> str:
-    """``form``: a format's first section without literals. Raises OverflowError for an absurd date."""
-    if re.search(r"[ymdhs]", form) and 0 <= value < _DAYS:
-        return _date(value, form, from_1904)
-    decimals = re.search(r"\.(0+)", form)
+@lru_cache(1000)
+def writer(form: str, from_1904: bool = False) -> Callable[[float], str]:
+    """Gives the text of a number; that raises OverflowError for an absurd date.
+
+    ``form``: a format's first section without literals.
+    """
+    number = _number(form)
+    if not re.search(r"[ymdhs]", form):
+        return number
+    date = _date(form, from_1904)
+    return lambda value: date(value) if 0 <= value < _DAYS else number(value)
+
+
+def _number(form: str) -> Callable[[float], str]:
+    found = re.search(r"\.(0+)", form)
+    decimals = len(found[1]) if found else 0
     if "%" in form:
-        return f"{value * 100:.{len(decimals[1]) if decimals else 0}f}%"
+        return lambda value: f"{value * 100:.{decimals}f}%"
     if "E" in form.upper() or not re.search(r"[0#]", form):
-        return f"{value:.15g}"
+        return "{:.15g}".format
     thousands = "," if ",#" in form or ",0" in form else ""
-    return f"{value:{thousands}.{len(decimals[1]) if decimals else 0}f}"
+    return f"{{:{thousands}.{decimals}f}}".format
 
 
 def bare(form: str) -> str:
@@ -82,17 +98,26 @@ def bare(form: str) -> str:
     return "" if first == "general" else first
 
 
-def _date(value: float, form: str, from_1904: bool) -> str:
+def _date(form: str, from_1904: bool) -> Callable[[float], str]:
     """ISO 8601, as exact as the format is; a duration of hours as such."""
     if "[h" in form:
-        seconds = round(value * 86400)
-        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    moment = _EPOCH + timedelta(seconds=round(value * 86400))
-    if from_1904:
-        moment += _FROM_1904
-    has_date, has_time = re.search(r"[yd]", form), re.search(r"[hs]", form)
+        return _duration
+    has_time = bool(re.search(r"[hs]", form))
     if not has_time and "d" not in form and "y" in form:
-        return f"{moment:%Y-%m}"
-    clock = f"{moment:%H:%M:%S}" if "s" in form else f"{moment:%H:%M}"
-    day = moment.date().isoformat()
-    return " ".join([day] * (has_date is not None or not has_time) + [clock] * (has_time is not None))
+        return lambda value: _moment(value, from_1904).strftime("%Y-%m")
+    if not has_time:
+        return lambda value: _moment(value, from_1904).date().isoformat()
+    clock = "seconds" if "s" in form else "minutes"
+    if re.search(r"[yd]", form):
+        return lambda value: _moment(value, from_1904).isoformat(" ", clock)
+    return lambda value: _moment(value, from_1904).time().isoformat(clock)
+
+
+def _duration(value: float) -> str:
+    seconds = round(value * 86400)
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _moment(value: float, from_1904: bool) -> datetime:
+    moment = _EPOCH + timedelta(seconds=round(value * 86400))
+    return moment + _FROM_1904 if from_1904 else moment

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ingestor.core.completeness import words
-from ingestor.parsers.office.xlsx_format import bare, number
+from ingestor.parsers.office.xlsx_format import bare, writer
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.sheets import Row, add_sheet
 from ingestor.ports import BadDocument
@@ -60,6 +60,6 @@ def _shown(book: Any, cell: Any) -> str:
         return cell.value if cell.ctype == _TEXT else ""
     form = book.format_map.get(book.xf_list[cell.xf_index].format_key) if cell.xf_index is not None else None
     try:
-        return number(float(cell.value), bare(form.format_str or "") if form else "", book.datemode == 1)
+        return writer(bare(form.format_str or "") if form else "", book.datemode == 1)(float(cell.value))
     except (ValueError, OverflowError):
         return str(cell.value)

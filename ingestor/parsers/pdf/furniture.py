@@ -15,6 +15,10 @@ _MARGIN = 0.12  # of the page's height, at the top and at the bottom
 _REPEATED = 3  # pages with the same line in the same place: no text
 _LINES = 4  # of a header or a footer
 _MOST = 0.5  # of a page's characters: what is more is its text
+_RUNNING = 0.4  # share of the pages with a line at the same place of the edge: running heads
+_FEW = 4  # pages; with as many such lines, those that say again what stands elsewhere are running heads
+_SAID_AGAIN = 0.75  # share of them
+_PAGE_NUMBER = re.compile(r"^\d+\s+|\s+\d+$")
 _ROMAN = re.compile(r"[ivxlc]+")
 _DIGITS = re.compile(r"\d+")
 
@@ -75,3 +79,44 @@ def _keys(line: Line, label: str) -> set[_Key]:
     place, words = round(line.baseline / 4), line.text.split()
     text = "#" if _ROMAN.fullmatch(line.text.lower()) else _DIGITS.sub("#", line.text)
     return {(text, place)} | ({("", place)} if label in (words[0], words[-1]) else set())
+
+
+def running_heads(pages: Sequence[PageLines], size: float, leading: float) -> list[set[int]]:
+    """Of each page, its outermost lines where most pages have one at that place, away from the text.
+
+    Fewer pages are enough if most of these lines repeat what stands elsewhere, as the title of a section.
+    ``size``: of the text; ``leading``: between two lines of it, in units of its size.
+    """
+    edges = [_edges(page, size, leading) for page in pages]
+    places = Counter(place for edge in edges for place in set(edge.values()))
+    said = Counter(_unnumbered(line) for page in pages for line in page.lines)
+    again = Counter(
+        place for page, edge in zip(pages, edges, strict=True)
+        for at, place in edge.items() if said[_unnumbered(page.lines[at])] > 1
+    )  # fmt: skip
+    most = max(_FEW, _RUNNING * len(pages))
+    heads = {place for place, count in places.items()
+             if count >= most or (count >= _FEW and again[place] >= _SAID_AGAIN * count)}  # fmt: skip
+    return [{at for at, place in edge.items() if place in heads} for edge in edges]
+
+
+def _unnumbered(line: Line) -> str:
+    return _PAGE_NUMBER.sub("", line.text).casefold()
+
+
+def _edges(page: PageLines, size: float, leading: float) -> dict[int, int]:
+    """The lines at the top and at the bottom that stand further from the next than text does; places."""
+    order = sorted(
+        (at for at, line in enumerate(page.lines) if not line.rows), key=lambda at: page.lines[at].baseline
+    )
+    found: dict[int, int] = {}
+    for edge in (order, order[::-1]):
+        outer = page.lines[edge[0]].baseline if edge else 0.0
+        same = [at for at in edge if abs(page.lines[at].baseline - outer) < 2]
+        inner = edge[len(same)] if len(same) < len(edge) else None
+        apart = inner is None or abs(page.lines[inner].baseline - outer) > 1.5 * leading * size
+        if apart:
+            found |= {
+                at: round(page.lines[at].baseline / 2) for at in same if page.lines[at].size < LARGE * size
+            }
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, body_size, prose
+from ingestor.parsers.pdf.lines import Bookmark, Line, PageLines, body_size, contents, prose
 from ingestor.parsers.pdf.titles import (
     CHAPTER,
     LONGEST,
@@ -15,7 +15,6 @@ from ingestor.parsers.pdf.titles import (
     FontStyle,
     Title,
     body,
-    contents,
     may_be_title,
     titles,
 )

@@ -23,13 +23,17 @@ _SENTENCE_END = (".", "!", "?", ":", "”", '"', "。", "！", "？")
 
 
 def compose(pages: Sequence[PageLines], outline: Sequence[Bookmark]) -> Composer:
-    """The whole text, page by page; each page's comments after it."""
+    """The whole text, page by page; after each what is said of its pictures (once), and comments."""
     leading = _leading(pages)
     found = headings(pages, outline, leading)
-    composer = Composer()
+    composer, described = Composer(), set[str]()
     for number, page in enumerate(pages):
         composer.page, composer.page_label = number, page.label
         _compose_page(composer, page.lines, found[number], leading)
+        for figure in page.figures:
+            if figure not in described:
+                composer.add("figure", figure)
+            described.add(figure)
         for comment in page.comments:
             composer.add("comment", comment)
     return composer

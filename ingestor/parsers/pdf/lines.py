@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+LEADER = re.compile(r"(?:\s?\.){4,}|…\s*\d+$")  # from a title to its page, in a table of contents
+_PAGE = re.compile(r"\S\s+(?:\d{1,4}|[ivxl]{1,6})$")
+_ENTRIES = 3  # lines that end with a number, one after the other: a table of contents
 LARGE = 1.15  # times the size of most of the text: larger than it
 _PROSE = 0.03  # times the code's characters: what is less does not tell the size of the text
 _SHORT = 0.7  # of the widest line: ended on purpose
@@ -60,12 +63,13 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class PageLines:
-    """``comments``: annotations of readers."""
+    """``comments``: annotations of readers; ``figures``: what is said of pictures."""
 
     label: str
     height: float
     lines: tuple[Line, ...]
     comments: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +110,18 @@ def _joint(above: Line, line: Line, widest: float) -> str:
     if not same_line and (above.right - above.left < _SHORT * widest or _LEADER.search(above.text)):
         return "\n"
     return "" if _WITHOUT_SPACES.match(above.text[-1:]) and _WITHOUT_SPACES.match(line.text) else " "
+
+
+def contents(lines: Sequence[Line]) -> set[int]:
+    """The lines of a table of contents."""
+    leaders = {at for at, line in enumerate(lines) if LEADER.search(line.text)}
+    entries = sorted(leaders | {at for at, line in enumerate(lines) if _PAGE.search(line.text)})
+    found, run = set(leaders), entries[:1]
+    for at in [*entries[1:], len(lines) + 3]:
+        if run and at - run[-1] <= 2:
+            run.append(at)
+            continue
+        if len(run) >= _ENTRIES:
+            found |= set(range(run[0], run[-1] + 1))
+        run = [at]
+    return found

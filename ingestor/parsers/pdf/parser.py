@@ -162,7 +162,7 @@ def _page(document: "PdfDocument", page: "PdfPage", label: str, ocr: bool, read:
         read.recognised += bool(lines)
         read.unread += not lines
     textpage.close()
-    return PageLines(label, page.get_height(), lines, comments)
+    return PageLines(label, page.get_height(), lines, comments, told.figures)
 
 
 def _form_in_xml(document: "PdfDocument") -> tuple[str, ...]:
@@ -223,4 +223,4 @@ def _date(written: str) -> str | None:
     return None
 
 
-PLUGIN = Plugin(kind="pdf", version=6, options=PdfOptions, build=PdfParser)
+PLUGIN = Plugin(kind="pdf", version=7, options=PdfOptions, build=PdfParser)

@@ -1,4 +1,4 @@
-"""The structure tree of a tagged PDF: which text is a heading, and what stands in which cell of a table.
+"""The structure tree of a tagged PDF: what is a heading, what stands in which cell, what is said of pictures.
 
 Text carries the number of its marked content, elements of the tree hold these numbers. [ISO 32000-1, 14.7]
 """
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pypdfium2 import raw
 
+from ingestor.parsers.shared.flow import described
+
 if TYPE_CHECKING:
     from pypdfium2 import PdfPage
 
@@ -18,6 +20,7 @@ _CELLS = (b"TH", b"TD")
 _DEEPEST = 60  # elements inside each other
 _MOST = 20_000  # elements of a page
 _WIDEST = 50  # columns of a cell
+_LONGEST = 20_000  # bytes of what is said of a picture
 _NAME = 64  # bytes of a type's name
 
 Cell = tuple[int, int, int]  # table, row, column
@@ -25,10 +28,14 @@ Cell = tuple[int, int, int]  # table, row, column
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """By the number of marked content: (element, level) of headings, and where cells stand."""
+    """By the number of marked content: (element, level) of headings, and where cells stand.
+
+    ``figures``: what the document says of each picture that it says something of.
+    """
 
     headings: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     cells: Mapping[int, Cell] = field(default_factory=dict)
+    figures: tuple[str, ...] = ()
 
 
 def tags(page: "PdfPage") -> Tags:
@@ -40,7 +47,7 @@ def tags(page: "PdfPage") -> Tags:
         reader = _Reader()
         for at in range(raw.FPDF_StructTree_CountChildren(tree)):
             reader.read(raw.FPDF_StructTree_GetChildAtIndex(tree, at), 0)
-        return Tags(reader.headings, reader.cells)
+        return Tags(reader.headings, reader.cells, tuple(filter(None, reader.figures)))
     finally:
         raw.FPDF_StructTree_Close(tree)
 
@@ -55,6 +62,7 @@ class _Reader:
     def __init__(self) -> None:
         self.headings: dict[int, tuple[int, int]] = {}
         self.cells: dict[int, Cell] = {}
+        self.figures: list[str] = []
         self._elements = self._tables = 0
 
     def read(self, element: Any, depth: int) -> None:
@@ -67,6 +75,8 @@ class _Reader:
         elif kind == b"Table":
             self._table(element, depth)
         else:
+            if kind == b"Figure":
+                self.figures.append(described(_alternative(element)))
             for child in _children(element):
                 self.read(child, depth + 1)
 
@@ -111,6 +121,14 @@ def _type(element: Any) -> bytes:
     name = create_string_buffer(_NAME)
     raw.FPDF_StructElement_GetType(element, name, _NAME)
     return name.raw.decode("utf-16-le", "replace").partition("\0")[0].encode()
+
+
+def _alternative(element: Any) -> str:
+    """The text for those who do not see the picture."""
+    size = min(raw.FPDF_StructElement_GetAltText(element, None, 0), _LONGEST)
+    text = create_string_buffer(size)
+    raw.FPDF_StructElement_GetAltText(element, text, size)
+    return text.raw.decode("utf-16-le", "replace").partition("\0")[0]
 
 
 def _span(cell: Any) -> int:

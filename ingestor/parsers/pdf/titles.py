@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ingestor.parsers.pdf.lines import LARGE, Line, PageLines, body_size
+from ingestor.parsers.pdf.furniture import running_heads
+from ingestor.parsers.pdf.lines import LARGE, LEADER, Line, PageLines, body_size, contents
 from ingestor.text.outline import heading_number
 
 LONGEST = 150  # characters of a line of a heading
@@ -26,21 +27,17 @@ _SMALLEST = 0.85  # too small even then
 _SPACE = 1.2  # times the usual distance between lines: space above
 _APART = 0.5  # share of a style's lines that must stand like headings
 _WIDE = 0.9  # of the column: a line as wide as that goes on, unless it is large
-_ENTRIES = 3  # lines that end with a number, one after the other: a table of contents
-_RUNNING = 0.4  # share of the pages with a line at the same place of the edge: running heads
 _WORD = re.compile(r"[^\W\d_]{3}|[\u3040-\u9fff\uac00-\ud7af]")
 _SYNTAX = re.compile(r"[\\{}<>@_|~^]")
-_FORM = re.compile(r"\[[ x]\]|\ufffd")  # boxes to tick, and characters that nobody knows
+_FORM = re.compile(r"\[[ x]\]|\ufffd|^[•‣▪◦●○∙–—]\s")  # boxes to tick, unknown characters, items of a list
 _FIGURE = re.compile(r"\d[\d.,:/-]*")
 _MOST_FIGURES = 3  # of a heading in digits, as a version with its date
 _LETTER, _DIGITS = re.compile("[A-Za-z]"), re.compile(r"\d{3}")
-_LEADER = re.compile(r"(?:\s?\.){4,}|…\s*\d+$")
-_PAGE = re.compile(r"\S\s+(?:\d{1,4}|[ivxl]{1,6})$")
 _CAPTION = re.compile(
-    r"(?:fig(?:ure|\.)?|table|tab\.|abb(?:ildung|\.)|tabelle|listing|algorithm|exhibit|chart|plate)\s*[\dIVX]",
+    r"(?:fig(?:ure|\.)?|table|tab\.|abb(?:ildung|\.)|tabelle|listing|algorithm|exhibit|chart|plate)\s*(?:[A-Z]?\.?\d|[IVX])",
     re.IGNORECASE,
 )
-_MATHS = re.compile(r"[=∑∏∫√≤≥±∞∈→×∂∀∃⊂∪]")
+_MATHS = re.compile(r"[=∑∏∫√≤≥±∞∈→×∂∀∃⊂∪≡]")
 CHAPTER = re.compile(r"[^\W\d_]{2,14}\s+(?:\d{1,3}|[IVXLC]+|[A-Z])[.:]?$")  # a label alone on its line
 OUTLINED = re.compile(
     r"(?:(?:\d{1,3}(?:\.\d{1,3})*|[A-Z](?:\.\d{1,3})+)[.)]?|[IVX]{1,5}\.|[A-Z]\.|§\s?\d+)\s+\S"
@@ -102,7 +99,7 @@ def family(font: str) -> str:
 
 def titles(pages: Sequence[PageLines], text: BodyStyle) -> list[Title]:
     """Possible headings: lines in styles that headings use."""
-    heads = _running_heads(pages, text)
+    heads = running_heads(pages, text.size, text.leading)
     found = [
         title for number, page in enumerate(pages) for title in _of_page(number, page, text, heads[number])
     ]
@@ -195,43 +192,6 @@ def _right(lines: Sequence[Line]) -> float:
     return widths[int(0.9 * len(widths))] if widths else 0.0
 
 
-def contents(lines: Sequence[Line]) -> set[int]:
-    """The lines of a table of contents."""
-    leaders = {at for at, line in enumerate(lines) if _LEADER.search(line.text)}
-    entries = sorted(leaders | {at for at, line in enumerate(lines) if _PAGE.search(line.text)})
-    found, run = set(leaders), entries[:1]
-    for at in [*entries[1:], len(lines) + 3]:
-        if run and at - run[-1] <= 2:
-            run.append(at)
-            continue
-        if len(run) >= _ENTRIES:
-            found |= set(range(run[0], run[-1] + 1))
-        run = [at]
-    return found
-
-
-def _running_heads(pages: Sequence[PageLines], text: BodyStyle) -> list[set[int]]:
-    """Of each page, its outermost lines where most pages have one at that place, away from the text."""
-    edges = [{at: round(page.lines[at].baseline / 2) for at in _outermost(page, text)} for page in pages]
-    places = Counter(place for edge in edges for place in set(edge.values()))
-    least = max(4, _RUNNING * len(pages))
-    return [{at for at, place in edge.items() if places[place] >= least} for edge in edges]
-
-
-def _outermost(page: PageLines, text: BodyStyle) -> Iterator[int]:
-    """The lines at the top and at the bottom that stand further from the next than lines of text do."""
-    order = sorted(
-        (at for at, line in enumerate(page.lines) if not line.rows), key=lambda at: page.lines[at].baseline
-    )
-    for edge in (order, order[::-1]):
-        outer = page.lines[edge[0]].baseline if edge else 0.0
-        same = [at for at in edge if abs(page.lines[at].baseline - outer) < 2]
-        inner = edge[len(same)] if len(same) < len(edge) else None
-        apart = inner is None or abs(page.lines[inner].baseline - outer) > 1.5 * text.leading * text.size
-        if apart:
-            yield from (at for at in same if page.lines[at].size < LARGE * text.size)
-
-
 def _title(number: int, lines: Sequence[Line], at: int, text: BodyStyle, width: float) -> Title | None:
     line = lines[at]
     style, size = style_of(line), line.tallest if _is_upper(line.text) else line.size
@@ -307,7 +267,7 @@ def _is_part(said: str) -> bool:
 
 def _reads_on(said: str, large: bool, marked: bool) -> bool:
     """Whether it is a sentence, or a part of one."""
-    if said.endswith((",", ";")) or _LEADER.search(said):
+    if said.endswith((",", ";")) or LEADER.search(said):
         return True
     first = next((c for c in said if c.isalpha()), "")
     if large:

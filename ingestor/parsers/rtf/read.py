@@ -23,6 +23,7 @@ _NOWHERE = words(
     "xe tc tcn rxe txe nonesttables"
 )
 _KNOWN = words("footnote fldinst shpinst shptxt moMath moMathPara listtext pntext")
+_SETTINGS = words("pard plain v deleted super nosupersub sub intbl s outlinelevel ilvl li f uc deff ansicpg")
 _TABLES = {"fonttbl": "fonts", "stylesheet": "styles", "info": "info"}
 _ITEM = re.compile(r"\s*([•·▪‣–○*-]|\(?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{1,5})[.)])\t+(?=\S)")
 _LINK = re.compile(r'\s*HYPERLINK\s+"([^"]+)"')
@@ -66,32 +67,31 @@ class RtfReader:
         """``source``: its bytes as Latin-1."""
         pending, skip = bytearray(), 0
         for token in tokens(source):
-            data = said(token)
-            if data and skip:
-                data, skip = data[skip:], max(skip - len(data), 0)
-            pending += data
-            if token["hex"]:  # perhaps half a character
-                continue
+            kind = token.lastgroup
+            if kind in ("hex", "text"):
+                data = said(token)
+                if skip:
+                    data, skip = data[skip:], max(skip - len(data), 0)
+                pending += data
+                if kind == "hex":  # perhaps half a character
+                    continue
             if pending:
                 self._say(pending.decode(self._state.codec, "replace"))
                 pending.clear()
-            if token["brace"] or token["word"] or token["sign"]:
-                skip = self._state.skip if token["word"] == "u" else 0
-                self._control(token)
+            if kind == "brace":
+                skip = 0
+                self._open() if token["brace"] == "{" else self._close()
+            elif kind == "sign":
+                skip = 0
+                self._sign(token["sign"])
+            elif kind in ("word", "number"):
+                word, number = token["word"], token["number"]
+                skip = self._state.skip if word == "u" else 0
+                self._word(word, int(number) if number else None)
         self._say(pending.decode(self._state.codec, "replace"))
         self._end_paragraph()
         self._end_table()
         self.flow.flush()
-
-    def _control(self, token: re.Match[str]) -> None:
-        if token["brace"] == "{":
-            self._open()
-        elif token["brace"]:
-            self._close()
-        elif token["sign"]:
-            self._sign(token["sign"])
-        else:
-            self._word(token["word"], int(token["number"]) if token["number"] else None)
 
     def _open(self) -> None:
         self._outer.append((self._state, self._finish))
@@ -137,7 +137,8 @@ class RtfReader:
         elif word in _DESTINATIONS:
             _DESTINATIONS[word](self)
         elif not self._state.place:
-            self._set(word, number)
+            if word in _SETTINGS:
+                self._set(word, number)
         elif (then := self.tables.entry(self._state, word, number)) is not None:
             self._collect(then)
 

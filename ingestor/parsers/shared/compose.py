@@ -11,7 +11,7 @@ from typing import Any
 from ingestor.model import Block
 
 _GAP = "\n\n"
-_NEWLINE = re.compile(r"\r\n?|[\v\f\x85\u2028\u2029]")
+_NEWLINE = re.compile(r"[\r\v\f\x85\u2028\u2029](?:(?<=\r)\n)?")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufffe\uffff\ud800-\udfff]")
 
 
@@ -70,6 +70,8 @@ class Composer:
 
 def clean(text: str) -> str:
     """Lines that end with a newline, without control characters, blank lines around and space behind."""
+    if text.isprintable():  # so it is one line
+        return text.rstrip()
     lines = _CONTROLS.sub("", _NEWLINE.sub("\n", text)).rstrip().split("\n")
     while lines and not lines[0].strip():
         del lines[0]
@@ -85,7 +87,9 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(_CONTROLS.sub("", text).split()).replace("|", "\\|")
+    if not text.isprintable():
+        text = _CONTROLS.sub("", text)
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def _width(row: Sequence[str]) -> int:

@@ -9,9 +9,8 @@ import io
 import re
 import zipfile
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from posixpath import dirname, normpath
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, ParseError
@@ -26,6 +25,7 @@ _RATIO = 300  # unpacked to packed; XML that people have comes to 50
 _SMALL = 50_000_000  # bytes; below, any ratio will do
 _DEEP = 300  # elements inside each other
 _START = 4096  # bytes in which a part declares its namespaces
+_PIECE = 32_768  # bytes that are parsed before complete elements are handed out
 _ENCRYPTED = 1  # flag of a member
 _RELATIONS = "{http://schemas.openxmlformats.org/package/2006/relationships}"
 # Strict Open XML has namespaces and types of relations of its own, for the same elements.
@@ -109,34 +109,75 @@ def _transitional(part: bytes) -> bytes:
 
 def xml(data: bytes, name: str) -> Element:
     """The root element. Raises BadDocument."""
-    return deque(_elements(data, name, end_only=True), 1)[0]
+    _refuse_declarations(data, name)
+    with _damage_told(name):
+        root = ElementTree.fromstring(data)  # noqa: S314 - entities need a declaration, refused above
+    _refuse_depth([root], name)
+    return root
 
 
 def stream(data: bytes, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
     """See Package.stream."""
-    open_elements: list[Element] = []
-    for element in _elements(data, name, end_only=False):
-        if open_elements and open_elements[-1] is element:
-            open_elements.pop()
-            if open_elements and wanted(open_elements[-1]):
-                yield element
-                open_elements[-1].remove(element)
-        else:
-            open_elements.append(element)
-
-
-def _elements(data: bytes, name: str, *, end_only: bool) -> Iterator[Element]:
-    """Every element at its end, and before that at its start, too, unless ``end_only``."""
     _refuse_declarations(data, name)
-    depth = 0
+    builder = ElementTree.TreeBuilder()
+    top = builder.start("none", {})  # the root will be its child
+    parser = ElementTree.XMLParser(target=builder)  # noqa: S314 - as above
+    for at in range(0, len(data), _PIECE):
+        with _damage_told(name):
+            parser.feed(data[at : at + _PIECE])
+        yield from _taken(top, name, wanted)
+    with _damage_told(name):
+        parser.close()
+    _refuse_depth([*top], name)
+    yield from _wanted([*top], wanted)
+
+
+def _taken(top: Element, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
+    """Take complete elements away from the open ones: each of these is the last child of the one above it."""
+    _refuse_chain(top, name)
+    element = top
+    while len(element):
+        complete = element[:-1]
+        del element[:-1]
+        _refuse_depth(complete, name)
+        if wanted(element):
+            yield from complete
+            return  # what is open in it will be wanted whole
+        yield from _wanted(complete, wanted)
+        element = element[0]
+
+
+def _wanted(elements: Iterable[Element], wanted: Callable[[Element], bool]) -> Iterator[Element]:
+    """The children of elements that are ``wanted``, among those given and all that is in them."""
+    for element in elements:
+        yield from element if wanted(element) else _wanted(element, wanted)
+
+
+def _refuse_depth(elements: Iterable[Element], name: str) -> None:
+    level = list(elements)
+    for _ in range(_DEEP):
+        level = [child for element in level for child in element]
+        if not level:
+            return
+    raise _too_deep(name)
+
+
+def _refuse_chain(element: Element, name: str) -> None:
+    for _ in range(_DEEP + 1):
+        if not len(element):
+            return
+        element = element[-1]
+    raise _too_deep(name)
+
+
+def _too_deep(name: str) -> BadDocument:
+    return BadDocument(f"is nested too deeply ({name}); exclude it")
+
+
+@contextmanager
+def _damage_told(name: str) -> Iterator[None]:
     try:
-        # Entities need a declaration, and those are refused above.
-        for event, element in ElementTree.iterparse(io.BytesIO(data), ("start", "end")):  # noqa: S314
-            depth += 1 if event == "start" else -1
-            if depth > _DEEP:
-                raise BadDocument(f"is nested too deeply ({name}); exclude it")
-            if event == "end" or not end_only:
-                yield element
+        yield
     except ParseError as error:
         raise BadDocument(f"is damaged: {name}: {error}; save it again, or exclude it") from None
 
@@ -157,7 +198,8 @@ def _refuse_declarations(data: bytes, name: str) -> None:
     parser.StartDoctypeDeclHandler = refuse
     parser.StartElementHandler = begin
     with suppress(_Begun, expat.ExpatError):  # what is not well-formed is said when it is parsed
-        parser.Parse(data, True)
+        parser.Parse(data[:_START])  # after an exception it would go on to the end of what it is given
+        parser.Parse(data[_START:], True)
 
 
 def _target(relation: Element, part: str) -> str:

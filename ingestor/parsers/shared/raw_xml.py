@@ -18,13 +18,14 @@ _ODF_BREAK = re.compile(rb"</[\w.-]+:(?:p|h)>|<[\w.-]+:(?:s|tab|line-break)[\s/>
 _NO_TEXT = re.compile(  # pictures; of a chart inside a flat document, who made it, and its numbers' places
     rb"<office:binary-data>[^<]*|<office:meta>.*?</office:meta>|<draw:g>\s*<svg:desc>[^<]*", re.DOTALL
 )
+_NO_TEXT_MARKS = (b"<office:binary-data>", b"<office:meta>", b"<svg:desc>")
 _BLOCK_END = re.compile(rb"</(?:\w+:)?(?:p|v|td|th|para|simpara|title|subtitle|entry|term|member|screen)\s*>")
 _APART = re.compile(
     rb"<(binary|description|info|\w+info|remark|indexterm|titleabbrev|refmeta|index|toc)\b[^<>]*(?<!/)>.*?</\1\s*>|<!--.*?-->"
     rb"|<\?.*?\?>|<!DOCTYPE[^<>\[]*(?:\[.*?\]\s*)?>",
     re.DOTALL,
 )
-_TAG = re.compile(rb"<[^<>]*>")
+_TAGS = re.compile(rb"(?:<[^<>]*>)+")
 
 
 def of_office(part: bytes) -> int:
@@ -40,14 +41,17 @@ def of_cells(sheet: bytes) -> int:
 def of_odf(content: bytes) -> int:
     """All character data of an OpenDocument's body."""
     body = _ODF_BODY.search(content)
-    return (
-        _count(_TAG.sub(b"", _ODF_BREAK.sub(b" ", _NO_TEXT.sub(b"", content[body.start() :])))) if body else 0
-    )
+    if not body:
+        return 0
+    said = content[body.start() :]
+    if any(mark in said for mark in _NO_TEXT_MARKS):
+        said = _NO_TEXT.sub(b"", said)
+    return _count(_TAGS.sub(b"", _ODF_BREAK.sub(b" ", said)))
 
 
 def of_markup(data: bytes) -> int:
     """All character data of FictionBook or DocBook, without what describes the book, and pictures."""
-    return _count(_TAG.sub(b"", _BLOCK_END.sub(b" ", _APART.sub(b" ", data))))
+    return _count(_TAGS.sub(b"", _BLOCK_END.sub(b" ", _APART.sub(b" ", data))))
 
 
 def _count(text: bytes) -> int:

@@ -29,8 +29,8 @@ def tagged(elements: Sequence[Element], roles: str = "") -> bytes:
                 drawn.append(f"/P <</MCID {len(drawn)}>> BDC BT /F 11 Tf {x} {y} Td ({text}) Tj ET EMC")
             else:
                 kids.append(f"{add(part, number)} 0 R")  # type: ignore[arg-type]
-        name, _, span = kind.partition(" ")
-        wide = f"/A <</O /Table /ColSpan {span}>>" if span else ""
+        name, _, more = kind.partition(" ")
+        wide = f"/A <</O /Table /ColSpan {more}>>" if more.isdigit() else f"/Alt ({more})" if more else ""
         objects[own] = (
             f"<</Type /StructElem /S /{name} /P {parent} 0 R /Pg 3 0 R /K [{' '.join(kids)}]{wide}>>"
         )
@@ -109,3 +109,13 @@ def test_a_tree_without_end_costs_no_time() -> None:
     assert "Harbour" in parse(tagged([deep])).text
     ring = tagged([("Sect", [("P", [("Harbour", 50, 760)])])]).replace(b"/K [0]", b"/K [9 0 R 9 0 R 0]")
     assert "Harbour" in parse(ring).text
+
+
+def test_what_is_said_of_a_picture_is_a_figure() -> None:
+    drawn = [("", 50, 600)]
+    pictures: list[Element] = [
+        ("Figure The harbour at night", drawn), ("Figure Picture 3", drawn), ("Figure", drawn),
+    ]  # fmt: skip
+    document = parse(tagged([prose(730), *pictures, prose(684), pictures[0]]))
+    assert told(document)[-1] == ("figure", "The harbour at night")
+    assert [kind for kind, _ in told(document)].count("figure") == 1

@@ -161,6 +161,28 @@ def test_entries_of_a_table_of_contents_and_running_heads_are_none() -> None:
     assert titles(pages, body(pages, 1.2)) == []
 
 
+def test_running_heads_that_name_the_section_are_none_though_few_pages_have_one() -> None:
+    def headed(text: str) -> PageLines:
+        return PageLines("1", 800, (said(text, bold=True), *page("", "", "", *[TEXT] * 9).lines))
+
+    pages = [
+        page(*[TEXT] * 5, *section(said(title, bold=True)), *[TEXT] * 5)
+        for title in ("The Mill", "The Harbour", "The Bridge", "The Well")
+    ]
+    heads = [headed(title) for title in ("The Mill", "The Mill", "The Harbour", "The Bridge")]
+    plain = [page(*[TEXT] * 12)] * 5
+    own = [headed(title) for title in ("The Road", "The Inn", "The Fields")]  # each said only once
+    assert [title for _, title in found(*pages, *heads, *plain)] == [
+        "The Mill", "The Harbour", "The Bridge", "The Well",
+    ]  # fmt: skip
+    assert len(found(*pages, heads[0], *own, *plain)) == 8
+
+
+@pytest.mark.parametrize("line", ["• The Mill", "– The Mill –", "The Mill ≡", "Table B1", "Figure A.3"])
+def test_items_of_lists_formulas_and_captions_are_none(line: str) -> None:
+    assert found(page(TEXT, TEXT, *section(said(line, size=14.0)), *[TEXT] * 5)) == []
+
+
 def test_a_bold_line_in_smaller_type_heads_larger_text_and_no_small_one() -> None:
     small = said("III. RESULTS", size=9.0, bold=True)
     assert found(page(TEXT, TEXT, *section(small))) == [(1, "III. RESULTS")]

@@ -1,5 +1,6 @@
 import io
 import zipfile
+from xml.etree.ElementTree import tostring
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,21 @@ def test_children_come_one_by_one_and_whole() -> None:
     source = b"<r><x><i>no</i></x><b><i>1<j/></i><i>2</i></b><b><i>3</i></b></r>"
     found = [(e.tag, e.text, len(e)) for e in stream(source, "a", lambda above: above.tag == "b")]
     assert found == [("i", "1", 1), ("i", "2", 0), ("i", "3", 0)]
+
+
+@pytest.mark.parametrize("piece", [1, 2, 7, 50, 10_000])
+def test_it_does_not_matter_where_the_bytes_are_divided(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr(package, "_PIECE", piece)
+    rows = "".join(f"<i n='{at}'>{at}<j>ü<k/>{'x' * at}</j>tail</i>\n" for at in range(20))
+    source = f"<r><x>{rows}</x><d><b>{rows}</b></d><y/><b>{rows}</b><z>{rows}</z></r>".encode()
+    found = [tostring(e).strip() for e in stream(source, "a", lambda above: above.tag == "b")]
+    assert found == [tostring(e).strip() for b in xml(source, "a").iter("b") for e in b]
+
+
+@pytest.mark.parametrize("source", [b"<a>" * 400, b"<b>" * 400 + b"</b>" * 400, b"<a>" * 100_000])
+def test_deep_nesting_is_refused_before_all_is_read(source: bytes) -> None:
+    with pytest.raises(BadDocument, match="nested too deeply"):
+        list(stream(b"<r>" + source, "a.xml", lambda above: above.tag == "r"))
 
 
 def test_bombs_are_told_by_the_directory(monkeypatch: pytest.MonkeyPatch) -> None:
