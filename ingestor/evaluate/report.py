@@ -116,6 +116,7 @@ def _strategy(found: Evaluation, at: int, outcome: StrategyOutcome) -> dict[str,
         "seconds": round(outcome.seconds, 2),
         "embedded_tokens": cut.embedded_tokens,
         "passes": round(outcome.costs.passes, 2),
+        "rerank_seconds": None if outcome.rerank_seconds is None else round(outcome.rerank_seconds, 4),
         "collection": _whole(outcome.costs),
         "judged": None if found.judged is None else _judged_strategy(found.judged, at),
     }
