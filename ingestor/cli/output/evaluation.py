@@ -13,6 +13,7 @@ from ingestor.core.escape import spelt
 from ingestor.evaluate.asking.estimate import AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
+from ingestor.evaluate.costs import price
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome
@@ -115,10 +116,11 @@ def _refusals(refused: Sequence[RefusedQuestion]) -> Iterator[str]:
 
 
 def _asked(found: AskingUsage) -> str:
-    cost = f", for {found.cost:.2f}" if found.cost else ""
+    use = found.use
+    cost = f", for {price(use.cost)}" if use.cost else ""
     return (
-        f"Language model {found.expected.model}: {found.calls:,} requests, {found.prompt_tokens:,} tokens "
-        f"read and {found.answer_tokens:,} written{cost}; what it was asked before is in the cache."
+        f"Language model {found.expected.model}: {use.calls:,} requests, {use.prompt_tokens:,} tokens "
+        f"read and {use.answer_tokens:,} written{cost}; what it was asked before is in the cache."
     )
 
 

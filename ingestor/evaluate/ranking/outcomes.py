@@ -89,7 +89,8 @@ def _reranked(
 def _costs(place: Workplace, cut: SampleCut, seconds: float) -> StrategyCosts:
     text = sum(len(each.encode()) for each in cut.texts)
     tokens = sum(place.parts.tokens.counts(cut.sample.texts))
-    measured = Measured(len(cut.places), text, cut.embedded_tokens, tokens, seconds, cut.vectors.shape[1])
+    width = cut.vectors.shape[1]
+    measured = Measured(len(cut.places), text, cut.embedded_tokens, tokens, seconds, width, cut.asked)
     return costs(measured, place.sample.share, place.parts.config.rechunk.price)
 
 

@@ -14,6 +14,7 @@ from ingestor.evaluate.shown.tables import costs, row_head
 
 _METRICS = ("recall@5", "IoU@5", "precision Ω", "nDCG@5")
 _JUDGED = ("correct, 1 to 5", "relevant", "faithful", "similar to the excerpts")
+_ASKED = " Requests to a language model, and the tokens that it reads and writes, are in the price."
 _ORIGINS = {
     "made": "made from the documents without a language model",
     "model": "written by a language model",
@@ -41,6 +42,7 @@ def page(found: Evaluation, frame: str) -> str:
         table=_table(found),
         whole="" if found.sample.whole else ", in proportion to the documents that were read",
         costs=_costs(found),
+        asked=_ASKED if any(each.cut.asked.calls for each in found.outcomes) else "",
         judged=_judged(found),
         questions="".join(shown(found, at) for at in differing(found)),
     )

@@ -1,11 +1,15 @@
-"""Tables as rows of texts, for a terminal and for the page. Pure."""
+"""Tables as rows of texts, for a terminal and for the page."""
 
+from ingestor.evaluate.costs import price
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome
 
 Rows = list[list[str]]  # heads first
 
-_COSTS = ["strategy", "records", "disk, MB", "passes", "embedded", "seconds", "price", "rerank s a question"]
+_COSTS = [
+    "strategy", "records", "disk, MB", "passes", "embedded", "seconds",
+    "requests", "read", "written", "price", "rerank s a question",
+]  # fmt: skip
 
 
 def costs(found: Evaluation) -> Rows:
@@ -21,7 +25,7 @@ def row_head(outcome: StrategyOutcome) -> str:
 
 
 def _costs(outcome: StrategyOutcome) -> list[str]:
-    found = outcome.costs
+    found, asked = outcome.costs, outcome.costs.asked
     return [
         row_head(outcome),
         f"{found.records:,}",
@@ -29,6 +33,7 @@ def _costs(outcome: StrategyOutcome) -> list[str]:
         f"{found.passes:.1f}",
         f"{found.embedded:,}",
         f"{found.seconds:,.0f}",
-        "" if found.money is None else f"{found.money:.4g}",
+        *(f"{each:,}" if each else "" for each in (asked.calls, asked.prompt_tokens, asked.answer_tokens)),
+        "" if found.money is None else price(found.money),
         "" if outcome.rerank_seconds is None else f"{outcome.rerank_seconds:.2g}",
     ]
