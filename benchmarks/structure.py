@@ -50,8 +50,8 @@ _NUMBER = re.compile(r"^[\d.]+\s+")
 def documents(folder: Path, most: int) -> Iterator[Document]:
     """Until they have so many tokens. Those with the same beginning are one."""
     found, seen = 0, set[str]()
-    for path in sorted((path for path in folder.rglob("*") if path.is_file()), key=_rank):
-        document = _parsed(path)
+    for path in sorted((path for path in folder.rglob("*") if path.is_file()), key=rank):
+        document = parsed(path)
         size = tokens().count(document.text) if document else 0
         if document is None or document.text[:3000] in seen or not _SMALLEST <= size <= _LARGEST:
             continue
@@ -62,11 +62,11 @@ def documents(folder: Path, most: int) -> Iterator[Document]:
             return
 
 
-def _rank(path: Path) -> str:
+def rank(path: Path) -> str:
     return blake2b(f"{path.name}/{path.parent.name}".encode(), digest_size=8).hexdigest()
 
 
-def _parsed(path: Path) -> Document | None:
+def parsed(path: Path) -> Document | None:
     blob = Blob(path.read_bytes(), path.name.replace(".rst.txt", ".rst"))
     try:
         plugin = find("parsers", detect.parser_kind(detect.content_type(blob)))
