@@ -29,7 +29,7 @@ MINIATURES = {
     "speed": (1,), "start": (1,), "tables": (1,), "words": (400,),
 }  # fmt: skip
 SECONDS = 1700  # on a machine that many share; most take less than thirty
-OWN_DATA = {"drift", "evaluate", "hybrid", "manual", "retrieval", "structure"}
+OWN_DATA = {"drift", "evaluate", "faq", "hybrid", "manual", "retrieval", "structure"}
 
 
 def benchmark(name: str, *numbers: int, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -105,6 +105,25 @@ def test_strategies_are_compared_by_sentences_and_by_titles(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert "all: 12 questions, titles" in done.stdout
     assert done.stdout.count("changepoint:structure=0") >= 3
+
+
+@pytest.mark.slow
+def test_strategies_are_compared_by_questions_of_people(tmp_path: Path) -> None:
+    """Two questions, of which the answer to one links to a section."""
+    parts = [
+        f".. _part-{n}:\n\nThe {n}th part\n{'=' * 20}\n\n"
+        + "\n".join(f"In part {n} stone {stone} turns slowly, and its grain is sold." for stone in range(9))
+        for n in range(40)
+    ]
+    (tmp_path / "faq").mkdir()
+    (tmp_path / "manual.rst").write_text("\n\n".join(parts))
+    (tmp_path / "faq" / "stones.rst").write_text(
+        f"How many stones turn?\n{'=' * 21}\n\nNine: see :ref:`a part <part-7>` and :ref:`part-none`.\n\n"
+        f"Who buys all the grain?\n{'=' * 23}\n\nNobody knows.\n"
+    )
+    done = benchmark("faq", INGESTOR_FAQS=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "1 questions, of FAQs" in done.stdout
 
 
 @pytest.fixture

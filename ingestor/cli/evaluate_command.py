@@ -16,11 +16,12 @@ from ingestor.config.models import Config
 from ingestor.evaluate import kept
 from ingestor.evaluate.adopt import adopt, recommended
 from ingestor.evaluate.check import Inspection, check
-from ingestor.evaluate.evaluation import Evaluation, EvaluationRequest, evaluate, expected
+from ingestor.evaluate.evaluation import Evaluation, evaluate, expected
 from ingestor.evaluate.report import as_json as report_json
 from ingestor.evaluate.report import check_as_json as check_json
 from ingestor.evaluate.report import estimate_as_json
 from ingestor.evaluate.shown.page import page
+from ingestor.evaluate.workplace import EvaluationRequest
 from ingestor.model import CollectionName
 from ingestor.search.values import MODES, Mode
 

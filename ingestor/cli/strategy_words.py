@@ -18,7 +18,9 @@ from ingestor.config.options import Check
 from ingestor.config.servers import Rerank
 from ingestor.config.yaml_tree import ConfigTree
 from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured, distinct
+from ingestor.llm.options import Endpoint
 from ingestor.model import CollectionName, SourceName
+from ingestor.registry import find, kinds
 from ingestor.search.values import MODES
 
 _CONFIGURED = "configured"  # as the config says
@@ -41,7 +43,7 @@ def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> St
     options = [each for each in given if each not in others]
     beside = _beside(config, others, label) if others else StrategyExtras()
     if name != _CONFIGURED:
-        return Strategy(choice(name, options, label), beside=beside)
+        return Strategy(choice(name, options, label, _endpoint(config, name)), beside=beside)
     base = replace(configured(own), configured=not given, beside=beside)
     if not options:
         return base
@@ -49,6 +51,14 @@ def _strategy(config: Config, own: Mapping[SourceName, Choice], word: str) -> St
         raise BadRequest(f"{label}: the sources of this collection have several chunkings: name one instead")
     kind, kept = base.choice.plugin.kind, said(base.choice.options)
     return replace(base, choice=choice(kind, options, label, kept))
+
+
+def _endpoint(config: Config, name: str) -> dict[str, Any]:
+    """What the config says of its language model, for a strategy that asks one; not the length of answers."""
+    plugin = find("chunkers", name) if name in kinds("chunkers") else None
+    if plugin is None or not issubclass(plugin.options, Endpoint) or config.language_model is None:
+        return {}
+    return {key: value for key, value in said(config.language_model).items() if key != "answer_tokens"}
 
 
 def _beside(config: Config, given: tuple[str, ...], label: str) -> StrategyExtras:

@@ -6,16 +6,41 @@ from ingestor.app.planning import needs
 
 
 @dataclass(frozen=True, slots=True)
+class ModelUse:
+    """Requests to language models, the tokens of them and of the answers, and their price; 0 if unknown."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: "ModelUse") -> "ModelUse":
+        return ModelUse(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.answer_tokens + other.answer_tokens,
+            self.cost + other.cost,
+        )
+
+    def over(self, share: float) -> "ModelUse":
+        """Of the whole, if this is its ``share``."""
+        tokens = round(self.prompt_tokens / share), round(self.answer_tokens / share)
+        return ModelUse(round(self.calls / share), *tokens, self.cost / share)
+
+
+@dataclass(frozen=True, slots=True)
 class StrategyCosts:
     """``embedded``: tokens that the model reads, ``passes`` times those of the text. ``seconds``: of cutting
-    and embedding. ``money``: of embedding; None where no price is known. ``disk``: bytes of Chroma and the
-    journal, by the estimate of ``ingestor plan``.
+    and embedding, without waiting for a language model. ``asked``: what it asks one. ``money``: of both
+    models; None where no price is known. ``disk``: bytes of Chroma and the journal, by the estimate of
+    ``ingestor plan``.
     """
 
     records: int
     embedded: int
     passes: float
     seconds: float
+    asked: ModelUse
     money: float | None
     disk: int
 
@@ -30,17 +55,25 @@ class Measured:
     tokens: int
     seconds: float
     dimensions: int
+    asked: ModelUse
+
+
+def price(amount: float) -> str:
+    """To two decimals, or of less than a tenth to two digits."""
+    return f"{amount:,.2f}" if amount >= 0.1 else f"{amount:.2g}"
 
 
 def costs(found: Measured, share: float, price: float) -> StrategyCosts:
     """``share``: of the collection's documents that were read. ``price``: of a million tokens; 0: unknown."""
     records, embedded = round(found.records / share), round(found.embedded / share)
+    asked = found.asked.over(share)
     disk = needs.disk(records, round(found.text / share), 0, found.dimensions)
     return StrategyCosts(
         records,
         embedded,
         found.embedded / max(1, found.tokens),
         found.seconds / share,
-        embedded * price / 1e6 if price else None,
+        asked,
+        embedded * price / 1e6 + asked.cost if price or asked.cost else None,
         disk.chroma + disk.journal,
     )

@@ -1,28 +1,33 @@
 """What a strategy makes of the sample: chunks with vectors, as if the sample were a collection."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
 
+from ingestor.app.estimate import look_alikes
 from ingestor.chunkers.options import ChunkerOptions
 from ingestor.config.models import Choice
+from ingestor.evaluate.costs import ModelUse
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import ChunkPlace
 from ingestor.evaluate.strategies import Strategy
-from ingestor.llm.client import Answers, Asking
+from ingestor.llm.client import Answers, Asking, Completion, Prompt
 from ingestor.model import Chunking, Document, SourceName, Sums, Vectors
 from ingestor.pipeline.prepare import Tools, embedded_texts, vectors_at
 from ingestor.ports import Chunker, Collective, Embed
 from ingestor.text.tokens import Tokens
 
+_NARROW = 64  # dimensions of vectors that stand in for those of a model
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampleCut:
     """``sample``: as the strategy reads it. ``texts``: of the chunks. ``embedded_tokens``: of all that the
-    strategy by itself has the model read. ``seconds``: of cutting alone, without embedding.
+    strategy by itself has the model read; ``asked``: what it by itself asks language models. ``seconds``: of
+    cutting alone, without either model.
     """
 
     strategy: Strategy
@@ -32,6 +37,7 @@ class SampleCut:
     vectors: Vectors
     embedded_tokens: int
     seconds: float
+    asked: ModelUse
 
     @property
     def mean_tokens(self) -> float:
@@ -54,6 +60,59 @@ class Recording:
         return found
 
 
+class RecordedAnswers:
+    """Passes requests on, and notes each once: ``answered``, now or before, and ``unanswered``.
+
+    An answer that is not known counts as long as its request, or as the longest one that is allowed.
+    """
+
+    def __init__(self, answers: Answers, count: Callable[[list[str]], list[int]]) -> None:
+        self._answers, self._count = answers, count
+        self._uses = dict[tuple[bool, str], ModelUse]()
+        self.waited = 0.0  # seconds
+
+    def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
+        begun = perf_counter()
+        found = self._answers.answer(question, ask)
+        self.waited += perf_counter() - begun
+        read = sum(self._count([text for _, text in question.messages]))
+        written = min(read, question.answer_tokens) if found is None else self._count([found])[0]
+        cost = (read * question.prompt_price + written * question.answer_price) / 1e6
+        self._uses[found is not None, question.key] = ModelUse(1, read, written, cost)
+        return found
+
+    def wait(self, seconds: float) -> None:
+        self._answers.wait(seconds)
+
+    @property
+    def answered(self) -> ModelUse:
+        return self._sum(known=True)
+
+    @property
+    def unanswered(self) -> ModelUse:
+        return self._sum(known=False)
+
+    def _sum(self, *, known: bool) -> ModelUse:
+        return sum((use for (answered, _), use in self._uses.items() if answered == known), ModelUse())
+
+
+def rehearse(
+    strategies: Iterable[Strategy],
+    sample: Sample,
+    tools: Mapping[SourceName, Tools],
+    tokens: Tokens,
+    answers: RecordedAnswers,
+) -> None:
+    """Have ``answers`` note what is asked when these strategies cut the sample. Nothing is embedded."""
+    embed = look_alikes(_NARROW)
+    for strategy in strategies:
+        cutters = {
+            name: _tools(strategy.of(name), each, embed, tokens, answers) for name, each in tools.items()
+        }
+        for each in sample.documents:
+            cutters[each.source].chunker.chunk(each.document, embed, None)
+
+
 def cut(
     strategy: Strategy,
     sample: Sample,
@@ -64,9 +123,9 @@ def cut(
 ) -> SampleCut:
     """Raises what the strategy and the embedder raise."""
     begun = perf_counter()
-    recording = Recording(next(iter(tools.values())).embed)
+    recording, asking = Recording(next(iter(tools.values())).embed), RecordedAnswers(answers, tokens.counts)
     cutters = {
-        name: _tools(strategy.of(name), each, recording, tokens, answers) for name, each in tools.items()
+        name: _tools(strategy.of(name), each, recording, tokens, asking) for name, each in tools.items()
     }
     documents = [(cutters[each.source], each.document) for each in sample.documents]
     chunkings = _chunked(documents, recording, lambda at: progress(sample.documents[at].key))
@@ -77,7 +136,7 @@ def cut(
         )
         for (own, document), chunking in zip(documents, chunkings, strict=True)
     ]
-    seconds = perf_counter() - begun - recording.waited
+    seconds = perf_counter() - begun - recording.waited - asking.waited
     texts = [chunk.text for _, chunk in chunks]
     counts = tokens.counts(texts)
     places = [
@@ -85,7 +144,8 @@ def cut(
         for (at, chunk), count in zip(chunks, counts, strict=True)
     ]
     read = sum(tokens.counts(list(recording.texts)))
-    return SampleCut(strategy, sample, places, texts, np.concatenate(vectors), read, seconds)
+    whole = np.concatenate(vectors)
+    return SampleCut(strategy, sample, places, texts, whole, read, seconds, asking.answered)
 
 
 def _tools(choice: Choice, tools: Tools, embed: Embed, tokens: Tokens, answers: Answers) -> Tools:

@@ -5,16 +5,17 @@ cache: a run that was interrupted goes on where it was.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from ingestor.app.queries import BadRequest
 from ingestor.config.models import Config
 from ingestor.evaluate import strategies
+from ingestor.evaluate.asking import expecting
 from ingestor.evaluate.asking import questions as asking
-from ingestor.evaluate.asking.estimate import AskingEstimate, AskingUsage, of_judgements, together
+from ingestor.evaluate.asking.estimate import AskingEstimate, AskingUsage
 from ingestor.evaluate.asking.judgements import Judged
 from ingestor.evaluate.asking.judgements import words as judgement_words
 from ingestor.evaluate.asking.judging import judge
@@ -26,34 +27,18 @@ from ingestor.evaluate.questions.readings import located, quoted
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome, scored
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import EvalQuestion
-from ingestor.evaluate.strategies import MOST_COMPARED, Strategy
+from ingestor.evaluate.strategies import Strategy
 from ingestor.evaluate.verdict import Apart, Facts, Verdict, apart, verdict, words
-from ingestor.evaluate.workplace import Progress, Workplace, opened, read_questions, same_documents
+from ingestor.evaluate.workplace import (
+    EvaluationRequest,
+    Progress,
+    Workplace,
+    opened,
+    read_questions,
+    same_documents,
+)
 from ingestor.llm.options import Endpoint
-from ingestor.model import CollectionName
 from ingestor.ports import BadDocument
-from ingestor.search.values import Mode
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationRequest:
-    """``strategies``: those named, none for the configured one and what is worth comparing with it.
-
-    ``budgets``: tokens; the first decides. ``questions``: a file to read; ``keep``: one to write.
-    ``ask_model``: whether the language model writes questions; ``judge``: to how many it judges the answers.
-    ``modes``: in which ways chunks are searched; one at least.
-    """
-
-    collection: CollectionName
-    strategies: tuple[Strategy, ...] = ()
-    questions: Path | None = None
-    keep: Path | None = None
-    sample: int = 100
-    make: int = 240
-    ask_model: bool = False
-    judge: int = 0
-    modes: tuple[Mode, ...] = ("dense",)
-    budgets: tuple[int, ...] = (500, 1000, 2000)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,33 +77,42 @@ def evaluate(
     Raises BadRequest for a question that makes no sense, and what sources, embedder and language model raise.
     """
     endpoint = _endpoint(config, request)
-    with opened(config, request.collection, request.sample, request.questions, progress) as place:
-        estimate = None if endpoint is None else _expected(request, place, endpoint)
+    with _opened(config, request, progress) as place:
+        estimate = expecting.expected(request, place, endpoint)
         if estimate is not None:
             tell(estimate)
         readings = _readings(request, place)
         samples = list(readings.values())
         questions, refused = _questions(request, place, endpoint, samples)
-        cuts = list(_cuts(config, request, place, readings))
+        cuts = list(_cuts(request, place, readings))
         outcomes = scored(place, cuts, dict(zip(readings, questions, strict=True)), request.budgets)
         found = _concluded(request, samples, quoted(questions, samples), refused, questions[0], outcomes)
         if endpoint is not None and request.judge:
             found = _with_judgements(found, place, endpoint)
-        asked = None if estimate is None else _asked(place, estimate)
+        asked = None if estimate is None else expecting.used(place, estimate)
         return replace(found, asked=asked)
 
 
 def expected(config: Config, request: EvaluationRequest, progress: Progress) -> AskingEstimate:
-    """What ``evaluate`` will ask a language model. Raises BadRequest if that is nothing."""
+    """What ``evaluate`` will ask language models. Raises BadRequest if that is nothing."""
     endpoint = _endpoint(config, request)
-    if endpoint is None:
-        raise BadRequest("--estimate: no language model is asked without --ask-model or --judge")
-    with opened(config, request.collection, request.sample, request.questions, progress) as place:
-        return _expected(request, place, endpoint)
+    with _opened(config, request, progress) as place:
+        found = expecting.expected(request, place, endpoint)
+    if found is None:
+        raise BadRequest(
+            "--estimate: no language model is asked without --ask-model, --judge, or a strategy that asks one"
+        )
+    return found
+
+
+def _opened(
+    config: Config, request: EvaluationRequest, progress: Progress
+) -> AbstractContextManager[Workplace]:
+    return opened(config, request.collection, request.sample, request.questions, progress)
 
 
 def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
-    """The language model; None where it is not asked."""
+    """The language model of the config; None where it is not asked."""
     if not (request.ask_model or request.judge):
         return None
     if request.ask_model and request.questions is not None:
@@ -126,18 +120,6 @@ def _endpoint(config: Config, request: EvaluationRequest) -> Endpoint | None:
     if config.language_model is None:
         raise BadRequest("the config names no language model: set language_model (docs/config.md)")
     return config.language_model
-
-
-def _expected(request: EvaluationRequest, place: Workplace, endpoint: Endpoint) -> AskingEstimate:
-    """Of judgements the most there can be: which strategies are compared is not known yet."""
-    named = sum(len(each.searched(request.modes)) for each in request.strategies)
-    strategies = named or MOST_COMPARED * len(request.modes)
-    judged = of_judgements(endpoint, _judged_questions(request), strategies, request.budgets[0])
-    return together(asking.expected(place, endpoint, request.make), judged) if request.ask_model else judged
-
-
-def _judged_questions(request: EvaluationRequest) -> int:
-    return request.judge if request.questions is not None else min(request.judge, request.make)
 
 
 def _with_judgements(found: Evaluation, place: Workplace, endpoint: Endpoint) -> Evaluation:
@@ -148,11 +130,6 @@ def _with_judgements(found: Evaluation, place: Workplace, endpoint: Endpoint) ->
     names = [each.name for each in found.outcomes]
     said = judgement_words(judged, names, found.verdict.pick, found.verdict.than)
     return replace(found, judged=judged, text=f"{found.text} {said}")
-
-
-def _asked(place: Workplace, estimate: AskingEstimate) -> AskingUsage:
-    sent = place.answers
-    return AskingUsage(estimate, sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
 
 
 def _readings(request: EvaluationRequest, place: Workplace) -> dict[tuple[str, ...], Sample]:
@@ -201,13 +178,12 @@ def _everywhere(
 
 
 def _cuts(
-    config: Config, request: EvaluationRequest, place: Workplace, readings: Mapping[tuple[str, ...], Sample]
+    request: EvaluationRequest, place: Workplace, readings: Mapping[tuple[str, ...], Sample]
 ) -> Iterator[SampleCut]:
     """The configured one first: how large its chunks are decides what is worth comparing with it."""
     chosen, found = list(request.strategies), list[SampleCut]()
     if not chosen:
-        own = {s.name: s.chunking for s in config.sources if s.collection == request.collection}
-        base = strategies.configured(own)
+        base = place.configured
         first = _cut(base, place.sample, place, "")
         found.append(first)
         documents = [each.document for each in place.sample.documents]
@@ -258,6 +234,7 @@ def _concluded(
     facts = Facts(
         [each.name for each in outcomes],
         [each.embedded_tokens for each in cuts],
+        [each.asked.prompt_tokens for each in cuts],
         current,
         len(questions),
         sum(question.origin == "made" for question in questions),

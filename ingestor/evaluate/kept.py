@@ -14,7 +14,7 @@ from typing import Any
 from ingestor.core.fingerprint import text_digest
 from ingestor.state.files import EVALUATION
 
-_FORMAT = 1  # of the file; others are left out
+_FORMAT = 2  # of the file; others are left out
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 from ingestor.evaluate.asking.estimate import AskingEstimate, AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
-from ingestor.evaluate.costs import StrategyCosts
+from ingestor.evaluate.costs import ModelUse, StrategyCosts
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.intervals import Interval
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
@@ -69,21 +69,24 @@ def estimate_as_json(found: AskingEstimate) -> dict[str, Any]:
     """Keys stay; more may be added."""
     return {
         "model": found.model,
-        "calls": found.calls,
-        "prompt_tokens": found.prompt_tokens,
-        "answer_tokens": found.answer_tokens,
-        "cost": round(found.cost, 6),
+        **_use(found.use),
     }
 
 
 def _asked(found: AskingUsage) -> dict[str, Any]:
     return {
         "model": found.expected.model,
+        **_use(found.use),
+        "expected": estimate_as_json(found.expected),
+    }
+
+
+def _use(found: ModelUse) -> dict[str, Any]:
+    return {
         "calls": found.calls,
         "prompt_tokens": found.prompt_tokens,
         "answer_tokens": found.answer_tokens,
         "cost": round(found.cost, 6),
-        "expected": estimate_as_json(found.expected),
     }
 
 
@@ -116,6 +119,7 @@ def _strategy(found: Evaluation, at: int, outcome: StrategyOutcome) -> dict[str,
         "seconds": round(outcome.seconds, 2),
         "embedded_tokens": cut.embedded_tokens,
         "passes": round(outcome.costs.passes, 2),
+        "rerank_seconds": None if outcome.rerank_seconds is None else round(outcome.rerank_seconds, 4),
         "collection": _whole(outcome.costs),
         "judged": None if found.judged is None else _judged_strategy(found.judged, at),
     }
@@ -128,6 +132,7 @@ def _whole(found: StrategyCosts) -> dict[str, Any]:
         "seconds": round(found.seconds, 1),
         "cost": None if found.money is None else round(found.money, 4),
         "disk": found.disk,
+        "language_model": _use(found.asked) if found.asked.calls else None,
     }
 
 

@@ -1,15 +1,16 @@
 """Which strategies are compared, and how a config says them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from ingestor.config.models import Choice, SourceConfig
 from ingestor.config.servers import Rerank
-from ingestor.core.fingerprint import meaningful, plugin_fingerprint
+from ingestor.core.fingerprint import meaningful, plugin_fingerprint, tuned
+from ingestor.llm.options import Endpoint
 from ingestor.model import Document, SourceName
 from ingestor.registry import Options, find
 from ingestor.search.values import Mode
@@ -95,8 +96,14 @@ class Strategy:
     @property
     def yaml(self) -> str:
         """For a config."""
-        said = {"chunking": {"strategy": self.choice.plugin.kind, **self.options}, **self.extras}
+        options = {**self.options, **_tuning(self.choice.options)}
+        said = {"chunking": {"strategy": self.choice.plugin.kind, **options}, **self.extras}
         return str(yaml.safe_dump(said, sort_keys=False, allow_unicode=True))
+
+    @property
+    def models(self) -> list[str]:
+        """The language models that it asks."""
+        return [name for each in (self.choice, *self.own.values()) for name in _models(each.options)]
 
     def of(self, source: SourceName) -> Choice:
         return self.own.get(source, self.choice)
@@ -168,15 +175,32 @@ def _nested(said: Iterable[str]) -> dict[str, Any]:
 def _implied(options: Options) -> set[str]:
     """Names of options that count as set without being given, and have the value that they then have.
 
-    Those are what a validator fills in, and lists, which a config's check copies.
+    Those are what a validator fills in, and lists and mappings, which a config's check copies.
     """
+    fields = type(options).model_fields
+    defaults = {name: each.get_default(call_default_factory=True) for name, each in fields.items()}
+    copied = {name for name, value in defaults.items() if isinstance(value, tuple | list | dict)}
     try:
         bare = type(options)()
-    except ValidationError:  # there are options that must be given
-        return set()
-    lists = {name for name, value in bare if isinstance(value, tuple | list)}
-    same = {name for name, value in bare if value == getattr(options, name)}
-    return (bare.model_fields_set | lists) & same
+    except ValidationError:  # there are options that must be given, and so no validator fills in others
+        return {name for name in copied if getattr(options, name) == defaults[name]}
+    filled = copied | bare.model_fields_set
+    return {name for name in filled if getattr(options, name) == getattr(bare, name)}
+
+
+def _tuning(options: Options) -> dict[str, Any]:
+    """Options that are given and change no result; a secret as a variable to put it in."""
+    given = {name: value for name, value in tuned(options).items() if name in options.model_fields_set}
+    plain = {name: f"${{{name.upper()}}}" for name, value in given.items() if isinstance(value, SecretStr)}
+    return options.model_dump(mode="json", include=set(given)) | plain
+
+
+def _models(options: Options) -> Iterator[str]:
+    if isinstance(options, Endpoint):
+        yield options.model
+    for _, value in options:
+        if hasattr(value, "options"):  # a pick of ``auto``
+            yield from _models(value.options)
 
 
 def _strategy(kind: str, **options: int | str) -> Strategy:

@@ -26,10 +26,13 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """For the words. ``names`` and ``tokens`` (embedded): of strategies; ``current``: the configured one."""
+    """For the words. ``names``, ``tokens`` (embedded), ``read`` (tokens that a language model reads): of
+    strategies; ``current``: the configured one.
+    """
 
     names: Sequence[str]
     tokens: Sequence[int]
+    read: Sequence[int]
     current: int | None
     questions: int
     made: int  # of them, by this program
@@ -168,12 +171,11 @@ def _interval(difference: Difference) -> str:
 
 
 def _cost(pick: int, than: int, facts: Facts) -> str:
-    if not facts.tokens[than]:
-        return ""
-    ratio = facts.tokens[pick] / facts.tokens[than]
+    asks = ", and has a language model read the text" if facts.read[pick] and not facts.read[than] else ""
+    ratio = facts.tokens[pick] / facts.tokens[than] if facts.tokens[than] else 1.0
     if ratio < 0.9:
-        return f", and embeds {1 - ratio:.0%} fewer tokens".replace("%", " %")
-    return f", and embeds {ratio:.1f} times as many tokens" if ratio > 1.1 else ""
+        return f", and embeds {1 - ratio:.0%} fewer tokens{asks}".replace("%", " %")
+    return f", and embeds {ratio:.1f} times as many tokens{asks}" if ratio > 1.1 else asks
 
 
 def _round(count: int) -> int:

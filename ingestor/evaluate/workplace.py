@@ -17,11 +17,12 @@ from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.questions.readings import located
 from ingestor.evaluate.reading import Sample
 from ingestor.evaluate.scores import EvalQuestion
-from ingestor.evaluate.strategies import StrategyExtras
+from ingestor.evaluate.strategies import Strategy, StrategyExtras, configured
 from ingestor.model import CollectionName, SourceName
 from ingestor.pipeline.answers import CachedAnswers
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import NeedsHuman
+from ingestor.search.values import Mode
 from ingestor.state import file_permissions
 from ingestor.state.cache.parses import Parses
 from ingestor.state.cache.store import VectorCache
@@ -29,6 +30,27 @@ from ingestor.state.files import cache_path
 
 Progress = Callable[[str], None]
 _ANYWHERE = EditionName("")  # nothing is written
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRequest:
+    """``strategies``: those named, none for the configured one and what is worth comparing with it.
+
+    ``budgets``: tokens; the first decides. ``questions``: a file to read; ``keep``: one to write.
+    ``ask_model``: whether the language model writes questions; ``judge``: to how many it judges the answers.
+    ``modes``: in which ways chunks are searched; one at least.
+    """
+
+    collection: CollectionName
+    strategies: tuple[Strategy, ...] = ()
+    questions: Path | None = None
+    keep: Path | None = None
+    sample: int = 100
+    make: int = 240
+    ask_model: bool = False
+    judge: int = 0
+    modes: tuple[Mode, ...] = ("dense",)
+    budgets: tuple[int, ...] = (500, 1000, 2000)
 
 
 @dataclass(frozen=True)
@@ -44,6 +66,12 @@ class Workplace:
     answers: CachedAnswers
     cache: VectorCache
     progress: Progress
+
+    @property
+    def configured(self) -> Strategy:
+        """As the config has this collection cut."""
+        sources = (each for each in self.parts.config.sources if each.collection == self.collection)
+        return configured({each.name: each.chunking for each in sources})
 
     def read_by(self, beside: StrategyExtras) -> Sample:
         """The sample as it is with other options of parsers."""

@@ -25,11 +25,16 @@ _ABOUT_THIS_TEXT = ("content_filter", "content_policy", TOO_LONG, "exceed_contex
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """``key``: a digest of all that the answer depends on; ``prompt_price``: of a million tokens."""
+    """``key``: a digest of all that the answer depends on. ``answer_tokens``: the longest answer.
+
+    ``prompt_price``, ``answer_price``: of a million tokens.
+    """
 
     messages: Messages
     key: str
     prompt_price: float = 0.0
+    answer_price: float = 0.0
+    answer_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,8 @@ class LanguageModel:
     def __call__(self, messages: Messages) -> str | None:
         body = self._body(messages)
         key = text_digest(json.dumps(body, sort_keys=True))
-        question = Prompt(messages, key, self._endpoint.prompt_price)
+        asked = self._endpoint
+        question = Prompt(messages, key, asked.prompt_price, asked.answer_price, asked.answer_tokens)
         return self._answers.answer(question, lambda: self._patiently(body))
 
     def _body(self, messages: Messages) -> dict[str, Any]:

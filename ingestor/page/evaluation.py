@@ -24,14 +24,14 @@ def evaluation(daemon: DaemonView, found: Situation, request: Request) -> Mappin
     report = known[wanted].report
     rows = report["strategies"]
     budgets = list(rows[0]["recall"]) if rows else []
-    priced = any(one["collection"]["cost"] is not None for one in rows)
     return {
         "now": found.at,
         "at": known[wanted].at,
         "report": report,
         "rows": rows,
         "budgets": budgets,
-        "priced": priced,
+        "priced": any(one["collection"]["cost"] is not None for one in rows),
+        "reranked": any(one["rerank_seconds"] is not None for one in rows),
     }
 
 

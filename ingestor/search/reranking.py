@@ -30,20 +30,21 @@ def reranked(
     if not seen:
         return list(best), None
     try:
-        order = best_first(reranker, question, texts[: len(seen)])
+        order = best_first(scored(reranker.scores, question, texts[: len(seen)]))
     except (Transient, NeedsHuman) as error:
         return list(best), f"not reranked: {error}"
-    scored = (replace(seen[at], reranked=score) for at, score in order.items())
-    return [*scored, *best[len(seen) :]], None
+    in_order = (replace(seen[at], reranked=score) for at, score in order.items())
+    return [*in_order, *best[len(seen) :]], None
 
 
-def best_first(reranker: Reranker, question: str, texts: Sequence[str]) -> dict[int, float]:
-    """The texts' scores by their numbers, best first; of equals the first. Raises Transient or NeedsHuman."""
-    scores = _checked(reranker.scores(question, texts), len(texts))
+def scored(scores: Scores, question: str, texts: Sequence[str]) -> list[float]:
+    """A finite score for each text. Raises Transient or NeedsHuman."""
+    found = scores(question, texts)
+    if len(found) != len(texts) or not all(map(isfinite, found)):
+        raise Transient(f"the reranker gave no {len(texts)} scores that are numbers")
+    return [float(score) for score in found]
+
+
+def best_first(scores: Sequence[float]) -> dict[int, float]:
+    """The scores by their numbers, best first; of equals the first."""
     return {at: scores[at] for at in sorted(range(len(scores)), key=lambda at: (-scores[at], at))}
-
-
-def _checked(scores: Sequence[float], number: int) -> list[float]:
-    if len(scores) != number or not all(map(isfinite, scores)):
-        raise Transient(f"the reranker gave no {number} scores that are numbers")
-    return [float(score) for score in scores]

@@ -2,15 +2,18 @@
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from tests.e2e.conftest import ask, project
 from tests.e2e.in_process import Ask, answered
 from tests.e2e.project import Project
-from tests.endpoint import Endpoint, Reply, refused, serving
+from tests.endpoint import Endpoint, Reply, refused, said, serving
 from tests.evaluate.scripted_model import model
 from tests.evaluate.test_evaluate import samples
 
@@ -105,3 +108,40 @@ def test_a_model_that_writes_nothing_useful_is_told(samples: Project, ask: Ask) 
         answer = ask("evaluate", "--ask-model", "--make", "2")
     assert answer.code == 2, answer
     assert "wrote no question that can be used: no valid answer of the model: it is not a JSON" in answer.err
+
+
+def splits(body: dict[str, Any]) -> Reply:
+    """Half of the pieces of a window are a chunk."""
+    task, asked = (message["content"] for message in body["messages"])
+    assert "You divide a text into chunks" in task
+    return said(f"split_after: {max(1, asked.count('<start_chunk_') // 2)}")
+
+
+def test_a_strategy_that_asks_a_model_has_its_price_before_and_after(
+    samples: Project, ask: Ask, tmp_path: Path
+) -> None:
+    """By the language model of the config; what it costs is told from the cache as well."""
+    words = ("--strategies", "recursive:size=100,llm:window=400", "--make", "30")
+    with serving(splits) as endpoint:
+        configure(samples, endpoint)
+        expected = answered(ask("evaluate", *words, "--estimate", "--json"))
+        assert endpoint.calls == 0
+        found = answered(ask("evaluate", *words, "--json"))
+        calls = endpoint.calls
+        again = ask("evaluate", *words, "--html", str(tmp_path / "page.html"))
+        assert endpoint.calls == calls
+    plain, asking = (each["collection"]["language_model"] for each in found["strategies"])
+    assert plain is None
+    assert asking["calls"] == calls > 10
+    assert asking["cost"] == pytest.approx(
+        (asking["prompt_tokens"] * 2 + asking["answer_tokens"] * 10) / 1e6, abs=1e-6
+    )
+    assert found["strategies"][1]["collection"]["cost"] == pytest.approx(asking["cost"], abs=1e-4)
+    sent = found["language_model"]
+    assert (sent["calls"], sent["expected"]) == (calls, expected)
+    for key in ("calls", "prompt_tokens", "cost"):  # answers decide where a window ends, and so the next one
+        assert asking[key] / 2 < expected[key] < asking[key] * 2, key
+    assert f"language model scripted: about {expected['calls']} requests" not in again.err  # nothing is left
+    assert re.search(rf"^strategy .* requests +read +written +price\n.*\nllm\S* .* {calls} ", again.out, re.M)
+    assert "Requests to a language model" in (tmp_path / "page.html").read_text("utf-8")
+    assert yaml.safe_load(found["recommendation"]["yaml"])["chunking"]["strategy"] == "recursive"

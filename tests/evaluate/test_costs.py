@@ -1,13 +1,20 @@
 """What a strategy costs, from what its sample cost."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from ingestor.app.planning import needs
-from ingestor.evaluate.costs import Measured, costs
+from ingestor.evaluate.costs import Measured, ModelUse, costs, price
+from ingestor.evaluate.cutting import RecordedAnswers
 from ingestor.evaluate.reading import Sample, SampledDocument
+from ingestor.llm.client import Completion, Prompt
 from ingestor.model import Document, Item, SourceName
 
-SAMPLE = Measured(records=40, text=20_000, embedded=9000, tokens=4500, seconds=3.0, dimensions=384)
+SAMPLE = Measured(
+    records=40, text=20_000, embedded=9000, tokens=4500, seconds=3.0, dimensions=384, asked=ModelUse()
+)
 
 
 def test_the_whole_collection_costs_as_much_as_its_part_in_proportion() -> None:
@@ -32,3 +39,35 @@ def test_documents_that_cannot_be_read_stand_for_others(
 
 def test_without_a_price_there_is_none() -> None:
     assert costs(SAMPLE, 1.0, 0).money is None
+    assert costs(replace(SAMPLE, asked=ModelUse(8, 800, 80)), 1.0, 0).money is None
+
+
+def test_a_language_model_is_in_the_price() -> None:
+    found = costs(replace(SAMPLE, asked=ModelUse(8, 800, 80, 0.02)), 0.1, 0.5)
+    assert found.asked == ModelUse(80, 8000, 800, pytest.approx(0.2))
+    assert found.money == pytest.approx(0.045 + 0.2)
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [(1234.5, "1,234.50"), (0.1, "0.10"), (0.0123, "0.012"), (0.00004, "4e-05")]
+)
+def test_small_prices_are_not_rounded_to_nothing(amount: float, text: str) -> None:
+    assert price(amount) == text
+
+
+class Known:
+    """Answers that know all requests but one."""
+
+    def answer(self, question: Prompt, ask: Callable[[], Completion]) -> str | None:
+        return None if question.key == "new" else "four"
+
+    def wait(self, seconds: float) -> None: ...
+
+
+def test_each_request_counts_once_and_an_unknown_answer_as_long_as_it_may_be() -> None:
+    found = RecordedAnswers(Known(), lambda texts: [len(text) for text in texts])
+    for key, most in (("old", 50), ("old", 50), ("new", 50), ("new", 5)):
+        asked = Prompt((("system", "0123"), ("user", "456789")), key, 1e6, 2e6, most)
+        found.answer(asked, lambda: Completion("never asked"))
+    assert found.answered == ModelUse(1, 10, 4, 10 + 8)
+    assert found.unanswered == ModelUse(1, 10, 5, 10 + 10)

@@ -27,9 +27,8 @@ def drawn(seed: int, questions: int, documents: int, gains: Sequence[float]) -> 
 def said(scores: Floats, about: list[int], current: int | None) -> str:
     found = compare(scores, about)
     names = [f"S{at}" for at in range(len(scores))]
-    return words(
-        verdict(found, current), found, Facts(names, [100] * len(names), current, len(about), 0, 0, 500)
-    )
+    facts = Facts(names, [100] * len(names), [0] * len(names), current, len(about), 0, 0, 500)
+    return words(verdict(found, current), found, facts)
 
 
 @given(st.integers(0, 2**32), st.integers(2, 60), st.integers(1, 12), st.integers(2, 4))
@@ -118,7 +117,7 @@ def test_a_source_for_which_another_strategy_is_clearly_better_is_named() -> Non
     assert (found.source, found.pick) == ("mails", 1)
     assert found.difference.interval.low > 0
     whole = compare(np.hstack([mails, pages]), about + [20 + each for each in others])
-    facts = Facts(["S0", "S1"], [100, 100], 0, 160, 0, 0, 500)
+    facts = Facts(["S0", "S1"], [100, 100], [0, 0], 0, 160, 0, 0, 500)
     assert "For source mails, S1 is better" in words(verdict(whole, 0), whole, facts, [found])
 
 

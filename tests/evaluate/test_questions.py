@@ -110,9 +110,8 @@ def test_made_questions_ask_about_what_stands_once_and_is_prose() -> None:
         Document(f"{code}\n\n{twice}\n\n{once}", (Block("code", 0, len(code)),)),
     ]
     end = len(documents[1].text)
-    for around, first in ((0, once), (1, twice), (2, twice)):  # sentences that are part of the excerpt
-        found = made(documents, 10, around)
-        assert [each.excerpts for each in found] == [(Excerpt(1, documents[1].text.index(first), end),)]
+    found = made(documents, 10)
+    assert [each.excerpts for each in found] == [(Excerpt(1, documents[1].text.index(twice), end),)]
     assert set(found[0].text.split()) <= set(once.replace(",", "").replace(".", "").split())
 
 

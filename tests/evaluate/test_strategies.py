@@ -1,7 +1,10 @@
 """Which strategies are compared, and how they are called."""
 
+from typing import Any
+
 import pytest
 import yaml
+from pydantic import SecretStr
 
 from ingestor.cli.chunk_command import choice
 from ingestor.evaluate.strategies import Strategy, configured, distinct, worth_comparing
@@ -10,7 +13,11 @@ from ingestor.model import Block, Document, SourceName
 
 def strategy(name: str) -> Strategy:
     kind, *options = name.split(":")
-    return Strategy(choice(kind, options, name))
+    return strategy_of(kind, options, {})
+
+
+def strategy_of(kind: str, options: list[str], kept: dict[str, Any]) -> Strategy:
+    return Strategy(choice(kind, options, kind, kept))
 
 
 @pytest.mark.parametrize(
@@ -22,6 +29,22 @@ def test_a_strategy_is_called_what_was_given(name: str) -> None:
     kind, *options = name.split(":")
     given = {key: int(value) for key, value in (option.split("=") for option in options)}
     assert yaml.safe_load(strategy(name).yaml) == {"chunking": {"strategy": kind, **given}}
+
+
+def test_what_a_config_needs_beside_options_of_the_result_is_in_its_yaml() -> None:
+    """An address is no part of a recipe, and a secret is not shown."""
+    given = {"base_url": "http://127.0.0.1:80/v1", "model": "small", "prompt_price": 0.5}
+    words = [f"{key}={value}" for key, value in given.items()]
+    found = strategy_of("llm", words, {"api_key": SecretStr("very secret")})
+    assert found.name == "llm:model=small"
+    assert yaml.safe_load(found.yaml)["chunking"] == {"strategy": "llm", **given, "api_key": "${API_KEY}"}
+    assert found.models == ["small"]
+
+
+@pytest.mark.parametrize(("name", "models"), [("auto", []), ("auto:prose.model=a", ["a"])])
+def test_the_language_models_of_a_pick_are_known(name: str, models: list[str]) -> None:
+    kept = {"prose": {"strategy": "llm", "base_url": "http://127.0.0.1:80/v1"}} if models else {}
+    assert strategy_of("auto", name.split(":")[1:], kept).models == models
 
 
 def test_others_have_about_the_size_of_what_is_configured() -> None:

@@ -112,8 +112,13 @@ def test_a_reranker_is_compared(samples: Project, ask: Ask) -> None:
     with serving(rerank) as server:
         words = f"configured,configured:rerank.url={server.base_url}:rerank.hits=50"
         found = answered(ask("evaluate", "--json", "--make", "60", "--strategies", words))
-        assert {len(body["texts"]) for body in server.bodies} == {50}
+        first, *others = server.bodies
+        assert (len(others), {len(body["texts"]) for body in others}) == (60, {50})
+        table = ask("evaluate", "--make", "60", "--strategies", words)
+        assert server.bodies[61:] == [first]  # which asks whether it is the same reranker
+    assert "rerank s a question" in table.out
     plain, reranked = found["strategies"]
+    assert (plain["rerank_seconds"], reranked["rerank_seconds"] > 0) == (None, True)
     assert reranked["chunks"] == plain["chunks"]
     assert reranked["recall"]["500"]["mean"] > plain["recall"]["500"]["mean"]
     assert (plain["configured"], reranked["configured"]) == (True, False)

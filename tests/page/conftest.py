@@ -63,15 +63,17 @@ def evaluation(said: str) -> dict[str, Any]:
     """A report as ``evaluate --json`` has it, as far as the page shows it. ``said``: in all of its texts."""
     interval = {"mean": 71.25, "low": 64.0, "high": 78.1}
     collection = {"records": 1740, "embedded_tokens": 21459, "seconds": 12.3, "cost": 0.25, "disk": 1.8e7}
+    unpriced = {**collection, "cost": None}
     one = {
         "label": f"changepoint {said}", "search": "dense", "configured": True, "mean_tokens": 124.1,
         "recall": {"500": interval}, "passes": 1.0, "collection": collection,
+        "rerank_seconds": 0.412,
     }  # fmt: skip
     return {
         "collection": "docs",
         "documents": {"count": 15, "listed": 150},
         "questions": {"count": 240, "origin": "made", "refused": [{"question": said}]},
-        "strategies": [one, {**one, "label": "other", "collection": {**collection, "cost": None}}],
+        "strategies": [one, {**one, "label": "other", "collection": unpriced, "rerank_seconds": None}],
         "recommendation": {"text": f"It stays. {said}", "yaml": f"chunking: {{}} # {said}"},
     }
 

@@ -18,7 +18,7 @@ def test_the_recommendation_and_what_was_compared_are_shown(client: httpx.Client
     assert text.count("changepoint") == 2  # what it finds, and what it costs
     assert "chunking: {}" in text
     assert "71.2 % 64 to 78" in text
-    for figure in ("240 questions", "1,740", "21,459", "18.0 MB", "0.25"):
+    for figure in ("240 questions", "1,740", "21,459", "18.0 MB", "0.25", "0.41 s"):
         assert figure in text
 
 

@@ -13,10 +13,12 @@ from ingestor.core.escape import spelt
 from ingestor.evaluate.asking.estimate import AskingUsage
 from ingestor.evaluate.asking.judgements import CORRECTNESS, Judged
 from ingestor.evaluate.check import Checked
+from ingestor.evaluate.costs import price
 from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome
 from ingestor.evaluate.report import origin
+from ingestor.evaluate.shown.tables import Rows, costs, row_head
 from ingestor.evaluate.workplace import Progress
 
 _ORIGINS = {
@@ -48,7 +50,7 @@ def show(found: Evaluation) -> None:
     _print(out, _found(found), found.verdict.pick)
     whole = "" if found.sample.whole else ", in proportion to the documents that were read"
     out.print(f"\nFor the whole collection{whole}: passes of the model over the text, and what it takes.\n")
-    _print(out, _costs(found), found.verdict.pick)
+    _print(out, costs(found), found.verdict.pick)
     out.print(Text(f"\n{found.text}\n"))
     pick = found.outcomes[found.verdict.pick].cut.strategy
     if found.changes:
@@ -114,10 +116,11 @@ def _refusals(refused: Sequence[RefusedQuestion]) -> Iterator[str]:
 
 
 def _asked(found: AskingUsage) -> str:
-    cost = f", for {found.cost:.2f}" if found.cost else ""
+    use = found.use
+    cost = f", for {price(use.cost)}" if use.cost else ""
     return (
-        f"Language model {found.expected.model}: {found.calls:,} requests, {found.prompt_tokens:,} tokens "
-        f"read and {found.answer_tokens:,} written{cost}; what it was asked before is in the cache."
+        f"Language model {found.expected.model}: {use.calls:,} requests, {use.prompt_tokens:,} tokens "
+        f"read and {use.answer_tokens:,} written{cost}; what it was asked before is in the cache."
     )
 
 
@@ -136,9 +139,6 @@ def _judgement_cells(found: Evaluation, at: int) -> Iterator[str]:
         ends = comparison.means[at]
         correct = f"{ends.mean:.2f} ({ends.low:.1f}–{ends.high:.1f})"
         yield correct if metric == CORRECTNESS else f"{100 * ends.mean:.0f}"
-
-
-Rows = list[list[str]]  # heads first
 
 
 def _print(out: Console, rows: Rows, pick: int) -> None:
@@ -178,41 +178,9 @@ def _found_cells(found: Evaluation, at: int, outcome: StrategyOutcome) -> list[s
     scores = outcome.scores
     recalls = (each.means[at] for each in found.comparisons.values())
     return [
-        _name(outcome),
+        row_head(outcome),
         f"{outcome.cut.mean_tokens:.0f}",
         *(f"{100 * each.mean:.1f} ({100 * each.low:.0f}–{100 * each.high:.0f})" for each in recalls),
         *(f"{100 * each.mean():.1f}" for each in (scores.recall, scores.iou, scores.omega, scores.ndcg)),
         *_judgement_cells(found, at),
     ]
-
-
-def _costs(found: Evaluation) -> Rows:
-    """What each strategy costs."""
-    priced = found.outcomes[0].costs.money is not None
-    heads = [
-        "strategy",
-        "records",
-        "disk MB",
-        "passes",
-        "embedded",
-        "seconds",
-        *(["price"] if priced else ()),
-    ]
-    return [heads, *(_cost_cells(each) for each in found.outcomes)]
-
-
-def _cost_cells(outcome: StrategyOutcome) -> list[str]:
-    costs = outcome.costs
-    return [
-        _name(outcome),
-        f"{costs.records:,}",
-        f"{costs.disk / 1e6:,.1f}",
-        f"{costs.passes:.1f}",
-        f"{costs.embedded:,}",
-        f"{costs.seconds:,.0f}",
-        *([] if costs.money is None else [f"{costs.money:.4g}"]),
-    ]
-
-
-def _name(outcome: StrategyOutcome) -> str:
-    return outcome.name + (" (configured)" if outcome.cut.strategy.configured else "")

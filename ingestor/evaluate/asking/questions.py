@@ -2,7 +2,8 @@
 
 from itertools import count
 
-from ingestor.evaluate.asking.estimate import AskingEstimate, of_questions
+from ingestor.evaluate.asking.estimate import of_questions
+from ingestor.evaluate.costs import ModelUse
 from ingestor.evaluate.questions.csv_file import RefusedQuestion
 from ingestor.evaluate.questions.passages import passages
 from ingestor.evaluate.questions.written import Manner, filtered, written
@@ -30,7 +31,7 @@ def ask(
     return kept, [*refused, *others]
 
 
-def expected(place: Workplace, endpoint: Endpoint, number: int) -> AskingEstimate:
+def expected(place: Workplace, endpoint: Endpoint, number: int) -> ModelUse:
     """Nothing is asked."""
     texts = _texts(place)
     dry_run = DryRunAnswers(place.cache, place.parts.tokens.counts)

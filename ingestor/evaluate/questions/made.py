@@ -25,20 +25,16 @@ _FEWEST, _MOST = 8, 80  # words of an excerpt
 _KEPT = 0.5
 _SHORTEST = 3  # words of a question
 _GAP = 2  # characters between two sentences of one excerpt
-_AROUND = 1  # sentences
 _SKIPPED = frozenset({"heading", "code", "table", "front_matter", "rule", "html", "comment", "label"})
 
 
-def made(documents: Sequence[Document], count: int, around: int = _AROUND) -> list[EvalQuestion]:
-    """At most ``count``, in proportion to what each document has to ask about.
-
-    ``around``: sentences on either side of those whose words are asked, which belong to the excerpt.
-    """
+def made(documents: Sequence[Document], count: int) -> list[EvalQuestion]:
+    """At most ``count``, in proportion to what each document has to ask about."""
     whole = "\n".join(document.text for document in documents)
     candidates = sorted(
         (text_digest(f"{number} {document.text[start:end]}"), number, (start, end), excerpt)
         for number, document in enumerate(documents)
-        for (start, end), excerpt in _drawn(document, around)
+        for (start, end), excerpt in _drawn(document)
     )
     asked = (
         _question(seed, documents[number].text[start:end], Excerpt(number, *excerpt))
@@ -48,7 +44,7 @@ def made(documents: Sequence[Document], count: int, around: int = _AROUND) -> li
     return list(islice(filter(None, asked), count))
 
 
-def _drawn(document: Document, around: int) -> Iterator[tuple[Span, Span]]:
+def _drawn(document: Document) -> Iterator[tuple[Span, Span]]:
     """Sentences of prose, none twice, by turns one alone and two together; and each with those around it."""
     other = [(block.start, block.end) for block in document.blocks if block.kind in _SKIPPED]
     found = [span for span in sentences(document.text, language=document.language) if not inside(other, span)]
@@ -57,14 +53,13 @@ def _drawn(document: Document, around: int) -> Iterator[tuple[Span, Span]]:
         last = at + 1 if pair and _together(found, at) else at
         start, end = found[at][0], found[last][1]
         if _FEWEST <= len(_WORD.findall(document.text[start:end])) <= _MOST:
-            yield (start, end), _widened(found, at, last, around)
+            yield (start, end), _widened(found, at, last)
         at, pair = last + 1, not pair
 
 
-def _widened(found: Sequence[Span], first: int, last: int, around: int) -> Span:
-    for _ in range(around):
-        first -= first > 0 and _together(found, first - 1)
-        last += _together(found, last)
+def _widened(found: Sequence[Span], first: int, last: int) -> Span:
+    first -= first > 0 and _together(found, first - 1)
+    last += _together(found, last)
     return found[first][0], found[last][1]
 
 

@@ -6,17 +6,15 @@ from time import perf_counter
 
 from ingestor.evaluate.costs import Measured, StrategyCosts, costs
 from ingestor.evaluate.cutting import SampleCut
+from ingestor.evaluate.ranking.reranked import Reranking, reranked
 from ingestor.evaluate.ranking.scored import Scores, enough, scores
 from ingestor.evaluate.ranking.searched import Chunks, searched
 from ingestor.evaluate.scores import EvalQuestion
 from ingestor.evaluate.workplace import Workplace
 from ingestor.model import Vectors
 from ingestor.pipeline.language import identified
-from ingestor.rerankers.configured import scores_of
-from ingestor.search.reranking import Reranker, best_first
 from ingestor.search.values import Mode
 
-_PATIENCE = 60.0  # seconds; an evaluation waits longer for a reranker than a search does
 _MEASURED = 64  # texts; fewer do not tell how fast the model reads
 
 
@@ -24,14 +22,15 @@ _MEASURED = 64  # texts; fewer do not tell how fast the model reads
 class StrategyOutcome:
     """Of one strategy. ``questions``: as they are in what it reads.
 
-    ``seconds``: of cutting the sample, and of embedding it at the speed measured here. ``costs``: of the
-    whole collection.
+    ``seconds``: of cutting the sample, and of embedding it at the speed measured here. ``rerank_seconds``: of
+    the reranker for a question, on average; None without one. ``costs``: of the whole collection.
     """
 
     cut: SampleCut
     questions: Sequence[EvalQuestion]
     scores: Scores
     seconds: float
+    rerank_seconds: float | None
     costs: StrategyCosts
 
     @property
@@ -56,36 +55,42 @@ def scored(
     found = list[StrategyOutcome]()
     for cut in cuts:
         own = questions[cut.strategy.reading]
-        ranked = _ranked(place, cut, texts, asked, enough(cut.places, max(budgets)))
+        best = _ranked(place, cut, texts, asked, enough(cut.places, max(budgets)))
+        anew = _reranked(place, cut, texts, best)
+        rated = scores(own, anew.ranked if anew else best, cut.places, budgets)
         seconds = cut.seconds + cut.embedded_tokens / speed
-        rated = scores(own, ranked, cut.places, budgets)
-        found.append(StrategyOutcome(cut, own, rated, seconds, _costs(place, cut, seconds)))
+        took = anew.seconds if anew else None
+        found.append(StrategyOutcome(cut, own, rated, seconds, took, _costs(place, cut, seconds)))
     return found
 
 
 def _ranked(
     place: Workplace, cut: SampleCut, texts: Sequence[str], asked: Vectors, count: int
 ) -> list[list[int]]:
-    """Numbers of chunks for each question, best first."""
+    """Numbers of chunks for each question, best first; enough of them for a reranker."""
     mode, rerank = cut.strategy.beside.search or "dense", cut.strategy.beside.rerank
     chunks = Chunks(cut.texts, cut.vectors, _languages(cut, mode))
-    found = searched(mode, texts, asked, chunks, max(count, rerank.hits if rerank else 0))
+    return searched(mode, texts, asked, chunks, max(count, rerank.hits if rerank else 0))
+
+
+def _reranked(
+    place: Workplace, cut: SampleCut, texts: Sequence[str], found: Sequence[Sequence[int]]
+) -> Reranking | None:
+    rerank = cut.strategy.beside.rerank
     if rerank is None:
-        return found
-    reranker = Reranker(
-        scores_of(rerank.model_copy(update={"timeout": _PATIENCE}), patient=True), rerank.hits
-    )
-    for at, text in enumerate(texts):
+        return None
+
+    def progress(at: int) -> None:
         place.progress(f"reranking by {cut.strategy.name}: {at + 1:,} of {len(texts):,} questions")
-        order = best_first(reranker, text, [cut.texts[number] for number in found[at][: rerank.hits]])
-        found[at] = [*(found[at][number] for number in order), *found[at][rerank.hits :]]
-    return found
+
+    return reranked(rerank, texts, cut.texts, found, place.cache, progress)
 
 
 def _costs(place: Workplace, cut: SampleCut, seconds: float) -> StrategyCosts:
     text = sum(len(each.encode()) for each in cut.texts)
     tokens = sum(place.parts.tokens.counts(cut.sample.texts))
-    measured = Measured(len(cut.places), text, cut.embedded_tokens, tokens, seconds, cut.vectors.shape[1])
+    width = cut.vectors.shape[1]
+    measured = Measured(len(cut.places), text, cut.embedded_tokens, tokens, seconds, width, cut.asked)
     return costs(measured, place.sample.share, place.parts.config.rechunk.price)
 
 

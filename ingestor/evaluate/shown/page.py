@@ -10,10 +10,11 @@ from ingestor.evaluate.evaluation import Evaluation
 from ingestor.evaluate.ranking.outcomes import StrategyOutcome
 from ingestor.evaluate.shown.curves import colour, curves, differences, sizes
 from ingestor.evaluate.shown.questions import differing, shown
+from ingestor.evaluate.shown.tables import costs, row_head
 
 _METRICS = ("recall@5", "IoU@5", "precision Ω", "nDCG@5")
 _JUDGED = ("correct, 1 to 5", "relevant", "faithful", "similar to the excerpts")
-_COSTS = ("strategy", "records", "disk, MB", "passes", "tokens embedded", "seconds")
+_ASKED = " Requests to a language model, and the tokens that it reads and writes, are in the price."
 _ORIGINS = {
     "made": "made from the documents without a language model",
     "model": "written by a language model",
@@ -41,6 +42,7 @@ def page(found: Evaluation, frame: str) -> str:
         table=_table(found),
         whole="" if found.sample.whole else ", in proportion to the documents that were read",
         costs=_costs(found),
+        asked=_ASKED if any(each.cut.asked.calls for each in found.outcomes) else "",
         judged=_judged(found),
         questions="".join(shown(found, at) for at in differing(found)),
     )
@@ -89,18 +91,8 @@ def _table(found: Evaluation) -> str:
 
 
 def _costs(found: Evaluation) -> str:
-    priced = found.outcomes[0].costs.money is not None
-    return _rows(
-        (*_COSTS, *(["price"] if priced else ())), map(_cells, map(_cost_cells, found.outcomes)), found
-    )
-
-
-def _cost_cells(outcome: StrategyOutcome) -> Iterator[str]:
-    costs = outcome.costs
-    yield from (_name(outcome), f"{costs.records:,}", f"{costs.disk / 1e6:,.1f}", f"{costs.passes:.1f}")
-    yield from (f"{costs.embedded:,}", f"{costs.seconds:,.0f}")
-    if costs.money is not None:
-        yield f"{costs.money:.4g}"
+    heads, *rows = costs(found)
+    return _rows(heads, map(_cells, rows), found)
 
 
 def _rows(heads: Iterable[str], rows: Iterable[str], found: Evaluation) -> str:
@@ -115,16 +107,12 @@ def _rows(heads: Iterable[str], rows: Iterable[str], found: Evaluation) -> str:
 def _row(found: Evaluation, at: int) -> Iterator[str]:
     outcome = found.outcomes[at]
     cut, scores = outcome.cut, outcome.scores
-    yield _cells((_name(outcome), f"{len(cut.places):,}", f"{cut.mean_tokens:.0f}"))
+    yield _cells((row_head(outcome), f"{len(cut.places):,}", f"{cut.mean_tokens:.0f}"))
     yield f"<td>{sizes([place.tokens for place in cut.places])}</td>"
     for each in found.comparisons.values():
         ends = each.means[at]
         yield (f"<td>{100 * ends.mean:.1f} <small>{100 * ends.low:.0f}–{100 * ends.high:.0f}</small></td>")
     yield _cells(f"{100 * m.mean():.1f}" for m in (scores.recall, scores.iou, scores.omega, scores.ndcg))
-
-
-def _name(outcome: StrategyOutcome) -> str:
-    return outcome.name + (" (configured)" if outcome.cut.strategy.configured else "")
 
 
 def _judged(found: Evaluation) -> str:

@@ -1,0 +1,52 @@
+"""What language models will be asked: for questions, for judgements, and by strategies that ask one."""
+
+from collections.abc import Sequence
+
+from ingestor.evaluate.asking import questions as asking
+from ingestor.evaluate.asking.estimate import AskingEstimate, AskingUsage, of_judgements
+from ingestor.evaluate.costs import ModelUse
+from ingestor.evaluate.cutting import RecordedAnswers, rehearse
+from ingestor.evaluate.strategies import MOST_COMPARED, Strategy
+from ingestor.evaluate.workplace import EvaluationRequest, Workplace
+from ingestor.llm.options import Endpoint
+from ingestor.pipeline.answers import DryRunAnswers
+
+
+def expected(
+    request: EvaluationRequest, place: Workplace, endpoint: Endpoint | None
+) -> AskingEstimate | None:
+    """Less what is cached; None where no model is asked. ``endpoint``: for questions and judgements."""
+    compared = [each for each in request.strategies or [place.configured] if each.models]
+    names = [name for each in compared for name in each.models]
+    use = _by(compared, place)
+    if endpoint is not None:
+        names = [endpoint.model, *names]
+        use += of_judgements(endpoint, _judged(request), _most(request), request.budgets[0])
+        if request.ask_model:
+            use += asking.expected(place, endpoint, request.make)
+    return AskingEstimate(", ".join(dict.fromkeys(names)), use) if names else None
+
+
+def used(place: Workplace, estimate: AskingEstimate) -> AskingUsage:
+    """After all was asked."""
+    sent = place.answers
+    use = ModelUse(sent.calls, sent.prompt_tokens, sent.completion_tokens, sent.cost)
+    return AskingUsage(estimate, use)
+
+
+def _by(strategies: Sequence[Strategy], place: Workplace) -> ModelUse:
+    counts = place.parts.tokens.counts
+    answers = RecordedAnswers(DryRunAnswers(place.cache, counts), counts)
+    rehearse(strategies, place.sample, place.tools, place.parts.tokens, answers)
+    return answers.unanswered
+
+
+def _judged(request: EvaluationRequest) -> int:
+    """Questions of which answers are judged."""
+    return request.judge if request.questions is not None else min(request.judge, request.make)
+
+
+def _most(request: EvaluationRequest) -> int:
+    """Strategies that may be compared: which ones is not known before the documents are cut."""
+    named = sum(len(each.searched(request.modes)) for each in request.strategies)
+    return named or MOST_COMPARED * len(request.modes)

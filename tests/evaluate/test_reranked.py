@@ -1,0 +1,95 @@
+"""A compared reranker: what it is asked, once, and what it is recognised by."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from ingestor.config.servers import Rerank
+from ingestor.evaluate.ranking import reranked as module
+from ingestor.evaluate.ranking.reranked import Reranking, reranked
+from ingestor.ports import Transient
+from ingestor.state.cache.store import VectorCache
+
+TEXTS = ["a pump", "a dry pump", "a book"]
+QUESTIONS = ["dry pump", "book"]
+PROBE = module._QUESTION
+FOUND = [[0, 1, 2], [0, 1, 2]]
+
+
+class Weights:
+    """Scores are common words, times ``sign``. ``asked``: questions of the evaluation."""
+
+    def __init__(self, sign: int = 1, fails_at: int = 99) -> None:
+        self.sign, self.fails_at, self.asked = sign, fails_at, list[str]()
+
+    def __call__(self, question: str, texts: Sequence[str]) -> list[float]:
+        words = set(question.split())
+        if question != PROBE:
+            self.asked.append(question)
+            if len(self.asked) > self.fails_at:
+                raise Transient("the server is away")
+        return [self.sign * len(words & set(text.split())) for text in texts]
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[VectorCache]:
+    found = VectorCache(tmp_path / "cache", 2**20)
+    yield found
+    found.close()
+
+
+def by(
+    weights: Weights, cache: VectorCache, monkeypatch: pytest.MonkeyPatch, *,
+    questions: Sequence[str] = QUESTIONS, hits: int = 2, found: Sequence[Sequence[int]] = FOUND,
+) -> Reranking:  # fmt: skip
+    monkeypatch.setattr(module, "scores_of", lambda options, patient: weights)
+    return reranked(Rerank(model="m", hits=hits), questions, TEXTS, found, cache, lambda at: None)
+
+
+def test_only_the_first_hits_are_put_in_order(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert by(Weights(), cache, monkeypatch).ranked == [[1, 0, 2], [0, 1, 2]]
+    assert by(Weights(), cache, monkeypatch, hits=3).ranked == [[1, 0, 2], [2, 0, 1]]
+
+
+def test_a_question_without_hits_is_not_asked(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = Weights()
+    assert by(weights, cache, monkeypatch, found=[[], [0, 2]]).ranked == [[], [2, 0]]
+    assert weights.asked == ["book"]
+
+
+def test_scores_are_kept_with_their_seconds(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, again = Weights(), Weights()
+    before = by(first, cache, monkeypatch)
+    assert by(again, cache, monkeypatch) == before
+    assert (first.asked, again.asked) == (QUESTIONS, [])
+    assert before.seconds > 0
+
+
+def test_an_interrupted_run_goes_on_where_it_was(cache: VectorCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Transient):
+        by(Weights(fails_at=1), cache, monkeypatch)
+    second = Weights()
+    by(second, cache, monkeypatch)
+    assert second.asked == ["book"]
+
+
+def test_other_weights_of_the_same_name_are_asked_anew(
+    cache: VectorCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by(Weights(), cache, monkeypatch, hits=3)
+    other = by(Weights(-1), cache, monkeypatch, hits=3)
+    assert other.ranked == [[2, 0, 1], [0, 1, 2]]
+
+
+@pytest.mark.parametrize("change", ["question", "text"])
+def test_what_was_not_asked_before_is_asked(
+    change: str, cache: VectorCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by(Weights(), cache, monkeypatch)
+    weights = Weights()
+    if change == "text":
+        by(weights, cache, monkeypatch, found=[[0, 1], [0, 2]])
+    else:
+        by(weights, cache, monkeypatch, questions=["dry pump", "a book"])
+    assert weights.asked == (["book"] if change == "text" else ["a book"])
