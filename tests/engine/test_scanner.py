@@ -17,7 +17,7 @@ from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.queries.last_listing import LastListing
 from ingestor.state.sources import SourceRows
-from tests.simulation.ports import Inline
+from tests.simulation.ports.workers import Inline
 
 
 @dataclass

@@ -6,7 +6,8 @@ from random import Random
 from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
 from tests.simulation.lexical import harm
-from tests.simulation.ports import UNREADABLE, Crash
+from tests.simulation.ports.chaos import Crash
+from tests.simulation.ports.files import UNREADABLE
 from tests.simulation.world import EMBEDDERS, FILES, World
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]

@@ -55,20 +55,12 @@ from tests.simulation.laws import (
     hold,
 )
 from tests.simulation.lexical import CrashingFile, difference, records_of, ticking
-from tests.simulation.ports import (
-    MAX_LOSS,
-    Chaos,
-    Crash,
-    CrashingJournal,
-    Fickle,
-    Files,
-    Inline,
-    Lines,
-    Parsing,
-    Remembered,
-    Shelves,
-    vector,
-)
+from tests.simulation.ports.chaos import Chaos, Crash
+from tests.simulation.ports.collections import Shelves
+from tests.simulation.ports.files import MAX_LOSS, Files
+from tests.simulation.ports.journal import CrashingJournal
+from tests.simulation.ports.making import Fickle, Lines, Parsing, Remembered, vector
+from tests.simulation.ports.workers import Inline
 
 EMBEDDERS = ("sweet", "sour")  # an option of a third party's embedder, which tells nothing else of itself
 FILES = SourceName("files")
