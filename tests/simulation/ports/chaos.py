@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
@@ -22,14 +23,20 @@ class Chaos:
     crashes: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
 
-    def point(self, name: str) -> None:
-        if self.random.random() < self.crash_rate:
+    beside: Callable[[str], None] = lambda name: None
+
+    def pause(self, name: str) -> None:
+        """In a listing that goes on in steps: all others act now. Elsewhere nothing."""
+        self.beside(name)
+
+    def point(self, name: str, share: float = 1.0) -> None:
+        if self.random.random() < self.crash_rate * share:
             self.crashes[name] += 1
             raise Crash(name)
 
-    def fault(self, name: str) -> None:
+    def fault(self, name: str, share: float = 1.0) -> None:
         """Half of the errors are of a kind that no port names."""
-        if self.random.random() < self.error_rate:
+        if self.random.random() < self.error_rate * share:
             self.faults[name] += 1
             error = self.random.choice((Transient, RuntimeError))
             raise error(f"injected at {name}")
