@@ -184,7 +184,7 @@ def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None
     row = SourceRows(journal).of(source.name)
     moved_root = row.identity not in (None, found.identity)
     reason = sudden_loss(found.changes[0], found.known, row.documents, source.max_loss, moved_root)
-    return None if row.accepted else reason
+    return None if row.may_lose(found.identity) else reason
 
 
 def _set_aside(journal: Journal, source: Source, but: Container[str]) -> Counter[str]:

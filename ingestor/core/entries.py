@@ -89,7 +89,7 @@ class SourceRow:
 
     ``held``: why nothing of it is changed. ``trouble``: why its last listing is incomplete. ``accepted``: a
     person confirmed the loss for which it is held. ``paused``: POSIX seconds, since when. ``documents``:
-    their number after its last accepted whole listing.
+    their number after its last accepted whole listing. ``held_root``: identity of the root that lacked them.
     """
 
     last_scan: float | None = None
@@ -100,11 +100,16 @@ class SourceRow:
     paused: float | None = None
     documents: int | None = None
     loss: bool = False  # whether it is held for a loss of documents
+    held_root: str | None = None
 
     @property
     def ready(self) -> bool:
         """Whether its documents may be changed."""
         return self.held is None and self.paused is None
+
+    def may_lose(self, root: str) -> bool:
+        """Whether a person accepted what a listing of this root lacks; of another root they saw nothing."""
+        return self.accepted and self.held_root in (None, root)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,12 @@ class _Watch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scan:
-    """The tag of a listing that is under way."""
+    """The tag of a listing that is under way. ``accepted``: a person had accepted a loss before it began."""
 
     source: SourceName
     scope: Scope
     state: _Watch
+    accepted: bool = False
 
 
 class Scanner:
@@ -90,16 +91,18 @@ class Scanner:
     def start(self) -> None:
         """Begin every listing that is due."""
         for name, state in self._watches.items():
+            if state.scanning:  # the time of the next one is set when it ends
+                continue
             row = self.source_rows.of(name)
             if self.clock() >= state.next_scan or row.accepted or (row.loss and state.dirty):
                 state.dirty.add("")  # only a whole listing shows whether vanished documents are back
-            if state.scanning or not self._may_list(name, state):
+            if not self._may_list(name, state):
                 continue
             editions = self._sources[name]
             scope = listing.scope_of(editions[0], state.dirty)
             state.dirty, state.scanning, state.progress = set(), True, Progress(self.clock())
             work = self._listing(editions, scope, state.progress)
-            self.pool.submit(Scan(name, scope, state), work, scan=True)
+            self.pool.submit(Scan(name, scope, state, row.accepted), work, scan=True)
 
     def look_again(self, source: SourceName | None = None, under: str = "") -> None:
         """List a source soon, at and below the key ``under``; without ``source`` every source, whole."""
@@ -183,20 +186,20 @@ class Scanner:
             return  # of a config that is no longer in force
         editions = self._sources[scan.source]
         if isinstance(outcome.value, Listing):
-            self._observe(editions, state, outcome.value)
+            self._observe(editions, scan, outcome.value)
         else:
             self._failed(editions[0], state, outcome)
         state.scanning = False
 
-    def _observe(self, editions: Sequence[Source], state: _Watch, found: Listing) -> None:
-        source = editions[0]
+    def _observe(self, editions: Sequence[Source], scan: Scan, found: Listing) -> None:
+        source, state = editions[0], scan.state
         row = self.source_rows.of(source.name)
         moved_root = row.identity not in (None, found.identity)
         if moved_root and not found.scope.whole:  # only a whole listing shows what another root lacks
             state.dirty.add("")
             return
-        if self._held(source, state, found, row, moved_root):
-            state.next_scan = self.clock() + source.scan_every
+        if self._held(source, scan, found, row, moved_root):
+            state.next_scan, state.attempts = self.clock() + source.scan_every, 0  # listed: no backoff
             return
         if row.identity is None:  # before its documents, for a crash in between
             self.source_rows.identify(source.name, found.identity)
@@ -223,14 +226,18 @@ class Scanner:
         for source, changes in zip(editions, found.changes, strict=True):
             self.journal.observe(source.name, source.collection, changes, self.clock() + GRACE)
 
-    def _held(self, source: Source, state: _Watch, found: Listing, row: SourceRow, moved_root: bool) -> bool:
+    def _held(self, source: Source, scan: Scan, found: Listing, row: SourceRow, moved_root: bool) -> bool:
         changes, before = found.changes[0], row.documents
         reason = decisions.sudden_loss(changes, found.known, before, source.max_loss, moved_root)
-        if reason is None or row.accepted:
+        if reason is None:
+            return False
+        if row.accepted and not scan.accepted:  # it shows what was there before: the next one counts
+            return True
+        if row.may_lose(found.identity):
             return False
         held = f"{reason}; nothing is removed; if that is right, run: ingestor accept {source.name}"
-        self._say(source, state, held)
-        self.source_rows.hold(source.name, held, loss=True)
+        self._say(source, scan.state, held)
+        self.source_rows.hold(source.name, held, loss=True, root=found.identity)
         return True
 
     def _failed(self, source: Source, state: _Watch, outcome: Outcome) -> None:

@@ -10,7 +10,7 @@ from ingestor.core.listings.pages import pages
 from ingestor.model import INSIDE, Item, SourceName
 from ingestor.pipeline.containers import outside
 from ingestor.pipeline.prepare import Tools
-from ingestor.ports import Connector, Identified, PartialScan, Scoped
+from ingestor.ports import Connector, Identified, PartialScan, Scoped, Transient
 
 _PAGE = 500  # items compared at once
 
@@ -88,20 +88,26 @@ def take(
     """List a source and compare it with what each edition knows of it.
 
     ``note``: called with each item. Raises what the connector raises, except PartialScan, which becomes
-    ``trouble``.
+    ``trouble``; and Transient if the source's root became another one meanwhile.
     """
-    identity = source.connector.identity() if isinstance(source.connector, Identified) else ""
+    identity = _identity(source.connector)
     broken_off: list[PartialScan] = []
     comparisons = [ListingComparison(one) for one in known]
     for page in pages(_noted(_items(source, scope, known_to_all(known), broken_off), note), _PAGE):
         for comparison in comparisons:
             comparison.add(page)
+    if _identity(source.connector) != identity:
+        raise Transient("another file system was mounted there while it was listed")
     scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
     trouble = "; ".join(map(str, broken_off)) or None
     more = any(error.more for error in broken_off)
     changes = tuple(comparison.changes(scope) for comparison in comparisons)
     before = known[0].count() if scope.whole or changes[0].vanished else 0
     return Listing(changes, scope, before, identity, trouble, more)
+
+
+def _identity(connector: Connector) -> str:
+    return connector.identity() if isinstance(connector, Identified) else ""
 
 
 def known_to_all(known: Sequence[KnownVersions]) -> Versions:

@@ -129,6 +129,7 @@ _MIGRATIONS = (
         (done_version IS NOT wanted_version OR done_recipe IS NOT wanted_recipe)
         AND wanted_version IS NOT NULL;
     """,
+    "ALTER TABLE sources ADD COLUMN held_root TEXT;",
 )
 
 

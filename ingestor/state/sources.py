@@ -45,13 +45,17 @@ class SourceRows:
                 (source, trouble),
             )
 
-    def hold(self, source: SourceName, reason: str, *, loss: bool = False) -> None:
-        """Change nothing of this source until the reason is gone. ``loss``: a person may accept it."""
+    def hold(self, source: SourceName, reason: str, *, loss: bool = False, root: str | None = None) -> None:
+        """Change nothing of this source until the reason is gone.
+
+        ``loss``: a person may accept it, for the ``root`` of that identity.
+        """
         with self._journal.transaction() as db:
             db.execute(
-                """INSERT INTO sources (name, held, loss) VALUES (?, ?, ?)
-                   ON CONFLICT DO UPDATE SET held = excluded.held, loss = excluded.loss""",
-                (source, reason, loss),
+                """INSERT INTO sources (name, held, loss, held_root) VALUES (?, ?, ?, ?)
+                   ON CONFLICT DO UPDATE SET held = excluded.held, loss = excluded.loss,
+                       held_root = excluded.held_root, accepted = 0""",
+                (source, reason, loss, root),
             )
 
     def accept(self, source: SourceName) -> bool:
@@ -76,8 +80,9 @@ class SourceRows:
             return db.execute(query, (source,)).rowcount > 0
 
     def of(self, source: SourceName) -> SourceRow:
-        query = """SELECT last_scan, identity, held, accepted, trouble, paused, documents, loss FROM sources
+        query = """SELECT last_scan, identity, held, accepted, trouble, paused, documents, loss, held_root
+                   FROM sources
                    WHERE name = ?"""
         found = self._journal.select(query, (source,))
-        rows = (SourceRow(a, b, c, bool(d), e, f, g, bool(h)) for a, b, c, d, e, f, g, h in found)
+        rows = (SourceRow(a, b, c, bool(d), e, f, g, bool(h), i) for a, b, c, d, e, f, g, h, i in found)
         return next(rows, SourceRow())

@@ -82,6 +82,7 @@ def survives(project: Project, cases: Sequence[Case], restarted: bool = True) ->
                 stops(daemon)
         daemon = project.start(as_people_do=True) if restarted else daemon
         with watched(daemon.process.pid) as second:
+            wait(lambda: "Chroma listens" in daemon.said())  # the journal may say that all was decided before
             wait(lambda: is_decided(project, cases, places), 1200, 2.0)
             named(project, cases, places)
             stops(daemon)

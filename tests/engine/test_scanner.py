@@ -13,11 +13,12 @@ from ingestor.engine.outcomes import Outcome
 from ingestor.engine.scanner import Scanner
 from ingestor.model import Blob, CollectionName, Hint, Item, SourceName
 from ingestor.pipeline.listing import Source
+from ingestor.ports import Transient
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.queries.last_listing import LastListing
 from ingestor.state.sources import SourceRows
-from tests.simulation.ports import Inline
+from tests.simulation.ports.workers import Inline
 
 
 @dataclass
@@ -108,13 +109,15 @@ class Tree:
     """A source of folders: keys that can go, on a file system that can be another one."""
 
     def __init__(self, *keys: str) -> None:
-        self.keys, self.root, self.listings = set(keys), "disk", 0
+        self.keys, self.root, self.listings, self.fails = set(keys), "disk", 0, False
 
     def scan(self) -> Iterator[Item]:
         return self.scan_under("")
 
     def scan_under(self, under: str) -> Iterator[Item]:
         self.listings += 1
+        if self.fails:
+            raise Transient("no answer")
         return (Item(key, "1", f"/{key}") for key in sorted(self.keys) if not under or key.startswith(under))
 
     def fetch(self, item: Item) -> Blob:
@@ -201,6 +204,58 @@ def test_documents_that_come_back_lift_the_hold_at_once(listed: Listed) -> None:
     listed.tree.keys = before
     assert listed.look("b") is None
     assert listed.left() == 40
+
+
+def test_a_listing_whose_time_passes_while_it_goes_on_is_made_once(listed: Listed) -> None:
+    before = listed.tree.listings
+    listed.now += 400
+    for _ in range(3):  # rounds of the program before the listing ends
+        listed.scanner.start()
+    listed.look()
+    assert listed.tree.listings == before + 1
+
+
+def test_an_accepted_loss_is_looked_at_at_once_although_a_listing_before_failed(listed: Listed) -> None:
+    listed.tree.fails = True
+    listed.look("a")
+    listed.tree.fails = False
+    listed.tree.lose("a/")
+    listed.tree.lose("b/")
+    assert listed.look(after=400)
+    listed.rows.accept(TREE[0])
+    assert listed.look() is None
+    assert listed.left() == 10
+
+
+def test_an_acceptance_does_not_count_for_a_listing_that_began_before(listed: Listed) -> None:
+    """A person brings the disk back and accepts, while a listing of the empty folder is under way."""
+    keys, listed.tree.root, listed.tree.keys = listed.tree.keys, "empty", set()
+    assert listed.look("")
+    listed.scanner.hinted(TREE.source, Outcome(TREE.source, Hint("")))
+    listed.scanner.start()
+    listed.rows.accept(TREE[0])
+    listed.tree.fails = True  # the next listing
+    listed.look()
+    assert listed.left() == 40
+    listed.tree.fails, listed.tree.root, listed.tree.keys = False, "disk", keys
+    assert listed.look(after=400) is None
+    assert listed.left() == 40
+
+
+def test_an_acceptance_does_not_count_for_another_disk(listed: Listed) -> None:
+    """The loss is accepted, and before it is listed again the disk is taken away."""
+    listed.tree.lose("a/")
+    listed.tree.lose("b/")
+    assert listed.look("a", "b")
+    listed.rows.accept(TREE[0])
+    keys, listed.tree.root, listed.tree.keys = listed.tree.keys, "empty", set()
+    assert (listed.look("") or "").startswith("40 of 40 documents vanished, and another file system")
+    listed.tree.root, listed.tree.keys = "disk", keys
+    assert listed.left() == 40
+    assert (listed.look("") or "").startswith("30 of 40")
+    listed.rows.accept(TREE[0])
+    assert listed.look() is None
+    assert listed.left() == 10
 
 
 def test_a_slow_loss_is_not_asked_about_for_ever(listed: Listed) -> None:

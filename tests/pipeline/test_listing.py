@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+import pytest
+
 from ingestor.core.decisions import Changes, Scope
 from ingestor.core.entries import EditionName
 from ingestor.core.listings.comparison import Versions, VersionTable
 from ingestor.model import INSIDE, Blob, Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source, known_to_all
+from ingestor.ports import Transient
 
 ZIP, MEMBER = "a.zip", f"a.zip{INSIDE}m.txt"
 KNOWN = {"b.txt": "1", ZIP: "1 opened", MEMBER: "m1"}
@@ -72,3 +75,27 @@ def test_a_container_known_in_two_versions_counts_as_new() -> None:
         assert together.of([ZIP, MEMBER, "none"]) == {ZIP: "", MEMBER: "m1"}
     assert known_to_all([known]).below("") == KNOWN
     assert known_to_all([older, known, nothing]).of(["b.txt", MEMBER]) == {"b.txt": "", MEMBER: "m1"}
+
+
+class Mounted:
+    """A folder at which another file system is mounted after the first look."""
+
+    def __init__(self, *roots: str) -> None:
+        self.roots = list(roots)
+
+    def identity(self) -> str:
+        return self.roots.pop(0)
+
+    def scan(self) -> Iterator[Item]:
+        yield Item(f"{self.roots[0]}.txt", "1", "/x.txt", 1)
+
+    def fetch(self, item: Item) -> Blob:
+        raise NotImplementedError
+
+
+def test_a_root_that_was_replaced_between_the_look_at_it_and_the_listing_gives_none() -> None:
+    source = Source(SourceName("s"), EditionName("docs"), Mounted("own", "other"), cast(Any, None))
+    with pytest.raises(Transient, match="another file system was mounted"):
+        listing.take(source, Scope(), [VersionTable({"own.txt": "1"})])
+    source = Source(SourceName("s"), EditionName("docs"), Mounted("own", "own"), cast(Any, None))
+    assert listing.take(source, Scope(), [VersionTable({"own.txt": "1"})]).changes[0].vanished == ()

@@ -3,7 +3,7 @@
 import pytest
 
 from ingestor.core import decisions
-from tests.simulation.ports import SMALL
+from tests.simulation.ports.files import SMALL
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from ingestor.lexical.index import indexed, language_of, read_rows
 from ingestor.model import Record
 from ingestor.ports import Transient
 from tests.lexical.worlds import lengths_kept, lengths_wanted, postings_kept, postings_wanted
-from tests.simulation.ports import Chaos
+from tests.simulation.ports.chaos import Chaos
 
 _Rows = dict[str, tuple[bytes, str, str]]
 

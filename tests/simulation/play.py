@@ -6,7 +6,8 @@ from random import Random
 from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
 from tests.simulation.lexical import harm
-from tests.simulation.ports import UNREADABLE, Crash
+from tests.simulation.ports.chaos import Crash
+from tests.simulation.ports.files import UNREADABLE
 from tests.simulation.world import EMBEDDERS, FILES, World
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
@@ -16,8 +17,11 @@ RARE = ["recipe", "embedder", "answer", "mount"] * 2 + ["hide", "show", "roll_ba
 RARE += ["lock", "unlock", "spoil", "clock", "parser", "unlink", "damage"]
 
 
-def play(folder: Path, seed: int, acts: int = 12, **settings: object) -> World:
-    """Act, let the program run and die, act again; at the end everything must be as from nothing."""
+def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: object) -> World:
+    """Act, let the program run and die, act again; at the end everything must be as from nothing.
+
+    ``rounds``: fewer than these of the program follow each of the ``acts``.
+    """
     random, hints = Random(seed), Random(f"hints {seed}")
     settings = {"collective": seed % 3 == 0, "mode": ("in_place", "swap")[seed // 3 % 2], **settings}
     world = World(folder, seed, crash_rate=0.06, error_rate=0.03, **settings)
@@ -25,10 +29,10 @@ def play(folder: Path, seed: int, acts: int = 12, **settings: object) -> World:
         for _ in range(random.randrange(1, 4)):
             act(world, random)
             hint(world, hints)
-        world.step(random.randrange(1, 12))
+        world.step(random.randrange(1, rounds))
     world.settle()
     world.check()
-    world.journal.close()
+    world.end()
     return world
 
 
@@ -94,17 +98,20 @@ def tree(world: World, random: Random, key: str) -> None:
 
 
 def rare(world: World, random: Random) -> None:
-    deed, files = random.choice([*RARE, *["reshard"] * world.resharded]), world.files
+    deed, files = (
+        random.choice([*RARE, *["reshard"] * world.resharded, *["mount"] * world.remounted]),
+        world.files,
+    )
     if deed in ("unlink", "damage"):
         harm(world.words, deed)
     elif deed in ("hide", "show"):
-        files.hidden = "a" if deed == "hide" else None
+        files.see(hidden="a" if deed == "hide" else None, disk=files.disk)
     elif deed in ("lock", "unlock"):
         files.locked = files.locked.union(random.sample(NAMES, 4)) if deed == "lock" else set()
     elif deed == "spoil" and files.contents:
         files.write(random.choice(sorted(files.contents)), UNREADABLE)
     elif deed == "mount":
-        files.disk = random.choice(["own", "own", "empty", "other"])
+        files.see(hidden=files.hidden, disk=random.choice(["own", "own", "empty", "other"]))
     elif deed == "clock":
         world.now += random.choice([-1e5, -100.0, 1e5])
     elif deed == "answer":
@@ -113,7 +120,7 @@ def rare(world: World, random: Random) -> None:
         world.shelves.collections[world.names()[-1]][0].torn = True
     elif deed == "wipe":
         world.shelves.collections.pop(next(iter(world.names()), ""), None)
-        world.journal.close()
+        world.end()
         world.start()
     else:
         configure(world, random, deed)
@@ -143,6 +150,7 @@ def roll_back(world: World) -> None:
         retired = Editions(world.journal).of("docs", "previous")
         world.swaps.roll_back(max(retired, key=lambda edition: edition.since))
     except Crash:
+        world.end()
         world.start()
     world.visible = (None, set())
     choices = unpacked(Editions(world.journal).live("docs").choices or "")

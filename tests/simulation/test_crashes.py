@@ -42,7 +42,7 @@ from tests.simulation.laws import (
     LawBroken,
 )
 from tests.simulation.play import play
-from tests.simulation.ports import Remembered
+from tests.simulation.ports.making import Remembered
 
 QUICK = (*range(26), 42, 48)  # among these histories are every deed and fault, and a death at every point
 

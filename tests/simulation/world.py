@@ -55,20 +55,12 @@ from tests.simulation.laws import (
     hold,
 )
 from tests.simulation.lexical import CrashingFile, difference, records_of, ticking
-from tests.simulation.ports import (
-    MAX_LOSS,
-    Chaos,
-    Crash,
-    CrashingJournal,
-    Fickle,
-    Files,
-    Inline,
-    Lines,
-    Parsing,
-    Remembered,
-    Shelves,
-    vector,
-)
+from tests.simulation.ports.chaos import Chaos, Crash
+from tests.simulation.ports.collections import Shelves
+from tests.simulation.ports.files import MAX_LOSS, Files
+from tests.simulation.ports.journal import CrashingJournal
+from tests.simulation.ports.making import Fickle, Lines, Parsing, Remembered, vector
+from tests.simulation.ports.workers import Inline, Stepwise
 
 EMBEDDERS = ("sweet", "sour")  # an option of a third party's embedder, which tells nothing else of itself
 FILES = SourceName("files")
@@ -104,9 +96,12 @@ class World:
     profile: Profile = "full"
     shards: int = 1
     resharded: int = 0  # how likely it is that the number changes
+    remounted: int = 0  # how much likelier it is that another disk is mounted
     mode: str = "in_place"
     embedder: str = "sweet"
     parser: int = 1  # version
+    stepwise: bool = False  # listings take a while, in which all else goes on
+    watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
     now: float = 1e9
     embedded: int = 0
 
@@ -116,6 +111,7 @@ class World:
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
         self.remembered = Remembered(self.chaos)
         self.words = self.folder / "lexical.sqlite3"
+        self.paces = Random(f"paces {self.seed}")
         self.calm()
         self.start()
 
@@ -132,6 +128,8 @@ class World:
         for edition in Editions(journal).all():  # a crash leaves open whether the last listing was noted
             self.files.wanted[edition.name] = dict(LastListing(journal, Feed(FILES, edition.name)).below(""))
         self.engine = self._engine(journal, self.shelves)
+        if self.watched:
+            self.files.touched = lambda key: self.engine.scanner.look_again(FILES, key)
         self.configure()
 
     def _engine(self, journal: Journal, shelves: Shelves) -> Engine:
@@ -143,7 +141,13 @@ class World:
         )
         self.swaps = Swaps(journal, shelf, lambda: self.now)
         self.swaps.max_loss = {FILES: MAX_LOSS}
-        return Engine(journal, shelf, Inline(), lambda: self.now, self.chaos.random.random, 4, self.forget)
+        self.pool = Stepwise(self.paces, self.chaos, self.files) if self.stepwise else Inline()
+        return Engine(journal, shelf, self.pool, lambda: self.now, self.chaos.random.random, 4, self.forget)
+
+    def end(self) -> None:
+        """The process ends, in order or not."""
+        self.pool.abandon()
+        self.journal.close()
 
     def forget(self, source: str, key: str) -> None:
         self.remembered.pop(key, None)
@@ -186,7 +190,8 @@ class World:
             "lines", lambda texts: self.embed(texts, flavour), recipe, lambda texts: [len(t) for t in texts],
             profile=profile_of(choices),
         )  # fmt: skip
-        return Source(FILES, edition, self.files, tools, max_loss=MAX_LOSS, scan_every=10.0)
+        routine = 1e9 if self.watched else 10.0  # seconds
+        return Source(FILES, edition, self.files, tools, max_loss=MAX_LOSS, scan_every=routine)
 
     def engine_step(self) -> None:
         """What daemon.Loop does in a round."""
@@ -198,6 +203,8 @@ class World:
             self.outdated |= self.swaps.advance(settings, self.engine.scanner.listed, self.engine.busy())
             if self.outdated:
                 self.configure()
+            if not self.stepwise:  # the next round takes over what was listed now
+                self.files.listed_at = self.files.moment
         except sqlite3.OperationalError:
             pass  # the disk was full: the next round goes on
         except (Crash, LawBroken):
@@ -232,7 +239,7 @@ class World:
                 self.check_readers()
             except Crash:
                 self.calm()
-                self.journal.close()
+                self.end()
                 self.check_superset()
                 self.start()
                 self.check_readers()
@@ -241,9 +248,11 @@ class World:
 
     def settle(self) -> None:
         """No more faults: run until there is nothing left to do."""
+        outdated = self.files.parser_broken or not self.watched
         self.parser += self.files.parser_broken
         self.files.heal()
-        self.configure()
+        if outdated:
+            self.configure()
         for _ in range(10):  # until the file is looked after
             self.lexical.work()
         for _ in range(200):  # seven are the most that a sound program needed in 60 histories
@@ -262,7 +271,9 @@ class World:
         if files.disk == "own" and not files.hidden and not files.parser_broken and self.asked():
             SourceRows(self.journal).accept(FILES)
             files.accepted |= Withdrawals(self.journal).accept(FILES)
-            for _ in range(3):  # it is listed at once: what a person saw is what is believed
+            for number in range(100):  # it is listed at once: what a person saw is what is believed
+                if number > 2 and not self.asked():
+                    break
                 self.engine_step()
 
     def asked(self) -> bool:

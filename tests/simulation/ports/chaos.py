@@ -1,0 +1,47 @@
+"""What strikes the simulated world: deaths of the process, and errors of every kind."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from ingestor.ports import Transient
+
+
+class Crash(BaseException):
+    """The process died here."""
+
+
+@dataclass
+class Chaos:
+    """Decides at every point whether the process dies or an error strikes, and counts."""
+
+    random: Random
+    crash_rate: float = 0.0
+    error_rate: float = 0.0
+    crashes: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+
+    beside: Callable[[str], None] = lambda name: None
+
+    def pause(self, name: str) -> None:
+        """In a listing that goes on in steps: all others act now. Elsewhere nothing."""
+        self.beside(name)
+
+    def point(self, name: str, share: float = 1.0) -> None:
+        if self.random.random() < self.crash_rate * share:
+            self.crashes[name] += 1
+            raise Crash(name)
+
+    def fault(self, name: str, share: float = 1.0) -> None:
+        """Half of the errors are of a kind that no port names."""
+        if self.random.random() < self.error_rate * share:
+            self.faults[name] += 1
+            error = self.random.choice((Transient, RuntimeError))
+            raise error(f"injected at {name}")
+
+    def full(self) -> None:
+        if self.random.random() < self.error_rate / 4:
+            self.faults["full disk"] += 1
+            raise sqlite3.OperationalError("database or disk is full")

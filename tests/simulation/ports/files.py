@@ -1,0 +1,143 @@
+"""The source, whose listings break off, miss a part, or look at another disk."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from ingestor.model import Blob, Item
+from ingestor.ports import PartialScan, Stale, Transient
+from tests.simulation.ports.chaos import Chaos
+
+UNREADABLE = "\x00\x01\x02"  # no parser takes it
+SMALL, MAX_LOSS = 2, 0.5  # see conftest.py: losses are asked about from two documents on
+
+
+def below(key: str, under: str) -> bool:
+    return under == "" or f"{key}/".startswith(f"{under}/")
+
+
+@dataclass
+class Files:
+    """The source: contents by key. Its scans can break off, miss a part, or look at another disk."""
+
+    chaos: Chaos
+    contents: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, int] = field(default_factory=dict)
+    written: dict[int, str] = field(default_factory=dict)  # contents by version
+    serial: Iterator[int] = field(default_factory=lambda: count(1))
+    hidden: str | None = None  # a folder that can't be read just now
+    locked: set[str] = field(default_factory=set)  # documents that can't be read just now
+    disk: str = "own"  # or "empty", or "other": what is mounted where the documents are
+    since: dict[str, int] = field(default_factory=dict)  # by key: the ``moment`` from which on it is there
+    moment: int = 0  # grows with everything that people do
+    listed_at: int = 0  # moment at which the last of the listings began that were taken over
+    touched: Callable[[str], None] = lambda key: None  # a watcher that misses nothing
+    wanted: defaultdict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    parser_broken: bool = False  # takes nothing any more, and calls it the document's fault
+    ever_broken: bool = False
+    withdrawn: int = 0  # documents, since the program was last in step
+    accepted: bool = False  # a person said that they may go
+
+    def write(self, key: str, text: str) -> None:
+        self.touched(key)
+        self.moment += 1
+        self.since.setdefault(key, self.moment)
+        self.contents[key] = text
+        self.versions[key] = next(self.serial)
+        self.written[self.versions[key]] = text
+
+    def delete(self, key: str) -> None:
+        self.touched(key)
+        self.contents.pop(key, None)
+        self.versions.pop(key, None)
+        self.since.pop(key, None)
+
+    def rename(self, old: str, new: str) -> None:
+        text = self.contents[old]
+        self.delete(old)
+        self.write(new, text)
+
+    def see(self, *, hidden: str | None, disk: str) -> None:
+        """What can be seen from now on."""
+        self.touched("")
+        self.hidden, self.disk = hidden, disk
+
+    def heal(self) -> None:
+        self.see(hidden=None, disk="own")
+        self.parser_broken = False
+        self.locked.clear()
+
+    def there_all_the_time(self, key: str) -> bool:
+        """Whether it was there when the last listing began that was taken over, and ever since."""
+        return key in self.since and self.since[key] <= self.listed_at
+
+    def readable(self, key: str) -> bool:
+        return "\0" not in self.contents[key]
+
+    def could_be_unreadable(self, version: str) -> bool:
+        return self.ever_broken or "\0" in self.written[int(version)]
+
+    def too_many_withdrawn(self, left: int) -> bool:
+        known = left + self.withdrawn
+        return not self.accepted and self.withdrawn >= SMALL and self.withdrawn > MAX_LOSS * known
+
+    def identity(self) -> str:
+        disk = self.disk
+        self.chaos.pause("identity")
+        return disk
+
+    def scan(self) -> Iterator[Item]:
+        return self.scan_under("")
+
+    def scan_under(self, under: str) -> Iterator[Item]:
+        """Complete, or it raises; whatever people do meanwhile."""
+        disk = self.disk
+        if disk == "own":
+            self.chaos.fault("scan")
+            yield from self._walk(under)
+        elif disk == "other" and not under:
+            yield from (Item(f"other/{n}", "1", f"/root/other/{n}", 1) for n in range(len(self.contents)))
+        if self.disk != disk:
+            raise Transient("another disk was mounted while it was listed")
+
+    def _walk(self, under: str) -> Iterator[Item]:
+        """Whoever is there all the time is met; of those who come, go or move meanwhile, some are."""
+        unseen = self._unseen(under)
+        for number, key in enumerate(self._met(under)):
+            if number == 2:
+                self.chaos.fault("within scan")
+            if self.hidden and below(key, self.hidden):
+                unseen.add(self.hidden)
+            else:
+                yield self.item(key)
+        if unseen := unseen | self._unseen(under):
+            raise PartialScan("hidden", sorted(unseen))
+
+    def _met(self, under: str) -> Iterator[str]:
+        last = ""
+        while True:
+            self.chaos.pause("scan")
+            later = [key for key in self.contents if key > last and below(key, under)]
+            if not later:
+                return
+            last = min(later)
+            yield last
+
+    def _unseen(self, under: str) -> set[str]:
+        """What a listing does not reach: a folder that it holds, or itself within that folder."""
+        if not self.hidden:
+            return set()
+        return {top for top, other in ((self.hidden, under), (under, self.hidden)) if below(top, other)}
+
+    def item(self, key: str) -> Item:
+        return Item(key, str(self.versions[key]), f"/root/{key}", len(self.contents[key]))
+
+    def fetch(self, item: Item) -> Blob:
+        self.chaos.point("fetch")
+        self.chaos.fault("fetch")
+        if item.key in self.locked:
+            raise Transient("permission denied")
+        if item.key not in self.contents or self.item(item.key) != item:
+            raise Stale("changed since it was listed")
+        return Blob(self.contents[item.key].encode(), item.key)

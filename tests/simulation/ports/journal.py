@@ -1,0 +1,116 @@
+"""The real journal, which dies and meets a full disk, and is held to laws in each of its steps."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ingestor.core.document_state import NEXT, Event, State, state_of
+from ingestor.core.entries import Feed
+from ingestor.model import SourceName
+from ingestor.state.journal import Journal
+from ingestor.state.queries import reports
+from ingestor.state.queries.last_listing import LastListing
+from tests.simulation.laws import ASKED, LISTED, READABLE, STATES, THERE, LawBroken, hold
+from tests.simulation.ports.chaos import Chaos
+from tests.simulation.ports.files import Files
+
+# What each method of the journal does to a document, as core/document_state.py calls it.
+EVENTS: dict[str, set[Event]] = {
+    "observe": {"listed", "reverted", "vanished"},
+    "relocate": {"vanished"},
+    "want_recipe": {"recipe changed", "reverted"},
+    "intend": {"intended", "adopted"},
+    "settle": {"written", "refused", "skipped"},
+    "remove": {"removed"},
+    "fail": {"failed"},
+    "retry": {"retried"},
+    "doubt": {"doubted"},
+}
+
+
+def watched(name: str) -> Callable[..., object]:
+    """The journal's method of that name, held to the table of states."""
+
+    def method(self: "CrashingJournal", *args: object, **others: object) -> object:
+        before = self.states()
+        found = getattr(super(CrashingJournal, self), name)(*args, **others)
+        after = self.states()
+        arrows = {(s, t) for s, row in NEXT.items() for event, t in row.items() if event in EVENTS[name]}
+        moves = {
+            key: (before.get(key, "absent"), after.get(key, "absent")) for key in before.keys() | after.keys()
+        }
+        hold(
+            STATES, [(name, key, *move) for key, move in moves.items() if len({*move}) > 1 > (move in arrows)]
+        )
+        return found
+
+    return method
+
+
+class CrashingJournal(Journal):
+    """Dies before or after a commit, and meets a full disk. Holds the laws about states, listings and
+    withdrawals."""
+
+    chaos: Chaos
+    files: Files
+
+    relocate, want_recipe, intend, remove = map(watched, ("relocate", "want_recipe", "intend", "remove"))
+    fail, retry, doubt = map(watched, ("fail", "retry", "doubt"))
+    _observe, _settle = map(watched, ("observe", "settle"))
+
+    def states(self) -> dict[tuple[str, str], State]:
+        """By edition and key, told by Python; the reports' SQL must tell the same."""
+        columns = "wanted_version, wanted_recipe, done_version, done_recipe, attempts, parser, quarantined"
+        found: dict[tuple[str, str], State] = {}
+        for edition, key, by_sql, *row in self.select(
+            f"SELECT collection, key, {reports.STATE}, {columns} FROM documents"
+        ):
+            state = state_of((row[0], row[1]), (row[2], row[3]), row[4], row[5], quarantined=bool(row[6]))
+            hold(STATES, state != by_sql and (key, state, by_sql))
+            found[edition, key] = state
+        return found
+
+    def observe(self, source, collection, changes, remove_at):  # type: ignore[no-untyped-def]
+        hold(THERE, list(filter(self.files.there_all_the_time, changes.vanished)))
+        self._observe(source, collection, changes, remove_at)
+        wanted = self.files.wanted[collection]
+        wanted.update((item.key, item.version) for item in changes.changed)
+        for key in changes.vanished:
+            wanted.pop(key, None)
+
+    def settle(self, receipts, wanted_recipes):  # type: ignore[no-untyped-def]
+        refused = [receipt for receipt in receipts if receipt.failure is not None]
+        hold(READABLE, [r.failure.reason for r in refused if not self.files.could_be_unreadable(r.version)])
+        seen = set(self.select("SELECT name FROM collections WHERE role = 'live'"))  # what readers have
+        entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and entry.known]
+        withdrawn = [entry for entry in entries if (entry.collection,) in seen]
+        self._settle(receipts, wanted_recipes)
+        self.files.withdrawn += len(withdrawn)
+        # later removals make the share larger, and need nobody's consent
+        if withdrawn and self.files.too_many_withdrawn(self.indexed()):
+            raise LawBroken(ASKED, f"{self.files.withdrawn} were withdrawn")
+
+    def indexed(self) -> int:
+        """Documents that readers have."""
+        query = """SELECT COUNT(*) FROM documents WHERE EXISTS (SELECT 1 FROM records WHERE document = id)
+                   AND collection IN (SELECT name FROM collections WHERE role = 'live')"""
+        return int(self.select(query)[0][0])
+
+    def check_listed(self) -> None:
+        existing = {str(name) for (name,) in self.select("SELECT name FROM collections")}
+        for forgotten in self.files.wanted.keys() - existing:  # another edition may get its name
+            del self.files.wanted[forgotten]
+        for collection, wanted in self.files.wanted.items():
+            known = LastListing(self, Feed(SourceName("files"), collection)).below("")
+            hold(LISTED, known and (collection, wanted.items() ^ known.items()) if wanted != known else ())
+
+    def read(self, query, values=()):  # type: ignore[no-untyped-def]
+        self.chaos.pause("journal")
+        return super().read(query, values)
+
+    @contextmanager
+    def transaction(self) -> Iterator[object]:
+        with super().transaction() as db:
+            yield db
+            self.chaos.point("before commit")
+            self.chaos.full()
+        self.chaos.point("after commit")

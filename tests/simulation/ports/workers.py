@@ -1,0 +1,127 @@
+"""Pools of workers in which chance decides what goes on beside what."""
+
+from collections.abc import Callable, Collection
+from random import Random
+from threading import Semaphore, Thread, current_thread
+
+from ingestor.engine.outcomes import Outcome
+from tests.simulation.ports.chaos import Chaos, Crash
+from tests.simulation.ports.files import Files
+
+
+class Inline:
+    """A pool without threads: work is done when it is handed in."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+        self.outcomes.append(done(tag, work))
+
+    def idle(self) -> Collection[object]:
+        return ()
+
+    def listen(self, tag: object, hints: object) -> Callable[[], None]:
+        return lambda: None
+
+    def next(self, timeout: float) -> Outcome | None:
+        return self.outcomes.pop(0) if self.outcomes else None
+
+    def abandon(self) -> None:
+        """The process ends."""
+
+
+def done(tag: object, work: Callable[[], object]) -> Outcome:
+    try:
+        return Outcome(tag, work())
+    except Exception as error:  # noqa: BLE001 - as the real pool does
+        return Outcome(tag, error=error)
+
+
+class Steps(Thread):
+    """A listing that goes on in steps. Of it and of the program's own thread, one runs at a time."""
+
+    def __init__(self, tag: object, work: Callable[[], object], moment: int, pace: int) -> None:
+        super().__init__(daemon=True)
+        self.tag, self.work, self.moment, self.pace = tag, work, moment, pace
+        self.outcome: Outcome | None = None
+        self._died: BaseException | None = None
+        self._abandoned = False
+        self._go, self._paused = Semaphore(0), Semaphore(0)
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._wait()
+            self.outcome = done(self.tag, self.work)
+        except BaseException as error:  # noqa: BLE001 - it strikes the whole process
+            self._died = error
+        self._paused.release()
+
+    def pause(self) -> None:
+        """In this thread."""
+        self._paused.release()
+        self._wait()
+
+    def _wait(self) -> None:
+        self._go.acquire()
+        if self._abandoned:
+            raise Crash("listing")
+
+    def advance(self) -> None:
+        """In the program's thread: one step."""
+        self._go.release()
+        self._paused.acquire()
+        if self._died is not None:
+            raise self._died
+
+    def abandon(self) -> None:
+        """The process died."""
+        self._abandoned = True
+        self._go.release()
+        self.join()
+
+
+class Stepwise(Inline):
+    """A pool whose listings go on while documents, the journal and the config change."""
+
+    def __init__(self, random: Random, chaos: Chaos, files: Files) -> None:
+        super().__init__()
+        self._random, self._chaos, self._files = random, chaos, files
+        self._listings: list[Steps] = []
+        chaos.beside = self._beside
+
+    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+        if not scan:
+            super().submit(tag, work)
+            return
+        pace = self._random.choice([1, 3, 10, 100])  # steps in a round of the program
+        self._listings.append(Steps(tag, work, self._files.moment, pace))
+
+    def next(self, timeout: float) -> Outcome | None:
+        for listing in self._listings:
+            for _ in range(self._random.randrange(listing.pace + 1)):
+                if listing.outcome is None:
+                    listing.advance()
+        ended = next((listing for listing in self._listings if listing.outcome), None)
+        if ended is None or self.outcomes:
+            return super().next(timeout)
+        self._listings.remove(ended)
+        self._files.listed_at = max(self._files.listed_at, ended.moment)
+        return ended.outcome
+
+    def abandon(self) -> None:
+        for listing in self._listings:
+            if listing.is_alive():
+                listing.abandon()
+        self._listings.clear()
+
+    def _beside(self, name: str) -> None:
+        """A listing stands still here, or dies with the process; and it fails at any of its items."""
+        listing = current_thread()
+        if isinstance(listing, Steps):
+            for _ in range(8 if name == "identity" else 1):  # before the first item, long enough for others
+                listing.pause()
+            self._chaos.point("within listing", 0.2)
+            if name == "scan":
+                self._chaos.fault("within listing", 0.2)

@@ -1,0 +1,117 @@
+"""Histories in which a listing takes a while, and that they find what others cannot.
+
+Between its steps documents come, change, move and go, disks are mounted, the journal is written, the config
+changes, another listing of the same source begins, and the process dies; and it fails at any of its items. Of
+half of the sources a watcher misses nothing, and they are never listed only because of the time.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import current_thread
+from typing import Any
+
+import pytest
+
+from ingestor.core.listings import key_set
+from ingestor.core.listings.comparison import ListingComparison
+from ingestor.core.listings.key_set import KeySet
+from ingestor.engine.scanner import Scanner
+from ingestor.model import Item
+from ingestor.pipeline import listing
+from ingestor.state.queries import last_listing
+from tests.simulation.laws import EXACT, REST, THERE, LawBroken
+from tests.simulation.play import play
+
+PAGE = 2  # items and keys, of a dozen
+SETTINGS: dict[str, Any] = {"acts": 25, "rounds": 6, "stepwise": True}
+
+
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (listing, key_set, last_listing):
+        monkeypatch.setattr(module, "_PAGE", PAGE)
+
+
+def histories(folder: Path, seeds: Iterable[int]) -> Counter[str]:
+    """The deaths and errors in them."""
+    total: Counter[str] = Counter()
+    for seed in seeds:
+        place = folder / str(seed)
+        place.mkdir()
+        world = play(place, seed, **SETTINGS, watched=seed % 2 == 0, remounted=seed % 4 * 5)
+        total += world.chaos.crashes + world.chaos.faults
+    return total
+
+
+def test_every_history_ends_as_a_run_from_nothing(tmp_path: Path) -> None:
+    found = histories(tmp_path, range(24))
+    assert found["within listing"] > 20
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_so_do_a_thousand_more(tmp_path: Path) -> None:
+    assert histories(tmp_path, range(24, 1024))["within listing"] > 1000
+
+
+_FIRST: dict[object, str] = {}
+
+
+def _looked_at_once(connector: Any) -> str:
+    """Each listing has a thread of its own here."""
+    return _FIRST.setdefault(current_thread(), _IDENTITY(connector))
+
+
+_IDENTITY = listing._identity
+
+
+def _only_the_last_page(self: ListingComparison, items: Sequence[Item]) -> None:
+    self._listed, self._number = KeySet(), 0
+    _ADD(self, items)
+
+
+_ADD = ListingComparison.add
+
+
+def _what_came_meanwhile_is_listed(self: Scanner, scan: Any, outcome: Any) -> None:
+    scan.state.dirty.clear()
+    _SCANNED(self, scan, outcome)
+
+
+_SCANNED = Scanner.scanned
+
+
+def _accepted_at_its_end(self: Scanner, source: Any, scan: Any, *others: Any) -> bool:
+    return _HELD(self, source, replace(scan, accepted=True), *others)
+
+
+_HELD = Scanner._held
+
+# What is removed, the laws of which one finds that out, and where the search for such a history begins.
+BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
+    "what is mounted is looked at before the listing alone": (
+        listing, "_identity", _looked_at_once, {THERE},
+    ),
+    "what is not on the last page is gone": (ListingComparison, "add", _only_the_last_page, {THERE}),
+    "hints for what is being listed are forgotten": (
+        Scanner, "scanned", _what_came_meanwhile_is_listed, {EXACT, REST},
+    ),
+    "an acceptance counts for what was listed before": (Scanner, "_held", _accepted_at_its_end, {THERE}),
+}  # fmt: skip
+
+BEGINS = {
+    "what is mounted is looked at before the listing alone": 327,
+    "an acceptance counts for what was listed before": 84,
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, attribute, broken, laws = BROKEN[name]
+    monkeypatch.setattr(owner, attribute, broken)
+    begin = BEGINS.get(name, 0)
+    with pytest.raises(LawBroken) as found:
+        histories(tmp_path, range(begin, begin + 300))
+    assert found.value.law in laws
