@@ -181,13 +181,28 @@ def change(docs: Path, chance: random.Random) -> None:
         path.unlink()
 
 
+def verified(project: Project) -> Any:
+    """What ``verify`` finds at rest.
+
+    Chroma's graph may have lost a record beside others that were replaced in place (docs/rechunking.md). The
+    daemon writes such a collection anew within a day; here ``--repair`` does.
+    """
+    found = project.json("verify", code=None)
+    if found["unreachable"] == 0:
+        return project.json("verify")
+    wrong = ("missing", "orphaned", "stale", "wrong_metadata", "words", "unsettled")
+    assert [found[kind] for kind in wrong] == [0] * len(wrong), found
+    project.json("verify", "--repair")
+    return project.json("verify")
+
+
 def hold_the_laws(project: Project, times: int, cuts: Cuts, swap_every: int) -> Counter[str]:
     """How many daemons wrote documents, and how many collections took the place of others."""
     kills(project, times, times, cuts, swap_every)
     logs = [path.read_text(errors="replace") for path in project.folder.glob("daemon-*.log")]
     last = project.json("sync", code=None)
     assert last["documents"]["failed"] == 0, last
-    found = project.json("verify")
+    found = verified(project)
     assert found["checked"] > 0 == found["words"]
     assert project.json("status")["collections"]["docs"]["lexical"] is None
     assert in_chroma(project.folder / "chroma", "docs", UNFOUND) == []
