@@ -1,4 +1,4 @@
-"""Whether the tags of an HTML page can be built into a tree in reasonable time.
+"""Whether the tags of an HTML page can be built into a tree in reasonable time. Pure.
 
 Measured on selectolax 1.0.2: 100,000 nested ``div`` take a minute, 200,000 attributes of one tag two, and
 a thousand formatting tags left open are repeated inside every paragraph that follows. So the stack of open
