@@ -203,7 +203,7 @@ class Loop:
             return
         log.warning("the clock was put back by %.0f s: waiting retries run now", before - self._now)
         self.shown = replace(self.shown, at=0.0)
-        self._outdated = True  # so all sources are listed again
+        self.running.engine.scanner.wait_no_longer()
         self.running.engine.writer.wait_no_longer()
         self.running.engine.journal.wait_until(self._now + LONGEST_WAIT)
 

@@ -35,7 +35,13 @@ class _Watch:
     attempts: int = 0  # listings in a row that failed; hints do not make the next one sooner
     partial: int = 0  # whole listings in a row that could not see everything
     said: str | None = None  # last problem that was logged: each is logged once
+    watched: bool = False  # for changes, if its connector can
     end: Callable[[], None] = lambda: None
+
+    def goes_on(self, watched: bool) -> bool:
+        """Whether nothing is to be tried anew under another config."""
+        healthy = self.whole and not (self.attempts or self.partial) and self.said is None
+        return healthy and self.watched == watched
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,16 +78,20 @@ class Scanner:
     def configure(self, sources: Sequence[Source], *, watch: bool) -> None:
         """List these sources from now on. Watches of the old config end.
 
+        A source that is set as before, and was listed whole without trouble, goes on as it is.
         ``sources``: of those of one name, the first is of the edition that readers see.
         """
-        for state in self._watches.values():
-            state.end()
-        self._sources = {}
+        before, self._sources = self._sources, {}
         for source in sources:
             self._sources.setdefault(source.name, []).append(source)
-        self._watches = {name: _Watch() for name in self._sources}
+        same = {name for name, each in self._sources.items() if _alike(before.get(name, []), each)}
+        kept = {name: self._watches[name] for name in same if self._watches[name].goes_on(watch)}
+        for name, state in self._watches.items():
+            if name not in kept:
+                state.end()
+        self._watches = {name: kept.get(name, _Watch(watched=watch)) for name in self._sources}
         for name, (first, *_) in self._sources.items():
-            if watch and isinstance(first.connector, Watchable):
+            if watch and name not in kept and isinstance(first.connector, Watchable):
                 self._watches[name].end = self.pool.listen(name, first.connector.watch)
 
     def is_first(self, feed: Feed) -> bool:
@@ -109,6 +119,11 @@ class Scanner:
         for other, state in self._watches.items():
             if source in (None, other):
                 state.dirty.add(under)
+
+    def wait_no_longer(self) -> None:
+        """List every source now, also those whose last listing failed."""
+        for state in self._watches.values():
+            state.next_scan = 0.0
 
     # --- state -------------------------------------------------------------------------------
 
@@ -173,6 +188,7 @@ class Scanner:
             return  # of a config that is no longer in force
         if outcome.error is not None:
             log.warning("watching %s failed: %s; regular listings continue", name, describe(outcome.error))
+            self._watches[name].watched = False
         hint = outcome.value if isinstance(outcome.value, Hint) else Hint()
         meant = name if hint.source is None else hint.source
         if meant not in self._watches:
@@ -262,3 +278,9 @@ class Scanner:
     def _later(self, source: Source, attempts: int) -> float:
         """When a listing is repeated: with exponential backoff, at most ``scan_every``."""
         return self.clock() + min(delay(attempts, self.random()), source.scan_every)
+
+
+def _alike(before: Sequence[Source], now: Sequence[Source]) -> bool:
+    """Whether the same is listed, for the same editions."""
+    settings = [[(one.collection, one.setting) for one in sources] for sources in (before, now)]
+    return settings[0] == settings[1] and None not in (one.setting for one in now)

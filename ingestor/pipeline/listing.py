@@ -28,6 +28,7 @@ class Source:
     """One configured source, and how its documents are made in one edition.
 
     ``expand`` adds the members of its archives and mails. All editions of a source have the same connector.
+    ``setting``: what of the config decides what is listed and when; None: nobody knows.
     """
 
     name: SourceName
@@ -37,6 +38,7 @@ class Source:
     max_loss: float = 0.5
     scan_every: float = 300.0  # seconds
     expand: Expand = as_listed
+    setting: object = None
 
     @property
     def feed(self) -> Feed:

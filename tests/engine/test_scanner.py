@@ -349,3 +349,46 @@ def test_a_hold_keeps_the_documents_of_all_editions(listed: Listed) -> None:
     listed.rows.accept(TREE.source)
     listed.look()
     assert len(listed.versions(new)) == 10
+
+
+# --- another config ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "listings"),
+    [({}, 0), ({"setting": "b"}, 1), ({"setting": None}, 1), ({"collection": EditionName("other")}, 1)],
+)
+def test_a_new_config_lists_only_what_is_set_otherwise(
+    listed: Listed, change: dict[str, Any], listings: int
+) -> None:
+    source = Source(*TREE, listed.tree, cast(Any, None), setting="a")
+    listed.scanner.configure([source], watch=False)
+    listed.look()
+    before = listed.tree.listings
+    listed.scanner.configure([replace(source, **change)], watch=False)
+    assert listed.scanner.busy() is bool(listings)
+    listed.scanner.start()
+    assert listed.tree.listings == before + listings
+
+
+def test_a_source_in_trouble_is_listed_again_under_a_new_config(listed: Listed) -> None:
+    source = Source(*TREE, listed.tree, cast(Any, None), setting="a")
+    listed.scanner.configure([source], watch=False)
+    listed.look()
+    listed.tree.lose("")
+    assert listed.look("") is not None
+    listed.scanner.configure([source], watch=False)
+    assert listed.scanner.busy()
+
+
+def test_a_watch_goes_on_unless_it_failed(listed: Listed) -> None:
+    source = Source(*TREE, listed.tree, cast(Any, None), setting="a")
+    listed.scanner.configure([source], watch=True)
+    listed.look()
+    ended: list[str] = []
+    listed.scanner._watches[TREE.source].end = lambda: ended.append("first")
+    listed.scanner.configure([source], watch=True)
+    assert ended == []
+    listed.scanner.hinted(TREE.source, Outcome(None, error=OSError("too many watches")))
+    listed.scanner.configure([source], watch=True)
+    assert ended == ["first"]

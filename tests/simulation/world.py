@@ -191,7 +191,8 @@ class World:
             profile=profile_of(choices),
         )  # fmt: skip
         routine = 1e9 if self.watched else 10.0  # seconds
-        return Source(FILES, edition, self.files, tools, max_loss=MAX_LOSS, scan_every=routine)
+        limits: dict[str, float] = {"max_loss": MAX_LOSS, "scan_every": routine}
+        return Source(FILES, edition, self.files, tools, **limits, setting=limits)
 
     def engine_step(self) -> None:
         """What daemon.Loop does in a round."""
@@ -220,7 +221,7 @@ class World:
         if self.now < before - PUT_BACK:
             self.engine.writer.wait_no_longer()
             self.journal.wait_until(self.now + LONGEST)
-            self.configure()
+            self.engine.scanner.wait_no_longer()
 
     def embed(self, texts: Sequence[str], flavour: str) -> Vectors:
         for _text in texts:
@@ -248,11 +249,13 @@ class World:
 
     def settle(self) -> None:
         """No more faults: run until there is nothing left to do."""
-        outdated = self.files.parser_broken or not self.watched
+        outdated = self.files.parser_broken
         self.parser += self.files.parser_broken
         self.files.heal()
         if outdated:
             self.configure()
+        if not self.watched:
+            self.engine.scanner.look_again()
         for _ in range(10):  # until the file is looked after
             self.lexical.work()
         for _ in range(200):  # seven are the most that a sound program needed in 60 histories

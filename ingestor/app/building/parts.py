@@ -227,6 +227,7 @@ class Parts:
         return Source(
             source.name, edition, connector, self.tools(source, edition, reader, embed, answers),
             source.max_loss, source.scan_every, containers.expand,
+            setting=(source.connector, source.archives, source.max_loss, source.scan_every),
         )  # fmt: skip
 
     def reader(
