@@ -95,7 +95,7 @@ def _guarded(settings: GuardSettings, port: int, listening: Callable[[Callable[[
     import asyncio
 
     from ingestor.chroma import processes
-    from ingestor.chroma.guard import serve
+    from ingestor.chroma.guarding.guard import serve
     from ingestor.http_server.access import rules
 
     while (

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ingestor.chroma.guard_rules import answer, head
+from ingestor.chroma.guarding.guard_rules import answer, head
 from ingestor.http_server.access import Refusal, rules
 
 OURS = rules(["Chroma.Example.org", "ingestor"], None)

@@ -43,12 +43,13 @@ def _project(world: Any, folder: Path) -> Project:
 
 
 def _changed(world: Any) -> int:
-    """How many documents there are then."""
-    world.put("docs/new.md", _text(1000))
+    """How many documents there are then: another number, which is settled only after the changes are seen."""
     world.put("docs/1.md", _text(1, "harbour"))
     world.delete("docs/2.md")
     world.move("docs/3.md", "moved/3.md")
-    return DOCUMENTS
+    world.put("docs/new.md", _text(1000))
+    world.put("docs/newer.md", _text(1001))
+    return DOCUMENTS + 1
 
 
 def _as_from_scratch(project: Project, world: Any) -> None:

@@ -9,7 +9,7 @@ import chromadb  # noqa: F401
 import chromadb_rust_bindings  # type: ignore[import-untyped]  # noqa: F401
 
 import ingestor.app
-import ingestor.chroma.guard
+import ingestor.chroma.guarding.guard
 import ingestor.cli
 import ingestor.page
 import ingestor.service

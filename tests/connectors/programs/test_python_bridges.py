@@ -75,7 +75,7 @@ def test_a_reader_from_its_own_package(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("CSVLaoder", {}, "is not there; did you mean CSVLoader"),
+        ("CSVLaoder", {}, "CSVLaoder does not exist; did you mean CSVLoader"),
         (
             "CSVLoader",
             {"arguments": {"file_path": "x", "colour": "red"}},

@@ -14,7 +14,8 @@ from contextlib import suppress
 
 import httptools
 
-from ingestor.chroma.guard_rules import TOO_LARGE, answer, framing, head
+from ingestor.chroma.guarding.guard_rules import TOO_LARGE, answer, framing, head
+from ingestor.chroma.guarding.loading import CollectionLoading
 from ingestor.http_server.access import HEAD_LIMIT, AccessRules, Header, Refusal
 
 _CONNECTIONS = 2_000  # at the same time
@@ -29,6 +30,7 @@ class Guard:
     def __init__(self, rules: AccessRules, port: int, gone: Callable[[], None], limit: int) -> None:
         """``port``: Chroma's own, on 127.0.0.1. ``gone``: called when Chroma accepts no connections."""
         self.rules, self.port, self.gone, self._limit = rules, port, gone, limit
+        self.loading = CollectionLoading(port)
         self._connections: dict[DownstreamConnection, None] = {}  # the one that was idle longest is the first
 
     def heard(self, client: "DownstreamConnection") -> None:
@@ -59,6 +61,7 @@ class DownstreamConnection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._server: UpstreamConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
+        self._loading = set[asyncio.Task[None]]()  # of collections that requests in _pieces are for
         self._pieces: list[bytes] = []  # to be sent to Chroma
         self._target, self._headers = b"", list[Header]()
         self._in_body = self._chunked = self._resumed = False
@@ -155,6 +158,8 @@ class DownstreamConnection(asyncio.Protocol):
             return Refusal(400, "the head of the request is malformed")
         self._pieces.append(written)
         self.pending += 1
+        if load := self._guard.loading.under_way(self._target):
+            self._loading.add(load)
         return None
 
     def _complete(self) -> None:
@@ -185,24 +190,31 @@ class DownstreamConnection(asyncio.Protocol):
             self._feed(rest)
 
     def _send(self) -> None:
-        if self._server:
-            if self._pieces and not self._over:
-                self._server.transport.write(b"".join(self._pieces))
-                self._pieces.clear()
-        elif self._pieces and not self._connecting:
+        if self._over or not self._pieces or self._connecting:
+            return
+        if self._server and not self._loading:
+            self._server.transport.write(b"".join(self._pieces))
+            self._pieces.clear()
+        else:
             self.transport.pause_reading()
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     async def _connect(self) -> None:
+        """When the collections that are asked for are loaded."""
+        if self._loading:
+            await asyncio.wait(self._loading)
+            self._loading.clear()
         try:
-            _, self._server = await asyncio.get_running_loop().create_connection(
-                lambda: UpstreamConnection(self, self._guard), "127.0.0.1", self._guard.port
-            )
+            if self._server is None:
+                _, self._server = await asyncio.get_running_loop().create_connection(
+                    lambda: UpstreamConnection(self, self._guard), "127.0.0.1", self._guard.port
+                )
         except OSError as error:
             if isinstance(error, ConnectionRefusedError):
                 self._guard.gone()
             self.pending = 0
             self._refuse(Refusal(503, f"Chroma takes no connection: {error.strerror}"))
+        self._connecting = None
         self.transport.resume_reading()
         self._send()
 
