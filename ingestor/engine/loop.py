@@ -6,7 +6,7 @@ Read ``step`` first.
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingestor.core import decisions
@@ -69,6 +69,7 @@ class Engine:
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.in_flight: dict[int, Entry] = {}
+        self._in_edition = Counter[EditionName]()  # how many of them
         self.slow: set[int] = set()  # rows of documents that exceeded the time of a first attempt
         self.guard = WithdrawalGuard(journal)
         self.writer = Writer(
@@ -149,7 +150,7 @@ class Engine:
 
     def busy(self) -> set[EditionName]:
         """Editions with documents in flight."""
-        return {entry.collection for entry in self.in_flight.values()}
+        return {edition for edition, number in self._in_edition.items() if number}
 
     # --- what comes in -------------------------------------------------------------------------------
 
@@ -213,7 +214,9 @@ class Engine:
 
     def _landed(self, entry: Entry) -> None:
         """It is no longer in flight: settled, or due again."""
-        self.in_flight.pop(entry.row, None)
+        begun = self.in_flight.pop(entry.row, None)
+        if begun is not None:
+            self._in_edition[begun.collection] -= 1
         self._first_pass.forget(entry.row)
 
     def _put_off(self, entry: Entry, failure: Failure) -> None:
@@ -265,18 +268,20 @@ class Engine:
         Prepared documents wait for a batch and occupy no worker; nor do those that wait for a process that
         parses, so that documents that need none overtake them.
         """
-        ready, preparing, idle = self._ready(), self._preparing(), len(self._idle())
+        preparing, idle = self._preparing(), len(self._idle())
         free = min(self.workers - (preparing - idle), BEGUN * self.workers - preparing)
-        if ready and free > 0:
-            for entry in self._affordable(self._fair(ready, free)):
+        if free > 0 and (ready := self._ready()):
+            moving = self._moving()
+            for entry in self._affordable(self._fair(ready, free, moving), moving):
                 self._start(Job(entry, self._others(entry)))
 
-    def _fair(self, ready: Sequence[Feed], free: int) -> list[Entry]:
+    def _fair(self, ready: Sequence[Feed], free: int, moving: Mapping[int, Entry]) -> list[Entry]:
         """Due documents for ``free`` workers. One of several sources occupies only its share of them."""
         chosen: list[Entry] = []
         while len(chosen) < free:
-            room = self._room(ready, chosen)
-            due = self._due([feed for feed in ready if room[feed[0]] > 0], free - len(chosen), chosen)
+            room = self._room(ready, chosen, moving)
+            fed = [feed for feed in ready if room[feed[0]] > 0]
+            due = self._due(fed, free - len(chosen), chosen, moving)
             before = len(chosen)
             for entry in due:
                 if room[entry.source] > 0:
@@ -286,11 +291,15 @@ class Engine:
                 break
         return chosen
 
-    def _due(self, ready: Sequence[Feed], number: int, chosen: Sequence[Entry]) -> list[Entry]:
+    def _due(
+        self, ready: Sequence[Feed], number: int, chosen: Sequence[Entry], moving: Mapping[int, Entry]
+    ) -> list[Entry]:
         """Due documents besides the ``chosen``. Heavy ones occupy only some of the workers."""
         now, known = self.clock(), {*self.in_flight, *(entry.row for entry in chosen)}
         due = self.backlog.due(ready, now, number, known)
-        heavy = sum(map(self._heavy, (*self._moving().values(), *chosen)))
+        if not any(map(self._heavy, due)):
+            return due
+        heavy = sum(map(self._heavy, (*moving.values(), *chosen)))
         room = max(1, int(self.workers * _HEAVY_SHARE)) - heavy
         beyond = {entry.row for entry in list(filter(self._heavy, due))[max(0, room) :]}
         if not beyond:
@@ -299,14 +308,16 @@ class Engine:
         known |= self.slow | {entry.row for entry in due}
         return light + self.backlog.due(ready, now, len(beyond), known, largest=LARGE)
 
-    def _room(self, ready: Sequence[Feed], chosen: Sequence[Entry]) -> dict[SourceName, int]:
+    def _room(
+        self, ready: Sequence[Feed], chosen: Sequence[Entry], moving: Mapping[int, Entry]
+    ) -> dict[SourceName, int]:
         """How many more documents of each source may be begun.
 
         The share bounds both the documents that occupy workers and those that wait for a process that parses.
         """
         several = len({name for name, _ in self.sources}) > 1
         share = _SOURCE_SHARE if several else BEGUN
-        idle, moving = self._idle(), self._moving()
+        idle = self._idle()
         occupying = [entry for row, entry in moving.items() if row not in idle]
         begun = Counter(entry.source for entry in (*moving.values(), *chosen))
         occupied = Counter(entry.source for entry in (*occupying, *chosen))
@@ -342,19 +353,18 @@ class Engine:
 
     def _preparing(self, edition: EditionName | None = None) -> int:
         """Number of documents on workers, of this edition or of all."""
-        begun = len(self.in_flight)
-        if edition is not None:
-            begun = sum(entry.collection == edition for entry in self.in_flight.values())
+        begun = len(self.in_flight) if edition is None else self._in_edition[edition]
         return begun - self.writer.waiting(edition) - self._first_pass.waiting(edition)
 
     def _moving(self) -> dict[int, Entry]:
         """Documents in flight without those that are held."""
         held = self._first_pass.rows()
+        if not held:
+            return self.in_flight
         return {row: entry for row, entry in self.in_flight.items() if row not in held}
 
-    def _affordable(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _affordable(self, entries: Sequence[Entry], moving: Mapping[int, Entry]) -> list[Entry]:
         """As many as fit into ``in_flight_bytes``; a larger document goes alone."""
-        moving = self._moving()
         room = self.in_flight_bytes - sum(map(_size, moving.values()))
         chosen: list[Entry] = []
         for entry in entries:
@@ -365,6 +375,8 @@ class Engine:
 
     def _start(self, job: Job, *, final: bool = False) -> None:
         tools = self.sources[job.entry.feed].tools
+        if job.entry.row not in self.in_flight:
+            self._in_edition[job.entry.collection] += 1
         self.in_flight[job.entry.row] = job.entry
         begun = _Begun(job.entry, tools.recipe(""), final)
         self.pool.submit(begun, lambda: self.preparing(job, tools, self.journal.predecessor))
