@@ -70,6 +70,7 @@ class Engine:
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.in_flight: dict[int, Entry] = {}
         self._in_edition = Counter[EditionName]()  # how many of them
+        self.under_way: dict[int, Entry] = {}  # those whose outcome has not come yet
         self.slow: set[int] = set()  # rows of documents that exceeded the time of a first attempt
         self.guard = WithdrawalGuard(journal)
         self.writer = Writer(
@@ -157,12 +158,14 @@ class Engine:
     def _take(self, outcome: Outcome) -> None:
         if isinstance(outcome.error, Stopped):  # the program stops, or the embedder was replaced
             if isinstance(outcome.tag, _Begun):
+                self.under_way.pop(outcome.tag.entry.row, None)
                 self._landed(outcome.tag.entry)
             return
         if isinstance(outcome.tag, Scan):
             self.scanner.scanned(outcome.tag, outcome)
         elif isinstance(outcome.tag, _Begun):
             self._prepared(outcome.tag, outcome)
+            self.under_way.pop(outcome.tag.entry.row, None)
         elif isinstance(outcome.tag, str):
             self.scanner.hinted(SourceName(outcome.tag), outcome)
 
@@ -265,8 +268,8 @@ class Engine:
     def _dispatch(self) -> None:
         """Keep the workers busy.
 
-        Prepared documents wait for a batch and occupy no worker; nor do those that wait for a process that
-        parses, so that documents that need none overtake them.
+        Prepared documents that wait for others to fill a batch occupy no worker; nor do those that wait for a
+        process that parses, so that documents that need none overtake them.
         """
         preparing, idle = self._preparing(), len(self._idle())
         free = min(self.workers - (preparing - idle), BEGUN * self.workers - preparing)
@@ -295,7 +298,7 @@ class Engine:
         self, ready: Sequence[Feed], number: int, chosen: Sequence[Entry], moving: Mapping[int, Entry]
     ) -> list[Entry]:
         """Due documents besides the ``chosen``. Heavy ones occupy only some of the workers."""
-        now, known = self.clock(), {*self.in_flight, *(entry.row for entry in chosen)}
+        now, known = self.clock(), self.in_flight | {entry.row: entry for entry in chosen}
         due = self.backlog.due(ready, now, number, known)
         if not any(map(self._heavy, due)):
             return due
@@ -305,8 +308,8 @@ class Engine:
         if not beyond:
             return due
         light = [entry for entry in due if entry.row not in beyond]
-        known |= self.slow | {entry.row for entry in due}
-        return light + self.backlog.due(ready, now, len(beyond), known, largest=LARGE)
+        but = {*known, *self.slow, *(entry.row for entry in due)}
+        return light + self.backlog.due(ready, now, len(beyond), but, largest=LARGE)
 
     def _room(
         self, ready: Sequence[Feed], chosen: Sequence[Entry], moving: Mapping[int, Entry]
@@ -357,11 +360,8 @@ class Engine:
         return begun - self.writer.waiting(edition) - self._first_pass.waiting(edition)
 
     def _moving(self) -> dict[int, Entry]:
-        """Documents in flight without those that are held."""
-        held = self._first_pass.rows()
-        if not held:
-            return self.in_flight
-        return {row: entry for row, entry in self.in_flight.items() if row not in held}
+        """Documents that are prepared now, and those of full batches: they are written before more begin."""
+        return self.under_way | self.writer.full()
 
     def _affordable(self, entries: Sequence[Entry], moving: Mapping[int, Entry]) -> list[Entry]:
         """As many as fit into ``in_flight_bytes``; a larger document goes alone."""
@@ -377,7 +377,7 @@ class Engine:
         tools = self.sources[job.entry.feed].tools
         if job.entry.row not in self.in_flight:
             self._in_edition[job.entry.collection] += 1
-        self.in_flight[job.entry.row] = job.entry
+        self.in_flight[job.entry.row] = self.under_way[job.entry.row] = job.entry
         begun = _Begun(job.entry, tools.recipe(""), final)
         self.pool.submit(begun, lambda: self.preparing(job, tools, self.journal.predecessor))
 
@@ -395,9 +395,7 @@ class Engine:
 
     def _all_seen(self, edition: EditionName) -> bool:
         feeds = [feed for feed in self._ready() if feed.edition == edition]
-        return not self._preparing(edition) and not self.backlog.due(
-            feeds, self.clock(), 1, {*self.in_flight}
-        )
+        return not self._preparing(edition) and not self.backlog.due(feeds, self.clock(), 1, self.in_flight)
 
     def _fits(self, prepared: Prepared) -> bool:
         """Whether its cuts are those for the statistic as it is now."""
