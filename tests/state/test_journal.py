@@ -235,6 +235,22 @@ def steps(journal: Journal, what: Callable[[], object]) -> int:
     return len(taken)
 
 
+def test_the_sum_of_a_collection_is_written_once_for_all_documents_of_a_batch(journal: Journal) -> None:
+    keys, statements = [f"{number}" for number in range(5)], list[str]()
+    observe(journal, *keys)
+    receipts = [
+        Receipt(one(journal, key).row, "1", "r", "f", "d", "text", (), "mean", np.array([1, 2]), (0, 5))
+        for key in keys
+    ]
+    journal._db.set_trace_callback(statements.append)
+    journal.settle(receipts, ["r"] * 5)
+    journal._db.set_trace_callback(None)
+    total = journal.total(C, "mean")
+    assert (journal.summed(C, "mean"), None if total is None else total.tolist()) == (5, [5, 10])
+    assert sum("INTO statistics" in statement for statement in statements) == 1
+    assert sum("UPDATE documents" in statement for statement in statements) == 5
+
+
 def test_the_backlog_of_a_paused_source_costs_others_nothing(journal: Journal) -> None:
     observe(journal, "a", "b")
     backlog, ours = Backlog(journal), [Feed(S, C)]
