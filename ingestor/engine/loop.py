@@ -394,8 +394,10 @@ class Engine:
                 self._start(Job(prepared.entry, self._others(prepared.entry), force=True), final=True)
 
     def _all_seen(self, edition: EditionName) -> bool:
+        if self._preparing(edition):
+            return False
         feeds = [feed for feed in self._ready() if feed.edition == edition]
-        return not self._preparing(edition) and not self.backlog.due(feeds, self.clock(), 1, self.in_flight)
+        return not self.backlog.due(feeds, self.clock(), 1, self.in_flight)
 
     def _fits(self, prepared: Prepared) -> bool:
         """Whether its cuts are those for the statistic as it is now."""
