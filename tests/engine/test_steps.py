@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from ingestor.engine.outbox import BATCH
+from ingestor.engine.outcomes import BEGUN
 from tests.memory_index import MemoryIndex
 from tests.simulation.world import World
 
@@ -27,6 +29,19 @@ def test_documents_that_wait_to_be_written_leave_their_workers_to_others(
         world.engine_step()
     assert batches == [30, 30], "the simulation's index applies a request by halves"
     world.check()
+    world.journal.close()
+
+
+def test_no_more_are_begun_while_the_writing_of_full_batches_is_behind(tmp_path: Path) -> None:
+    """Else all the text of a first pass would gather in memory."""
+    world = World(tmp_path, seed=1)
+    for number in range(40):
+        world.files.write(f"{number}", "\n".join(f"{number} {line}" for line in range(BATCH + 50)))
+    most = 0
+    for _ in range(30):
+        world.engine_step()
+        most = max(most, len(world.engine.in_flight))
+    assert BEGUN * world.engine.workers <= most < BEGUN * world.engine.workers + world.engine.workers
     world.journal.close()
 
 
