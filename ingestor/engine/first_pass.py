@@ -8,7 +8,7 @@ written, count in the statistic, so that cuts are made for the value that it wil
 Nothing of this is durable: after a crash the documents are due again, and their vectors are in the cache.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ingestor.core.decisions import NEVER
@@ -48,7 +48,6 @@ class FirstPass:
     def __init__(self, journal: Journal, clock: Callable[[], float]) -> None:
         self._journal, self._clock = journal, clock
         self._held: dict[EditionName, _Held] = {}
-        self._rows: set[int] = set()  # of all that are held
         self._shares: dict[int, _Share] = {}  # by row
         self._changes: dict[tuple[EditionName, str], Sums] = {}  # those of all shares
 
@@ -102,7 +101,6 @@ class FirstPass:
             return False
         held = self._held.setdefault(prepared.entry.collection, _Held(self._clock()))
         held.documents.append(prepared)
-        self._rows.add(prepared.entry.row)
         held.records += len(prepared.records)
         return True
 
@@ -112,19 +110,13 @@ class FirstPass:
             late = self._clock() >= held.since + LONGEST
             if late or held.full or seen(edition):
                 del self._held[edition]
-                self._rows.difference_update(prepared.entry.row for prepared in held.documents)
                 yield from held.documents
 
     def clear(self) -> list[Prepared]:
         """Hold nothing. Returns what was held."""
         dropped = [prepared for held in self._held.values() for prepared in held.documents]
         self._held.clear()
-        self._rows.clear()
         return dropped
-
-    def rows(self) -> Collection[int]:
-        """Any step asks for them, and there may be thousands."""
-        return self._rows
 
     def waiting(self, edition: EditionName | None = None) -> int:
         """Number of documents held, of this edition or of all."""

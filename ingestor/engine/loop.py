@@ -6,7 +6,7 @@ Read ``step`` first.
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ingestor.core import decisions
@@ -69,6 +69,8 @@ class Engine:
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
         self.in_flight: dict[int, Entry] = {}
+        self._in_edition = Counter[EditionName]()  # how many of them
+        self.under_way: dict[int, Entry] = {}  # those whose outcome has not come yet
         self.slow: set[int] = set()  # rows of documents that exceeded the time of a first attempt
         self.guard = WithdrawalGuard(journal)
         self.writer = Writer(
@@ -149,19 +151,21 @@ class Engine:
 
     def busy(self) -> set[EditionName]:
         """Editions with documents in flight."""
-        return {entry.collection for entry in self.in_flight.values()}
+        return {edition for edition, number in self._in_edition.items() if number}
 
     # --- what comes in -------------------------------------------------------------------------------
 
     def _take(self, outcome: Outcome) -> None:
         if isinstance(outcome.error, Stopped):  # the program stops, or the embedder was replaced
             if isinstance(outcome.tag, _Begun):
+                self.under_way.pop(outcome.tag.entry.row, None)
                 self._landed(outcome.tag.entry)
             return
         if isinstance(outcome.tag, Scan):
             self.scanner.scanned(outcome.tag, outcome)
         elif isinstance(outcome.tag, _Begun):
             self._prepared(outcome.tag, outcome)
+            self.under_way.pop(outcome.tag.entry.row, None)
         elif isinstance(outcome.tag, str):
             self.scanner.hinted(SourceName(outcome.tag), outcome)
 
@@ -213,7 +217,9 @@ class Engine:
 
     def _landed(self, entry: Entry) -> None:
         """It is no longer in flight: settled, or due again."""
-        self.in_flight.pop(entry.row, None)
+        begun = self.in_flight.pop(entry.row, None)
+        if begun is not None:
+            self._in_edition[begun.collection] -= 1
         self._first_pass.forget(entry.row)
 
     def _put_off(self, entry: Entry, failure: Failure) -> None:
@@ -262,21 +268,23 @@ class Engine:
     def _dispatch(self) -> None:
         """Keep the workers busy.
 
-        Prepared documents wait for a batch and occupy no worker; nor do those that wait for a process that
-        parses, so that documents that need none overtake them.
+        Prepared documents that wait for others to fill a batch occupy no worker; nor do those that wait for a
+        process that parses, so that documents that need none overtake them.
         """
-        ready, preparing, idle = self._ready(), self._preparing(), len(self._idle())
+        preparing, idle = self._preparing(), len(self._idle())
         free = min(self.workers - (preparing - idle), BEGUN * self.workers - preparing)
-        if ready and free > 0:
-            for entry in self._affordable(self._fair(ready, free)):
+        if free > 0 and (ready := self._ready()):
+            moving = self._moving()
+            for entry in self._affordable(self._fair(ready, free, moving), moving):
                 self._start(Job(entry, self._others(entry)))
 
-    def _fair(self, ready: Sequence[Feed], free: int) -> list[Entry]:
+    def _fair(self, ready: Sequence[Feed], free: int, moving: Mapping[int, Entry]) -> list[Entry]:
         """Due documents for ``free`` workers. One of several sources occupies only its share of them."""
         chosen: list[Entry] = []
         while len(chosen) < free:
-            room = self._room(ready, chosen)
-            due = self._due([feed for feed in ready if room[feed[0]] > 0], free - len(chosen), chosen)
+            room = self._room(ready, chosen, moving)
+            fed = [feed for feed in ready if room[feed[0]] > 0]
+            due = self._due(fed, free - len(chosen), chosen, moving)
             before = len(chosen)
             for entry in due:
                 if room[entry.source] > 0:
@@ -286,27 +294,33 @@ class Engine:
                 break
         return chosen
 
-    def _due(self, ready: Sequence[Feed], number: int, chosen: Sequence[Entry]) -> list[Entry]:
+    def _due(
+        self, ready: Sequence[Feed], number: int, chosen: Sequence[Entry], moving: Mapping[int, Entry]
+    ) -> list[Entry]:
         """Due documents besides the ``chosen``. Heavy ones occupy only some of the workers."""
-        now, known = self.clock(), {*self.in_flight, *(entry.row for entry in chosen)}
+        now, known = self.clock(), self.in_flight | {entry.row: entry for entry in chosen}
         due = self.backlog.due(ready, now, number, known)
-        heavy = sum(map(self._heavy, (*self._moving().values(), *chosen)))
+        if not any(map(self._heavy, due)):
+            return due
+        heavy = sum(map(self._heavy, (*moving.values(), *chosen)))
         room = max(1, int(self.workers * _HEAVY_SHARE)) - heavy
         beyond = {entry.row for entry in list(filter(self._heavy, due))[max(0, room) :]}
         if not beyond:
             return due
         light = [entry for entry in due if entry.row not in beyond]
-        known |= self.slow | {entry.row for entry in due}
-        return light + self.backlog.due(ready, now, len(beyond), known, largest=LARGE)
+        but = {*known, *self.slow, *(entry.row for entry in due)}
+        return light + self.backlog.due(ready, now, len(beyond), but, largest=LARGE)
 
-    def _room(self, ready: Sequence[Feed], chosen: Sequence[Entry]) -> dict[SourceName, int]:
+    def _room(
+        self, ready: Sequence[Feed], chosen: Sequence[Entry], moving: Mapping[int, Entry]
+    ) -> dict[SourceName, int]:
         """How many more documents of each source may be begun.
 
         The share bounds both the documents that occupy workers and those that wait for a process that parses.
         """
         several = len({name for name, _ in self.sources}) > 1
         share = _SOURCE_SHARE if several else BEGUN
-        idle, moving = self._idle(), self._moving()
+        idle = self._idle()
         occupying = [entry for row, entry in moving.items() if row not in idle]
         begun = Counter(entry.source for entry in (*moving.values(), *chosen))
         occupied = Counter(entry.source for entry in (*occupying, *chosen))
@@ -342,19 +356,15 @@ class Engine:
 
     def _preparing(self, edition: EditionName | None = None) -> int:
         """Number of documents on workers, of this edition or of all."""
-        begun = len(self.in_flight)
-        if edition is not None:
-            begun = sum(entry.collection == edition for entry in self.in_flight.values())
+        begun = len(self.in_flight) if edition is None else self._in_edition[edition]
         return begun - self.writer.waiting(edition) - self._first_pass.waiting(edition)
 
     def _moving(self) -> dict[int, Entry]:
-        """Documents in flight without those that are held."""
-        held = self._first_pass.rows()
-        return {row: entry for row, entry in self.in_flight.items() if row not in held}
+        """Documents that are prepared now, and those of full batches: they are written before more begin."""
+        return self.under_way | self.writer.full()
 
-    def _affordable(self, entries: Sequence[Entry]) -> list[Entry]:
+    def _affordable(self, entries: Sequence[Entry], moving: Mapping[int, Entry]) -> list[Entry]:
         """As many as fit into ``in_flight_bytes``; a larger document goes alone."""
-        moving = self._moving()
         room = self.in_flight_bytes - sum(map(_size, moving.values()))
         chosen: list[Entry] = []
         for entry in entries:
@@ -365,7 +375,9 @@ class Engine:
 
     def _start(self, job: Job, *, final: bool = False) -> None:
         tools = self.sources[job.entry.feed].tools
-        self.in_flight[job.entry.row] = job.entry
+        if job.entry.row not in self.in_flight:
+            self._in_edition[job.entry.collection] += 1
+        self.in_flight[job.entry.row] = self.under_way[job.entry.row] = job.entry
         begun = _Begun(job.entry, tools.recipe(""), final)
         self.pool.submit(begun, lambda: self.preparing(job, tools, self.journal.predecessor))
 
@@ -382,10 +394,10 @@ class Engine:
                 self._start(Job(prepared.entry, self._others(prepared.entry), force=True), final=True)
 
     def _all_seen(self, edition: EditionName) -> bool:
+        if self._preparing(edition):
+            return False
         feeds = [feed for feed in self._ready() if feed.edition == edition]
-        return not self._preparing(edition) and not self.backlog.due(
-            feeds, self.clock(), 1, {*self.in_flight}
-        )
+        return not self.backlog.due(feeds, self.clock(), 1, self.in_flight)
 
     def _fits(self, prepared: Prepared) -> bool:
         """Whether its cuts are those for the statistic as it is now."""

@@ -1,4 +1,4 @@
-"""Prepared documents of one collection that wait to be written.."""
+"""Prepared documents of one collection that wait to be written."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +21,10 @@ class UnderWay:
 
 @dataclass(slots=True)
 class Outbox:
-    """``under_way``: large documents that are partly written."""
+    """``size``: records of all that wait. ``under_way``: large documents that are partly written."""
 
     prepared: list[Prepared] = field(default_factory=list)
+    size: int = 0
     under_way: dict[Prepared, UnderWay] = field(default_factory=dict)
     since: float = 0.0
     not_before: float = 0.0
@@ -31,9 +32,11 @@ class Outbox:
     attempts: int = 0
     said: str | None = None  # why it is paused: logged once, not at every attempt
 
-    @property
-    def size(self) -> int:
-        return sum(map(_size, self.prepared))
+    def put(self, prepared: Prepared, now: float) -> None:
+        if not self.prepared:
+            self.since = now
+        self.prepared.append(prepared)
+        self.size += _size(prepared)
 
     def batch(self) -> list[Prepared]:
         """The first documents that are not large, about BATCH records."""
@@ -54,6 +57,7 @@ class Outbox:
         """Forget these documents."""
         written = set(batch)
         self.prepared = [prepared for prepared in self.prepared if prepared not in written]
+        self.size = sum(map(_size, self.prepared))
         return [prepared.entry for prepared in batch]
 
 

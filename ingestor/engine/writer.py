@@ -58,10 +58,7 @@ class Writer:
 
     def put(self, prepared: Prepared) -> None:
         """Queue one document's writes."""
-        outbox = self._outbox(prepared.entry.collection)
-        if not outbox.prepared:
-            outbox.since = self._clock()
-        outbox.prepared.append(prepared)
+        self._outbox(prepared.entry.collection).put(prepared, self._clock())
 
     def paused(self) -> set[EditionName]:
         now = self._clock()
@@ -80,6 +77,11 @@ class Writer:
         """Number of documents that wait to be written, to this collection or to all."""
         outboxes = self._outboxes.items()
         return sum(len(outbox.prepared) for name, outbox in outboxes if collection in (None, name))
+
+    def full(self) -> dict[int, Entry]:
+        """Documents that wait though they fill a batch, by row."""
+        outboxes = [outbox for outbox in self._outboxes.values() if outbox.size >= BATCH]
+        return {prepared.entry.row: prepared.entry for outbox in outboxes for prepared in outbox.prepared}
 
     def wake_at(self) -> float:
         times = [max(o.not_before, o.since + LINGER) for o in self._outboxes.values() if o.prepared]

@@ -33,7 +33,7 @@ from ingestor.state.columns import (
     to_entry,
     unpack,
 )
-from ingestor.state.receipts import add_sums, adopt, known_of, write_receipt
+from ingestor.state.receipts import adopt, known_of, take_out, write_receipts
 from ingestor.state.schema import migrate
 
 
@@ -255,14 +255,13 @@ class Journal:
         ``wanted_recipes``: the recipe that today's config asks of each, which may have changed meanwhile.
         """
         with self.transaction() as db:
-            for receipt, wanted in zip(receipts, wanted_recipes, strict=True):
-                write_receipt(db, receipt, wanted)
+            write_receipts(db, receipts, wanted_recipes)
 
     def remove(self, rows: Sequence[int]) -> None:
         """Forget documents whose records were deleted."""
         with self.transaction() as db:
+            take_out(db, rows)
             for row in rows:
-                add_sums(db, row, None, None)
                 db.execute("DELETE FROM records WHERE document = ?", (row,))
                 db.execute("DELETE FROM documents WHERE id = ? AND wanted_version IS NULL", (row,))
                 db.execute("UPDATE documents SET done_version = NULL WHERE id = ?", (row,))

@@ -4,11 +4,14 @@ Every function must run in a transaction of the journal.
 """
 
 import sqlite3
+from collections.abc import Sequence
 
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import Receipt
 from ingestor.model import Known, Sums
 from ingestor.state.columns import pack, unpack
+
+Changes = dict[tuple[str, str], tuple[int, Sums]]  # by collection and statistic: of documents, and of sums
 
 
 def known_of(db: sqlite3.Connection, document: int) -> tuple[Known, ...]:
@@ -32,19 +35,39 @@ def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:
     db.execute(f"UPDATE documents SET {assigned} WHERE id = ?", (*desired, predecessor))
 
 
-def write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None:
-    add_sums(db, receipt.row, receipt.statistic, receipt.sums)
+def write_receipts(
+    db: sqlite3.Connection, receipts: Sequence[Receipt], wanted_recipes: Sequence[str]
+) -> None:
+    """``wanted_recipes``: that of each."""
+    changes: Changes = {}
+    for receipt, wanted in zip(receipts, wanted_recipes, strict=True):
+        _note(db, changes, receipt.row, receipt.statistic, receipt.sums)
+        _write(db, receipt, wanted)
+    _accumulate(db, changes)
+
+
+def take_out(db: sqlite3.Connection, rows: Sequence[int]) -> None:
+    """Documents that are removed no longer have a share in their collection's statistic."""
+    changes: Changes = {}
+    for row in rows:
+        _note(db, changes, row, None, None)
+        db.execute("UPDATE documents SET statistic = NULL, sums = NULL WHERE id = ?", (row,))
+    _accumulate(db, changes)
+
+
+def _write(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None:
     lo, hi = receipt.interval or (None, None)
     short = receipt.shortfall
     failure = receipt.failure or Failure("", 0, 0, quarantined=False)
+    sums = None if receipt.sums is None else pack(receipt.sums)
     db.execute(
         """UPDATE documents SET done_version = ?, done_recipe = ?, wanted_recipe = ?, facts = ?, digest = ?,
-               parser = ?, lo = ?, hi = ?, attempts = ?, retry_at = ?, reason = ?, detail = ?,
-               quarantined = ?, shortfall = ?, shortfall_reason = ?
+               parser = ?, statistic = ?, sums = ?, lo = ?, hi = ?, attempts = ?, retry_at = ?, reason = ?,
+               detail = ?, quarantined = ?, shortfall = ?, shortfall_reason = ?
            WHERE id = ?""",
         (receipt.version, receipt.recipe, wanted_recipe, receipt.facts, receipt.digest, receipt.parser,
-         lo, hi, failure.attempts, failure.retry_at, failure.reason or None, failure.detail,
-         failure.quarantined, short and short.state, short and short.reason, receipt.row),
+         receipt.statistic, sums, lo, hi, failure.attempts, failure.retry_at, failure.reason or None,
+         failure.detail, failure.quarantined, short and short.state, short and short.reason, receipt.row),
     )  # fmt: skip
     db.execute("DELETE FROM records WHERE document = ?", (receipt.row,))
     db.executemany(
@@ -57,26 +80,33 @@ def write_receipt(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) 
     )
 
 
-def add_sums(db: sqlite3.Connection, row: int, statistic: str | None, sums: Sums | None) -> None:
-    """Replace the document's share of its collection's statistic. Integer sums do not depend on order."""
+def _note(
+    db: sqlite3.Connection, changes: Changes, row: int, statistic: str | None, sums: Sums | None
+) -> None:
+    """Add what the document changes in its collection's statistics. Before its row is written."""
     found = db.execute("SELECT collection, statistic, sums FROM documents WHERE id = ?", (row,)).fetchone()
     if found is None:
         return
     collection, old_statistic, old_sums = found
     if old_sums is not None:
-        _accumulate(db, collection, old_statistic, -unpack(old_sums), -1)
+        _add(changes, (collection, old_statistic), -1, -unpack(old_sums))
     if statistic is not None and sums is not None:
-        _accumulate(db, collection, statistic, sums, 1)
-    packed = None if sums is None else pack(sums)
-    db.execute("UPDATE documents SET statistic = ?, sums = ? WHERE id = ?", (statistic, packed, row))
+        _add(changes, (collection, statistic), 1, sums)
 
 
-def _accumulate(db: sqlite3.Connection, collection: str, statistic: str, sums: Sums, documents: int) -> None:
-    query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ?"
-    found = db.execute(query, (collection, statistic)).fetchone()
-    total = sums if found is None else unpack(found[0]) + sums
-    db.execute(
-        """INSERT INTO statistics (collection, statistic, documents, sums) VALUES (?, ?, ?, ?)
-           ON CONFLICT DO UPDATE SET documents = documents + excluded.documents, sums = excluded.sums""",
-        (collection, statistic, documents, pack(total)),
-    )
+def _add(changes: Changes, of: tuple[str, str], documents: int, sums: Sums) -> None:
+    known = changes.get(of)
+    changes[of] = (documents, sums) if known is None else (known[0] + documents, known[1] + sums)
+
+
+def _accumulate(db: sqlite3.Connection, changes: Changes) -> None:
+    """Integer sums do not depend on order."""
+    for of, (documents, sums) in changes.items():
+        query = "SELECT sums FROM statistics WHERE collection = ? AND statistic = ?"
+        found = db.execute(query, of).fetchone()
+        total = sums if found is None else unpack(found[0]) + sums
+        db.execute(
+            """INSERT INTO statistics (collection, statistic, documents, sums) VALUES (?, ?, ?, ?)
+               ON CONFLICT DO UPDATE SET documents = documents + excluded.documents, sums = excluded.sums""",
+            (*of, documents, pack(total)),
+        )

@@ -30,14 +30,14 @@ def test_heavy_documents_occupy_half_of_the_workers(tmp_path: Path) -> None:
         for key in [*(f"a{n}" for n in range(6)), *(f"b{n}" for n in range(3))]
     )
     world.journal.observe(*feed, _changes(changed), 0.0)
-    assert _keys(world.engine._fair([feed], 4)) == ["a0", "a1", "b0", "b1"]
+    assert _keys(world.engine._fair([feed], 4, world.engine._moving())) == ["a0", "a1", "b0", "b1"]
     rows = {entry.key: entry for entry in world.engine.backlog.due([feed], world.now, 9)}
-    world.engine.in_flight = {rows["a0"].row: rows["a0"], rows["a1"].row: rows["a1"]}
-    assert _keys(world.engine._fair([feed], 2)) == ["b0", "b1"]
+    world.engine.in_flight = world.engine.under_way = {rows["a0"].row: rows["a0"], rows["a1"].row: rows["a1"]}
+    assert _keys(world.engine._fair([feed], 2, world.engine._moving())) == ["b0", "b1"]
     world.engine.slow = {rows["b0"].row}
-    assert _keys(world.engine._fair([feed], 2)) == ["b1", "b2"]
-    world.engine.in_flight = {}
-    assert _keys(world.engine._fair([feed], 4)) == ["a0", "a1", "b1", "b2"]
+    assert _keys(world.engine._fair([feed], 2, world.engine._moving())) == ["b1", "b2"]
+    world.engine.in_flight = world.engine.under_way = {}
+    assert _keys(world.engine._fair([feed], 4, world.engine._moving())) == ["a0", "a1", "b1", "b2"]
     world.journal.close()
 
 
@@ -95,11 +95,16 @@ def test_one_of_several_sources_occupies_three_quarters_of_the_workers(tmp_path:
         changed = tuple(Item(f"{feed[0]} {number}", "1", "", 1) for number in range(6))
         world.journal.observe(*feed, _changes(changed), 0.0)
     feeds = [hung, other]
-    assert _keys(world.engine._fair(feeds, 4)) == ["files 0", "files 1", "files 2", "other 0"]
+    assert _keys(world.engine._fair(feeds, 4, world.engine._moving())) == [
+        "files 0",
+        "files 1",
+        "files 2",
+        "other 0",
+    ]
     rows = world.engine.backlog.due([hung], world.now, 3)
-    world.engine.in_flight = {entry.row: entry for entry in rows}
-    assert _keys(world.engine._fair(feeds, 2)) == ["other 0", "other 1"]
-    assert _keys(world.engine._fair([hung], 2)) == []
+    world.engine.in_flight = world.engine.under_way = {entry.row: entry for entry in rows}
+    assert _keys(world.engine._fair(feeds, 2, world.engine._moving())) == ["other 0", "other 1"]
+    assert _keys(world.engine._fair([hung], 2, world.engine._moving())) == []
     world.journal.close()
 
 

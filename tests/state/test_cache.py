@@ -152,6 +152,15 @@ def test_a_cache_from_before_there_were_documents_is_kept(path):
         assert cache.get_document(ONE) == ("stamp", b"data")
 
 
+def test_the_size_of_the_file_is_not_asked_for_at_every_put(cache):
+    """Three queries and a transaction each, for every document; near the bound they are needed."""
+    statements = []
+    cache._db.set_trace_callback(statements.append)
+    for number in range(50):
+        fill(cache, [f"{number}"])
+    assert sum("page_count" in statement for statement in statements) <= 1
+
+
 def test_a_smaller_bound_gives_the_disk_back(path):
     with closing(VectorCache(path, 10**9)) as cache:
         fill(cache, [str(n) for n in range(5000)], dimensions=384)

@@ -201,11 +201,29 @@ def test_the_look_ups_of_every_step_use_their_indexes(journal: Journal) -> None:
     Backlog(journal).next_retry([Feed(S, C)])
     journal._db.set_trace_callback(None)
     selects = [s for s in statements if "FROM documents" in s]
-    expected = ("unsettled", "gone", "low", "high", "unsettled", "gone")
+    expected = ("unsettled", "unsettled", "gone", "low", "high", "unsettled", "gone")
     for statement, index in zip(selects, expected, strict=True):
         plan = " ".join(row[3] for row in journal._db.execute(f"EXPLAIN QUERY PLAN {statement}"))
         assert f"USING INDEX {index}" in plan, f"{statement}: {plan}"
         assert "SCAN documents" not in plan.replace("SCAN documents USING", "")
+
+
+def test_what_is_read_ahead_is_what_is_due(journal: Journal) -> None:
+    """Rows are kept between two writes; neither the clock nor a document that landed may be missed."""
+    observe(journal, "a", "b", "c")
+    later, failed = one(journal, "c"), Failure("away", 1, 50.0, quarantined=False)
+    journal.fail(later.row, later.item.version if later.item else None, failed)
+    backlog, row = Backlog(journal), one(journal, "a").row
+
+    def due(now: float, *but: int) -> list[str]:
+        return [entry.key for entry in backlog.due([Feed(S, C)], now, 9, but)]
+
+    assert due(1.0, row) == ["b"]
+    assert due(1.0) == ["a", "b"]
+    assert due(50.0) == ["a", "b", "c"]
+    assert due(1.0) == ["a", "b"]
+    observe(journal, gone=("a",))
+    assert due(1.0) == ["b"]
 
 
 def steps(journal: Journal, what: Callable[[], object]) -> int:
@@ -215,6 +233,22 @@ def steps(journal: Journal, what: Callable[[], object]) -> int:
     what()
     journal._db.set_progress_handler(None, 1)
     return len(taken)
+
+
+def test_the_sum_of_a_collection_is_written_once_for_all_documents_of_a_batch(journal: Journal) -> None:
+    keys, statements = [f"{number}" for number in range(5)], list[str]()
+    observe(journal, *keys)
+    receipts = [
+        Receipt(one(journal, key).row, "1", "r", "f", "d", "text", (), "mean", np.array([1, 2]), (0, 5))
+        for key in keys
+    ]
+    journal._db.set_trace_callback(statements.append)
+    journal.settle(receipts, ["r"] * 5)
+    journal._db.set_trace_callback(None)
+    total = journal.total(C, "mean")
+    assert (journal.summed(C, "mean"), None if total is None else total.tolist()) == (5, [5, 10])
+    assert sum("INTO statistics" in statement for statement in statements) == 1
+    assert sum("UPDATE documents" in statement for statement in statements) == 5
 
 
 def test_the_backlog_of_a_paused_source_costs_others_nothing(journal: Journal) -> None:

@@ -42,6 +42,8 @@ _MEMORY = 64 * 2**20  # bytes, if no file can be opened
 _READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
 _ALONE = ""  # one row is looked up, which needs no transaction
 _LONG_AGO = -1  # a day
+_UNSEEN = 2**20  # bytes at most that are put before the file's size is asked for again
+_ROW = 300  # bytes of a row beside its content, indexes included
 _ROWS = {"documents": 20, "vectors": 500, "answers": 500}  # rows deleted at a time
 _SCHEMA = (
     """CREATE TABLE vectors (
@@ -71,6 +73,7 @@ class VectorCache:
         self._path, self._max_bytes, self._clock = path, max_bytes, clock
         self._lock = Lock()
         self._said: set[str] = set()
+        self._unseen, self._room = 0, 0  # bytes put since the size was known, and how many may be
         self._db = self._open(_connect)
         if self._shrink():
             self._attempt(_give_back, None)
@@ -119,8 +122,17 @@ class VectorCache:
 
     def _put(self, table: Table, rows: Iterable[tuple[Key, Content]]) -> None:
         whole = [(*key, *content, self._today, checksum(key, content)) for key, content in rows]
-        self._attempt(lambda db: db.executemany(table.put, whole), None)
-        self._shrink()
+        size = sum(_ROW + sum(len(v) for v in row if isinstance(v, bytes | str)) for row in whole)
+        if self._attempt(lambda db: self._add(db, table, whole, size), True):
+            self._shrink()
+
+    def _add(
+        self, db: sqlite3.Connection, table: Table, rows: Sequence[tuple[object, ...]], size: int
+    ) -> bool:
+        """Whether the file may be too large now."""
+        db.executemany(table.put, rows)
+        self._unseen += size
+        return self._unseen > self._room
 
     def move_documents(self, moves: Sequence[tuple[Digest, Digest]]) -> None:
         """Move documents from one item to another. Rows are rewritten, since a checksum covers the key."""
@@ -139,8 +151,9 @@ class VectorCache:
 
     def _shrink(self) -> bool:
         """Free a tenth of the file if it is too large. Returns whether it was."""
-        goal = self._max_bytes * 9 // 10
-        too_large = self._attempt(_size, 0, _READ) > self._max_bytes
+        goal, size = self._max_bytes * 9 // 10, self._attempt(_size, 0, _READ)
+        too_large = size > self._max_bytes
+        self._unseen, self._room = 0, min(_UNSEEN, (self._max_bytes - size) // 2)
         while too_large and self._attempt(lambda db: _size(db) > goal and _forget(db), False):
             pass
         return too_large

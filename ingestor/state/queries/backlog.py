@@ -4,8 +4,8 @@ Each goes by an index and takes as long as what it finds, whatever else the jour
 or the backlog of a source that is paused.
 """
 
-import json
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ingestor.core.decisions import NEVER
@@ -14,7 +14,22 @@ from ingestor.model import SourceName
 from ingestor.state.columns import GONE, IN_FORCE, PENDING, SETTLED, marks
 from ingestor.state.journal import Journal
 
+_AHEAD = 500  # due documents that are read before they are asked for
 _OF_FEED = f"FROM documents INDEXED BY unsettled WHERE source = ? AND collection = ? AND {PENDING}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Rows that were due at a time, the longest waiting first."""
+
+    at: float  # POSIX seconds
+    rows: Sequence[int]
+    until: float | None  # these are all, until then; None if there are more
+
+    def answers(self, now: float, number: int) -> bool:
+        """Whether the first ``number`` rows, or all, are the same now."""
+        known = len(self.rows) >= number if self.until is None else now < self.until
+        return known and now >= self.at
 
 
 class Backlog:
@@ -22,6 +37,8 @@ class Backlog:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
+        self._mark: object = None  # of the journal when what follows was read
+        self._known: dict[tuple[object, ...], _Due] = {}  # by feeds and ``largest``
 
     def due(
         self,
@@ -35,12 +52,32 @@ class Backlog:
 
         ``largest``: most bytes of a document; documents of unknown size are included.
         """
+        found = [row for row in self._rows(feeds, now, limit + len(but), largest) if row not in but]
+        return [entry for row in found[:limit] if (entry := self._journal.entry(row)) is not None]
+
+    def _rows(self, feeds: Sequence[Feed], now: float, number: int, largest: int | None) -> Sequence[int]:
+        """The first due rows, ``number`` or more, or all. Read once between two writes to the journal."""
+        if (mark := self._journal.mark()) != self._mark:
+            self._mark, self._known = mark, {}
+        asked = (*feeds, largest)
+        known = self._known.get(asked)
+        if known is None or not known.answers(now, number):
+            known = self._known[asked] = self._read(feeds, now, number + _AHEAD, largest)
+        return known.rows
+
+    def _read(self, feeds: Sequence[Feed], now: float, number: int, largest: int | None) -> _Due:
         small = "" if largest is None else "AND coalesce(size, 0) <= ?"
-        query = f"""SELECT retry_at, id {_OF_FEED} AND retry_at <= ? {small}
-                    AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY retry_at, id LIMIT ?"""
-        values = (now, *(() if largest is None else (largest,)), json.dumps(list(but)), limit)
+        query = f"SELECT retry_at, id {_OF_FEED} AND retry_at <= ? {small} ORDER BY retry_at, id LIMIT ?"
+        values = (now, *(() if largest is None else (largest,)), number)
         rows = sorted(row for feed in feeds for row in self._journal.select(query, (*feed, *values)))
-        return [entry for _, row in rows[:limit] if (entry := self._journal.entry(row)) is not None]
+        until = None if len(rows) >= number else self._next_due(feeds, now)
+        return _Due(now, [row for _, row in rows[:number]], until)
+
+    def _next_due(self, feeds: Sequence[Feed], now: float) -> float:
+        """When the next document is due that is not due now."""
+        query = f"SELECT retry_at {_OF_FEED} AND retry_at > ? ORDER BY retry_at LIMIT 1"
+        found = (self._journal.select(query, (*feed, now)) for feed in feeds)
+        return min((float(retry_at) for rows in found for (retry_at,) in rows), default=NEVER)
 
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
         """Documents to remove: their source no longer has them."""

@@ -1,0 +1,90 @@
+"""Documents wait for each other to be written together, and a step costs as much however many wait."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingestor.engine.outbox import BATCH
+from ingestor.engine.outcomes import BEGUN
+from tests.memory_index import MemoryIndex
+from tests.simulation.world import World
+
+
+def test_documents_that_wait_to_be_written_leave_their_workers_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write of few records costs as much as one of many: a batch must not end where the workers end."""
+    batches: list[int] = []
+    upsert = MemoryIndex.upsert
+    monkeypatch.setattr(
+        MemoryIndex, "upsert", lambda self, records: (batches.append(len(records)), upsert(self, records))
+    )
+    world = World(tmp_path, seed=1)
+    for number in range(60):
+        world.files.write(f"{number}", "a line")
+    while not batches or not world.engine.resting():
+        world.engine_step()
+    assert batches == [30, 30], "the simulation's index applies a request by halves"
+    world.check()
+    world.journal.close()
+
+
+def test_no_more_are_begun_while_the_writing_of_full_batches_is_behind(tmp_path: Path) -> None:
+    """Else all the text of a first pass would gather in memory."""
+    world = World(tmp_path, seed=1)
+    for number in range(40):
+        world.files.write(f"{number}", "\n".join(f"{number} {line}" for line in range(BATCH + 50)))
+    most = 0
+    for _ in range(30):
+        world.engine_step()
+        most = max(most, len(world.engine.in_flight))
+    assert BEGUN * world.engine.workers <= most < BEGUN * world.engine.workers + world.engine.workers
+    world.journal.close()
+
+
+@pytest.mark.parametrize("collective", [False, True])
+def test_a_step_costs_as_much_however_many_documents_wait(tmp_path: Path, collective: bool) -> None:
+    """In the outbox, or held for the first pass."""
+    few, many = (_calls(tmp_path / f"{number}", number, collective=collective) for number in (20, 200))
+    assert many <= few
+
+
+def _calls(folder: Path, documents: int, *, collective: bool) -> int:
+    """Of functions, in two steps that each take one more prepared document."""
+    folder.mkdir()
+    world, withheld = World(folder, seed=1, collective=collective), list[tuple[Any, Callable[[], object]]]()
+    for number in range(documents):
+        world.files.write(f"{number:03}", "a line")
+    for name in ("late 1", "late 2", "late 3"):
+        world.files.write(name, "a line")
+    submit = world.engine.pool.submit
+
+    def submitted(tag: Any, work: Callable[[], object], *, scan: bool = False) -> None:
+        if not scan and tag.entry.key.startswith("late"):
+            withheld.append((tag, work))
+        else:
+            submit(tag, work, scan=scan)
+
+    world.engine.pool.submit = submitted  # type: ignore[method-assign]
+    while len(withheld) < 3:
+        world.engine_step()
+    world.engine_step()
+    calls = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    for tag, work in withheld[:2]:
+        submit(tag, work)
+        sys.setprofile(count)
+        world.engine.step(0)
+        sys.setprofile(None)
+    [feed] = world.engine.sources
+    waiting = world.engine.writer.waiting() + world.engine._first_pass.waiting()
+    assert (waiting, world.engine._preparing(feed.edition)) == (documents + 2, 1)
+    world.journal.close()
+    return calls
