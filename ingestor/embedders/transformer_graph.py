@@ -151,7 +151,7 @@ def _constant(tensor: npt.NDArray[Any]) -> Any:
 
 
 def _int8(matrix: npt.NDArray[Any]) -> Any:
-    """Each row in 255 even steps from its furthest value below zero to that above."""
+    """Values as multiples, -127 to 127, of a step: a 127th of the largest magnitude in their row."""
     step = np.abs(matrix).max(axis=1, keepdims=True) / np.float32(127)
     step[step == 0] = 1
     steps = _constant(np.rint(matrix / step).astype(np.int8))
