@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ingestor.core.decisions import Changes, Scope
+from ingestor.core.decisions import Scope
 from ingestor.core.entries import EditionName, Feed
-from ingestor.core.listings.comparison import KnownVersions, ListingComparison, Versions
+from ingestor.core.listings.comparison import Difference, KnownVersions, ListingComparison, Versions
 from ingestor.core.listings.pages import pages
 from ingestor.model import INSIDE, Item, SourceName
 from ingestor.pipeline.containers import outside
+from ingestor.pipeline.page_store import PageStore
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped, Transient
 
@@ -55,7 +56,7 @@ class Listing:
     complete.
     """
 
-    changes: tuple[Changes, ...]
+    changes: tuple[Difference, ...]
     scope: Scope
     known: int
     identity: str
@@ -94,7 +95,7 @@ def take(
     """
     identity = _identity(source.connector)
     broken_off: list[PartialScan] = []
-    comparisons = [ListingComparison(one) for one in known]
+    comparisons = [ListingComparison(one, PageStore()) for one in known]
     for page in pages(_noted(_items(source, scope, known_to_all(known), broken_off), note), _PAGE):
         for comparison in comparisons:
             comparison.add(page)
@@ -103,7 +104,7 @@ def take(
     scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
     trouble = "; ".join(map(str, broken_off)) or None
     more = any(error.more for error in broken_off)
-    changes = tuple(comparison.changes(scope) for comparison in comparisons)
+    changes = tuple(comparison.difference(scope) for comparison in comparisons)
     before = known[0].count() if scope.whole or changes[0].vanished else 0
     return Listing(changes, scope, before, identity, trouble, more)
 

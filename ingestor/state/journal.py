@@ -16,7 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from ingestor.core.decisions import NEVER, Changes, Failure, queue_turns
+from ingestor.core.decisions import NEVER, Changes, Failure, QueueTurns
 from ingestor.core.entries import CollectionRow, EditionName, Entry, Feed, Intent, Receipt
 from ingestor.model import SourceName, Sums
 from ingestor.ports import NeedsHuman
@@ -136,14 +136,20 @@ class Journal:
     # --- what is wanted ------------------------------------------------------------------------------
 
     def observe(
-        self, source: SourceName, collection: EditionName, changes: Changes, remove_at: float
+        self,
+        source: SourceName,
+        collection: EditionName,
+        changes: Changes,
+        remove_at: float,
+        turns: QueueTurns | None = None,
     ) -> None:
-        """Take over a listing. A document that failed is retried in its new version.
+        """Take over a listing or a part of it. A document that failed is retried in its new version.
 
         ``remove_at``: POSIX seconds until which a vanished document can be found under another name.
-        Members of a container are due after all other documents, those of several containers in turn.
+        ``turns``: those of the parts before. Members of a container are due after all other documents, those
+        of several containers in turn.
         """
-        turns = queue_turns(item.key for item in changes.changed)
+        turns = turns or QueueTurns()
         with self.transaction() as db:
             db.executemany(
                 f"""INSERT INTO documents (document_id, source, collection, key, wanted_version, uri, size,
@@ -155,8 +161,8 @@ class Journal:
                        attempts = 0, retry_at = excluded.retry_at, reason = NULL, detail = NULL,
                        {_NOT_QUARANTINED}, {DUE_SINCE}""",
                 (
-                    (source, collection, *item_columns(item), token_hex(8), turn)
-                    for item, turn in zip(changes.changed, turns, strict=True)
+                    (source, collection, *item_columns(item), token_hex(8), turns.of(item.key))
+                    for item in changes.changed
                 ),
             )
             db.executemany(

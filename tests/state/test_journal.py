@@ -12,7 +12,7 @@ import pytest
 
 from ingestor.core.decisions import NEVER, Changes, Failure, Scope
 from ingestor.core.entries import CollectionRow, Entry, Feed, Intent, Receipt, SourceRow
-from ingestor.core.listings.comparison import ListingComparison, VersionTable
+from ingestor.core.listings.comparison import Difference, ListingComparison, VersionTable
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.state.columns import pack, unpack
 from ingestor.state.journal import Journal, opened
@@ -294,12 +294,12 @@ def test_a_document_that_is_renamed_while_it_is_listed_has_not_vanished(journal:
     settle(journal, "old")
     observe(journal, "new", gone=("old",))
     before = one(journal, "new").row
-    comparison = ListingComparison(last_listing.LastListing(journal, Feed(S, C)))
+    comparison = ListingComparison(last_listing.LastListing(journal, Feed(S, C)), [])
     comparison.add([Item("new", "1", "/new")])
     journal.intend([Intent(before, (0,), predecessor=one(journal, "old").row)])
     comparison.add([Item("other", "1", "/other")])
     assert one(journal, "new").row != before
-    assert comparison.changes(Scope()) == Changes((), (), 0, 2)
+    assert comparison.difference(Scope()) == Difference([], (), 0, 2)
 
 
 def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

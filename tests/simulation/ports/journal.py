@@ -69,9 +69,9 @@ class CrashingJournal(Journal):
             found[edition, key] = state
         return found
 
-    def observe(self, source, collection, changes, remove_at):  # type: ignore[no-untyped-def]
+    def observe(self, source, collection, changes, remove_at, turns=None):  # type: ignore[no-untyped-def]
         hold(THERE, list(filter(self.files.there_all_the_time, changes.vanished)))
-        self._observe(source, collection, changes, remove_at)
+        self._observe(source, collection, changes, remove_at, turns)
         wanted = self.files.wanted[collection]
         wanted.update((item.key, item.version) for item in changes.changed)
         for key in changes.vanished:
