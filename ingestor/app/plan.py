@@ -27,7 +27,7 @@ from ingestor.pipeline.patience import until_readable
 from ingestor.pipeline.prepare import Job, Predecessor, Prepared, prepare
 from ingestor.ports import BadDocument, NeedsHuman, Transient, Unsupported
 from ingestor.state.journal import Journal
-from ingestor.state.queries.last_listing import LastListing
+from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.queries.unsettled import Unsettled
 from ingestor.state.sources import SourceRows
 
@@ -183,7 +183,8 @@ def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None
     """Why a sync would hold the source after this listing, or None."""
     row = SourceRows(journal).of(source.name)
     moved_root = row.identity not in (None, found.identity)
-    reason = sudden_loss(found.changes[0], found.known, row.documents, source.max_loss, moved_root)
+    vanished, appeared = len(found.changes[0].vanished), found.changes[0].appeared
+    reason = sudden_loss(vanished, appeared, found.known, row.documents, source.max_loss, moved_root)
     return None if row.may_lose(found.identity) else reason
 
 
@@ -223,7 +224,7 @@ def _leaving(journal: Journal, source: Source, found: Listing) -> list[Entry]:
 def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
     """The due entries after the listing is taken over."""
     unsettled = Unsettled(journal)
-    changed = {item.key: item for item in found.changes[0].changed}
+    changed = {item.key: item for item in found.changes[0].changed()}
     gone = set(found.changes[0].vanished)
     rows = {entry.key: entry for entry in unsettled.outdated(source.feed, source.tools.recipe)}
     rows |= {entry.key: entry for entry in unsettled.of_keys(source.feed, list(changed))}

@@ -69,10 +69,11 @@ def sudden_loss(
 ) -> str | None:
     """Why this listing must be confirmed by a person, or None.
 
-    ``vanished``, ``appeared``: documents; ``known``: documents of the source by the journal; ``before``: documents it had at its last accepted whole
-    listing (None: there was none). Losses of partial listings since then add up. Renames are no loss:
-    documents that appear are set off against documents that vanish. They are not when ``moved_root``:
-    another file system is mounted where the source was, so any document that vanished is suspect.
+    ``vanished``, ``appeared``: documents; ``known``: documents of the source by the journal; ``before``:
+    those it had at its last accepted whole listing (None: there was none). Losses of partial listings since
+    then add up. Renames are no loss: documents that appear are set off against documents that vanish. They
+    are not when ``moved_root``: another file system is mounted where the source was, so any document that
+    vanished is suspect.
     """
     if not vanished:
         return None

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from ingestor.core.decisions import Scope
 from ingestor.core.entries import EditionName, Feed
-from ingestor.core.listings.comparison import Difference, KnownVersions, ListingComparison, Versions
+from ingestor.core.listings.comparison import KnownVersions, ListingChanges, ListingComparison, Versions
 from ingestor.core.listings.pages import pages
 from ingestor.model import INSIDE, Item, SourceName
 from ingestor.pipeline.containers import outside
-from ingestor.pipeline.page_store import PageStore
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped, Transient
+from ingestor.state.listings.page_store import PageStore
 
 _PAGE = 500  # items compared at once
 
@@ -56,7 +56,7 @@ class Listing:
     complete.
     """
 
-    changes: tuple[Difference, ...]
+    changes: tuple[ListingChanges, ...]
     scope: Scope
     known: int
     identity: str
@@ -104,7 +104,7 @@ def take(
     scope = Scope(scope.under, tuple(key for error in broken_off for key in error.unknown))
     trouble = "; ".join(map(str, broken_off)) or None
     more = any(error.more for error in broken_off)
-    changes = tuple(comparison.difference(scope) for comparison in comparisons)
+    changes = tuple(comparison.changes(scope) for comparison in comparisons)
     before = known[0].count() if scope.whole or changes[0].vanished else 0
     return Listing(changes, scope, before, identity, trouble, more)
 

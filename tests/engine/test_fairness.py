@@ -12,7 +12,7 @@ from ingestor.engine import outbox, protocol, workers
 from ingestor.engine.outcomes import BEGUN
 from ingestor.engine.workers import Pool
 from ingestor.model import Item, SourceName
-from ingestor.state.queries.last_listing import LastListing
+from ingestor.state.listings.last_listing import LastListing
 from tests.simulation.world import World
 
 LARGE = 3_000_000  # bytes

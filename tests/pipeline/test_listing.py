@@ -7,7 +7,7 @@ import pytest
 
 from ingestor.core.decisions import Scope
 from ingestor.core.entries import EditionName
-from ingestor.core.listings.comparison import Difference, Versions, VersionTable
+from ingestor.core.listings.comparison import ListingChanges, Versions, VersionTable
 from ingestor.model import INSIDE, Blob, Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source, known_to_all
@@ -44,7 +44,7 @@ class Archive:
             elif MEMBER in known.below(ZIP):
                 yield Item(MEMBER, known.below(ZIP)[MEMBER], "/a.zip!/m.txt")
 
-    def listed(self, *known: dict[str, str]) -> tuple[Difference, ...]:
+    def listed(self, *known: dict[str, str]) -> tuple[ListingChanges, ...]:
         source = Source(SourceName("s"), EditionName("docs"), self, cast(Any, None), expand=self.expand)
         return listing.take(source, Scope(), [VersionTable(one) for one in known]).changes
 

@@ -2,7 +2,8 @@
 
 Between its steps, and between the parts in which it is taken over, documents come, change, move and go, disks
 are mounted, the journal is written, the config changes, another listing of the same source begins, and the
-process dies; and it fails at any of its items. Of half of the sources a watcher misses nothing, and they are never listed only because of the time.
+process dies; and it fails at any of its items. Of half of the sources a watcher misses nothing, and they are
+never listed only because of the time.
 """
 
 from collections import Counter
@@ -17,11 +18,11 @@ import pytest
 from ingestor.core.listings import comparison, key_set
 from ingestor.core.listings.comparison import ListingComparison
 from ingestor.core.listings.key_set import KeySet
-from ingestor.engine.scanner import GRACE, Scanner, _TakeOver
+from ingestor.engine.scanner import Scanner, _TakeOver
 from ingestor.model import Item
 from ingestor.pipeline import listing
-from ingestor.state.queries import last_listing
-from tests.simulation.laws import ALIVE, EXACT, REST, THERE, LawBroken
+from ingestor.state.listings import last_listing
+from tests.simulation.laws import EXACT, REST, THERE, LawBroken
 from tests.simulation.play import play
 
 PAGE = 2  # items and keys, of a dozen
@@ -89,19 +90,9 @@ def _accepted_at_its_end(self: Scanner, source: Any, scan: Any, *others: Any) ->
 
 _HELD = Scanner._held
 
+
 def _first_part_alone(self: _TakeOver) -> bool:
     return False
-
-
-def _before_it_is_stored(self: Scanner, editions: Sequence[Any], under_way: _TakeOver) -> bool:
-    source, changes = editions[under_way.edition], under_way.next_part()
-    more = under_way.advance()
-    self.journal.observe(source.name, source.collection, changes, self.clock() + GRACE, under_way.turns)
-    return more
-
-
-def _of_any_config(self: Scanner, scan: Any, outcome: Any) -> None:
-    _SCANNED(self, replace(scan, state=self._watches[scan.source]), outcome)
 
 
 # What is removed, the laws of which one finds that out, and where the search for such a history begins.
@@ -115,10 +106,6 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     ),
     "an acceptance counts for what was listed before": (Scanner, "_held", _accepted_at_its_end, {THERE}),
     "only the first part is taken over": (_TakeOver, "advance", _first_part_alone, {EXACT, REST}),
-    "a part that the journal could not take is skipped": (
-        Scanner, "_take_over", _before_it_is_stored, {EXACT, REST, ALIVE},
-    ),
-    "a listing of the old config is taken over": (Scanner, "scanned", _of_any_config, {EXACT, REST, ALIVE}),
 }  # fmt: skip
 
 BEGINS = {

@@ -12,11 +12,12 @@ import pytest
 
 from ingestor.core.decisions import NEVER, Changes, Failure, Scope
 from ingestor.core.entries import CollectionRow, Entry, Feed, Intent, Receipt, SourceRow
-from ingestor.core.listings.comparison import Difference, ListingComparison, VersionTable
+from ingestor.core.listings.comparison import ListingChanges, ListingComparison, VersionTable
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.state.columns import pack, unpack
 from ingestor.state.journal import Journal, opened
-from ingestor.state.queries import kept_records, last_listing
+from ingestor.state.listings import last_listing
+from ingestor.state.queries import kept_records
 from ingestor.state.queries.backlog import Backlog
 from ingestor.state.queries.reports import Reports
 from ingestor.state.schema import NewerJournal
@@ -299,7 +300,7 @@ def test_a_document_that_is_renamed_while_it_is_listed_has_not_vanished(journal:
     journal.intend([Intent(before, (0,), predecessor=one(journal, "old").row)])
     comparison.add([Item("other", "1", "/other")])
     assert one(journal, "new").row != before
-    assert comparison.difference(Scope()) == Difference([], (), 0, 2)
+    assert comparison.changes(Scope()) == ListingChanges([], (), 0, 2)
 
 
 def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """What a listing changes, found while it goes on.
 
-In memory are sixteen bytes for each document that is listed, the keys that vanished, and a page of what differs.
+In memory are sixteen bytes for each document that is listed, the keys that vanished, and a page of what
+differs.
 """
 
 from bisect import bisect_left
@@ -81,7 +82,7 @@ class DifferingPages(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ListingChanges:
     """What a listing that has ended changes in one edition."""
 
     pages: DifferingPages
@@ -141,7 +142,7 @@ class ListingComparison:
         self._pages.append(self._page)
         self._page = []
 
-    def difference(self, scope: Scope) -> Difference:
+    def changes(self, scope: Scope) -> ListingChanges:
         """After the last item. ``scope``: what was listed."""
         if self._page:
             self._turn()
@@ -151,7 +152,7 @@ class ListingComparison:
             kept = (_first(self._pages[number], repeated) for number in range(len(self._pages)))
             appeared = sum(one.new for page in kept for one in page)
         vanished = filter(scope.covers, self._listed.absent(self._known.keys(scope.under)))
-        return Difference(self._pages, tuple(vanished), appeared, listed, repeated)
+        return ListingChanges(self._pages, tuple(vanished), appeared, listed, repeated)
 
 
 def _first(page: list[Differing], repeated: KeySet | None) -> list[Differing]:

@@ -4,14 +4,13 @@ import tracemalloc
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import pytest
-
 from ingestor.core.decisions import Scope
 from ingestor.core.listings import comparison
-from ingestor.core.listings.comparison import Difference, ListingComparison, VersionTable
+from ingestor.core.listings.comparison import ListingChanges, ListingComparison, VersionTable
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
 from ingestor.model import INSIDE, Item
@@ -26,11 +25,11 @@ SCOPES = [EVERYTHING, Scope(("a",)), Scope(("a", "b")), Scope(unknown=("a",)), S
 
 def compared(
     known: Mapping[str, str], items: Sequence[Item], scope: Scope = EVERYTHING, size: int = 3
-) -> Difference:
+) -> ListingChanges:
     listing = ListingComparison(VersionTable(known), [])
     for page in pages(items, size):
         listing.add(page)
-    return listing.difference(scope)
+    return listing.changes(scope)
 
 
 @given(KNOWN, st.lists(ITEMS, max_size=12), st.sampled_from(SCOPES), st.integers(1, 5))
@@ -56,8 +55,8 @@ def test_it_equals_a_comparison_of_sets(
 
 def test_what_another_edition_knows_of_a_closed_container_is_not_listed() -> None:
     member = Item(f"a.zip{INSIDE}m", "1", "/a.zip!/m")
-    assert compared({}, [member]) == Difference([], (), 0, 0)
-    assert compared({member.key: "1"}, [member]) == Difference([], (), 0, 1)
+    assert compared({}, [member]) == ListingChanges([], (), 0, 0)
+    assert compared({member.key: "1"}, [member]) == ListingChanges([], (), 0, 1)
 
 
 @given(st.lists(st.text(max_size=3)), st.lists(st.text(max_size=3)))
@@ -102,7 +101,7 @@ def peak(number: int, known: int) -> int:
     tracemalloc.start()
     for page in pages((Item(str(n), "1", f"/a/long/path/to/{n}", n) for n in range(1, number)), 500):
         listing.add(page)
-    found = listing.difference(Scope())
+    found = listing.changes(Scope())
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (found.appeared, found.vanished) == (max(0, number - max(1, known)), ("0",)[:known])

@@ -7,8 +7,8 @@ from ingestor.core.document_state import NEXT, Event, State, state_of
 from ingestor.core.entries import Feed
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
+from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.queries import reports
-from ingestor.state.queries.last_listing import LastListing
 from tests.simulation.laws import ASKED, LISTED, READABLE, STATES, THERE, LawBroken, hold
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.files import Files

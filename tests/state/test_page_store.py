@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingestor.model import Item
-from ingestor.pipeline.page_store import PageStore
+from ingestor.state.listings.page_store import PageStore
 
 ITEMS = st.builds(Item, st.text(), st.text(), st.text(), st.none() | st.integers(), st.none() | st.floats())
 
@@ -19,7 +19,9 @@ def test_it_is_a_list_of_pages(pages: list[list[Item]]) -> None:
     for page in pages:
         store.append(page)
     assert len(store) == len(pages)
-    assert repr([store[number] for number in reversed(range(len(store)))]) == repr(pages[::-1])  # nan is not nan
+    assert repr([store[number] for number in reversed(range(len(store)))]) == repr(
+        pages[::-1]
+    )  # nan is not nan
     for number in (-1, len(pages)):
         with pytest.raises(IndexError):
             store[number]
