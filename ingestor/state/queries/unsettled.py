@@ -32,8 +32,8 @@ class Unsettled:
         return self._journal.entries(where, feed)
 
     def of_rows(self, rows: Sequence[int]) -> list[Entry]:
-        """Those of these documents that the journal still has."""
-        return self._journal.entries(f"id IN ({marks(rows)})", (*rows,))
+        """Those of these documents that the journal still has, by key."""
+        return self._journal.entries(f"id IN ({marks(rows)}) ORDER BY key", (*rows,))
 
     def outdated(
         self, feed: Feed, recipe: Callable[[str], str]
