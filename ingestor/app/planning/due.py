@@ -25,23 +25,23 @@ class DueDocuments:
 
     def __init__(self, journal: Journal, source: Source, found: Listing) -> None:
         self._unsettled, self._source, self._changes = Unsettled(journal), source, found.changes[0]
-        self.population, self._keys, self._rows = Population(), KeySet(), array("q")
+        self.population, self._rows = Population(), array("q")
+        self._listed_keys, self._other_keys = KeySet(), KeySet()
         for item in self._changes.changed():
-            self._keys.add(item.key)
+            self._listed_keys.add(item.key)
             self.population.add(item.key, item.size)
         self._listed = len(self.population)
         self._note_others()
 
     def _note_others(self) -> None:
-        noted = KeySet()
-        noted.update(item.key for item in self._changes.changed())
-        noted.update(self._changes.vanished)
+        gone = KeySet()
+        gone.update(self._changes.vanished)
         for page in self._unsettled.outdated(self._source.feed, self._source.tools.recipe):
-            others = {*noted.absent([key for _, key, _ in page])}
+            others = {*gone.absent(self._listed_keys.absent([key for _, key, _ in page]))}
             for row, key, size in page:
                 if key in others:
                     self._rows.append(row)
-                    self._keys.add(key)
+                    self._other_keys.add(key)
                     self.population.add(key, size)
 
     def __len__(self) -> int:
@@ -68,7 +68,7 @@ class DueDocuments:
 
     def others(self, keys: Sequence[str]) -> set[str]:
         """Those of these keys whose documents are not due."""
-        return {*self._keys.absent(keys)}
+        return {*self._other_keys.absent(self._listed_keys.absent(keys))}
 
     def _entries_of(self, items: Sequence[Item]) -> list[Entry]:
         keys = [item.key for item in items]

@@ -1,27 +1,29 @@
-"""Pages of values in an unnamed temporary file, compressed: what differs in a listing of millions."""
+"""What differs in a listing of millions, in an unnamed temporary file, compressed."""
 
 import os
 import pickle
 import zlib
 from tempfile import TemporaryFile
-from typing import IO, Generic, TypeVar
+from typing import IO
 from weakref import finalize
 
-T = TypeVar("T")
+from ingestor.core.listings.comparison import Differing
+from ingestor.model import Item
 
 
-class PageStore(Generic[T]):
-    """A page is added by one thread, and read by any. The file goes with the last reference.
+class PageStore:
+    """DifferingPages on disk. A page is added by one thread, and read by any.
 
-    Nobody else can write the file, so its pickles are trusted. Methods raise OSError when the disk is full.
+    Nobody else can write the file, so its pickles are trusted; it goes with the last reference. Methods raise
+    OSError when the disk is full.
     """
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None  # most listings need none
         self._ends = [0]  # of the pages, in bytes
 
-    def append(self, page: list[T]) -> None:
-        packed = memoryview(zlib.compress(pickle.dumps(page), 1))
+    def append(self, page: list[Differing]) -> None:
+        packed = memoryview(zlib.compress(pickle.dumps([*map(_row, page)]), 1))
         end = self._ends[-1]  # a page that did not fit on the disk may be there in part
         while packed:
             written = os.pwrite(self._opened().fileno(), packed, end)
@@ -37,10 +39,16 @@ class PageStore(Generic[T]):
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def __getitem__(self, number: int) -> list[T]:
+    def __getitem__(self, number: int) -> list[Differing]:
         if not 0 <= number < len(self):
             raise IndexError(number)
         start, end = self._ends[number : number + 2]
         packed = os.pread(self._opened().fileno(), end - start, start)
-        page: list[T] = pickle.loads(zlib.decompress(packed))  # noqa: S301 - it is ours
-        return page
+        rows = pickle.loads(zlib.decompress(packed))  # noqa: S301 - it is ours
+        return [Differing(Item(*values), at, new) for at, new, *values in rows]
+
+
+def _row(one: Differing) -> tuple[object, ...]:
+    """Plain values: a pickle of them takes a fifth of the time."""
+    item = one.item
+    return one.at, one.new, item.key, item.version, item.uri, item.size, item.modified, item.extra
