@@ -171,9 +171,11 @@ def _adopt_twice(batch):
     return list(batch)
 
 
-def _only_first(self, editions, found):
-    first = editions[0]
-    self.journal.observe(first.name, first.collection, found.changes[0], self.clock() + 60)
+def _only_first(self, editions, under_way):
+    return _TAKE_OVER(self, editions, under_way) and under_way.edition == 0
+
+
+_TAKE_OVER = Scanner._take_over
 
 
 def _always_follow(now, settings):
