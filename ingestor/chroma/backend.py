@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import monotonic
@@ -70,6 +70,7 @@ class Collections:
         self._restarted = monotonic()
         self._deaths = Counter[ChromaName]()
         self._silences = Silences()
+        self._loaded = set[str]()  # UUIDs; another set after each restart
         self._looks = 0
         self.restarts = 0  # of our server, since the start
         self._down = ""  # why our server did not start when it was last tried
@@ -120,6 +121,25 @@ class Collections:
             ssl=theirs is not None and theirs.ssl,
             headers=_headers(theirs) if theirs else {},
         )
+
+    def loading(self, uuids: Iterable[str], patience: float) -> bool:
+        """Whether our server has not answered for one of these collections since it started: it loads them
+        with their first request. Any thread; ``patience``: seconds.
+        """
+        loaded = self._loaded
+        unknown = {part for uuid in uuids for part in separate(uuid)} - loaded
+        if self._server is None or not unknown:
+            return False
+        with self._another(patience) as client:
+            for uuid in sorted(unknown):
+                try:
+                    ChromaIndex(client, UUID(uuid)).count()
+                except Unanswered:
+                    return True
+                except (Transient, Gone, Torn, NeedsHuman):
+                    continue
+                loaded.add(uuid)
+        return False
 
     @property
     def guard(self) -> str:
@@ -231,6 +251,7 @@ class Collections:
             log.error("Chroma is restarted: %s", reason)
         self._restarted = monotonic()
         self._silences.clear()
+        self._loaded = set()
         self.restarts += 1
         try:
             server.restart()

@@ -1,4 +1,4 @@
-"""Which processes hold a port or a file, and what they spend, from Linux's /proc; without it, nothing is known."""
+"""Which processes hold a port or a file, and what they spend, from Linux's /proc; else nothing is known."""
 
 import os
 from collections.abc import Iterator
