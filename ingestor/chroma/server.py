@@ -84,8 +84,6 @@ class ChromaServer:
         try:
             with self._bound() as listener:
                 self._spawn(listener)
-            import httpx  # noqa: F401 - the client needs it, and the child needs as long to start
-
             self._await_ready()
             self._lock.note(f"{self.host} {self.port}")  # for other commands, see app/queries.py
         except BaseException:
