@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import httptools
 
-from ingestor.chroma.api.values import Answer, NoAnswer, NoConnection
+from ingestor.chroma.api.values import ChromaAnswer, NoAnswer, NoConnection
 
 _PIECE = 262_144  # bytes received at once
 
@@ -31,7 +31,7 @@ class DirectRequests:
         self._idle: list[socket.socket] = []
         self._closed = False
 
-    def send(self, method: str, path: str, body: bytes | None) -> Answer:
+    def send(self, method: str, path: str, body: bytes | None) -> ChromaAnswer:
         """Raises NoConnection, also where it broke off, and NoAnswer."""
         size = "" if body is None else f"Content-Length: {len(body)}\r\n"
         message = f"{method} {path} HTTP/1.1\r\n{self._head}{size}\r\n".encode() + (body or b"")
@@ -53,7 +53,7 @@ class DirectRequests:
             connection.close()
             raise
         self._put_back(connection, answer)
-        return Answer(answer.status, b"".join(answer.body), answer.headers, f"{self._name}{path}")
+        return ChromaAnswer(answer.status, b"".join(answer.body), answer.headers, f"{self._name}{path}")
 
     def close(self) -> None:
         """Connections in use are closed with their answers."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import httpx
 
-from ingestor.chroma.api.values import Answer, NoAnswer, NoConnection
+from ingestor.chroma.api.values import ChromaAnswer, NoAnswer, NoConnection
 
 
 class ProxiedRequests:
@@ -31,7 +31,7 @@ class ProxiedRequests:
     def close(self) -> None:
         self._session.close()
 
-    def send(self, method: str, path: str, body: bytes | None) -> Answer:
+    def send(self, method: str, path: str, body: bytes | None) -> ChromaAnswer:
         """Raises NoConnection and NoAnswer."""
         address = f"{self._base}{path}"
         try:
@@ -42,4 +42,4 @@ class ProxiedRequests:
             raise NoAnswer from error
         except httpx.TransportError as error:
             raise NoConnection(f"at {self._base}: {error}") from error
-        return Answer(said.status_code, said.content, said.headers, address)
+        return ChromaAnswer(said.status_code, said.content, said.headers, address)

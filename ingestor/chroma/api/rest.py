@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from ingestor.chroma.api.patience import patiently
-from ingestor.chroma.api.values import Answer, DescribedCollection, Refused, Send
+from ingestor.chroma.api.values import ChromaAnswer, DescribedCollection, Refused, Send
 from ingestor.core.backoff import retry_after
 from ingestor.model import Metadata, RecordId, Vector
 
@@ -123,7 +123,7 @@ def _packed(vector: Vector) -> str:
     return b64encode(np.asarray(vector, "<f4").tobytes()).decode()
 
 
-def _refusal(answer: Answer) -> Refused:
+def _refusal(answer: ChromaAnswer) -> Refused:
     """Chroma says {"error": name, "message": text}; what stands before it may say anything."""
     wait = retry_after(answer.headers.get("retry-after"), time.time())
     try:

@@ -42,7 +42,7 @@ class NoAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChromaAnswer:
     """To a request, read whole. ``headers``: by their names in lower case."""
 
     status: int
@@ -51,7 +51,7 @@ class Answer:
     address: str
 
 
-Send = Callable[[str, str, bytes | None], Answer]
+Send = Callable[[str, str, bytes | None], ChromaAnswer]
 """A method, a path and a body to an answer. It raises NoConnection and NoAnswer."""
 
 
