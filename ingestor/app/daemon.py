@@ -121,6 +121,7 @@ class Loop:
                 str(source.name): source.scan_every for source in self.running.parts.config.sources
             },
             chroma_answers=self.running.collections.answers,
+            chroma_loads=self.running.collections.loading,
             chroma_restarts=lambda: self.running.collections.restarts,
             collection=shared_stores(self.running.collections.for_readers),
             lexical=LexicalReaders(lexical_path(self.running.parts.config)),
