@@ -135,9 +135,11 @@ def _rows(
         given = row.get("r", "")
         number = whole(given, number + 1)
         cells = _cells(row, strings, formats)
-        signs = sum(not text.isalnum() and not _WORD.search(text) for text in cells.values())
-        composer.leave_out("cells without a letter or digit", signs)
-        yield number, {column: text for column, text in cells.items() if text and not text.isspace()}
+        odd = [text for text in cells.values() if not text[:1].isalnum()]
+        if odd:
+            composer.leave_out("cells without a letter or digit", sum(not _WORD.search(text) for text in odd))
+            cells = {column: text for column, text in cells.items() if text and not text.isspace()}
+        yield number, cells
 
 
 def _cells(row: Element, strings: list[str], formats: Shown) -> dict[int, str]:
@@ -156,6 +158,8 @@ def _shown(cell: Element, strings: list[str], formats: Shown) -> str:
         return "".join(_text(item) for item in cell.iter(f"{_S}is"))
     found = cell.find(_VALUE)
     text = "" if found is None or found.text is None else found.text
+    if kind == "n":
+        return formats(text, cell.get("s", "")) if text else ""
     if kind == "s":
         index = whole(text, len(strings))
         if index >= len(strings):
@@ -165,7 +169,7 @@ def _shown(cell: Element, strings: list[str], formats: Shown) -> str:
         return "TRUE" if text in ("1", "true") else "FALSE"
     if kind == "d":
         return text.removesuffix("T00:00:00").replace("T", " ")
-    return formats(text, cell.get("s", "")) if kind == "n" else text
+    return text
 
 
 @lru_cache(20_000)  # Excel has 16,384
