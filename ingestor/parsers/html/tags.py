@@ -53,7 +53,7 @@ def is_plain(names: list[str]) -> bool:
     for name in steps:
         if name.removeprefix("/") not in _LEFT_OPEN:
             steps[name] = -1 if name.startswith("/") else 1
-    formatting = (steps[name] for name in names if name in _FORMATTING_TAGS)
+    formatting = map(steps.__getitem__, filter(_FORMATTING_TAGS.__contains__, names))
     return _most_open(map(steps.__getitem__, names)) <= _DEEPEST and _most_open(formatting) <= _REPEATED
 
 

@@ -43,6 +43,7 @@ _SPACED = frozenset(mark for tag in _BLOCKS - {"pre"} for mark in (tag, f"/{tag}
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _WITH_MORE = words("math img sup a")  # than their inner text
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_ONE_BLOCK = words("pre dt figure table") | _LISTS | _HEADINGS.keys()  # or what they hold is walked through
 _AROUND_TAGS = frozenset(("nav", "aside", "footer"))
 _AROUND_ROLES = words("navigation banner contentinfo complementary search menu menubar")
 # Classes and ids that generators of sites and manuals give to what surrounds the content.
@@ -98,7 +99,7 @@ class PageWalk:
         if tag not in _BLOCKS:
             return last_first(node)
         self._end_paragraph()
-        if self._add_whole(node, tag):
+        if tag in _ONE_BLOCK and self._add_whole(node, tag):
             return []
         self._quotes += tag == "blockquote"
         return [tag, *last_first(node)]
@@ -108,7 +109,8 @@ class PageWalk:
             return
         text = paragraph("".join(self._inline))
         self._inline.clear()
-        self.composer.add("quote" if self._quotes else "paragraph", text)
+        if text:  # not only the white space between two elements
+            self.composer.add("quote" if self._quotes else "paragraph", text)
 
     def _add_whole(self, node: Node, tag: str) -> bool:
         """Add an element that is one block."""
@@ -284,6 +286,8 @@ def one_line(text: str) -> str:
 
 def paragraph(text: str) -> str:
     """White space collapsed, lines broken where the page breaks them."""
+    if _BREAK not in text:
+        return " ".join(text.split())
     return "\n".join(" ".join(line.split()) for line in text.split(_BREAK))
 
 
