@@ -1,7 +1,7 @@
 """Markdown: CommonMark with tables and front matter, as blocks of the source.
 
 Only the top level counts: a list with all that is nested in it is one block, and so is a quote. The
-document's text is the decoded source, so every block's span is exact; ``pyromark`` (pulldown-cmark, in safe
+document's text is the decoded source, so every block's span is exact; ``pyromark`` (pulldown-cmark, in
 Rust) says which bytes a block takes. Blocks begin at the start of a line.
 """
 
