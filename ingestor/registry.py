@@ -57,8 +57,14 @@ class UnknownKind(LookupError):
 
 @cache
 def entries(group: Group) -> EntryPoints:
-    """Of all installed packages. Reading them takes as long as starting Python."""
-    return entry_points(group=f"ingestor.{group}")
+    """Of all installed packages."""
+    return _installed().select(group=f"ingestor.{group}")
+
+
+@cache
+def _installed():  # type: ignore[no-untyped-def]  # of another type in each version of Python
+    """The entry points of all groups. Reading them takes as long as starting Python, so they are read once."""
+    return entry_points()
 
 
 @cache

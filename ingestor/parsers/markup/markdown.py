@@ -8,11 +8,8 @@ block takes, and the lines' offsets in the source say the rest. Blocks begin at 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
-
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
-from markdown_it.token import Token
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.markup.front_matter import FrontMatter, front_matter
@@ -20,6 +17,10 @@ from ingestor.parsers.shared.decode import decode
 from ingestor.parsers.text import paragraphs, trimmed
 from ingestor.registry import Options, Plugin
 from ingestor.text.outline import heading_number, line_starts
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 _DEPTH = 100  # a quote is one level, a list two; markdown-it reads nothing deeper
 _TITLE = 300  # characters of a heading that are read
@@ -36,7 +37,6 @@ _KINDS = {
     "html_block": "html",
     "hr": "rule",
 }
-_PARAGRAPH = Token("paragraph_open", "p", 1)
 _NEWLINE = re.compile(r"\r\n?")
 _LANGUAGE = re.compile(r"\w[\w+#-]*")
 _MARKUP = re.compile(r"[\\`*_\[<&\n]")
@@ -53,7 +53,12 @@ class MarkdownParser:
 
     def __init__(self, options: Options) -> None:
         del options  # there are none
-        self._md = MarkdownIt("commonmark", {"maxNesting": _DEPTH}).enable("table")
+
+    @cached_property
+    def _md(self) -> "MarkdownIt":
+        from markdown_it import MarkdownIt  # slow to import
+
+        return MarkdownIt("commonmark", {"maxNesting": _DEPTH}).enable("table")
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
@@ -71,6 +76,9 @@ class MarkdownParser:
 
     def _blocks(self, text: str, start: int) -> list[Block]:
         """The blocks from ``start`` on, which is where a line begins."""
+        from markdown_it.token import Token
+
+        plain = Token("paragraph_open", "p", 1)
         lines = [*line_starts(text), len(text)]
         env: dict[str, Any] = {}
         found: list[tuple[int, int, Token | None, str]] = []
@@ -78,7 +86,7 @@ class MarkdownParser:
             start, end = lines[first], lines[last]
             if any(token.level >= _DEPTH - 2 for token in tokens):
                 # Such a list would take all lines after it.
-                found += [(start + a, start + b, _PARAGRAPH, "") for a, b in paragraphs(text[start:end])]
+                found += [(start + a, start + b, plain, "") for a, b in paragraphs(text[start:end])]
                 continue
             content = tokens[1].content[:_TITLE] if len(tokens) > 1 else ""
             head = tokens[0] if tokens else None
@@ -86,12 +94,14 @@ class MarkdownParser:
         # Titles last: they may use link definitions from anywhere in the document.
         return [_as_label(text, self._block(*block, env)) for block in found]
 
-    def _spans(self, text: str, line: int, env: dict[str, Any]) -> Iterator[tuple[int, int, list[Token]]]:
+    def _spans(self, text: str, line: int, env: dict[str, Any]) -> Iterator[tuple[int, int, list["Token"]]]:
         """(first line, line after the last, tokens) of each block at the top level.
 
         markdown-it's own loop over its rules, but handing out each block's tokens at once: all
         together they take fifty times the memory of the text.
         """
+        from markdown_it.rules_block import StateBlock
+
         source = _NEWLINE.sub("\n", text).replace("\0", "\ufffd")
         state = StateBlock(source, self._md, env, [])
         rules = self._md.block.ruler.getRules("")
@@ -102,7 +112,7 @@ class MarkdownParser:
             state.tokens.clear()
             line = state.line
 
-    def _block(self, start: int, end: int, head: Token | None, content: str, env: dict[str, Any]) -> Block:
+    def _block(self, start: int, end: int, head: "Token | None", content: str, env: dict[str, Any]) -> Block:
         if head is None:  # link definitions yield no tokens
             return Block("definition", start, end)
         kind = _KINDS[head.type]
@@ -135,7 +145,7 @@ def _as_label(text: str, block: Block) -> Block:
     return replace(block, kind="label") if _LABEL.fullmatch(source) else block
 
 
-def _visible(token: Token) -> str:
+def _visible(token: "Token") -> str:
     if token.type == "image":
         return "".join(map(_visible, token.children or ()))
     if token.type in ("softbreak", "hardbreak"):
