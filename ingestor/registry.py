@@ -58,12 +58,13 @@ class UnknownKind(LookupError):
 @cache
 def entries(group: Group) -> EntryPoints:
     """Of all installed packages."""
-    return _installed().select(group=f"ingestor.{group}")
+    found: EntryPoints = _installed().select(group=f"ingestor.{group}")
+    return found
 
 
 @cache
 def _installed():  # type: ignore[no-untyped-def]  # of another type in each version of Python
-    """The entry points of all groups. Reading them takes as long as starting Python, so they are read once."""
+    """The entry points of all groups, read once: that takes as long as starting Python."""
     return entry_points()
 
 
