@@ -14,6 +14,7 @@ from ingestor.config.models import Config
 from ingestor.core.backoff import LONGEST as LONGEST_WAIT
 from ingestor.core.decisions import NEVER
 from ingestor.core.error_text import describe
+from ingestor.engine import memory
 from ingestor.lexical.readers import LexicalReaders
 from ingestor.ports import NeedsHuman
 from ingestor.search.shared_store import shared_stores
@@ -231,4 +232,6 @@ class Loop:
             self.watcher(now)
         elif now.listing:  # the first document may take long to find
             self.watcher(now)
+        if before.waiting and not now.waiting:
+            memory.give_back()
         self.shown = now  # last: a failed write is repeated
