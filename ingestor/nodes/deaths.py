@@ -1,5 +1,6 @@
 """What the death of a process says of the document that it prepared. Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -45,5 +46,6 @@ def judged(deaths: Sequence[Death]) -> Verdict:
 
 
 def described(deaths: Sequence[Death]) -> str:
-    """For people: where, and of what."""
-    return "; ".join(f"{death.node}: {death.said}" if death.said else death.node for death in deaths)
+    """For people: where, and of what; what happened several times is said once."""
+    told = Counter(f"{death.node}: {death.said}" if death.said else death.node for death in deaths)
+    return "; ".join(each if times == 1 else f"{each}, {times} times" for each, times in told.items())

@@ -18,14 +18,14 @@ os.environ.update(QUIET)  # Ray reads some of them when it is imported
 
 
 @contextmanager
-def cluster(nodes: int = 2, cpus: int = 2) -> Iterator[Any]:
+def cluster(nodes: int = 2, cpus: int = 2, **head: Any) -> Iterator[Any]:
     """Its head has no CPUs, as the machine of the daemon; ``nodes`` others have some each."""
     from ray.cluster_utils import Cluster
 
     Path("/tmp/ray").mkdir(exist_ok=True)  # Cluster writes an address there
     made = Cluster()
     try:
-        made.add_node(num_cpus=0, object_store_memory=STORE, include_dashboard=False)
+        made.add_node(num_cpus=0, object_store_memory=STORE, include_dashboard=False, **head)
         for _ in range(nodes):
             add(made, cpus)
         yield made

@@ -67,6 +67,7 @@ def test_the_verdict_on_a_document(deaths: list[Death], verdict: str) -> None:
 
 def test_deaths_are_told_with_their_nodes() -> None:
     assert described([Death("a", "crash", "status 3"), Death("b", "node")]) == "a: status 3; b"
+    assert described([Death("a", "crash", "status 3")] * 2) == "a: status 3, 2 times"
 
 
 def test_a_lost_node_is_no_fault_of_the_document() -> None:

@@ -31,6 +31,7 @@ from ingestor.registry import Plugin, tuning
 class OddOptions(ChunkerOptions):
     pause: float = tuning(0.0)
     trace: str = tuning("")
+    fill: int = tuning(0)
 
 class Odd:
     def __init__(self, options, tokens):
@@ -42,6 +43,9 @@ class Odd:
         time.sleep(self._options.pause)
         if "EXIT HERE" in document.text:
             os._exit(9)
+        if "FILL MEMORY" in document.text:
+            filled = b"x" * self._options.fill
+            time.sleep(60)
         return self._inner.chunk(document, embed, others)
 
 PLUGIN = Plugin(kind="odd", version=int(os.environ.get("ODD_VERSION", 1)), options=OddOptions, build=Odd)
@@ -60,8 +64,11 @@ def raylets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         os.environ["PYTHONPATH"] = before
 
 
-def project(folder: Path, raylets: Any, count: int = 2, **settings: Any) -> Project:
-    ray = {"kind": "ray", "address": raylets.address, "count": count, "cpus": 0.4, "embedder_cpus": 0.1}
+def project(
+    folder: Path, raylets: Any, count: int = 2, address: str | None = None, **settings: Any
+) -> Project:
+    where = address or raylets.address
+    ray = {"kind": "ray", "address": where, "count": count, "cpus": 0.4, "embedder_cpus": 0.1}
     return Project(folder, {"workers": ray, "chroma": {"path": "./chroma", "embedded": True}} | settings)
 
 
@@ -127,7 +134,7 @@ def test_a_document_that_kills_its_process_is_quarantined_and_others_are_not(
     status = json.loads(one.call("status", "--json", env={}).stdout)
     docs, (failure,) = status["sources"]["docs"], status["failures"]
     assert (docs["settled"], docs["quarantined"], failure["document"]) == (6, 1, "bad.md")
-    assert failure["reason"].count("its process ended by itself") == 2
+    assert "its process ended by itself" in failure["reason"]
     (one.docs / "bad.md").unlink()
     synced(one)
     assert one.essence() == by_threads(one).essence()
@@ -141,11 +148,11 @@ def test_killed_daemons_and_nodes_cost_nothing(tmp_path: Path, raylets: Any) -> 
     one = project(tmp_path / "ray", raylets, count=6, chunking=odd)
     write(one, 40)
     for _ in range(2):
-        running = _at_work(one, trace, 4)
+        running = at_work(one, trace, 4)
         running.send_signal(signal.SIGKILL)
         running.wait(30)
     lost = add(raylets, 1)
-    running = _at_work(one, trace, 8)
+    running = at_work(one, trace, 8)
     raylets.remove_node(lost, allow_graceful=False)
     assert running.wait(400) == 0, (one.folder / "log").read_text()
     log = (one.folder / "log").read_text()
@@ -154,7 +161,7 @@ def test_killed_daemons_and_nodes_cost_nothing(tmp_path: Path, raylets: Any) -> 
     assert one.essence() == by_threads(one).essence()
 
 
-def _at_work(one: Project, trace: Path, more: int) -> subprocess.Popen[bytes]:
+def at_work(one: Project, trace: Path, more: int) -> subprocess.Popen[bytes]:
     """A sync, after it has begun so many documents."""
     before = trace.stat().st_size
     with (one.folder / "log").open("ab") as log:
