@@ -76,13 +76,13 @@ class Client:
         foreign: bool = False,
     ) -> None:
         self.api, self.close, self._folder = api, close, folder
-        self.quotas, self._foreign = quotas, foreign
+        self.quotas, self.foreign = quotas, foreign
 
     @cached_property
     def most_written(self) -> int | None:
         """The most records of a request that writes; None if it has no bound that matters."""
         with translated():
-            known = [self.api.most_records()] if self._foreign else []
+            known = [self.api.most_records()] if self.foreign else []
         quota = self.quotas.write_records
         return min([*known, quota] if quota else known, default=None)
 
