@@ -55,10 +55,16 @@ class UnknownKind(LookupError):
     """No plugin of this kind is installed."""
 
 
-@cache
 def entries(group: Group) -> EntryPoints:
-    """Of all installed packages. Reading them takes as long as starting Python."""
-    return entry_points(group=f"ingestor.{group}")
+    """Of all installed packages."""
+    found: EntryPoints = all_entries().select(group=f"ingestor.{group}")
+    return found
+
+
+@cache
+def all_entries():  # type: ignore[no-untyped-def]  # of another type in each version of Python
+    """The entry points of all groups, read once: that takes as long as starting Python."""
+    return entry_points()
 
 
 @cache

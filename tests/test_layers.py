@@ -76,7 +76,7 @@ MAY_THREAD = {
     "ingestor.llm.at_once": "several questions to a server at the same time",
     "ingestor.embedders.openai.lanes": "several requests to a server at the same time",
     "ingestor.embedders.openai.pace": "a Lock: these requests share the limits of a minute",
-    "ingestor.embedders.openvino_model": "a Lock: an inference request serves one caller at a time",
+    "ingestor.embedders.openvino.model": "a Lock: an inference request serves one caller at a time",
     "ingestor.pipeline.language": "a Lock: the model is loaded once, whoever needs it first",
     "ingestor.sandbox.pool": "a queue: all workers share the processes; and the flag that stops them",
     "ingestor.pipeline.text_budget": "a Condition: large documents wait until they may be chunked",

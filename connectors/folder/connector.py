@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ingestor.connectors.folder.beneath import file, real_path, status
+from ingestor.connectors.folder.beneath import file, real_path
 from ingestor.connectors.folder.inotify import Entered
 from ingestor.connectors.folder.mounts import identity
 from ingestor.connectors.folder.walk import Selection, Symlinks, Walk
@@ -136,8 +136,8 @@ class Folder:
                 f"{item.uri} has {item.size:,} bytes; max_size is {limit:,}: raise it, or exclude the file"
             )
         try:
-            with self._root() as root, file(root, self._real(root, item)) as descriptor:
-                data = _read(descriptor, item)
+            with self._root() as root:
+                data = self._data(root, item)
         except OSError as error:
             raise _unreadable(item, error) from error
         return Blob(data, item.key.rpartition("/")[2])
@@ -198,15 +198,20 @@ class Folder:
         where = ", ".join(named) + more
         return f"could not list {where}: its known documents stay; make it readable or exclude it"
 
-    def _real(self, root: int, item: Item) -> str:
-        """The real path of the file, with links followed as the options say. Raises Stale or OSError."""
+    def _data(self, root: int, item: Item) -> bytes:
+        """The whole file. Raises as ``_read`` does."""
         path = "/".join(names_of(item.key))
         try:
-            if not stat.S_ISLNK(status(root, path).st_mode):
-                return path
+            with file(root, path) as descriptor:
+                return _read(descriptor, item)
         except OSError as error:
-            if error.errno not in (errno.ENOTDIR, errno.ELOOP):  # a link on the way, most likely
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):  # it is a link, or one is on the way
                 raise
+        with file(root, self._real(path, item)) as descriptor:
+            return _read(descriptor, item)
+
+    def _real(self, path: str, item: Item) -> str:
+        """The real path of the file, with links followed as the options say. Raises Stale or OSError."""
         real, policy = real_path(os.path.realpath(self._path), f"{self._path}/{path}"), self._options.symlinks
         if policy == "skip" or (policy == "inside" and real.startswith("/")):
             raise Stale(f"{item.uri} is now reached by a link that is not followed")
@@ -256,8 +261,10 @@ def _read(descriptor: int, item: Item) -> bytes:
         raise Stale(f"{item.uri} changed since it was listed")
     if abs(now - before.st_ctime_ns) < (_TICK if before.st_ctime_ns % 10**9 else _COARSE_TICK):
         raise Transient(f"{item.uri} is still being written; it will be retried")
-    with open(descriptor, "rb", closefd=False) as stream:
-        data = stream.read(before.st_size + 1)
+    data = os.read(descriptor, before.st_size + 1)
+    if len(data) < before.st_size:  # a large file, or a file system that gives less at once
+        with open(descriptor, "rb", closefd=False) as stream:
+            data += stream.read(before.st_size + 1 - len(data))
     if _version(os.fstat(descriptor)) != item.version or len(data) != before.st_size:
         raise Stale(f"{item.uri} changed while it was read")
     return data

@@ -14,6 +14,7 @@ from ingestor.config.models import Config
 from ingestor.core.backoff import LONGEST as LONGEST_WAIT
 from ingestor.core.decisions import NEVER
 from ingestor.core.error_text import describe
+from ingestor.engine import memory
 from ingestor.lexical.readers import LexicalReaders
 from ingestor.ports import NeedsHuman
 from ingestor.search.shared_store import shared_stores
@@ -121,6 +122,7 @@ class Loop:
                 str(source.name): source.scan_every for source in self.running.parts.config.sources
             },
             chroma_answers=self.running.collections.answers,
+            chroma_loads=self.running.collections.loading,
             chroma_restarts=lambda: self.running.collections.restarts,
             collection=shared_stores(self.running.collections.for_readers),
             lexical=LexicalReaders(lexical_path(self.running.parts.config)),
@@ -230,4 +232,6 @@ class Loop:
             self.watcher(now)
         elif now.listing:  # the first document may take long to find
             self.watcher(now)
+        if before.waiting and not now.waiting:
+            memory.give_back()
         self.shown = now  # last: a failed write is repeated

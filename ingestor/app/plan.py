@@ -8,17 +8,14 @@ from functools import partial
 from itertools import islice
 from time import monotonic
 
+from ingestor.app.planning.due import DueDocuments
 from ingestor.app.planning.recorder import Recorder, WatchedChunker
 from ingestor.app.planning.sample import Figures, Sampling, drawn_of
 from ingestor.app.planning.values import INDEXED, OTHERWISE, Plan, extrapolate
 from ingestor.core.decisions import Scope, after_failure, sudden_loss
 from ingestor.core.entries import EditionName, Entry
 from ingestor.core.error_text import describe
-from ingestor.model import (
-    DocumentId,
-    Item,
-    SourceName,
-)
+from ingestor.model import SourceName
 from ingestor.pipeline import listing, patience
 from ingestor.pipeline.actions import WriteDocument, records_of, removal_of, write_of
 from ingestor.pipeline.answers import DryRunAnswers
@@ -27,7 +24,7 @@ from ingestor.pipeline.patience import until_readable
 from ingestor.pipeline.prepare import Job, Predecessor, Prepared, prepare
 from ingestor.ports import BadDocument, NeedsHuman, Transient, Unsupported
 from ingestor.state.journal import Journal
-from ingestor.state.queries.last_listing import LastListing
+from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.queries.unsettled import Unsettled
 from ingestor.state.sources import SourceRows
 
@@ -133,9 +130,9 @@ def _plan_source(doing: _Doing, source: Source, rebuilt: bool) -> Counter[str]:
     def predecessor(collection: str, digest: str) -> Entry | None:
         return next((e for e in alike[collection, digest] if e.row not in adopted), None)
 
-    due = _due(journal, source, found)
-    counts += _set_aside(journal, source, {*vanished, *(entry.key for entry in due)})
-    sampled = drawn_of(source.name, due, doing.sample)
+    due = DueDocuments(journal, source, found)
+    counts += _set_aside(journal, source, vanished, due)
+    sampled = drawn_of(source.name, due.population, due.at, doing.sample)
     read = due if sampled is None else sampled.drawn
     for number, job in enumerate(read):
         doing.say(f"{source.name}: {number:,} of {len(read):,} read")
@@ -183,13 +180,16 @@ def _sudden_loss(journal: Journal, source: Source, found: Listing) -> str | None
     """Why a sync would hold the source after this listing, or None."""
     row = SourceRows(journal).of(source.name)
     moved_root = row.identity not in (None, found.identity)
-    reason = sudden_loss(found.changes[0], found.known, row.documents, source.max_loss, moved_root)
+    vanished, appeared = len(found.changes[0].vanished), found.changes[0].appeared
+    reason = sudden_loss(vanished, appeared, found.known, row.documents, source.max_loss, moved_root)
     return None if row.may_lose(found.identity) else reason
 
 
-def _set_aside(journal: Journal, source: Source, but: Container[str]) -> Counter[str]:
+def _set_aside(journal: Journal, source: Source, vanished: Container[str], due: DueDocuments) -> Counter[str]:
     """Counts of documents that stay quarantined or unsupported, without those that are due again."""
-    return Counter(state for key, state in Unsettled(journal).set_aside(source.feed) if key not in but)
+    found = Unsettled(journal).set_aside(source.feed)
+    staying = due.others([key for key, _ in found])
+    return Counter(state for key, state in found if key in staying and key not in vanished)
 
 
 def add_leaving(plan: Plan, journal: Journal, name: SourceName) -> None:
@@ -211,44 +211,13 @@ def unsettled(journal: Journal, source: Source) -> tuple[int, str | None]:
         found = listing.take(source, Scope(), [LastListing(journal, source.feed)])
     except (NeedsHuman, Transient, OSError) as error:
         return 0, describe(error)
-    return len(_leaving(journal, source, found)) + len(_due(journal, source, found)), found.trouble
+    return len(_leaving(journal, source, found)) + len(DueDocuments(journal, source, found)), found.trouble
 
 
 def _leaving(journal: Journal, source: Source, found: Listing) -> list[Entry]:
     """Entries of live editions that have no document in this edition after the listing is taken over."""
     unsettled = Unsettled(journal)
     return unsettled.leaving(source.feed) + unsettled.of_keys(source.feed, found.changes[0].vanished)
-
-
-def _due(journal: Journal, source: Source, found: Listing) -> list[Entry]:
-    """The due entries after the listing is taken over."""
-    unsettled = Unsettled(journal)
-    changed = {item.key: item for item in found.changes[0].changed}
-    gone = set(found.changes[0].vanished)
-    rows = {entry.key: entry for entry in unsettled.outdated(source.feed, source.tools.recipe)}
-    rows |= {entry.key: entry for entry in unsettled.of_keys(source.feed, list(changed))}
-    due = [
-        replace(entry, item=changed.get(key, entry.item)) for key, entry in rows.items() if key not in gone
-    ]
-    return due + [_new(source, item) for key, item in changed.items() if key not in rows]
-
-
-def _new(source: Source, item: Item) -> Entry:
-    nobody = DocumentId(f"new document {item.key}")
-    return Entry(
-        row=-1,
-        document_id=nobody,
-        source=source.name,
-        collection=source.collection,
-        key=item.key,
-        item=item,
-        done_version=None,
-        done_recipe=None,
-        facts=None,
-        digest=None,
-        parser=None,
-        attempts=0,
-    )
 
 
 def _add(plan: Plan, prepared: Prepared, action: WriteDocument) -> None:

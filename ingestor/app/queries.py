@@ -20,7 +20,7 @@ from ingestor.config.models import Config
 from ingestor.config.servers import Embedded, Supervised
 from ingestor.core.entries import ChromaName, Edition, Entry
 from ingestor.core.shards import shard_names
-from ingestor.model import CollectionName, Record
+from ingestor.model import CollectionName, Record, SourceName
 from ingestor.ports import Gone, NeedsHuman, Torn, Transient
 from ingestor.search.values import Answer, Question, checked
 from ingestor.state import run_status
@@ -299,9 +299,9 @@ def find_documents(journal: Journal, wanted: str) -> list[Entry]:
     return found
 
 
-def listed(journal: Journal, source: str | None) -> list[Listed]:
-    """Documents of one source, or of all. Raises BadRequest if the source has none."""
+def listed(journal: Journal, source: str | None) -> tuple[Sequence[SourceName], Iterator[Listed]]:
+    """The sources that are meant, and their documents. Raises BadRequest if the source has none."""
     names = journal.sources()
     if source is not None and source not in names:
         raise BadRequest(f"no source {source!r} has documents; known: {', '.join(names) or 'none yet'}")
-    return Reports(journal).documents(source)
+    return names if source is None else [SourceName(source)], Reports(journal).documents(source)

@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import monotonic
@@ -25,6 +25,7 @@ from ingestor.chroma.heartbeat import heartbeat
 from ingestor.chroma.index import ChromaIndex, probe
 from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.chroma.shards.index import Store, as_one
+from ingestor.chroma.silence import Silences, hangs
 from ingestor.chroma.torn_check import LOCAL, crashes_chroma
 from ingestor.config.hosts import local_address
 from ingestor.config.servers import Chroma, Embedded, RemoteChroma, Supervised
@@ -68,6 +69,8 @@ class Collections:
         self._looked = monotonic()
         self._restarted = monotonic()
         self._deaths = Counter[ChromaName]()
+        self._silences = Silences()
+        self._loaded = set[str]()  # UUIDs; another set after each restart
         self._looks = 0
         self.restarts = 0  # of our server, since the start
         self._down = ""  # why our server did not start when it was last tried
@@ -118,6 +121,25 @@ class Collections:
             ssl=theirs is not None and theirs.ssl,
             headers=_headers(theirs) if theirs else {},
         )
+
+    def loading(self, uuids: Iterable[str], patience: float) -> bool:
+        """Whether our server has not answered for one of these collections since it started: it loads them
+        with their first request. Any thread; ``patience``: seconds.
+        """
+        loaded = self._loaded
+        unknown = {part for uuid in uuids for part in separate(uuid)} - loaded
+        if self._server is None or not unknown:
+            return False
+        with self._another(patience) as client:
+            for uuid in sorted(unknown):
+                try:
+                    ChromaIndex(client, UUID(uuid)).count()
+                except Unanswered:
+                    return True
+                except (Transient, Gone, Torn, NeedsHuman):
+                    continue
+                loaded.add(uuid)
+        return False
 
     @property
     def guard(self) -> str:
@@ -188,7 +210,7 @@ class Collections:
         return probe(index, self._looks)
 
     def trouble(self, name: ChromaName, error: Exception) -> None:
-        """Restart our server if it died over a request, met a full disk, or no longer answers.
+        """Restart our server if it died over a request, met a full disk, or hangs.
 
         Measured on 1.5.9: some torn files crash it at every load. A few writes after it met a full disk
         it only answers heartbeats until it is restarted, even if there is space again.
@@ -199,7 +221,7 @@ class Collections:
         self._deaths[name] += reason is not None and self._server.crashed
         if reason is None and isinstance(error, Full):
             reason = "its disk was full"
-        if reason is None and isinstance(error, Unanswered) and not self._answers(name):
+        if reason is None and isinstance(error, Unanswered) and self._hangs(self._server, name):
             reason = "it does not answer"
         if reason is not None:
             self._restart(self._server, reason)
@@ -228,6 +250,8 @@ class Collections:
         if not self._down:
             log.error("Chroma is restarted: %s", reason)
         self._restarted = monotonic()
+        self._silences.clear()
+        self._loaded = set()
         self.restarts += 1
         try:
             server.restart()
@@ -276,6 +300,18 @@ class Collections:
             return crashes_chroma(self._server, name, self._owner)
         finally:
             self._restart(self._server, f"it was stopped to find out whether {name} crashes it")
+
+    def _hangs(self, server: ChromaServer, name: ChromaName) -> bool:
+        """Whether our server neither answers for this collection nor works, or has not answered for long."""
+        before = server.look()
+        if self._answers(name):
+            self._silences.ended(name)
+            return False
+        now = server.look()
+        if hangs(self._silences.since(name, before.at, now.at), before, now):
+            return True
+        log.info("Chroma does not answer for collection %s yet, but works: it gets more time", name)
+        return False
 
     def _answers(self, name: ChromaName) -> bool:
         """Whether our server answers at all when asked for this collection's size."""

@@ -24,6 +24,13 @@ from ingestor.chroma.private_network import enter_private_network
 _LOCAL = "127.0.0.1"
 _PATIENCE = 30.0  # seconds for Chroma to persist its memory at the end
 _MOMENT = 0.01  # seconds
+_KEPT_COLLECTIONS = {
+    "collections_with_segments_provider": {
+        "cache": {"memory": {"capacity": 1000}},  # collections
+        "cache_ttl_secs": 60,  # it also forgets what a request changed
+        "permitted_parallelism": 100,
+    }
+}
 _FAILED = 70  # exit status: the guard ended by a fault
 
 
@@ -50,9 +57,21 @@ def main(path: str) -> NoReturn:
     threading.Thread(target=_guard, args=(settings, port, listening), daemon=True).start()
     import chromadb_rust_bindings  # type: ignore[import-untyped]
 
-    chromadb_rust_bindings.cli(["chroma", "run", "--path", path, "--host", _LOCAL, "--port", str(port)])
+    chromadb_rust_bindings.cli(["chroma", "run", *_options(path, port)])
     sys.stdout.flush()
     os._exit(0)  # other threads still run Python
+
+
+def _options(path: str, port: int) -> list[str]:
+    """Chroma keeps descriptions of collections in memory, as it does within a process; else each request
+    reads them from SQLite, which is most of its work for a short one. Only a file of settings can say so.
+    """
+    if not hasattr(os, "memfd_create"):
+        return ["--path", path, "--host", _LOCAL, "--port", str(port)]
+    settings = {"persist_path": path, "listen_address": _LOCAL, "port": port, **_KEPT_COLLECTIONS}
+    file = os.memfd_create("chroma.yaml")
+    os.write(file, json.dumps(settings, ensure_ascii=False).encode())
+    return [f"/proc/self/fd/{file}"]
 
 
 def _line(parent: socket.socket) -> bytes:

@@ -10,17 +10,15 @@ from functools import cached_property
 from json import JSONDecodeError
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ingestor.chroma.api.direct import DirectRequests
 from ingestor.chroma.api.in_process import InProcess
 from ingestor.chroma.api.rest import Rest
-from ingestor.chroma.api.values import NOT_FOUND, Api, Refused
+from ingestor.chroma.api.values import NOT_FOUND, Api, NoAnswer, NoConnection, Refused
 from ingestor.chroma.folder import REMEDY, claim, damaged, require_room
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.ports import Gone, Later, NeedsHuman, Torn, Transient
-
-if TYPE_CHECKING:
-    import httpx
 
 # Messages seen after files of an HNSW segment were cut, emptied, removed or half written on a full disk.
 _TORN = ("hnsw segment", "Error finding id", "Error getting embedding")
@@ -31,6 +29,7 @@ _FULL = ("disk is full", "Failed to apply logs to the metadata segment", "Error 
 # What Chroma 1.4 says to a list in metadata; 1.5.0 takes it.
 _NO_LISTS = "untagged enum UpdateMetadataValue"
 
+_THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 _CONNECT_TIMEOUT = 5.0  # seconds; a server on this machine that is alive accepts at once
 
 
@@ -77,13 +76,13 @@ class Client:
         foreign: bool = False,
     ) -> None:
         self.api, self.close, self._folder = api, close, folder
-        self.quotas, self._foreign = quotas, foreign
+        self.quotas, self.foreign = quotas, foreign
 
     @cached_property
     def most_written(self) -> int | None:
         """The most records of a request that writes; None if it has no bound that matters."""
         with translated():
-            known = [self.api.most_records()] if self._foreign else []
+            known = [self.api.most_records()] if self.foreign else []
         quota = self.quotas.write_records
         return min([*known, quota] if quota else known, default=None)
 
@@ -118,26 +117,23 @@ def connect(
     The token goes along as a bearer token and as X-Chroma-Token; which one is read depends on what guards
     the server. Proxies named in the environment are not asked for addresses of this machine.
     """
-    import httpx
-
-    from ingestor.chroma.api.direct import direct, through
-
-    at = f"[{host}]" if ":" in host else host
     there = place or Place()
-    headers = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
-    here = host in ("127.0.0.1", "localhost", "::1")
-    transport = httpx.HTTPTransport(verify=ssl, trust_env=False) if here else None
-    session = httpx.Client(
-        timeout=httpx.Timeout(timeout, connect=min(timeout, _CONNECT_TIMEOUT)),
-        headers={"Content-Type": "application/json", "User-Agent": "ingestor", **headers, **there.headers},
-        verify=ssl,  # without TLS, the machine's certificates are not read
-        trust_env=not here,
-        transport=transport,
-    )
-    base = f"http{'s' if ssl else ''}://{at}:{port}"
-    send = direct(session, transport) if transport else through(session)
-    api = Rest(send, base, there.tenant, there.database, there.patience)
-    return Client(api, session.close, folder, there.quotas, foreign=place is not None)
+    of_token = {"Authorization": f"Bearer {token}", "X-Chroma-Token": token} if token else {}
+    headers = {"Content-Type": "application/json", "User-Agent": "ingestor", **of_token, **there.headers}
+    connecting = min(timeout, _CONNECT_TIMEOUT)
+    here = host in _THIS_MACHINE
+    if here and not ssl:
+        direct = DirectRequests(host, port, headers, timeout, connecting)
+        send, close = direct.send, direct.close
+    else:
+        from ingestor.chroma.api.proxied import ProxiedRequests
+
+        at = f"[{host}]" if ":" in host else host
+        base = f"http{'s' if ssl else ''}://{at}:{port}"
+        proxied = ProxiedRequests(base, headers, timeout, connecting, tls=ssl, proxies=not here)
+        send, close = proxied.send, proxied.close
+    api = Rest(send, there.tenant, there.database, there.patience)
+    return Client(api, close, folder, there.quotas, foreign=place is not None)
 
 
 def embedded(path: Path) -> Client:
@@ -197,21 +193,12 @@ def translated() -> Iterator[None]:
         raise meaning from error
 
 
-def _where(error: "httpx.TransportError") -> str:
-    try:
-        return f" at {error.request.url.scheme}://{error.request.url.netloc.decode()}"
-    except RuntimeError:  # it doesn't know of its request
-        return ""
-
-
 def _meaning(error: Exception) -> Exception | None:
-    import httpx
-
     text = f"Chroma: {error}"
-    if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
+    if isinstance(error, NoAnswer):
         return Unanswered("Chroma does not answer in time")
-    if isinstance(error, httpx.TransportError):
-        return Unreachable(f"Chroma can't be reached{_where(error)}: {error}")
+    if isinstance(error, NoConnection):
+        return Unreachable(f"Chroma can't be reached {error}")
     if (told := _meaning_of_text(text)) is not None:
         return told
     if isinstance(error, Refused):

@@ -1,4 +1,4 @@
-"""Which processes hold a port or a file, from Linux's /proc; without /proc, none are known."""
+"""Which processes hold a port or a file, and what they spend, from Linux's /proc; else nothing is known."""
 
 import os
 from collections.abc import Iterator
@@ -42,6 +42,15 @@ def command(pid: int) -> str:
     except OSError:
         return ""
     return words.strip()
+
+
+def processor_seconds(pid: int) -> float | None:
+    """The processor time that all its threads have spent; None if it ended, or without /proc."""
+    try:
+        fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _listening(port: int) -> set[str]:

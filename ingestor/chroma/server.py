@@ -20,6 +20,7 @@ from types import TracebackType
 from ingestor.chroma import processes
 from ingestor.chroma.folder import REMEDY, claim, damaged
 from ingestor.chroma.heartbeat import heartbeat
+from ingestor.chroma.silence import Look, hangs
 from ingestor.config.hosts import local_address
 from ingestor.confinement.walls import described
 from ingestor.ports import NeedsHuman, Transient
@@ -67,6 +68,7 @@ class ChromaServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: socket.socket | None = None  # its end tells the child that the parent ended
         self._answered = 0.0  # monotonic seconds
+        self._looked = Look(0.0, None)
 
     @property
     def pid(self) -> int | None:
@@ -82,8 +84,6 @@ class ChromaServer:
         try:
             with self._bound() as listener:
                 self._spawn(listener)
-            import httpx  # noqa: F401 - the client needs it, and the child needs as long to start
-
             self._await_ready()
             self._lock.note(f"{self.host} {self.port}")  # for other commands, see app/queries.py
         except BaseException:
@@ -91,18 +91,25 @@ class ChromaServer:
             raise
 
     def poll(self) -> str | None:
-        """Why the server needs a restart: it ended, or has not answered for long. None while it works."""
+        """Why the server needs a restart: it ended, or hangs. None while it answers or works."""
         if self._process is None:
             return "it was not started"
         if self._lock is not None and self._lock.lost:
             return f"its folder {self.path} was removed, moved or replaced"
         if self._process.poll() is None and self._answers():
-            self._answered = time.monotonic()
+            self._note_answer()
             return None
         with suppress(subprocess.TimeoutExpired):  # a dying process closes its sockets before it has ended
             return f"it ended {_status(self._process.wait(_LAST_BREATH))}"
-        silence = time.monotonic() - self._answered
-        return f"it has not answered for {silence:.0f} s" if silence > self._hanging_after else None
+        before, self._looked = self._looked, self.look()
+        silence = self._looked.at - self._answered
+        if silence <= self._hanging_after or not hangs(self._answered, before, self._looked):
+            return None
+        return f"it has not answered for {silence:.0f} s"
+
+    def look(self) -> Look:
+        """The time, and how much the server has worked so far."""
+        return Look(time.monotonic(), processes.processor_seconds(self.pid) if self.pid else None)
 
     @property
     def crashed(self) -> bool:
@@ -186,7 +193,7 @@ class ChromaServer:
                 raise NeedsHuman(f"{said}; {REMEDY}") if damaged(said) else Transient(said)
             line += self._heard()
             if line.endswith(b"\n") and self._answers():
-                self._answered = time.monotonic()
+                self._note_answer()
                 self.level = _level(self.token, **json.loads(line))
                 return
         raise Transient(f"Chroma did not start within {_START_PATIENCE:.0f} s; see {self.log_path}")
@@ -210,6 +217,10 @@ class ChromaServer:
         lines = self.log_path.read_text(errors="replace")[-4000:].splitlines()
         said = next((f": {line.strip()}" for line in reversed(lines) if "rror" in line), "")
         return f"{said}; see {self.log_path}"
+
+    def _note_answer(self) -> None:
+        self._looked = self.look()
+        self._answered = self._looked.at
 
     def _answers(self) -> bool:
         return heartbeat(local_address(self.host), self.port, self.token, _ANSWER_TIMEOUT)

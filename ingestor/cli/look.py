@@ -163,7 +163,7 @@ def list_documents(
     from ingestor.cli.output import console
 
     with journal_of(looked_up(config)) as journal:
-        console.show_documents(listed(journal, source), as_json)
+        console.show_documents(*listed(journal, source), as_json)
 
 
 def show(

@@ -36,6 +36,8 @@ app = typer.Typer(
 def main() -> None:
     """The console script."""
     gc.set_threshold(_ALLOCATIONS)
+    # So httpx leaves out its own command line, whose imports (click, pygments, rich) take as long as its own.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # do not fail if the terminal cannot show a name
             stream.reconfigure(errors="backslashreplace")

@@ -5,7 +5,7 @@ Whether a loss is too sudden to accept, and what follows when a document fails.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ingestor.core.backoff import LONGEST, delay
@@ -19,12 +19,10 @@ SMALL_LOSS = 5  # fewer documents may be lost unasked, unless they were all of s
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a listing says that the journal does not yet: ``complete`` ones say what vanished, too."""
+    """What a listing says that the journal does not yet, or a part of it."""
 
-    changed: tuple[Item, ...] = ()  # new, or of another version
-    vanished: tuple[str, ...] = ()  # keys
-    appeared: int = 0  # how many of ``changed`` are new
-    listed: int = 0
+    changed: Sequence[Item] = ()  # new, or of another version
+    vanished: Sequence[str] = ()  # keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,36 +45,42 @@ def _below(key: str, under: str) -> bool:
     return under == "" or key == under or key.startswith(under + "/")
 
 
-def queue_turns(keys: Iterable[str]) -> Iterator[float]:
-    """For each new document its place in the queue, as the POSIX seconds from which on it is due.
+class QueueTurns:
+    """The places of the new documents of one listing in the queue."""
 
-    0 for documents on their own. Members of a container have 1, 2, ...: an archive of thousands of files
-    makes no other document wait, and two archives are read side by side.
-    """
-    members = Counter[str]()
-    for key in keys:
+    def __init__(self) -> None:
+        self._members = Counter[str]()
+
+    def of(self, key: str) -> float:
+        """The place of the next document, as the POSIX seconds from which on it is due.
+
+        0 for documents on their own. Members of a container have 1, 2, ...: an archive of thousands of files
+        makes no other document wait, and two archives are read side by side.
+        """
         container, inside, _ = key.partition(INSIDE)
-        members[container] += bool(inside)
-        yield float(members[container]) if inside else 0.0
+        if not inside:
+            return 0.0
+        self._members[container] += 1
+        return float(self._members[container])
 
 
 def sudden_loss(
-    changes: Changes, known: int, before: int | None, max_loss: float, moved_root: bool
+    vanished: int, appeared: int, known: int, before: int | None, max_loss: float, moved_root: bool
 ) -> str | None:
     """Why this listing must be confirmed by a person, or None.
 
-    ``known``: documents of the source by the journal; ``before``: documents it had at its last accepted whole
-    listing (None: there was none). Losses of partial listings since then add up. Renames are no loss:
-    documents that appear are set off against documents that vanish. They are not when ``moved_root``:
-    another file system is mounted where the source was, so any document that vanished is suspect.
+    ``vanished``, ``appeared``: documents; ``known``: documents of the source by the journal; ``before``:
+    those it had at its last accepted whole listing (None: there was none). Losses of partial listings since
+    then add up. Renames are no loss: documents that appear are set off against documents that vanish. They
+    are not when ``moved_root``: another file system is mounted where the source was, so any document that
+    vanished is suspect.
     """
-    vanished = len(changes.vanished)
     if not vanished:
         return None
     if moved_root:
         return f"{vanished} of {known} documents vanished, and another file system is mounted there"
     of = max(known, before or 0)
-    lost = of - (known - vanished + changes.appeared)
+    lost = of - (known - vanished + appeared)
     if not too_many(lost, of, max_loss):
         return None
     when = "at once" if of == known else "since it was last listed whole"

@@ -6,7 +6,7 @@ that different texts have different vectors and the empty text has one too.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import shake_256
 from itertools import pairwise
 from math import sqrt
@@ -45,7 +45,7 @@ class HashingEmbedder:
         return [len(_TOKEN.findall(text)) for text in texts]
 
     def _vector(self, text: str) -> Floats:
-        hashes = np.fromiter((crc32(feature.encode()) for feature in _features(text)), np.int64)
+        hashes = np.array([crc32(feature.encode()) for feature in _features(text)], np.int64)
         signs = np.where(hashes & (1 << 31), 1.0, -1.0)
         counts = np.asarray(np.bincount(hashes % self.dimensions, signs, self.dimensions), np.float64)
         trace = np.frombuffer(shake_256(text.encode()).digest(self.dimensions), np.int8)
@@ -56,13 +56,10 @@ def build(options: HashingOptions) -> HashingEmbedder:
     return HashingEmbedder(options)
 
 
-def _features(text: str) -> Iterator[str]:
+def _features(text: str) -> list[str]:
     words = _TOKEN.findall(text.lower())
-    yield from words
-    yield from map(" ".join, pairwise(words))
-    for word in words:
-        padded = f"<{word}>"
-        yield from (padded[at : at + 3] for at in range(len(padded) - 2))
+    parts = [padded[at : at + 3] for padded in map("<{}>".format, words) for at in range(len(padded) - 2)]
+    return [*words, *map(" ".join, pairwise(words)), *parts]
 
 
 def _scaled(vector: Floats, length: float) -> Floats:

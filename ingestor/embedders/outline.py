@@ -1,4 +1,4 @@
-"""Whether a model is one that ``transformer_graph`` can build, and what it needs to know of it.
+"""Whether a model is one that ``openvino/graph.py`` can build, and what it needs to know of it.
 
 Everything that is not known to be covered is refused with a reason, so that such a model goes to
 sentence-transformers instead of giving wrong vectors.

@@ -165,7 +165,7 @@ class SentenceTransformersEmbedder:
 
 
 def _openvino(found: weights.Weights, way: engines.Way, threads: int) -> LoadedModel:
-    from ingestor.embedders.openvino_model import OpenVinoModel
+    from ingestor.embedders.openvino.model import OpenVinoModel
     from ingestor.embedders.outline import outline
 
     return OpenVinoModel(found, outline(found.folder), way.precision, threads)

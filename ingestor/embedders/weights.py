@@ -32,6 +32,11 @@ class Weights:
     revision: str | None = None  # of a model on the hub
     sha256: str | None = None  # that its model.safetensors must have
 
+    @property
+    def fixed(self) -> bool:
+        """Whether the files do not change, as those of a folder that a person named may."""
+        return self.sha256 is not None or self.revision is not None
+
     def verify(self) -> None:
         """Raises NeedsHuman when the weights are not the published ones."""
         if self.sha256 is None:

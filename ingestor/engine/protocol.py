@@ -5,7 +5,7 @@ no record that the journal does not know, and no document that wrongly counts as
 idempotent.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from ingestor.core.entries import Entry, Intent
@@ -20,9 +20,15 @@ Row = TypeVar("Row")
 SLICE = 400  # records of a request
 
 
-def valid(journal: Journal, prepared: Prepared) -> bool:
-    """Whether the journal still holds the records that this was compared with; else prepare it again."""
-    entry = journal.entry(prepared.entry.row)
+def valid(journal: Journal, batch: Sequence[Prepared]) -> list[Prepared]:
+    """Those whose records in the journal are still the compared ones; the others are prepared again."""
+    rows = {row for prepared in batch for row in (prepared.entry.row, prepared.receipt.row)}
+    entries = journal.of_rows(rows)
+    return [prepared for prepared in batch if _is_valid(entries, prepared)]
+
+
+def _is_valid(entries: Mapping[int, Entry], prepared: Prepared) -> bool:
+    entry = entries.get(prepared.entry.row)
     if entry is None or (entry.document_id, entry.source) != (
         prepared.entry.document_id,
         prepared.entry.source,
@@ -30,7 +36,7 @@ def valid(journal: Journal, prepared: Prepared) -> bool:
         return False  # another document, or one whose source has another name since
     if prepared.intent.predecessor is None:
         return entry.known == prepared.basis
-    owner = journal.entry(prepared.intent.predecessor)
+    owner = entries.get(prepared.intent.predecessor)
     return owner is not None and owner.item is None and owner.known == prepared.basis and not entry.known
 
 

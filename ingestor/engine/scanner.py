@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ingestor.core import decisions
 from ingestor.core.backoff import delay
-from ingestor.core.decisions import Scope
+from ingestor.core.decisions import Changes, QueueTurns, Scope
 from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.error_text import describe
 from ingestor.engine.outcomes import Outcome, Work
@@ -15,7 +15,7 @@ from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Listing, Progress, Source
 from ingestor.ports import NeedsHuman, Transient, Watchable
 from ingestor.state.journal import Journal
-from ingestor.state.queries.last_listing import LastListing
+from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.sources import SourceRows
 
 log = logging.getLogger("ingestor")
@@ -52,6 +52,30 @@ class Scan:
     scope: Scope
     state: _Watch
     accepted: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class _TakeOver:
+    """A listing that is being taken over part by part. Work goes on between the parts.
+
+    All parts for the first edition come first: documents of the others get their ids from it. What the
+    journal does not have yet when the process ends is found by the next listing.
+    """
+
+    found: Listing
+    edition: int = 0
+    part: int = 0  # the next one
+    turns: QueueTurns = field(default_factory=QueueTurns)
+
+    def next_part(self) -> Changes:
+        return self.found.changes[self.edition].part(self.part)
+
+    def advance(self) -> bool:
+        """After that part is in the journal. Whether there is another one."""
+        self.part += 1
+        if self.part == self.found.changes[self.edition].parts:
+            self.edition, self.part, self.turns = self.edition + 1, 0, QueueTurns()
+        return self.edition < len(self.found.changes)
 
 
 class Scanner:
@@ -196,30 +220,46 @@ class Scanner:
         self.look_again(meant, hint.under)
 
     def scanned(self, scan: Scan, outcome: Outcome) -> None:
-        """A listing ended."""
+        """A listing ended, or a part of it was taken over."""
         state = scan.state
         if state is not self._watches.get(scan.source):
             return  # of a config that is no longer in force
-        editions = self._sources[scan.source]
-        if isinstance(outcome.value, Listing):
-            self._observe(editions, scan, outcome.value)
-        else:
+        editions, value = self._sources[scan.source], outcome.value
+        if isinstance(value, Listing) and self._may_take_over(editions[0], scan, value):
+            value = _TakeOver(value)
+        if isinstance(value, _TakeOver):
+            if self._take_over(editions, value):
+                self.pool.post(scan, value)
+                return
+            self._taken_over(editions, state, value.found)
+        elif not isinstance(value, Listing):
             self._failed(editions[0], state, outcome)
         state.scanning = False
 
-    def _observe(self, editions: Sequence[Source], scan: Scan, found: Listing) -> None:
-        source, state = editions[0], scan.state
+    def _may_take_over(self, source: Source, scan: Scan, found: Listing) -> bool:
+        """Whether the listing is of the right place, and no person must be asked first."""
+        state = scan.state
         row = self.source_rows.of(source.name)
         moved_root = row.identity not in (None, found.identity)
         if moved_root and not found.scope.whole:  # only a whole listing shows what another root lacks
             state.dirty.add("")
-            return
+            return False
         if self._held(source, scan, found, row, moved_root):
             state.next_scan, state.attempts = self.clock() + source.scan_every, 0  # listed: no backoff
-            return
+            return False
         if row.identity is None:  # before its documents, for a crash in between
             self.source_rows.identify(source.name, found.identity)
-        self._take_over(editions, found)
+        return True
+
+    def _take_over(self, editions: Sequence[Source], under_way: _TakeOver) -> bool:
+        """The next part. Whether there is another one."""
+        source, changes = editions[under_way.edition], under_way.next_part()
+        remove_at = self.clock() + GRACE
+        self.journal.observe(source.name, source.collection, changes, remove_at, under_way.turns)
+        return under_way.advance()
+
+    def _taken_over(self, editions: Sequence[Source], state: _Watch, found: Listing) -> None:
+        source = editions[0]
         if found.more:
             state.dirty.update(found.scope.under)
             return
@@ -237,14 +277,11 @@ class Scanner:
             state.next_scan = self._later(source, state.partial)
             state.partial += 1
 
-    def _take_over(self, editions: Sequence[Source], found: Listing) -> None:
-        """The first edition comes first: documents of the others get their ids from it."""
-        for source, changes in zip(editions, found.changes, strict=True):
-            self.journal.observe(source.name, source.collection, changes, self.clock() + GRACE)
-
     def _held(self, source: Source, scan: Scan, found: Listing, row: SourceRow, moved_root: bool) -> bool:
-        changes, before = found.changes[0], row.documents
-        reason = decisions.sudden_loss(changes, found.known, before, source.max_loss, moved_root)
+        vanished, appeared = len(found.changes[0].vanished), found.changes[0].appeared
+        reason = decisions.sudden_loss(
+            vanished, appeared, found.known, row.documents, source.max_loss, moved_root
+        )
         if reason is None:
             return False
         if row.accepted and not scan.accepted:  # it shows what was there before: the next one counts

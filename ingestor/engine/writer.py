@@ -164,7 +164,7 @@ class Writer:
         ``write`` does.
         """
         index, under_way = self._collections.open(collection), outbox.under_way.pop(large, None)
-        if under_way is None and self._wanted(large):
+        if under_way is None and self._wanted(collection, [large]):
             keys = self._collections.extra_keys(collection, [large])
             rest = protocol.write(self._journal, index, [large], keys, self._wanted_recipe)
             under_way = UnderWay(index, rest)
@@ -220,17 +220,16 @@ class Writer:
 
     def _write_valid(self, collection: EditionName, prepared: Sequence[Prepared]) -> None:
         self._collections.open(collection)  # first: opening may find that the journal's records do not apply
-        self._write_batch(collection, protocol.compatible(filter(self._wanted, prepared)))
+        self._write_batch(collection, protocol.compatible(self._wanted(collection, prepared)))
 
-    def _wanted(self, prepared: Prepared) -> bool:
-        """Whether it was prepared by today's recipe, from records that the journal still knows.
+    def _wanted(self, collection: EditionName, batch: Sequence[Prepared]) -> list[Prepared]:
+        """Those prepared by today's recipe, from records that the journal still knows.
 
         A document whose predecessor is partly written is prepared again, until that is written whole.
         """
-        under_way = {large.entry.row for large in self._outbox(prepared.entry.collection).under_way}
-        if prepared.receipt.row in under_way:
-            return False
-        return protocol.valid(self._journal, prepared) and self._is_of_today(prepared)
+        under_way = {large.entry.row for large in self._outbox(collection).under_way}
+        current = [each for each in batch if each.receipt.row not in under_way and self._is_of_today(each)]
+        return protocol.valid(self._journal, current)
 
     def _is_of_today(self, prepared: Prepared) -> bool:
         return self._wanted_recipe(prepared) == prepared.receipt.recipe

@@ -114,7 +114,7 @@ def _listed(sources: Sequence[Source], unread: list[tuple[str, str]]) -> Iterato
             continue
         if found.trouble is not None:
             unread.append((source.name, found.trouble))
-        yield from ((source.name, item) for item in found.changes[0].changed)
+        yield from ((source.name, item) for item in found.changes[0].changed())
 
 
 def _read(source: Source, listed: Listed, unread: list[tuple[str, str]], until: float) -> Document | None:

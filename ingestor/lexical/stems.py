@@ -15,7 +15,7 @@ ALGORITHMS = {
     "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
     "yi": "yiddish",
 }  # fmt: skip
-_KEPT = 2**17  # stems that are kept in memory
+_KEPT = 2**14  # stems that are kept in memory; most words are found in the larger cache of terms.py
 _ACCENTS = range(0x300, 0x370)  # combining marks of Latin, Greek and Cyrillic letters
 
 

@@ -9,7 +9,6 @@ from io import BytesIO
 from typing import Any
 
 from ingestor.model import Blob, Document
-from ingestor.parsers.pdf.layout import compose
 from ingestor.parsers.pdf.lines import PageLines
 from ingestor.parsers.pdf.ocr import SIDE, lines_in
 from ingestor.parsers.shared.detect import content_type
@@ -29,6 +28,8 @@ class ImageParser:
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged or far too large, or rapidocr is not installed."""
+        from ingestor.parsers.pdf.layout import compose  # slow to import
+
         pages = list(_pages(blob.data))
         composed = compose(pages, [])
         return Document(

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ingestor.core.decisions import Changes, Scope
+from ingestor.core.decisions import Scope
 from ingestor.core.entries import EditionName, Feed
-from ingestor.core.listings.comparison import KnownVersions, ListingComparison, Versions
+from ingestor.core.listings.comparison import KnownVersions, ListingChanges, ListingComparison, Versions
 from ingestor.core.listings.pages import pages
 from ingestor.model import INSIDE, Item, SourceName
 from ingestor.pipeline.containers import outside
 from ingestor.pipeline.prepare import Tools
 from ingestor.ports import Connector, Identified, PartialScan, Scoped, Transient
+from ingestor.state.listings.page_store import PageStore
 
 _PAGE = 500  # items compared at once
 
@@ -55,7 +56,7 @@ class Listing:
     complete.
     """
 
-    changes: tuple[Changes, ...]
+    changes: tuple[ListingChanges, ...]
     scope: Scope
     known: int
     identity: str
@@ -94,7 +95,7 @@ def take(
     """
     identity = _identity(source.connector)
     broken_off: list[PartialScan] = []
-    comparisons = [ListingComparison(one) for one in known]
+    comparisons = [ListingComparison(one, PageStore()) for one in known]
     for page in pages(_noted(_items(source, scope, known_to_all(known), broken_off), note), _PAGE):
         for comparison in comparisons:
             comparison.add(page)

@@ -124,6 +124,8 @@ class Solutions:
     def counts(self) -> Integers:
         """How many chunks each penalty makes."""
         units, several = self.sizes.shape
+        if units == 1:
+            return np.ones(several, np.int64)
         ends, counts = np.full(several, units), np.zeros(several, np.int64)
         while (going := np.flatnonzero(ends)).size:
             ends[going] -= self.sizes[ends[going] - 1, going].astype(np.int64)
@@ -184,6 +186,8 @@ def interval(solutions: Solutions, at: int) -> tuple[int, int]:
 
     Cuts are the same where each of these chunks, looked at from the last one on, has the same size.
     """
+    if len(solutions.sizes) == 1:
+        return 0, solutions.sizes.shape[1] - 1
     lasts = np.array(solutions.cuts(at), dtype=np.intp) - 1
     sizes = solutions.sizes[lasts]
     others = np.flatnonzero((sizes != sizes[:, at, None]).any(axis=0))

@@ -49,7 +49,7 @@ def mix(vectors: Vectors, weight: float, apart: Sequence[Segment] = (), across: 
         return vectors
     own = fixed(vectors)
     total = 2 * _SHARES * own  # 28 bits hold it, and what is added
-    for distance, part in ((1, 2), (2, 1)):
+    for distance, part in ((1, 2), (2, 1))[: len(own) - 1]:
         shares = part * _between(apart, distance, len(own) - distance, weight, across)[:, None]
         total[distance:] += shares * own[:-distance]
         total[:-distance] += shares * own[distance:]

@@ -1,6 +1,6 @@
 """What the service port sees of the daemon. Every function may be called from any thread."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +19,10 @@ class DaemonView:
     """``live``: the progress as last noted. ``idle``: seconds since the engine's loop last turned.
 
     ``intervals``: by source, seconds between two listings. ``chroma_answers``: whether it does within so many
-    seconds. ``chroma_restarts``: of our server, since the start. ``collection``: by its UUID, for reading.
-    ``lexical``: the file of the lexical index. ``folders``: what we keep, by its name. ``checks``: the last
-    results of ``evaluate --check``.
+    seconds. ``chroma_loads``: whether it still loads one of these collections, by their UUIDs, which is asked
+    for so many seconds. ``chroma_restarts``: of our server, since the start. ``collection``: by its UUID,
+    for reading. ``lexical``: the file of the lexical index. ``folders``: what we keep, by its name.
+    ``checks``: the last results of ``evaluate --check``.
     ``retries``: attempts that failed, since the start. ``stages``: seconds spent in each.
     """
 
@@ -31,6 +32,7 @@ class DaemonView:
     idle: Callable[[], float]
     intervals: Callable[[], Mapping[str, float]]
     chroma_answers: Callable[[float], bool]
+    chroma_loads: Callable[[Iterable[str], float], bool]
     chroma_restarts: Callable[[], int]
     collection: Callable[[str], SharedStore]
     lexical: LexicalReaders

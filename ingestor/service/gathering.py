@@ -38,6 +38,7 @@ def gather(daemon: DaemonView) -> Situation:
         reasons=reports.reasons(),
         swaps={serves: _progress(counts, name) for serves, name in building.items()},
         chroma_up=daemon.chroma_answers(CHROMA_PATIENCE),
+        chroma_loads=daemon.chroma_loads([uuid for (uuid,) in daemon.journal.select(_LIVE)], CHROMA_PATIENCE),
         chroma_restarts=daemon.chroma_restarts(),
         retries=daemon.retries(),
         stages=dict(daemon.stages()),
@@ -56,6 +57,7 @@ def gather(daemon: DaemonView) -> Situation:
     )
 
 
+_LIVE = "SELECT uuid FROM collections WHERE role = 'live' AND uuid IS NOT NULL"
 _EDITIONS = "SELECT name, role, coalesce(serves, name) FROM collections"
 
 

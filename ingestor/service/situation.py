@@ -41,6 +41,7 @@ class Situation:
     reasons: list[tuple[str, str, int]] = field(default_factory=list)  # source, reason, documents
     swaps: dict[str, tuple[int, int]] = field(default_factory=dict)
     chroma_up: bool = True
+    chroma_loads: bool = False  # a collection, after a start
     chroma_restarts: int = 0
     retries: int = 0
     stages: dict[str, float] = field(default_factory=dict)  # seconds that threads spent in each
@@ -62,6 +63,7 @@ def obstacles(found: Situation) -> list[str]:
     unlisted = [one for one in found.sources.values() if one.interval and one.last_listing is None]
     reasons = {
         "Chroma does not answer": not found.chroma_up,
+        "Chroma is loading a collection": found.chroma_up and found.chroma_loads,
         "the engine does not go on": found.idle > SLOW,
         "the embedder does not go on": found.batch_seconds > SLOW,
         UNLISTED: any(not (one.held or one.paused) for one in unlisted),

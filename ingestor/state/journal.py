@@ -10,14 +10,15 @@ one thread; queries of other threads use ``reader``.
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from ingestor.core.decisions import NEVER, Changes, Failure, queue_turns
+from ingestor.core.decisions import NEVER, Changes, Failure, QueueTurns
 from ingestor.core.entries import CollectionRow, EditionName, Entry, Feed, Intent, Receipt
+from ingestor.core.listings.pages import pages
 from ingestor.model import SourceName, Sums
 from ingestor.ports import NeedsHuman
 from ingestor.state.columns import (
@@ -33,7 +34,7 @@ from ingestor.state.columns import (
     to_entry,
     unpack,
 )
-from ingestor.state.receipts import adopt, known_of, take_out, write_receipts
+from ingestor.state.receipts import TOGETHER, adopt, known_of, take_out, write_receipts
 from ingestor.state.schema import migrate
 
 
@@ -136,14 +137,20 @@ class Journal:
     # --- what is wanted ------------------------------------------------------------------------------
 
     def observe(
-        self, source: SourceName, collection: EditionName, changes: Changes, remove_at: float
+        self,
+        source: SourceName,
+        collection: EditionName,
+        changes: Changes,
+        remove_at: float,
+        turns: QueueTurns | None = None,
     ) -> None:
-        """Take over a listing. A document that failed is retried in its new version.
+        """Take over a listing or a part of it. A document that failed is retried in its new version.
 
         ``remove_at``: POSIX seconds until which a vanished document can be found under another name.
-        Members of a container are due after all other documents, those of several containers in turn.
+        ``turns``: those of the parts before. Members of a container are due after all other documents, those
+        of several containers in turn.
         """
-        turns = queue_turns(item.key for item in changes.changed)
+        turns = turns or QueueTurns()
         with self.transaction() as db:
             db.executemany(
                 f"""INSERT INTO documents (document_id, source, collection, key, wanted_version, uri, size,
@@ -155,8 +162,8 @@ class Journal:
                        attempts = 0, retry_at = excluded.retry_at, reason = NULL, detail = NULL,
                        {_NOT_QUARANTINED}, {DUE_SINCE}""",
                 (
-                    (source, collection, *item_columns(item), token_hex(8), turn)
-                    for item, turn in zip(changes.changed, turns, strict=True)
+                    (source, collection, *item_columns(item), token_hex(8), turns.of(item.key))
+                    for item in changes.changed
                 ),
             )
             db.executemany(
@@ -204,6 +211,11 @@ class Journal:
         found = self.entries("id = ?", (row,))
         return found[0] if found else None
 
+    def of_rows(self, rows: Collection[int]) -> dict[int, Entry]:
+        """Those of these rows that there are."""
+        found = (self.entries(f"id IN ({marks(some)})", some) for some in pages(rows, TOGETHER))
+        return {entry.row: entry for some in found for entry in some}
+
     def of_source(self, source: SourceName) -> list[Entry]:
         """Every document of a source in live editions, vanished ones included."""
         return self.entries(f"source = ? AND {LIVE} ORDER BY key", (source,))
@@ -226,12 +238,13 @@ class Journal:
         return [EditionName(row[0]) for row in self._db.execute(query)]
 
     def entries(
-        self, where: str, values: tuple[object, ...], db: sqlite3.Connection | None = None
+        self, where: str, values: Sequence[object], db: sqlite3.Connection | None = None
     ) -> list[Entry]:
         """The documents that a condition in SQL chooses, also for modules that ask other questions."""
         db = db or self._db
         rows = db.execute(f"SELECT {COLUMNS} FROM documents WHERE {where}", values).fetchall()
-        return [to_entry(row, known_of(db, row[0])) for row in rows]
+        known = known_of(db, [row[0] for row in rows])
+        return [to_entry(row, known[row[0]]) for row in rows]
 
     # --- what is done --------------------------------------------------------------------------------
 

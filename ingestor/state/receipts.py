@@ -8,18 +8,24 @@ from collections.abc import Sequence
 
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import Receipt
+from ingestor.core.listings.pages import pages
 from ingestor.model import Known, Sums
-from ingestor.state.columns import pack, unpack
+from ingestor.state.columns import marks, pack, unpack
+
+TOGETHER = 500  # documents that a query names
 
 Changes = dict[tuple[str, str], tuple[int, Sums]]  # by collection and statistic: of documents, and of sums
 
 
-def known_of(db: sqlite3.Connection, document: int) -> tuple[Known, ...]:
-    query = """SELECT slot, text_key, vector_key, meta_key, unsure, vector_digest FROM records
-               WHERE document = ? ORDER BY slot"""
-    return tuple(
-        Known(row[0], row[1], row[2], row[3], bool(row[4]), row[5]) for row in db.execute(query, (document,))
-    )
+def known_of(db: sqlite3.Connection, documents: Sequence[int]) -> dict[int, tuple[Known, ...]]:
+    """The records of each of these documents, by slot."""
+    found: dict[int, list[Known]] = {document: [] for document in documents}
+    for some in pages(documents, TOGETHER):
+        query = f"""SELECT document, slot, text_key, vector_key, meta_key, unsure, vector_digest FROM records
+                    WHERE document IN ({marks(some)}) ORDER BY document, slot"""
+        for document, slot, text, vector, meta, unsure, digest in db.execute(query, some):
+            found[document].append(Known(slot, text, vector, meta, bool(unsure), digest))
+    return {document: tuple(known) for document, known in found.items()}
 
 
 def adopt(db: sqlite3.Connection, row: int, predecessor: int) -> None:

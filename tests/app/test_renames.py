@@ -161,9 +161,9 @@ def test_what_was_prepared_under_the_old_name_is_not_written(journal: Journal, c
     [entry] = journal.of_source(A)
     receipt = Receipt(entry.row, "1", "old recipe", "f", "d", "text")
     prepared = Prepared(entry, Intent(entry.row, ()), receipt)
-    assert valid(journal, prepared)
+    assert valid(journal, [prepared]) == [prepared]
     hand_over(journal, {A: B}, Parses(cache))
-    assert not valid(journal, prepared)
+    assert not valid(journal, [prepared])
 
 
 def test_what_failed_under_the_old_name_is_tried_under_the_new_one(

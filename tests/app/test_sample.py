@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ingestor.app.planning.needs import disk, memory
-from ingestor.app.planning.strata import Drawn, Stratum, draw, total
+from ingestor.app.planning.strata import Drawn, Population, Stratum, draw, total
 from ingestor.model import Item
 
 ENDINGS = ("txt", "md", "pdf", "png")
@@ -41,7 +41,7 @@ def drawn(strata: Sequence[Stratum], found: Sequence[tuple[Item, int]]) -> list[
 def test_intervals_hold_the_truth_in_nine_of_ten_samples(wanted: int, width: float) -> None:
     found = corpus(2000)
     items, truth = [item for item, _ in found], sum(records for _, records in found)
-    intervals = [total(drawn(draw(items, wanted, seed), found)) for seed in range(200)]
+    intervals = [total(drawn(draw(Population(items), wanted, seed), found)) for seed in range(200)]
     assert sum(one.low <= truth <= one.high for one in intervals) >= 180
     assert np.mean([one.high - one.low for one in intervals]) / 2 < width * truth
     assert np.mean([one.value for one in intervals]) == pytest.approx(truth, rel=0.03)
@@ -50,7 +50,7 @@ def test_intervals_hold_the_truth_in_nine_of_ten_samples(wanted: int, width: flo
 def test_without_sizes_the_mean_counts() -> None:
     found = [(Item(item.key, "1", item.uri), min(records, 50)) for item, records in corpus(2000)]
     items, truth = [item for item, _ in found], sum(records for _, records in found)
-    intervals = [total(drawn(draw(items, 400, seed), found)) for seed in range(200)]
+    intervals = [total(drawn(draw(Population(items), 400, seed), found)) for seed in range(200)]
     assert sum(one.low <= truth <= one.high for one in intervals) >= 180
 
 
@@ -63,8 +63,10 @@ def test_too_narrow_intervals_are_noticed(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_sample_is_the_same_again_and_all_of_a_small_source() -> None:
     items = [item for item, _ in corpus(500)]
-    assert draw(items, 100, 1) == draw(items, 100, 1) != draw(items, 100, 2)
-    whole = draw(items, 10**6, 0)
+    assert (
+        draw(Population(items), 100, 1) == draw(Population(items), 100, 1) != draw(Population(items), 100, 2)
+    )
+    whole = draw(Population(items), 10**6, 0)
     assert sorted(at for one in whole for at in one.chosen) == list(range(500))
     numbers = count()
     figures = [(one, [Drawn(1.0, next(numbers)) for _ in one.chosen]) for one in whole]

@@ -14,6 +14,7 @@ import pytest
 
 from ingestor.chroma import backend as chroma_backend
 from ingestor.chroma import folder as chroma_folder
+from ingestor.chroma import processes, silence
 from ingestor.chroma import server as chroma_server
 from ingestor.chroma.backend import Collections
 from ingestor.chroma.client import Full, Unanswered
@@ -118,6 +119,59 @@ def test_a_server_that_leaves_requests_unanswered_is_started_again(
         backend.trouble("docs", Unanswered("nor did it ever again"))
         assert backend._server.pid != first
         assert opened(backend).count() == 20
+
+
+def test_a_busy_server_gets_more_time_but_not_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "ingestor")
+    monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
+    monkeypatch.setattr(chroma_server, "_LAST_BREATH", 0.01)
+    monkeypatch.setattr(chroma_backend, "LAST_WORD", 0.2)
+    with chroma(tmp_path) as backend:
+        opened(backend).upsert(many(20))
+        monkeypatch.setattr(backend._server, "_stop_patience", 0.2)
+        monkeypatch.setattr(backend._server, "_hanging_after", 0.0)
+        minutes = count(1000)
+        monkeypatch.setattr(processes, "processor_seconds", lambda pid: 60.0 * next(minutes))
+        first = backend._server.pid
+        os.kill(first, signal.SIGSTOP)
+        for _ in range(2):
+            backend.trouble("docs", Unanswered("it is loading"))
+            assert caplog.records[-1].message.endswith("works: it gets more time")
+            assert backend._server.poll() is None
+        monkeypatch.setattr(silence, "LONGEST", 0.0)
+        assert "has not answered" in backend._server.poll()
+        backend.trouble("docs", Unanswered("it is still loading"))
+        assert backend._server.pid != first
+        assert opened(backend).count() == 20
+
+
+def test_a_collection_is_loading_until_the_server_answered_for_it_once(tmp_path: Path) -> None:
+    with chroma(tmp_path) as backend:
+        uuids = [backend.open("docs", MODEL)[1]]
+        with stopped(backend):
+            assert not backend.loading([], 0.2)
+            assert backend.loading(uuids, 0.2)
+        assert not backend.loading(uuids, 60)
+        with stopped(backend):
+            assert not backend.loading(uuids, 0.2)
+        os.kill(backend._server.pid, signal.SIGKILL)
+        assert backend.revived() is not None
+        with stopped(backend):
+            assert backend.loading(uuids, 0.2)
+        assert not backend.loading(["00000000-0000-0000-0000-000000000000"], 60), (
+            "others tell that it is gone"
+        )
+
+
+@contextmanager
+def stopped(backend: Collections) -> Iterator[None]:
+    os.kill(backend._server.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(backend._server.pid, signal.SIGCONT)
 
 
 def test_a_server_that_can_not_start_is_tried_again_and_says_so_once(

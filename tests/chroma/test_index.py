@@ -260,9 +260,20 @@ def test_a_patch_logs_no_vector_and_no_text(tmp_path):
     ],
 )
 def test_batches_keep_both_bounds(sizes, most, wanted):
-    batches = list(chroma_index._batches(sizes, lambda size: size, most))
+    batches = list(chroma_index._batches(sizes, lambda size: size, lambda: most))
     assert [len(batch) for batch in batches] == wanted
     assert [size for batch in batches for size in batch] == sizes
+
+
+def test_requests_get_smaller_where_chroma_is_slow(served):
+    index, clock = opened(served), count(0.0, 10.0)
+    with (
+        patch.object(chroma_index, "monotonic", lambda: next(clock)),
+        patch.object(served.api, "upsert", wraps=served.api.upsert) as upsert,
+    ):
+        index.upsert([record(f"a#{n}") for n in range(160)])
+    assert [len(call.kwargs["ids"]) for call in upsert.call_args_list] == [100, 25, 25, 10]
+    assert index.count() == 160
 
 
 @pytest.mark.slow

@@ -117,6 +117,12 @@ def test_a_folder_that_goes_is_noticed_and_made_anew(tmp_path, moved):
     assert noted(tmp_path / "db" / "ingestor.lock") == [str(os.getpid())]
 
 
+def test_descriptions_of_collections_are_kept_in_memory(tmp_path):
+    with server(tmp_path) as running:
+        said = running.log_path.read_text()  # Chroma shows the settings that it takes
+    assert '"collections_with_segments_provider": {"cache": {"memory"' in said
+
+
 def test_a_hanging_server_is_noticed_and_started_again(tmp_path, monkeypatch):
     monkeypatch.setattr(chroma_server, "_ANSWER_TIMEOUT", 0.2)
     monkeypatch.setattr(chroma_server, "_LAST_BREATH", 0.01)

@@ -1,6 +1,8 @@
 """Answers as people see them, in a file; tests/e2e has them on a terminal."""
 
+import json
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -135,5 +137,12 @@ def test_a_listing_for_programs_has_no_header(capsys: pytest.CaptureFixture[str]
         Listed("docs", "a b.md", "id1", "c", 12, True, "settled"),
         Listed("n", "x\ny", "id2", "c", 0, False, "due"),
     ]
-    show_documents(rows, False)
+    show_documents(["docs", "n"], iter(rows), False)
     assert said(capsys).splitlines() == ["docs      12  a b.md", "n          0  x\\ny"]
+
+
+@pytest.mark.parametrize("number", [0, 1, 3])
+def test_a_listing_in_json_is_one_list(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [Listed("docs", f"{n}.md", f"id{n}", "c", n, True, "settled") for n in range(number)]
+    show_documents(["docs"], iter(rows), True)
+    assert said(capsys) == json.dumps([asdict(row) for row in rows]) + "\n"

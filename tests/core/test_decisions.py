@@ -5,7 +5,6 @@ import pytest
 from ingestor.core.backoff import CAP, LONGEST
 from ingestor.core.decisions import (
     NEVER,
-    Changes,
     Failure,
     Scope,
     after_failure,
@@ -77,8 +76,7 @@ def test_who_must_agree_to_a_loss(lost: int, of: int, max_loss: float, asks: boo
 def test_sudden_loss(
     vanished: int, appeared: int, known: int, before: int | None, moved_root: bool, says: str | None
 ) -> None:
-    changes = Changes(vanished=tuple(map(str, range(vanished))), appeared=appeared)
-    found = sudden_loss(changes, known, before, 0.5, moved_root)
+    found = sudden_loss(vanished, appeared, known, before, 0.5, moved_root)
     assert found is None if says is None else (found or "").startswith(says)
 
 

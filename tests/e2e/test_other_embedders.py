@@ -43,7 +43,7 @@ def load_again() -> None:
     if known is not None and known.__file__ is not None:
         Path(cache_from_source(known.__file__)).unlink(missing_ok=True)
     invalidate_caches()
-    for function in (registry.find, registry.kinds, registry.entries):
+    for function in (registry.find, registry.kinds, registry.all_entries):
         function.cache_clear()
 
 

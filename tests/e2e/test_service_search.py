@@ -125,7 +125,7 @@ def test_a_query_beside_a_daemon_loads_no_model(tmp_path: Path) -> None:
         wait(lambda: here.settled(3))
         code = (
             "import sys, atexit; from ingestor.cli.main import main; "
-            "modules = lambda: sorted({m.split('.')[0] for m in sys.modules}); "
+            "modules = lambda: sorted({m.split('.')[0] for m, module in sys.modules.items() if module}); "
             "atexit.register(lambda: print(modules(), file=sys.stderr)); "
             f"sys.argv = ['ingestor', 'query', 'bridge', '--config', {str(here.config)!r}]; main()"
         )

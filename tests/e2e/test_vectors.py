@@ -46,7 +46,7 @@ def harmed(project: Project, change: Callable[[list[Vector]], list[Vector]]) -> 
         [uuid] = list_names(client)
         index = ChromaIndex(client, UUID(uuid))
         records = index.read(sorted(index.ids()), vectors=True)
-        vectors = change([record.vector for record in records])
+        vectors = change([record.vector.copy() for record in records])
         index.upsert(
             [
                 Record(record.id, record.text, record.metadata, vector)

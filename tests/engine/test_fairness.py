@@ -12,7 +12,7 @@ from ingestor.engine import outbox, protocol, workers
 from ingestor.engine.outcomes import BEGUN
 from ingestor.engine.workers import Pool
 from ingestor.model import Item, SourceName
-from ingestor.state.queries.last_listing import LastListing
+from ingestor.state.listings.last_listing import LastListing
 from tests.simulation.world import World
 
 LARGE = 3_000_000  # bytes
@@ -159,7 +159,7 @@ def _keys(entries: list[Entry]) -> list[str]:
 def _changes(changed: tuple[Item, ...]):  # type: ignore[no-untyped-def]
     from ingestor.core.decisions import Changes
 
-    return Changes(changed, appeared=len(changed), listed=len(changed))
+    return Changes(changed)
 
 
 def test_listings_that_never_return_do_not_hold_up_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.html.parser import PLUGIN, HtmlOptions
-from ingestor.parsers.html.tags import words
+from ingestor.parsers.html.tags import check_all, is_plain, words
 from ingestor.ports import BadDocument
 from tests.parsers.laws import obeys_laws, texts
 
@@ -195,6 +195,13 @@ def test_declared_legacy_encodings_are_believed() -> None:
 def test_tangles_are_refused_at_once(source: str, reason: str) -> None:
     with pytest.raises(BadDocument, match=reason):
         parse(source)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.sampled_from(("div", "/div", "b", "/b", "p", "/p", "svg", "path/"))), st.integers(1, 1200))
+def test_the_quick_look_at_tags_lets_no_tangle_through(tags: list[str], times: int) -> None:
+    if is_plain([tag.removesuffix("/") for tag in tags] * times):
+        check_all("".join(f"<{tag}>" for tag in tags) * times)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from ingestor.core.decisions import Changes, Scope
+from ingestor.core.decisions import Scope
 from ingestor.core.entries import EditionName
-from ingestor.core.listings.comparison import Versions, VersionTable
+from ingestor.core.listings.comparison import ListingChanges, Versions, VersionTable
 from ingestor.model import INSIDE, Blob, Item, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Source, known_to_all
@@ -44,28 +44,28 @@ class Archive:
             elif MEMBER in known.below(ZIP):
                 yield Item(MEMBER, known.below(ZIP)[MEMBER], "/a.zip!/m.txt")
 
-    def listed(self, *known: dict[str, str]) -> tuple[Changes, ...]:
+    def listed(self, *known: dict[str, str]) -> tuple[ListingChanges, ...]:
         source = Source(SourceName("s"), EditionName("docs"), self, cast(Any, None), expand=self.expand)
         return listing.take(source, Scope(), [VersionTable(one) for one in known]).changes
 
 
 def test_an_archive_that_every_edition_knows_stays_closed() -> None:
     archive = Archive()
-    assert [changes.changed for changes in archive.listed(KNOWN, KNOWN)] == [(), ()]
+    assert [[*found.changed()] for found in archive.listed(KNOWN, KNOWN)] == [[], []]
     assert archive.opened == 0
 
 
 def test_an_archive_that_a_new_edition_does_not_know_is_opened() -> None:
     """Its members have all that a source says of a document: what is merely known has no size."""
     live, new = (archive := Archive()).listed(KNOWN, {})
-    assert (live.changed, live.vanished, archive.opened) == ((), (), 1)
-    assert [(item.key, item.size) for item in new.changed] == [("b.txt", 1), (ZIP, 9), (MEMBER, 5)]
+    assert ([*live.changed()], live.vanished, archive.opened) == ([], (), 1)
+    assert [(item.key, item.size) for item in new.changed()] == [("b.txt", 1), (ZIP, 9), (MEMBER, 5)]
 
 
 def test_members_of_a_closed_archive_stay_where_they_are_known_and_nowhere_else() -> None:
     live, new = Archive(readable=False).listed(KNOWN, {})
-    assert (live.changed, live.vanished) == ((), ())
-    assert [item.key for item in new.changed] == ["b.txt", ZIP]
+    assert ([*live.changed()], live.vanished) == ([], ())
+    assert [item.key for item in new.changed()] == ["b.txt", ZIP]
 
 
 def test_a_container_known_in_two_versions_counts_as_new() -> None:

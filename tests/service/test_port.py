@@ -109,6 +109,14 @@ def test_health_and_readiness(daemon: Daemon, client: httpx.Client) -> None:
     assert "Chroma does not answer" in said.json()["reasons"]
 
 
+def test_a_collection_that_is_being_loaded_is_not_ready(daemon: Daemon, client: httpx.Client) -> None:
+    loading = "Chroma is loading a collection"
+    daemon.unloaded = {"of nobody's interest"}
+    assert loading not in client.get("/readyz").json()["reasons"]
+    daemon.unloaded = {"uuid"}
+    assert loading in client.get("/readyz").json()["reasons"]
+
+
 def test_metrics_show_what_stalls(daemon: Daemon, client: httpx.Client) -> None:
     daemon.model.gate.clear()
     stuck = threading.Thread(target=daemon.stream, args=(["one", "two"],))

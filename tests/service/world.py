@@ -65,6 +65,7 @@ class Daemon:
     def __init__(self, folder: Path, model: Any = None) -> None:
         self.folder, self.model, self.idle, self.up = folder, model or Model(), 0.0, True
         self.collections: dict[str, Any] = {}  # by UUID
+        self.unloaded = set[str]()
         self.reranker: Reranker | None = None
         self.journal = Journal(folder / "journal.sqlite3")
         self.embeddings = Embeddings(VectorCache(folder / "cache", 10**6), self.model.count)
@@ -75,10 +76,13 @@ class Daemon:
     def view(self) -> DaemonView:
         return DaemonView(
             self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
-            lambda patience: self.up, lambda: 0, shared_stores(self.collection), self.lexical,
+            lambda patience: self.up, self.loads, lambda: 0, shared_stores(self.collection), self.lexical,
             lambda texts: [len(text.split()) for text in texts], lambda: 2, lambda: {"read": 1.5},
             {"state": self.folder}, lambda: self.reranker, lambda: checks.read(self.folder),
         )  # fmt: skip
+
+    def loads(self, uuids: Iterable[str], patience: float) -> bool:
+        return not self.unloaded.isdisjoint(uuids)
 
     def collection(self, uuid: str) -> Any:
         if uuid not in self.collections:

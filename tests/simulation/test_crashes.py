@@ -171,9 +171,11 @@ def _adopt_twice(batch):
     return list(batch)
 
 
-def _only_first(self, editions, found):
-    first = editions[0]
-    self.journal.observe(first.name, first.collection, found.changes[0], self.clock() + 60)
+def _only_first(self, editions, under_way):
+    return _TAKE_OVER(self, editions, under_way) and under_way.edition == 0
+
+
+_TAKE_OVER = Scanner._take_over
 
 
 def _always_follow(now, settings):
@@ -218,7 +220,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     ),
     "statistics that moved disturb nobody": (Backlog, "drifted", lambda self, *args: [], {EXACT}),
     "a stale preparation is written": (
-        protocol, "valid", lambda *args: True, {EXACT, LISTED, SUPERSET, STATES},
+        protocol, "valid", lambda journal, batch: list(batch), {EXACT, LISTED, SUPERSET, STATES},
     ),
     "two documents adopt one row": (protocol, "compatible", _adopt_twice, {LISTED, STATES}),
     "an unknown error withdraws a document": (decisions, "after_failure", _give_up, {READABLE}),

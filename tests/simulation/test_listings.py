@@ -1,8 +1,9 @@
 """Histories in which a listing takes a while, and that they find what others cannot.
 
-Between its steps documents come, change, move and go, disks are mounted, the journal is written, the config
-changes, another listing of the same source begins, and the process dies; and it fails at any of its items. Of
-half of the sources a watcher misses nothing, and they are never listed only because of the time.
+Between its steps, and between the parts in which it is taken over, documents come, change, move and go, disks
+are mounted, the journal is written, the config changes, another listing of the same source begins, and the
+process dies; and it fails at any of its items. Of half of the sources a watcher misses nothing, and they are
+never listed only because of the time.
 """
 
 from collections import Counter
@@ -14,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from ingestor.core.listings import key_set
+from ingestor.core.listings import comparison, key_set
 from ingestor.core.listings.comparison import ListingComparison
 from ingestor.core.listings.key_set import KeySet
-from ingestor.engine.scanner import Scanner
+from ingestor.engine.scanner import Scanner, _TakeOver
 from ingestor.model import Item
 from ingestor.pipeline import listing
-from ingestor.state.queries import last_listing
+from ingestor.state.listings import last_listing
 from tests.simulation.laws import EXACT, REST, THERE, LawBroken
 from tests.simulation.play import play
 
@@ -30,7 +31,7 @@ SETTINGS: dict[str, Any] = {"acts": 25, "rounds": 6, "stepwise": True}
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (listing, key_set, last_listing):
+    for module in (comparison, listing, key_set, last_listing):
         monkeypatch.setattr(module, "_PAGE", PAGE)
 
 
@@ -89,6 +90,11 @@ def _accepted_at_its_end(self: Scanner, source: Any, scan: Any, *others: Any) ->
 
 _HELD = Scanner._held
 
+
+def _first_part_alone(self: _TakeOver) -> bool:
+    return False
+
+
 # What is removed, the laws of which one finds that out, and where the search for such a history begins.
 BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "what is mounted is looked at before the listing alone": (
@@ -99,6 +105,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
         Scanner, "scanned", _what_came_meanwhile_is_listed, {EXACT, REST},
     ),
     "an acceptance counts for what was listed before": (Scanner, "_held", _accepted_at_its_end, {THERE}),
+    "only the first part is taken over": (_TakeOver, "advance", _first_part_alone, {EXACT, REST}),
 }  # fmt: skip
 
 BEGINS = {

@@ -32,7 +32,7 @@ from ingestor.rechunk.recipes import Choices, profile_of
 from ingestor.rechunk.swap import Swaps
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
-from ingestor.state.queries.last_listing import LastListing
+from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.queries.reports import Reports
 from ingestor.state.sources import SourceRows
 from ingestor.state.withdrawals import Withdrawals

@@ -12,11 +12,12 @@ import pytest
 
 from ingestor.core.decisions import NEVER, Changes, Failure, Scope
 from ingestor.core.entries import CollectionRow, Entry, Feed, Intent, Receipt, SourceRow
-from ingestor.core.listings.comparison import ListingComparison, VersionTable
+from ingestor.core.listings.comparison import ListingChanges, ListingComparison, VersionTable
 from ingestor.model import CollectionName, Item, Known, SourceName
 from ingestor.state.columns import pack, unpack
 from ingestor.state.journal import Journal, opened
-from ingestor.state.queries import kept_records, last_listing
+from ingestor.state.listings import last_listing
+from ingestor.state.queries import kept_records, reports
 from ingestor.state.queries.backlog import Backlog
 from ingestor.state.queries.reports import Reports
 from ingestor.state.schema import NewerJournal
@@ -294,12 +295,25 @@ def test_a_document_that_is_renamed_while_it_is_listed_has_not_vanished(journal:
     settle(journal, "old")
     observe(journal, "new", gone=("old",))
     before = one(journal, "new").row
-    comparison = ListingComparison(last_listing.LastListing(journal, Feed(S, C)))
+    comparison = ListingComparison(last_listing.LastListing(journal, Feed(S, C)), [])
     comparison.add([Item("new", "1", "/new")])
     journal.intend([Intent(before, (0,), predecessor=one(journal, "old").row)])
     comparison.add([Item("other", "1", "/other")])
     assert one(journal, "new").row != before
-    assert comparison.changes(Scope()) == Changes((), (), 0, 2)
+    assert comparison.changes(Scope()) == ListingChanges([], (), 0, 2)
+
+
+def test_documents_are_listed_in_pages(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "_PAGE", 2)
+    observe(journal, *"edcba")
+    settle(journal, "c")
+    other = SourceName("other")
+    journal.observe(other, C, Changes(tuple(Item(key, "1", f"/{key}") for key in "fa")), remove_at=0.0)
+    found = [(each.source, each.document, each.records, each.state) for each in Reports(journal).documents()]
+    ours = [(S, key, 2 if key == "c" else 0, "settled" if key == "c" else "due") for key in "abcde"]
+    assert found == [(other, "a", 0, "due"), (other, "f", 0, "due"), *ours]
+    assert [each.document for each in Reports(journal).documents(S)] == [*"abcde"]
+    assert [*Reports(journal).documents("nothing")] == []
 
 
 def test_kept_records_are_read_in_pages(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:

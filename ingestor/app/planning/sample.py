@@ -1,10 +1,10 @@
 """Figures of the documents that were drawn, and their totals with intervals. Pure."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ingestor.app.planning.strata import Drawn, EstimateInterval, Stratum, draw, total
+from ingestor.app.planning.strata import Drawn, EstimateInterval, Population, Stratum, draw, total
 from ingestor.core.entries import Entry
 from ingestor.model import SourceName
 
@@ -50,12 +50,20 @@ class SampledSource:
         return total(self.of(name)).value - sum(one[name] for one in self.figures)
 
 
-def drawn_of(source: SourceName, due: Sequence[Entry], sample: Sampling | None) -> SampledSource | None:
-    """The documents that are read of those that are due; None if all are."""
+def drawn_of(
+    source: SourceName,
+    due: Population,
+    entries: Callable[[Sequence[int]], Mapping[int, Entry]],
+    sample: Sampling | None,
+) -> SampledSource | None:
+    """The documents that are read of those that are due; None if all are. ``entries``: those at places in
+    ascending order; one that is missing has left the journal."""
     if sample is None or len(due) <= max(sample.above, sample.documents):
         return None
-    strata = draw([entry.item for entry in due if entry.item is not None], sample.documents, sample.seed)
-    return SampledSource(source, strata, [due[at] for stratum in strata for at in stratum.chosen])
+    strata = draw(due, sample.documents, sample.seed)
+    found = entries(sorted(at for stratum in strata for at in stratum.chosen))
+    strata = [replace(each, chosen=tuple(at for at in each.chosen if at in found)) for each in strata]
+    return SampledSource(source, strata, [found[at] for stratum in strata for at in stratum.chosen])
 
 
 def interval(sampled: Sequence[SampledSource], name: str, known: float) -> EstimateInterval:

@@ -6,20 +6,48 @@ by the ratio of the figure to the bytes, which are known of all documents; where
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
 
 import numpy as np
 
 from ingestor.model import Item
 
-K = TypeVar("K")
-
 FEW = 8  # documents drawn from a stratum at least; a smaller one is drawn whole
 RARE = 30  # documents of a format; rarer formats are one
 _Z = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
+
+
+class Population:
+    """Format and bytes of each document, in sixteen bytes."""
+
+    def __init__(self, items: Iterable[Item] = ()) -> None:
+        self._formats: dict[str, int] = {}
+        self._format, self._sizes = array("q"), array("q")
+        for item in items:
+            self.add(item.key, item.size)
+
+    def add(self, key: str, size: int | None) -> None:
+        self._format.append(self._formats.setdefault(_ending(key), len(self._formats)))
+        self._sizes.append(size or 0)
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def size(self, at: int) -> int:
+        return self._sizes[at]
+
+    def groups(self) -> dict[tuple[str, int], Sequence[int]]:
+        """Places of the documents by format and size; sizes of a group differ by four times at most."""
+        numbers, names = Counter(self._format), [*self._formats]
+        common = [name if numbers[at] >= RARE else "" for at, name in enumerate(names)]
+        groups: dict[tuple[str, int], array[int]] = defaultdict(partial(array, "q"))
+        for place, (format_, size) in enumerate(zip(self._format, self._sizes, strict=True)):
+            groups[common[format_], size.bit_length() // 2].append(place)
+        return {**groups}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +79,17 @@ class Drawn:
     figure: float
 
 
-def draw(items: Sequence[Item], wanted: int, seed: int) -> list[Stratum]:
-    """About ``wanted`` items in strata, more of the large ones: they weigh more."""
-    random, groups = np.random.default_rng(seed), _groups(items)
-    weights = {key: sum(_size(items[at]) or 1 for at in group) for key, group in groups.items()}
+def draw(population: Population, wanted: int, seed: int) -> list[Stratum]:
+    """About ``wanted`` documents in strata, more of the large ones: they weigh more."""
+    random, groups = np.random.default_rng(seed), population.groups()
+    weights = {key: sum(population.size(at) or 1 for at in group) for key, group in groups.items()}
     total = sum(weights.values()) or 1
     strata = []
     for key in sorted(groups):
         group = groups[key]
         share = max(FEW, round(wanted * weights[key] / total))
         chosen = sorted(random.choice(group, min(share, len(group)), replace=False).tolist())
-        strata.append(Stratum(tuple(chosen), len(group), sum(_size(items[at]) for at in group)))
+        strata.append(Stratum(tuple(chosen), len(group), sum(map(population.size, group))))
     return strata
 
 
@@ -102,30 +130,6 @@ def _quantile(parts: Sequence[_Part]) -> float:
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
-def _groups(items: Sequence[Item]) -> dict[tuple[str, int], list[int]]:
-    """Places of the items by format and size; sizes of a group differ by four times at most."""
-    by_format = _grouped(range(len(items)), lambda at: _ending(items[at].key))
-    common = {ending for ending, group in by_format.items() if len(group) >= RARE}
-    return _grouped(
-        range(len(items)),
-        lambda at: (
-            ending if (ending := _ending(items[at].key)) in common else "",
-            _size(items[at]).bit_length() // 2,
-        ),
-    )
-
-
-def _grouped(places: Iterable[int], key: Callable[[int], K]) -> dict[K, list[int]]:
-    found: dict[K, list[int]] = defaultdict(list)
-    for place in places:
-        found[key(place)].append(place)
-    return found
-
-
 def _ending(key: str) -> str:
     name = key.rpartition("/")[2]
     return name.rpartition(".")[2].lower() if "." in name[1:] else ""
-
-
-def _size(item: Item) -> int:
-    return item.size or 0

@@ -3,13 +3,10 @@
 import time
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from ingestor.chroma.api.values import Refused
+from ingestor.chroma.api.values import NoConnection, Refused
 from ingestor.core.backoff import ceiling
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -21,7 +18,7 @@ _CEILING = 32.0  # seconds; a quarter of it is the longest wait, unless the serv
 def patiently(ask: Callable[[], T], seconds: float, sleep: Callable[[float], None] = time.sleep) -> T:
     """What ``ask`` returns, with waits of ``seconds`` in all at most. What it asks for must be idempotent.
 
-    Raises what the last attempt raised: Refused, or an error of httpx. Waits grow. They are not drawn by
+    Raises what the last attempt raised: Refused, NoConnection or NoAnswer. Waits grow. They are not drawn by
     chance, since one thread writes.
     """
     left = seconds
@@ -42,9 +39,6 @@ def patiently(ask: Callable[[], T], seconds: float, sleep: Callable[[float], Non
 
 def _wait(error: Exception) -> float | None:
     """The least seconds until another attempt makes sense; None if none does."""
-    import httpx
-
     if isinstance(error, Refused):
         return (error.wait or 0.0) if error.status in THROTTLED else None
-    silent = isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout)
-    return 0.0 if isinstance(error, httpx.TransportError) and not silent else None
+    return 0.0 if isinstance(error, NoConnection) else None

@@ -1,4 +1,4 @@
-"""Chroma's REST API v2 by httpx, without ``chromadb``: importing that takes most of a second.
+"""Chroma's REST API v2, without ``chromadb``: importing that takes most of a second.
 
 Paths and bodies are those of Chroma 1.5.9 (its server answers /openapi.json). ``tests/chroma/test_index.py``
 runs the same laws through this and through chromadb in the same process.
@@ -7,7 +7,7 @@ runs the same laws through this and through chromadb in the same process.
 import time
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
@@ -15,21 +15,16 @@ import numpy as np
 import orjson
 
 from ingestor.chroma.api.patience import patiently
-from ingestor.chroma.api.values import DescribedCollection, Refused
+from ingestor.chroma.api.values import ChromaAnswer, DescribedCollection, Refused, Send
 from ingestor.core.backoff import retry_after
 from ingestor.model import Metadata, RecordId, Vector
 
-if TYPE_CHECKING:
-    import httpx
-
-    from ingestor.chroma.api.direct import Send
-
 
 class Rest:
-    """``send``: see direct.py. ``base``: scheme, host and port. ``patience``: see patience.py."""
+    """``patience``: see patience.py."""
 
-    def __init__(self, send: "Send", base: str, tenant: str, database: str, patience: float = 0.0) -> None:
-        self._send, self._base, self._patience = send, base, patience
+    def __init__(self, send: Send, tenant: str, database: str, patience: float = 0.0) -> None:
+        self._send, self._patience = send, patience
         place = f"/tenants/{quote(tenant, safe='')}/databases/{quote(database, safe='')}"
         self._collections = f"/api/v2{place}/collections"
 
@@ -115,8 +110,8 @@ class Rest:
         content = None if body is None else orjson.dumps(body)
 
         def ask() -> Any:
-            answer = self._send(method, f"{self._base}{path}", content)
-            if answer.is_error:
+            answer = self._send(method, path, content)
+            if answer.status >= 400:
                 raise _refusal(answer)
             return orjson.loads(answer.content)
 
@@ -128,15 +123,15 @@ def _packed(vector: Vector) -> str:
     return b64encode(np.asarray(vector, "<f4").tobytes()).decode()
 
 
-def _refusal(answer: "httpx.Response") -> Refused:
+def _refusal(answer: ChromaAnswer) -> Refused:
     """Chroma says {"error": name, "message": text}; what stands before it may say anything."""
     wait = retry_after(answer.headers.get("retry-after"), time.time())
     try:
         said = orjson.loads(answer.content)
-        return Refused(said["message"], said["error"], answer.status_code, wait)
+        return Refused(said["message"], said["error"], answer.status, wait)
     except (ValueError, TypeError, KeyError):
-        seen = f"{answer.text} (HTTP {answer.status_code} of {answer.url})"
-        return Refused(seen, "", answer.status_code, wait)
+        text = answer.content.decode(errors="replace")
+        return Refused(f"{text} (HTTP {answer.status} of {answer.address})", "", answer.status, wait)
 
 
 def _found(said: dict[str, Any]) -> DescribedCollection:

@@ -1,6 +1,6 @@
 """What both ways to Chroma have in common: the calls, the collection, the error. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
@@ -33,8 +33,30 @@ class Refused(Exception):
         self.kind, self.status, self.wait = kind, status, wait
 
 
+class NoConnection(Exception):
+    """No server takes a connection, or it broke; the message says where."""
+
+
+class NoAnswer(Exception):
+    """The server did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChromaAnswer:
+    """To a request, read whole. ``headers``: by their names in lower case."""
+
+    status: int
+    content: bytes
+    headers: Mapping[str, str]
+    address: str
+
+
+Send = Callable[[str, str, bytes | None], ChromaAnswer]
+"""A method, a path and a body to an answer. It raises NoConnection and NoAnswer."""
+
+
 class Api(Protocol):
-    """The calls of Chroma's API that we need. All raise ``Refused``; those over HTTP errors of httpx, too.
+    """The calls of Chroma's API that we need. All raise ``Refused``; those over HTTP what ``Send`` raises.
 
     ``collection``: the UUID. Rows of ``get`` and ``query`` are columns by name, as Chroma answers.
     """

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,20 +158,31 @@ def _collection_row(stock: CollectionInfo) -> tuple[str | Text, ...]:
     )
 
 
-def show_documents(documents: Sequence[Document], as_json: bool) -> None:
+def show_documents(sources: Sequence[str], documents: Iterator[Document], as_json: bool) -> None:
+    """A table is aligned as a whole; else each document is printed as soon as it is read."""
     if as_json:
-        print(json.dumps([asdict(document) for document in documents]))
+        _print_list(map(asdict, documents))
         return
-    if not documents:
+    first = next(documents, None)
+    if first is None:
         print("there are no documents yet", file=sys.stderr)
         return
+    documents = chain([first], documents)
     if out.is_terminal:
-        header, rows = ("source", "state", "records", "document"), [_row(document) for document in documents]
-        print_table(header, rows)
+        print_table(("source", "state", "records", "document"), map(_row, documents))
         return
-    width = max(len(document.source) for document in documents)
+    width = max(map(len, sources))
     for document in documents:
         print(f"{document.source:{width}}  {document.records:6}  {line(document.document)}")
+
+
+def _print_list(values: Iterable[object]) -> None:
+    """As ``json.dumps`` has the whole list."""
+    between = "["
+    for value in values:
+        print(between, json.dumps(value), sep="", end="")
+        between = ", "
+    print("[]" if between == "[" else "]")
 
 
 def _row(document: Document) -> tuple[str | Text, ...]:

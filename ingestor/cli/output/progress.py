@@ -8,21 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from ingestor.cli.output.console import err, listing_words
 from ingestor.core.escape import line
 from ingestor.state.run_status import Live
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn, TaskID
 
 EVERY = 5.0  # seconds between two lines
 
@@ -66,6 +61,8 @@ def shown(quiet: bool) -> Iterator[Callable[[Live], None]]:
     if quiet:
         yield lambda live: None
     elif err.is_terminal:
+        from rich.progress import Progress  # slow to import
+
         with Progress(*_columns(), console=err, transient=True) as bar:
             yield Meter(Bar(bar))
     else:
@@ -99,7 +96,7 @@ class RareLines:
 class Bar:
     """A bar that is visible only while there is work."""
 
-    def __init__(self, bar: Progress) -> None:
+    def __init__(self, bar: "Progress") -> None:
         self._bar = bar
         self._task = self._begin()
 
@@ -123,11 +120,13 @@ class Bar:
         )
         self._bar.start()
 
-    def _begin(self) -> TaskID:
+    def _begin(self) -> "TaskID":
         return self._bar.add_task("documents", total=None, embedded="")
 
 
-def _columns() -> tuple[ProgressColumn, ...]:
+def _columns() -> "tuple[ProgressColumn, ...]":
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
     return (
         TextColumn("[bold]{task.description}"),
         BarColumn(),

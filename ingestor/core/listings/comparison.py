@@ -1,15 +1,19 @@
 """What a listing changes, found while it goes on.
 
-In memory are what differs, and sixteen bytes for each document that is listed.
+In memory are sixteen bytes for each document that is listed, the keys that vanished, and a page of what
+differs.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from ingestor.core.decisions import Changes, Scope
 from ingestor.core.listings.key_set import KeySet
 from ingestor.model import INSIDE, Item
+
+_PAGE = 5000  # items that differ
 
 
 class Versions(Protocol):
@@ -61,16 +65,60 @@ class VersionTable:
         return len(self._versions)
 
 
+class Differing(NamedTuple):
+    """A listed item that is new, or of another version."""
+
+    item: Item
+    at: int  # how many items were listed before it
+    new: bool
+
+
+class DifferingPages(Protocol):
+    """Pages of what differs, in the order in which they are added; a list is one."""
+
+    def append(self, page: list[Differing], /) -> None: ...
+    def __getitem__(self, number: int, /) -> list[Differing]: ...
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListingChanges:
+    """What a listing that has ended changes in one edition."""
+
+    pages: DifferingPages
+    vanished: tuple[str, ...]  # keys
+    appeared: int  # how many documents are new
+    listed: int
+    repeated: KeySet | None = None  # all keys, if some were listed twice
+
+    def changed(self) -> Iterator[Item]:
+        """What is new, or of another version."""
+        for number in range(len(self.pages)):
+            yield from self._page(number)
+
+    @property
+    def parts(self) -> int:
+        return max(1, len(self.pages))
+
+    def part(self, number: int) -> Changes:
+        """One of the parts that are taken over one after the other. All that vanished is in the first one: a
+        document must not be read under its new name while the journal believes it under its old one."""
+        changed = self._page(number) if self.pages else []
+        return Changes(changed, () if number else self.vanished)
+
+    def _page(self, number: int) -> list[Item]:
+        return [one.item for one in _first(self.pages[number], self.repeated)]
+
+
 class ListingComparison:
     """A listing that is under way, against what one edition knows. Of a key that is listed twice the first
-    counts."""
+    counts. ``pages``: holds what differs."""
 
-    def __init__(self, known: KnownVersions) -> None:
-        self._known = known
+    def __init__(self, known: KnownVersions, pages: DifferingPages) -> None:
+        self._known, self._pages = known, pages
         self._listed = KeySet()
-        self._changed: dict[str, tuple[int, Item]] = {}  # with the number of keys listed before it
-        self._new = set[str]()
-        self._number = 0
+        self._page: list[Differing] = []
+        self._number = self._new = 0
 
     def add(self, items: Sequence[Item]) -> None:
         """The next items of the listing."""
@@ -79,27 +127,40 @@ class ListingComparison:
             version = versions.get(item.key)
             if version is None and is_as_known(item):
                 continue  # it is listed only because another edition knows it
-            if version != item.version and item.key not in self._changed:
-                self._changed[item.key] = self._number, item
-                if version is None:
-                    self._new.add(item.key)
+            if version != item.version:
+                self._note(Differing(item, self._number, version is None))
             self._listed.add(item.key)
             self._number += 1
 
-    def changes(self, scope: Scope) -> Changes:
-        """After the last item. ``scope``: what was listed."""
-        listed = len(self._listed)
-        if listed < self._number:
-            self._drop_repeated()
-        vanished = filter(scope.covers, self._listed.absent(self._known.keys(scope.under)))
-        changed = tuple(item for _, item in self._changed.values())
-        return Changes(changed, tuple(vanished), len(self._new), listed)
+    def _note(self, found: Differing) -> None:
+        self._page.append(found)
+        self._new += found.new
+        if len(self._page) >= _PAGE:
+            self._turn()
 
-    def _drop_repeated(self) -> None:
-        """Forget changes of keys that had been listed before, without a change."""
-        first = self._listed.first([*self._changed])
-        kept = zip(self._changed.items(), first, strict=True)
-        self._changed = {key: (at, item) for (key, (at, item)), before in kept if at == before}
+    def _turn(self) -> None:
+        self._pages.append(self._page)
+        self._page = []
+
+    def changes(self, scope: Scope) -> ListingChanges:
+        """After the last item. ``scope``: what was listed."""
+        if self._page:
+            self._turn()
+        listed, appeared = len(self._listed), self._new
+        repeated = self._listed if listed < self._number else None
+        if repeated is not None:
+            kept = (_first(self._pages[number], repeated) for number in range(len(self._pages)))
+            appeared = sum(one.new for page in kept for one in page)
+        vanished = filter(scope.covers, self._listed.absent(self._known.keys(scope.under)))
+        return ListingChanges(self._pages, tuple(vanished), appeared, listed, repeated)
+
+
+def _first(page: list[Differing], repeated: KeySet | None) -> list[Differing]:
+    """Without items whose key had been listed before."""
+    if repeated is None:
+        return page
+    first = repeated.first([one.item.key for one in page])
+    return [one for one, at in zip(page, first, strict=True) if one.at == at]
 
 
 def is_as_known(item: Item) -> bool:

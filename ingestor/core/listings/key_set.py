@@ -23,10 +23,11 @@ class KeySet:
     def __init__(self) -> None:
         self._digests = bytearray()  # in the order in which they were added
         self._different: Digests | None = None  # the same sorted, each once
+        self._first: npt.NDArray[np.intp] | None = None  # for each of these how many had been added before
 
     def add(self, key: str) -> None:
         self._digests += _digest(key)
-        self._different = None
+        self._different = self._first = None
 
     def update(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -44,8 +45,9 @@ class KeySet:
 
     def first(self, keys: Sequence[str]) -> list[int]:
         """How many keys had been added before each of these was for the first time. All were added."""
-        different, first = np.unique(_array(self._digests), return_index=True)
-        return [int(at) for at in first[np.searchsorted(different, _digests(keys))]]
+        if self._first is None:
+            self._different, self._first = np.unique(_array(self._digests), return_index=True)
+        return [int(at) for at in self._first[np.searchsorted(self._sorted(), _digests(keys))]]
 
     def _sorted(self) -> Digests:
         if self._different is None:

@@ -33,10 +33,20 @@ def children(node: Node) -> Iterator[Node]:
         child = child.next
 
 
+def last_first(node: Node) -> list[Node]:
+    """Its children, as a stack takes them."""
+    found = []
+    child = node.last_child
+    while child is not None:
+        found.append(child)
+        child = child.prev
+    return found
+
+
 def is_named(attributes: Mapping[str, str | None], names: frozenset[str]) -> bool:
     """Whether one of these is a class or the id of the element."""
-    own = (attributes.get("class"), attributes.get("id"))
-    return any(said and not names.isdisjoint(said.split()) for said in own)
+    said = f"{attributes.get('class') or ''} {attributes.get('id') or ''}"
+    return not names.isdisjoint(said.split())
 
 
 def is_figure(node: Node) -> bool:

@@ -13,6 +13,7 @@ from pydantic import Field
 from ingestor.core.completeness import words
 from ingestor.model import Blob, Document
 from ingestor.parsers.html.tags import check
+from ingestor.parsers.html.tags import words as names
 from ingestor.parsers.html.walk import NEVER, PageWalk, one_line
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.decode import decode
@@ -22,33 +23,10 @@ from ingestor.registry import Options, Plugin
 _CHARSET = re.compile(rb"charset\s*=\s*+[\"']?\s*+([\w.:-]+)", re.IGNORECASE)
 _DECLARED = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _HEAD = 4096  # bytes in which a page may name its encoding
-_UNSEEN = [tag for tag in NEVER if tag.isalpha()]
-_INLINE = [
-    "a",
-    "abbr",
-    "b",
-    "bdi",
-    "bdo",
-    "cite",
-    "code",
-    "em",
-    "font",
-    "i",
-    "kbd",
-    "mark",
-    "q",
-    "s",
-    "samp",
-    "small",
-    "span",
-    "strong",
-    "sub",
-    "sup",
-    "tt",
-    "u",
-    "var",
-    "wbr",
-]
+_UNSEEN = frozenset(tag for tag in NEVER if tag.isalpha())
+_INLINE = names(
+    "a abbr b bdi bdo cite code em font i kbd mark q s samp small span strong sub sup tt u var wbr"
+)
 _AUTHOR = ("author", "article:author", "dc.creator", "dcterms.creator", "citation_author")
 _DATE = (
     *("date", "article:published_time", "dc.date", "dcterms.date", "dcterms.created", "dcterms.issued"),
@@ -80,14 +58,14 @@ class HtmlParser:
         return self.read(decode(blob.data, _encoding(blob)), _content_type(blob))
 
     def read(self, source: str, content_type: str = "text/html") -> Document:
-        tree = _tree(source)
+        tree, tags = _tree(source)
         page = self._page(tree.root)
         about = _about(tree)
         title = tree.css_first("title")
         titled = one_line(title.text()) if title else ""
         language = _language(tree, about)
         lost = _lost(tree, page)
-        raw_words = _raw_words(tree, page)  # last: it takes the tree apart
+        raw_words = _raw_words(tree, tags, page)  # last: it takes the tree apart
         return Document(
             text=page.composer.text,
             blocks=tuple(page.composer.blocks),
@@ -102,10 +80,10 @@ class HtmlParser:
 
     def add(self, composer: Composer, source: str) -> int:
         """Add the blocks of all that is visible. Returns how many words the page holds."""
-        tree = _tree(source)
+        tree, tags = _tree(source)
         page = PageWalk(False, self._links, composer)
         page.walk(tree.root)
-        return _raw_words(tree, page)
+        return _raw_words(tree, tags, page)
 
     def _page(self, root: Any) -> PageWalk:
         """All of the page where its main content is nowhere to be seen."""
@@ -117,20 +95,21 @@ class HtmlParser:
         return page
 
 
-def _tree(source: str) -> Any:
+def _tree(source: str) -> tuple[Any, frozenset[str]]:
+    """The tree, and the names of the page's tags."""
     from selectolax.lexbor import LexborHTMLParser  # loaded with the first page, not with the program
 
-    check(source)
+    tags = check(source)
     tree = LexborHTMLParser(source)
     if tree.root is None:
         raise BadDocument("no HTML could be read from it")
-    return tree
+    return tree, tags
 
 
-def _raw_words(tree: Any, page: PageWalk) -> int:
+def _raw_words(tree: Any, tags: frozenset[str], page: PageWalk) -> int:
     """Words of the whole page; those outside its main content count as left out."""
-    tree.strip_tags(_UNSEEN)
-    tree.unwrap_tags(_INLINE)
+    tree.strip_tags([*_UNSEEN & tags])  # each is looked for in the whole tree
+    tree.unwrap_tags([*_INLINE & tags])
     tree.merge_text_nodes()
     body, content = tree.body or tree.root, page.content
     raw = words(body.text(separator=" "))

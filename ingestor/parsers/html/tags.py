@@ -3,10 +3,13 @@
 Measured on selectolax 1.0.2: 100,000 nested ``div`` take a minute, 200,000 attributes of one tag two, and
 a thousand formatting tags left open are repeated inside every paragraph that follows. So the stack of open
 elements is estimated here, in linear time and rather too high: elements that may be left open by the rules
-of HTML don't count, but tags inside scripts and comments do.
+of HTML don't count, but tags inside scripts and comments do. For nearly all pages, which hold few open
+elements even if no tag closes itself, one look at the tags' names is enough.
 """
 
 import re
+from collections.abc import Iterable
+from itertools import accumulate
 
 from ingestor.ports import BadDocument
 
@@ -20,9 +23,11 @@ _ATTRIBUTES = 2000  # of one tag
 _LONG_TAG = 4096  # characters; a shorter one can't have as many attributes
 _REPEATED = 10  # formatting elements that are open at a tag, on average
 _FREE = 100_000  # of them
+_NAME = re.compile(r"<(/?[a-zA-Z][a-zA-Z0-9:-]*)")
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9:-]*)([^<>]*)")  # the flag for both cases takes twice the time
 _QUOTED = re.compile("\"[^\"]*\"|'[^']*'")
 _FORMATTING = words("b big code em font i nobr s small strike strong tt u")
+_FORMATTING_TAGS = _FORMATTING | {f"/{name}" for name in _FORMATTING}
 _LEFT_OPEN = words(
     "a p li dt dd tr td th thead tbody tfoot caption colgroup option optgroup rp rt rb rtc html head body "
     "area base br col embed hr img input link meta param source track wbr basefont frame keygen"
@@ -34,8 +39,36 @@ _HTML = _FORMATTING | words(
 )
 
 
-def check(source: str) -> None:
-    """Raises BadDocument."""
+def check(source: str) -> frozenset[str]:
+    """The names of its tags, those at the end of an element with a slash. Raises BadDocument."""
+    names = [*map(str.lower, _NAME.findall(source))]
+    if not is_plain(names) or _has_long_tag(source):
+        check_all(source)
+    return frozenset(names)
+
+
+def is_plain(names: list[str]) -> bool:
+    """Whether there are tags enough for neither depth nor repetition."""
+    steps = dict.fromkeys(names, 0)
+    for name in steps:
+        if name.removeprefix("/") not in _LEFT_OPEN:
+            steps[name] = -1 if name.startswith("/") else 1
+    formatting = map(steps.__getitem__, filter(_FORMATTING_TAGS.__contains__, names))
+    return _most_open(map(steps.__getitem__, names)) <= _DEEPEST and _most_open(formatting) <= _REPEATED
+
+
+def _most_open(steps: Iterable[int]) -> int:
+    """So many elements at most are open at once: 1 where one is opened, -1 where one is closed."""
+    opened = [*accumulate(steps, initial=0)]
+    return max(opened) - min(opened)
+
+
+def _has_long_tag(source: str) -> bool:
+    return any(len(piece) > _LONG_TAG and ">" not in piece[:_LONG_TAG] for piece in source.split("<"))
+
+
+def check_all(source: str) -> None:
+    """As exact as the estimate is. Raises BadDocument."""
     elements = formatting = repeated = 0  # open at this tag; of formatting ones, the sum over all tags
     foreign = False
     for tags, (end, name, rest) in enumerate(_TAG.findall(source)):

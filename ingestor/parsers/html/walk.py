@@ -20,6 +20,7 @@ from ingestor.parsers.html.nodes import (
     is_layout,
     is_named,
     language,
+    last_first,
     with_title,
 )
 from ingestor.parsers.html.tags import words
@@ -37,10 +38,12 @@ _BLOCKS = words(
     "figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li main menu nav ol "
     "p pre section summary table tbody td tfoot th thead tr ul"
 )
-_SPACED = _BLOCKS - {"pre"}
+_APART = _BLOCKS | {"br"}
+_SPACED = frozenset(mark for tag in _BLOCKS - {"pre"} for mark in (tag, f"/{tag}"))
 _LISTS = frozenset(("ul", "ol", "menu", "dir"))
 _WITH_MORE = words("math img sup a")  # than their inner text
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_ONE_BLOCK = words("pre dt figure table") | _LISTS | _HEADINGS.keys()  # or what they hold is walked through
 _AROUND_TAGS = frozenset(("nav", "aside", "footer"))
 _AROUND_ROLES = words("navigation banner contentinfo complementary search menu menubar")
 # Classes and ids that generators of sites and manuals give to what surrounds the content.
@@ -54,6 +57,7 @@ _ANCHORS = words(
 )
 _SIGNATURE = frozenset(("sig",))  # Sphinx: of a function
 _ABSOLUTE = ("https://", "http://", "mailto:")
+_TELLING = words("class id role style hidden aria-hidden")  # attributes that may say that it is skipped
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _DEEPEST_INDENT = 10
 _ENOUGH = 140  # visible characters that make an element the page's main content
@@ -82,10 +86,8 @@ class PageWalk:
                 self._quotes -= node == "blockquote"
             elif (tag := node.tag) == "-text":
                 self._inline.append(node.text_content or "")
-            elif (said := self._said(node, tag, self.links)) is not None:
+            elif (said := self._instead(node, tag, self.links)) is not None:
                 self._inline.append(said)
-            elif self._skipped(node, tag):
-                self._leave_out(node)
             else:
                 todo.extend(self._opened(node, tag))
         self._end_paragraph()
@@ -95,19 +97,20 @@ class PageWalk:
         if tag == "br":
             self._inline.append(_BREAK)
         if tag not in _BLOCKS:
-            return list(children(node))[::-1]
+            return last_first(node)
         self._end_paragraph()
-        if self._add_whole(node, tag):
+        if tag in _ONE_BLOCK and self._add_whole(node, tag):
             return []
         self._quotes += tag == "blockquote"
-        return [tag, *list(children(node))[::-1]]
+        return [tag, *last_first(node)]
 
     def _end_paragraph(self) -> None:
         if not self._inline:
             return
         text = paragraph("".join(self._inline))
         self._inline.clear()
-        self.composer.add("quote" if self._quotes else "paragraph", text)
+        if text:  # not only the white space between two elements
+            self.composer.add("quote" if self._quotes else "paragraph", text)
 
     def _add_whole(self, node: Node, tag: str) -> bool:
         """Add an element that is one block."""
@@ -152,19 +155,18 @@ class PageWalk:
     def _list(self, root: Node) -> str:
         """Its items, a line each; the level shows in the indentation."""
         lines, marks = [""], [_Marks(root.tag == "ol")]
-        for node, entering in self._events(root, self.links):
-            if isinstance(node, str):
-                lines[-1] += node
-                continue
-            tag = node.tag
-            if tag == "br":
-                lines[-1] += " "
-            elif tag in _LISTS and node.mem_id != root.mem_id:
-                marks.append(_Marks(tag == "ol")) if entering else marks.pop()
+        for tag, said in self._events(root, self.links):
+            if tag == "-text":
+                lines[-1] += said
+            elif tag in _LISTS:
+                marks.append(_Marks(tag == "ol"))
                 lines.append("")
-            elif tag == "li" and entering:
+            elif tag[1:] in _LISTS:
+                marks.pop()
+                lines.append("")
+            elif tag == "li":
                 lines.append(f"{_indent(marks)}{marks[-1].next()}{_BREAK}")
-            elif tag in _BLOCKS:
+            else:
                 lines[-1] += " "
         return "\n".join(filter(None, map(_item, lines)))
 
@@ -172,48 +174,52 @@ class PageWalk:
         """All that is visible below a node, blocks set apart by a space."""
         only = root.first_child
         if only is not None and only.next is None and only.tag == "-text":  # nearly all cells and titles
-            said, space = only.text_content or "", " " if root.tag in _SPACED else ""
-            return f"{space}{said}{space}"
-        parts: list[str] = []
-        for node, entering in self._events(root, links):
-            if isinstance(node, str):
-                parts.append(node)
-            elif node.tag == "br" and entering:
-                parts.append(_BREAK)
-            elif node.tag in _SPACED:
-                parts.append(" ")
-        return "".join(parts)
+            text = only.text_content or ""
+        else:
+            parts: list[str] = []
+            for tag, said in self._events(root, links):
+                if tag == "-text":
+                    parts.append(said)
+                elif tag == "br":
+                    parts.append(_BREAK)
+                elif tag in _SPACED:
+                    parts.append(" ")
+            text = "".join(parts)
+        return f" {text} " if root.tag in _SPACED else text
 
-    def _events(self, root: Node, links: bool) -> Iterator[tuple[Node | str, bool]]:
-        """Every element that is not skipped at its start (True) and at its end (False), and every text.
-
-        Nodes are told apart by ``mem_id``: ``==`` compares their whole markup.
+    def _events(self, root: Node, links: bool) -> Iterator[tuple[str, str]]:
+        """What is inside it and not skipped: ("-text", its text); ("br", ""); where an element that stands
+        apart begins and ends, ("p", "") and ("/p", "").
         """
-        yield root, True
-        todo = [(child, True) for child in children(root)][::-1]
+        todo: list[Node | str] = last_first(root)
         while todo:
-            node, entering = todo.pop()
-            if not entering:
-                yield node, False
+            node = todo.pop()
+            if isinstance(node, str):
+                yield node, ""
             elif (tag := node.tag) == "-text":
-                yield node.text_content or "", True
-            elif (said := self._said(node, tag, links)) is not None:
-                yield said, True
-            elif self._skipped(node, tag):
-                self._leave_out(node)
+                yield tag, node.text_content or ""
+            elif (said := self._instead(node, tag, links)) is not None:
+                yield "-text", said
             else:
-                yield node, True
-                todo.append((node, False))
-                todo.extend([(child, True) for child in children(node)][::-1])
-        yield root, False
+                if tag in _APART:
+                    yield tag, ""
+                    todo.append(f"/{tag}")
+                todo.extend(last_first(node))
 
-    def _said(self, node: Node, tag: str, links: bool) -> str | None:
+    def _instead(self, node: Node, tag: str, links: bool) -> str | None:
+        """What is read instead of an element's children: "" of one that is skipped, None of most."""
+        skipped = self._skipped(node, tag)
+        if tag in _WITH_MORE and (said := self._said(node, tag, links, skipped)) is not None:
+            return said
+        if skipped:
+            self._leave_out(node, tag)
+            return ""
+        return None
+
+    def _said(self, node: Node, tag: str, links: bool, skipped: bool) -> str | None:
         """The text of elements with more than their inner text: formulas, pictures, raised numbers, links."""
-        if tag not in _WITH_MORE:
-            return None
         if tag == "math":
             return formula(node)
-        skipped = self._skipped(node, tag)
         if tag == "img" and (not skipped or is_formula(node)):
             return description(node)
         if skipped:
@@ -232,15 +238,15 @@ class PageWalk:
         text = self._text(node)
         return f"[{one_line(text)}]({address})" if text.strip() and text.strip() not in address else None
 
-    def _leave_out(self, node: Node) -> None:
-        if node.tag not in NEVER:
+    def _leave_out(self, node: Node, tag: str) -> None:
+        if tag not in NEVER:
             self.composer.leave_out("navigation and hidden parts", count_words(node.text(separator=" ")))
 
     def _skipped(self, node: Node, tag: str) -> bool:
         if tag in NEVER:
             return True
         attributes = node.attributes
-        if not attributes:
+        if _TELLING.isdisjoint(attributes):
             return self.main and tag in _AROUND_TAGS
         if "hidden" in attributes or attributes.get("aria-hidden") == "true":
             return True
@@ -280,6 +286,8 @@ def one_line(text: str) -> str:
 
 def paragraph(text: str) -> str:
     """White space collapsed, lines broken where the page breaks them."""
+    if _BREAK not in text:
+        return " ".join(text.split())
     return "\n".join(" ".join(line.split()) for line in text.split(_BREAK))
 
 

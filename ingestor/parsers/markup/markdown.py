@@ -1,50 +1,40 @@
 """Markdown: CommonMark with tables and front matter, as blocks of the source.
 
 Only the top level counts: a list with all that is nested in it is one block, and so is a quote. The
-document's text is the decoded source, so every block's span is exact; markdown-it says which lines a
-block takes, and the lines' offsets in the source say the rest. Blocks begin at the start of a line.
+document's text is the decoded source, so every block's span is exact; ``pyromark`` (pulldown-cmark, in
+Rust) says which bytes a block takes. Blocks begin at the start of a line.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
-
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
-from markdown_it.token import Token
 
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.markup.front_matter import FrontMatter, front_matter
 from ingestor.parsers.shared.decode import decode
-from ingestor.parsers.text import paragraphs, trimmed
+from ingestor.parsers.text import trimmed
+from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
-from ingestor.text.outline import heading_number, line_starts
+from ingestor.text.outline import heading_number
 
-_DEPTH = 100  # a quote is one level, a list two; markdown-it reads nothing deeper
 _TITLE = 300  # characters of a heading that are read
-_BRACKETS = 20  # in a heading; each opening one may make markdown-it read all the rest
 _KINDS = {
-    "heading_open": "heading",
-    "paragraph_open": "paragraph",
-    "bullet_list_open": "list",
-    "ordered_list_open": "list",
-    "blockquote_open": "quote",
-    "table_open": "table",
-    "fence": "code",
-    "code_block": "code",
-    "html_block": "html",
-    "hr": "rule",
+    "Paragraph": "paragraph",
+    "List": "list",
+    "BlockQuote": "quote",
+    "Table": "table",
+    "HtmlBlock": "html",
+    "Rule": "rule",
+    "Definition": "definition",
 }
-_PARAGRAPH = Token("paragraph_open", "p", 1)
-_NEWLINE = re.compile(r"\r\n?")
+_NEWLINE = re.compile(r"\r(?!\n)")
 _LANGUAGE = re.compile(r"\w[\w+#-]*")
-_MARKUP = re.compile(r"[\\`*_\[<&\n]")
 _COMMENTS = re.compile(r"(?:\s|<!--(?>(?s:.)*?-->))+")
 _LABEL = re.compile(  # anchors and comments alone; "(name)=" is MyST's
     r"(?:\s|<!--(?>(?s:.)*?-->)|<(a|span|div)\s[^<>]*>\s*</\1>|<a\s[^<>]*/>)+|\([\w.:-]+\)=\s*"
 )
-_NOTE = re.compile(r"\[\^[^\]\s]+\]:")
+_NOTE = re.compile(r"\s*\[\^[^\]\s]+\]:")
 _ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{[#.:][^{}]*+\}$")  # {#anchor .class} behind a heading
 
 
@@ -53,13 +43,12 @@ class MarkdownParser:
 
     def __init__(self, options: Options) -> None:
         del options  # there are none
-        self._md = MarkdownIt("commonmark", {"maxNesting": _DEPTH}).enable("table")
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when the content is not text."""
         text = decode(blob.data)
         front = front_matter(text)
-        blocks = (*_front_block(front), *self._blocks(text, front.end if front else 0))
+        blocks = (*_front_block(front), *_blocks(text, front.end if front else 0))
         return Document(
             text=text,
             blocks=blocks,
@@ -69,60 +58,108 @@ class MarkdownParser:
             extra=front.extra if front else (),
         )
 
-    def _blocks(self, text: str, start: int) -> list[Block]:
-        """The blocks from ``start`` on, which is where a line begins."""
-        lines = [*line_starts(text), len(text)]
-        env: dict[str, Any] = {}
-        found: list[tuple[int, int, Token | None, str]] = []
-        for first, last, tokens in self._spans(text, lines.index(start), env):
-            start, end = lines[first], lines[last]
-            if any(token.level >= _DEPTH - 2 for token in tokens):
-                # Such a list would take all lines after it.
-                found += [(start + a, start + b, _PARAGRAPH, "") for a, b in paragraphs(text[start:end])]
-                continue
-            content = tokens[1].content[:_TITLE] if len(tokens) > 1 else ""
-            head = tokens[0] if tokens else None
-            found += [(begin, end, head, content) for begin, end in trimmed(text, start, end)]
-        # Titles last: they may use link definitions from anywhere in the document.
-        return [_as_label(text, self._block(*block, env)) for block in found]
 
-    def _spans(self, text: str, line: int, env: dict[str, Any]) -> Iterator[tuple[int, int, list[Token]]]:
-        """(first line, line after the last, tokens) of each block at the top level.
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A block of the top level: its bytes; what pulldown-cmark calls it, and says of it; the text in it.
 
-        markdown-it's own loop over its rules, but handing out each block's tokens at once: all
-        together they take fifty times the memory of the text.
-        """
-        source = _NEWLINE.sub("\n", text).replace("\0", "\ufffd")
-        state = StateBlock(source, self._md, env, [])
-        rules = self._md.block.ruler.getRules("")
-        while (line := state.skipEmptyLines(line)) < state.lineMax:
-            state.line = line
-            any(rule(state, line, state.lineMax, False) for rule in rules)  # the first that fits
-            yield line, state.line, state.tokens
-            state.tokens.clear()
-            line = state.line
+    Where code or a tag ends the text, an empty string does.
+    """
 
-    def _block(self, start: int, end: int, head: Token | None, content: str, env: dict[str, Any]) -> Block:
-        if head is None:  # link definitions yield no tokens
-            return Block("definition", start, end)
-        kind = _KINDS[head.type]
-        if kind == "code":
-            language = _LANGUAGE.search(head.info)
-            return Block(kind, start, end, language=language[0].lower() if language else None)
-        if kind == "heading":
-            title = self._plain(content, env)
-            number = heading_number(title)
-            return Block(kind, start, end, level=int(head.tag[1]), title=title or None, number=number)
-        return Block("footnote" if kind == "paragraph" and _NOTE.match(content) else kind, start, end)
+    start: int
+    end: int
+    name: str
+    about: Any = None
+    said: Sequence[str] = ()
 
-    def _plain(self, markup: str, env: dict[str, Any]) -> str:
-        """The text that a reader of the rendered heading sees, in one line."""
-        markup = _ATTRIBUTES.sub("", markup)
-        if not _MARKUP.search(markup) or markup.count("[") > _BRACKETS:
-            return " ".join(markup.split())
-        tokens: list[Token] = []
-        self._md.inline.parse(markup, self._md, env, tokens)
-        return " ".join("".join(map(_visible, tokens)).split())
+
+def _blocks(text: str, start: int) -> Iterator[Block]:
+    """The blocks from ``start`` on, which is where a line begins."""
+    source = _NEWLINE.sub("\n", text[start:])  # as long as before; pulldown-cmark does not take "\r" alone
+    data, byte, at = source.encode(), 0, start
+    for found in _in_order([*_found(source), *_definitions(source)], len(data)):
+        begin = at + len(data[byte : found.start].decode())
+        end = begin + len(data[found.start : found.end].decode())
+        line = max(text.rfind("\n", at, begin), text.rfind("\r", at, begin), at - 1) + 1
+        # Between blocks there are definitions of links that were defined before.
+        yield from (Block("definition", *span) for span in trimmed(text, at, line))
+        for span in trimmed(text, line, end):
+            yield _as_label(text, _block(text, *span, found))
+        byte, at = found.end, end
+
+
+def _in_order(found: list[_Found], size: int) -> Iterator[_Found]:
+    """As they follow each other, without definitions inside other blocks; at the end an empty one."""
+    end = 0
+    for one in sorted(found, key=lambda one: one.start):
+        if one.start >= end:
+            yield one
+            end = one.end
+    yield _Found(size, size, "Definition")
+
+
+def _definitions(source: str) -> Iterator[_Found]:
+    """The definitions of links, the first of each."""
+    from pyromark import Options as Dialect
+    from pyromark import reference_definitions
+
+    if "]:" in source:
+        for found in reference_definitions(source, options=Dialect.ENABLE_TABLES).values():
+            yield _Found(found["span"]["start"], found["span"]["end"], "Definition")
+
+
+def _found(source: str) -> Iterator[_Found]:
+    depth, begun, said = 0, "", list[str]()
+    for event, span in _events(source):
+        if isinstance(event, str):  # a rule, or the end of a line
+            if depth:
+                said.append(" ")
+            else:
+                yield _Found(span["start"], span["end"], event)
+        elif "Start" in event:
+            if not depth:
+                begun, said = event["Start"], []
+            depth += 1
+        elif "End" in event:
+            depth -= 1
+            if not depth:
+                name = begun if isinstance(begun, str) else next(iter(begun))
+                yield _Found(span["start"], span["end"], name, begun, said)
+        elif "Text" in event:
+            said.append(event["Text"])
+        else:
+            said += [event.get("Code", ""), ""]
+
+
+def _events(source: str) -> Iterator[Any]:
+    from pyromark import Options as Dialect
+    from pyromark import events_with_range
+
+    try:
+        yield from events_with_range(source, options=Dialect.ENABLE_TABLES)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # Rust's, which no other handler takes
+            raise
+        raise BadDocument(f"is Markdown that cannot be read: {error}; report it, with the file") from None
+
+
+def _block(text: str, start: int, end: int, found: _Found) -> Block:
+    if found.name == "CodeBlock":
+        fence = found.about["CodeBlock"]
+        language = _LANGUAGE.search(fence["Fenced"]) if isinstance(fence, dict) else None
+        return Block("code", start, end, language=language[0].lower() if language else None)
+    if found.name == "Heading":
+        title = _title(found.said)
+        level = int(found.about["Heading"]["level"][1])
+        return Block("heading", start, end, level=level, title=title or None, number=heading_number(title))
+    kind = _KINDS[found.name]
+    return Block("footnote" if kind == "paragraph" and _NOTE.match(text, start) else kind, start, end)
+
+
+def _title(said: Sequence[str]) -> str:
+    """The text that a reader of the rendered heading sees, in one line."""
+    title = " ".join("".join(said).split())
+    return (_ATTRIBUTES.sub("", title) if said and said[-1] else title)[:_TITLE]
 
 
 def _as_label(text: str, block: Block) -> Block:
@@ -135,14 +172,6 @@ def _as_label(text: str, block: Block) -> Block:
     return replace(block, kind="label") if _LABEL.fullmatch(source) else block
 
 
-def _visible(token: Token) -> str:
-    if token.type == "image":
-        return "".join(map(_visible, token.children or ()))
-    if token.type in ("softbreak", "hardbreak"):
-        return " "
-    return "" if token.type == "html_inline" else token.content
-
-
 def _front_block(front: FrontMatter | None) -> tuple[Block, ...]:
     return (Block("front_matter", 0, front.visible_end),) if front else ()
 
@@ -151,4 +180,4 @@ def _first_title(blocks: Sequence[Block]) -> str | None:
     return next((block.title for block in blocks if block.level == 1 and block.title), None)
 
 
-PLUGIN = Plugin(kind="markdown", version=3, options=Options, build=MarkdownParser)
+PLUGIN = Plugin(kind="markdown", version=4, options=Options, build=MarkdownParser)

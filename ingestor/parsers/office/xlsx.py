@@ -135,9 +135,11 @@ def _rows(
         given = row.get("r", "")
         number = whole(given, number + 1)
         cells = _cells(row, strings, formats)
-        signs = sum(not text.isalnum() and not _WORD.search(text) for text in cells.values())
-        composer.leave_out("cells without a letter or digit", signs)
-        yield number, {column: text for column, text in cells.items() if text and not text.isspace()}
+        odd = [text for text in cells.values() if not text[:1].isalnum()]
+        if odd:
+            composer.leave_out("cells without a letter or digit", sum(not _WORD.search(text) for text in odd))
+            cells = {column: text for column, text in cells.items() if text and not text.isspace()}
+        yield number, cells
 
 
 def _cells(row: Element, strings: list[str], formats: Shown) -> dict[int, str]:
@@ -146,16 +148,20 @@ def _cells(row: Element, strings: list[str], formats: Shown) -> dict[int, str]:
     for cell in row.iter(_CELL):
         letters = cell.get("r", "").rstrip("0123456789")
         column = _column(letters) if letters else column + 1
-        cells[column] = _shown(cell, strings, formats)
+        if (text := _shown(cell, strings, formats)) is not None:
+            cells[column] = text
     return cells
 
 
-def _shown(cell: Element, strings: list[str], formats: Shown) -> str:
+def _shown(cell: Element, strings: list[str], formats: Shown) -> str | None:
+    """None where it has a style, but no value: such a cell is not counted in the raw content either."""
     kind = cell.get("t", "n")
     if kind == "inlineStr":
         return "".join(_text(item) for item in cell.iter(f"{_S}is"))
     found = cell.find(_VALUE)
     text = "" if found is None or found.text is None else found.text
+    if kind == "n":
+        return formats(text, cell.get("s", "")) if text else None
     if kind == "s":
         index = whole(text, len(strings))
         if index >= len(strings):
@@ -164,8 +170,8 @@ def _shown(cell: Element, strings: list[str], formats: Shown) -> str:
     if kind == "b":
         return "TRUE" if text in ("1", "true") else "FALSE"
     if kind == "d":
-        return text.removesuffix("T00:00:00").replace("T", " ")
-    return formats(text, cell.get("s", "")) if kind == "n" else text
+        text = text.removesuffix("T00:00:00").replace("T", " ")
+    return text or None
 
 
 @lru_cache(20_000)  # Excel has 16,384
@@ -177,4 +183,4 @@ def _column(letters: str) -> int:
     return number - 1
 
 
-PLUGIN = Plugin(kind="xlsx", version=2, options=XlsxOptions, build=XlsxParser)
+PLUGIN = Plugin(kind="xlsx", version=3, options=XlsxOptions, build=XlsxParser)

@@ -19,9 +19,6 @@ from pydantic import Field
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.pdf.completeness import FURNITURE, raw_words, without_unicode, words_in
 from ingestor.parsers.pdf.fields import Placed, as_words, placed
-from ingestor.parsers.pdf.furniture import without_furniture
-from ingestor.parsers.pdf.headings import cover_title
-from ingestor.parsers.pdf.layout import compose
 from ingestor.parsers.pdf.lines import Bookmark, PageLines
 from ingestor.parsers.pdf.ocr import INSTALL, recognised
 from ingestor.ports import BadDocument
@@ -64,6 +61,10 @@ class PdfParser:
 
     def parse(self, blob: Blob) -> Document:
         """Raises BadDocument when it is damaged, encrypted or too long."""
+        from ingestor.parsers.pdf.furniture import without_furniture  # slow to import, as the next two
+        from ingestor.parsers.pdf.headings import cover_title
+        from ingestor.parsers.pdf.layout import compose
+
         document = opened(blob.data)
         try:
             read = read_pages(document, self._ocr)

@@ -78,16 +78,17 @@ class RtfReader:
             if pending:
                 self._say(pending.decode(self._state.codec, "replace"))
                 pending.clear()
-            if kind == "brace":
+            if kind in ("word", "number"):
+                word, number = token.group("word", "number")
+                skip = self._state.skip if word == "u" else 0
+                if word in _MEANING or self._starred or self._state.place:  # few are
+                    self._word(word, int(number) if number else None)
+            elif kind == "brace":
                 skip = 0
                 self._open() if token["brace"] == "{" else self._close()
             elif kind == "sign":
                 skip = 0
                 self._sign(token["sign"])
-            elif kind in ("word", "number"):
-                word, number = token["word"], token["number"]
-                skip = self._state.skip if word == "u" else 0
-                self._word(word, int(number) if number else None)
         self._say(pending.decode(self._state.codec, "replace"))
         self._end_paragraph()
         self._end_table()
@@ -310,6 +311,7 @@ _DESTINATIONS: dict[str, Callable[[RtfReader], None]] = {
     "shpinst": RtfReader._shape,
     "shptxt": RtfReader._frame,
 }
+_MEANING = frozenset(("u", *_NOWHERE, *_SETTINGS, *_TABLES, *CHARACTERS, *_ENDS, *_DESTINATIONS))
 
 
 def _shown(marker: str | None) -> str:

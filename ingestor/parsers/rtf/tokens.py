@@ -24,11 +24,13 @@ CHARACTER_SETS = {  # of a font; those not here are the document's own
 def tokens(source: str) -> Iterator[re.Match[str]]:
     r"""All but the bytes that follow a \bin."""
     at = 0
-    while token := _TOKEN.match(source, at):
-        at = token.end()
-        if token["word"] == "bin":
-            at += max(int(token["number"] or 0), 0)
-        yield token
+    while at < len(source):
+        for token in _TOKEN.finditer(source, at):
+            yield token
+            at = token.end()
+            if token.lastgroup == "number" and token["word"] == "bin":
+                at += max(int(token["number"]), 0)
+                break
 
 
 def said(token: re.Match[str]) -> bytes:

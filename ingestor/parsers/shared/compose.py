@@ -87,6 +87,8 @@ def markdown_table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
+    if text.isalnum():
+        return text
     if not text.isprintable():
         text = _CONTROLS.sub("", text)
     return " ".join(text.split()).replace("|", "\\|")

@@ -8,8 +8,6 @@ order mark is dropped, so offsets into the result are offsets into the source as
 import codecs
 import re
 
-from charset_normalizer import from_bytes
-
 from ingestor.ports import BadDocument
 
 _SAMPLE = 32_768  # bytes that a guess looks at
@@ -122,6 +120,8 @@ def _legacy(data: bytes) -> str:
 def _recognised(sample: bytes) -> str:
     if _looks_western(sample):
         return "cp1254" if _looks_turkish(sample) else "cp1252"
+    from charset_normalizer import from_bytes  # slow to import, and seldom needed
+
     guesses = [from_bytes(cut, cp_isolation=_LEGACY).best() for cut in _cuts(sample)]
     best = min(filter(None, guesses), key=lambda guess: guess.chaos, default=None)
     return best.encoding if best else "cp1252"

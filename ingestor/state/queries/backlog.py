@@ -53,7 +53,8 @@ class Backlog:
         ``largest``: most bytes of a document; documents of unknown size are included.
         """
         found = [row for row in self._rows(feeds, now, limit + len(but), largest) if row not in but]
-        return [entry for row in found[:limit] if (entry := self._journal.entry(row)) is not None]
+        entries = self._journal.of_rows(found[:limit])
+        return [entries[row] for row in found[:limit] if row in entries]
 
     def _rows(self, feeds: Sequence[Feed], now: float, number: int, largest: int | None) -> Sequence[int]:
         """The first due rows, ``number`` or more, or all. Read once between two writes to the journal."""

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -10,6 +10,7 @@ from ingestor.core.document_state import State, shown
 from ingestor.core.entries import EditionName
 from ingestor.state.columns import GONE, IN_FORCE, LIVE, PENDING, SETTLED, STATE, UNSUPPORTED
 
+_PAGE = 1000  # documents that are read at once
 _ENDING = re.compile(r"(?<=[^/])\.\w{1,8}$")  # the extension of a name, as in photo.png
 
 
@@ -60,7 +61,7 @@ class Selecting(Protocol):
 
 
 class Reports:
-    """Each method is one query."""
+    """Each method is one query, or one for each page."""
 
     def __init__(self, journal: Selecting) -> None:
         self._journal = journal
@@ -85,20 +86,23 @@ class Reports:
             FROM documents WHERE {IN_FORCE} GROUP BY source, collection HAVING n > 0"""
         return self._journal.select(query)
 
-    def documents(self, source: str | None = None) -> list[Listed]:
-        """Documents in live editions, of one source or of all."""
-        query = f"""SELECT source, key, document_id, collection,
-                        (SELECT COUNT(*) FROM records WHERE document = id), {STATE},
-                        shortfall, shortfall_reason
-                    FROM documents WHERE {LIVE} AND source = COALESCE(?, source) ORDER BY source, key"""
-        return [
-            Listed(name, key, id_, collection, records, True, short or "settled", reason)
-            if state == "settled"
-            else Listed(name, key, id_, collection, records, False, shown(state))
-            for name, key, id_, collection, records, state, short, reason in self._journal.select(
-                query, (source,)
-            )
-        ]
+    def documents(self, source: str | None = None) -> Iterator[Listed]:
+        """Documents in live editions, of one source or of all, by source, edition and key; read in pages."""
+        if source is None:
+            for (name,) in self._journal.select("SELECT DISTINCT source FROM documents ORDER BY 1"):
+                yield from self.documents(name)
+            return
+        query = f"""SELECT collection, key, document_id, (SELECT COUNT(*) FROM records WHERE document = id),
+                        {STATE}, shortfall, shortfall_reason
+                    FROM documents WHERE source = ? AND (collection, key) > (?, ?) AND {LIVE}
+                    ORDER BY collection, key LIMIT {_PAGE}"""
+        place: tuple[str, str] = ("", "")
+        while page := self._journal.select(query, (source, *place)):
+            for collection, key, id_, records, state, short, reason in page:
+                settled = state == "settled"
+                words = (short or state, reason) if settled else (shown(state), None)
+                yield Listed(source, key, id_, collection, records, settled, *words)
+            place = page[-1][:2]
 
     def short(self) -> list[Short]:
         """Empty and incomplete documents in live editions."""

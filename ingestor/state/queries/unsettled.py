@@ -1,6 +1,6 @@
 """What a sync would still have to do, without loading what is settled."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ingestor.core.document_state import WITHOUT_RECORDS, State
 from ingestor.core.entries import Entry, Feed
@@ -31,16 +31,29 @@ class Unsettled:
         where = f"source = ? AND {LIVE} AND (wanted_version IS NULL OR collection != ?) ORDER BY key"
         return self._journal.entries(where, feed)
 
-    def outdated(self, feed: Feed, recipe: Callable[[str], str]) -> list[Entry]:
-        """Documents that are not settled under these recipes. ``recipe``: of a parser, "" for none."""
+    def of_rows(self, rows: Sequence[int]) -> list[Entry]:
+        """Those of these documents that the journal still has, by key."""
+        return self._journal.entries(f"id IN ({marks(rows)}) ORDER BY key", (*rows,))
+
+    def outdated(
+        self, feed: Feed, recipe: Callable[[str], str]
+    ) -> Iterator[list[tuple[int, str, int | None]]]:
+        """Row, key and size of documents that are not settled under these recipes, by key, in pages.
+
+        ``recipe``: of a parser, "" for none.
+        """
         query = f"SELECT DISTINCT coalesce(parser, '') FROM documents WHERE {_OF}"
         recipes = [(parser, recipe(parser)) for (parser,) in self._journal.select(query, feed)]
         if not recipes:
-            return []
+            return
         wanted = f"CASE coalesce(parser, '') {'WHEN ? THEN ? ' * len(recipes)} END"
-        where = f"""{_OF} AND wanted_version IS NOT NULL
-                    AND (done_version IS NOT wanted_version OR done_recipe IS NOT {wanted}) ORDER BY key"""
-        return self._journal.entries(where, (*feed, *(value for row in recipes for value in row)))
+        query = f"""SELECT id, key, size FROM documents WHERE {_OF} AND wanted_version IS NOT NULL
+                    AND (done_version IS NOT wanted_version OR done_recipe IS NOT {wanted})
+                    AND key > ? ORDER BY key LIMIT {_PAGE}"""
+        values, last = (*feed, *(value for row in recipes for value in row)), ""
+        while page := self._journal.select(query, (*values, last)):
+            yield page
+            last = page[-1][1]
 
     def set_aside(self, feed: Feed) -> list[tuple[str, State]]:
         """Key and state of documents without records: quarantined, or unsupported."""

@@ -188,16 +188,26 @@ def test_a_file_that_grows_while_it_is_read_is_refused(
     world.put("a.md", b"x" * 1000)
     [item] = world.connector.scan()
     fetched(world.connector, item)
-    open_stream = open
+    read = os.read
 
-    def growing(file: object, mode: str = "r", **kwargs: object) -> object:
-        with open_stream(world.root / "a.md", "ab") as writer:
+    def growing(descriptor: int, size: int) -> bytes:
+        with (world.root / "a.md").open("ab") as writer:
             writer.write(b"more")
-        return open_stream(file, mode, **kwargs)  # type: ignore[call-overload]
+        return read(descriptor, size)
 
-    monkeypatch.setattr("ingestor.connectors.folder.connector.open", growing, raising=False)
+    monkeypatch.setattr(os, "read", growing)
     with pytest.raises(Stale, match="changed while it was read"):
         world.connector.fetch(item)
+
+
+def test_a_file_that_is_read_in_several_parts_is_read_whole(
+    world: FolderWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put("a.md", b"0123456789" * 100)
+    [item] = world.connector.scan()
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda descriptor, size: read(descriptor, min(size, 7)))
+    assert fetched(world.connector, item).data == b"0123456789" * 100
 
 
 def test_what_a_steady_writer_writes_is_never_read_half(world: FolderWorld) -> None:

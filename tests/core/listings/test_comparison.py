@@ -2,12 +2,15 @@
 
 import tracemalloc
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.core.decisions import Changes, Scope
-from ingestor.core.listings.comparison import ListingComparison, VersionTable
+from ingestor.core.decisions import Scope
+from ingestor.core.listings import comparison
+from ingestor.core.listings.comparison import ListingChanges, ListingComparison, VersionTable
 from ingestor.core.listings.key_set import KeySet
 from ingestor.core.listings.pages import pages
 from ingestor.model import INSIDE, Item
@@ -22,11 +25,11 @@ SCOPES = [EVERYTHING, Scope(("a",)), Scope(("a", "b")), Scope(unknown=("a",)), S
 
 def compared(
     known: Mapping[str, str], items: Sequence[Item], scope: Scope = EVERYTHING, size: int = 3
-) -> Changes:
-    comparison = ListingComparison(VersionTable(known))
+) -> ListingChanges:
+    listing = ListingComparison(VersionTable(known), [])
     for page in pages(items, size):
-        comparison.add(page)
-    return comparison.changes(scope)
+        listing.add(page)
+    return listing.changes(scope)
 
 
 @given(KNOWN, st.lists(ITEMS, max_size=12), st.sampled_from(SCOPES), st.integers(1, 5))
@@ -35,19 +38,25 @@ def test_it_equals_a_comparison_of_sets(
 ) -> None:
     """Of a key that is listed twice, the first version counts, also where the second is the known one."""
     first = {item.key: item for item in reversed(items)}
-    found = compared(known, items, scope, size)
-    assert {item.key: item for item in found.changed} == {
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(comparison, "_PAGE", 2)
+        found = compared(known, items, scope, size)
+    changed = [*found.changed()]
+    assert {item.key: item for item in changed} == {
         key: item for key, item in first.items() if known.get(key) != item.version
     }
-    assert len(found.changed) == len({item.key for item in found.changed})
+    assert len(changed) == len({item.key for item in changed})
+    parts = [found.part(number) for number in range(found.parts)]
+    assert [item for part in parts for item in part.changed] == changed
+    assert [part.vanished for part in parts] == [found.vanished, *[()] * (len(parts) - 1)]
     assert set(found.vanished) == {key for key in known if key not in first and scope.covers(key)}
     assert (found.appeared, found.listed) == (len(first.keys() - known.keys()), len(first))
 
 
 def test_what_another_edition_knows_of_a_closed_container_is_not_listed() -> None:
     member = Item(f"a.zip{INSIDE}m", "1", "/a.zip!/m")
-    assert compared({}, [member]) == Changes((), (), 0, 0)
-    assert compared({member.key: "1"}, [member]) == Changes((), (), 0, 1)
+    assert compared({}, [member]) == ListingChanges([], (), 0, 0)
+    assert compared({member.key: "1"}, [member]) == ListingChanges([], (), 0, 1)
 
 
 @given(st.lists(st.text(max_size=3)), st.lists(st.text(max_size=3)))
@@ -79,19 +88,27 @@ class Numbers:
         return self.number
 
 
-def peak(number: int) -> int:
-    """Bytes that a listing takes in which one of so many documents vanished, and nothing else changed."""
-    comparison = ListingComparison(Numbers(number))
+class Forgotten(list[Any]):
+    """Pages that take no memory."""
+
+    def append(self, page: object) -> None:
+        super().append(None)
+
+
+def peak(number: int, known: int) -> int:
+    """Bytes that a listing of so many documents takes. The first of the ``known`` ones vanished."""
+    listing = ListingComparison(Numbers(known), Forgotten())
     tracemalloc.start()
     for page in pages((Item(str(n), "1", f"/a/long/path/to/{n}", n) for n in range(1, number)), 500):
-        comparison.add(page)
-    found = comparison.changes(Scope())
+        listing.add(page)
+    found = listing.changes(Scope())
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (found.changed, found.vanished) == ((), ("0",))
+    assert (found.appeared, found.vanished) == (max(0, number - max(1, known)), ("0",)[:known])
     return most
 
 
-def test_unchanged_documents_take_little_memory() -> None:
-    few, many = 10_000, 30_000
-    assert peak(many) - peak(few) < 60 * (many - few)  # bytes; a key in a set of strings takes more
+@pytest.mark.parametrize("new", [False, True])
+def test_a_document_takes_little_memory(new: bool) -> None:
+    few, many = (peak(number, 0 if new else number) for number in (10_000, 30_000))
+    assert many - few < 60 * 20_000  # bytes; a key in a set of strings takes more

@@ -7,6 +7,7 @@ from markdown_it import MarkdownIt
 
 from ingestor.model import Blob, Block, Document
 from ingestor.parsers.markup.markdown import PLUGIN
+from ingestor.ports import BadDocument
 from ingestor.registry import Options
 from tests.parsers.laws import obeys_laws, texts
 
@@ -162,10 +163,49 @@ def test_absurd_nesting_is_covered_all_the_same(source: str) -> None:
     obeys_laws(PARSER, Blob((source + "\n\n# Last\n").encode(), "a.md"))
 
 
-def test_nesting_too_deep_to_read_leaves_paragraphs() -> None:
+def test_a_list_is_one_block_however_deep_it_is() -> None:
     nested = "\n".join("  " * i + "- a" for i in range(80))
     document = parse(f"{nested}\n\nafter\n\nthe end")
-    assert [b.kind for b in document.blocks] == ["paragraph"] * 3
+    assert [b.kind for b in document.blocks] == ["list", "paragraph", "paragraph"]
+
+
+def test_each_definition_of_a_link_is_a_block() -> None:
+    document = parse("é\n\n[a]: b\n[c]: d\n  'e'\n\n[A]: again\n\n> [f]: g\n\nend\n\n[a]: c")
+    assert [(b.kind, document.text[b.start : b.end]) for b in document.blocks] == [
+        ("paragraph", "é"),
+        ("definition", "[a]: b"),
+        ("definition", "[c]: d\n  'e'"),
+        ("definition", "[A]: again"),
+        ("quote", "> [f]: g"),
+        ("paragraph", "end"),
+        ("definition", "[a]: c"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ("# A *b* `c` [d](e) &amp; ![f](g)<br> #", "A b c d & f"),
+        ("# A {#b .c}", "A"),
+        ("# `{#b}`", "{#b}"),
+        ("A\n*b*\n===", "A b"),
+        ("# [a]\n\n[a]: b", "a"),
+    ],
+)
+def test_titles_are_as_they_are_shown(source: str, title: str) -> None:
+    assert parse(source).title == title
+
+
+def test_a_panic_of_the_library_is_the_documents_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PanicException(BaseException):  # as PyO3's, which nothing else derives from
+        pass
+
+    def panics(*given: object, **options: object) -> None:
+        raise PanicException("index out of bounds")
+
+    monkeypatch.setattr("pyromark.events_with_range", panics)
+    with pytest.raises(BadDocument, match="out of bounds"):
+        parse("a")
 
 
 MARKS = ["# h", "## 2 h", "===", "---", "- ", "1. ", "> ", "```", "~~~", "    ", "\t", "|a|b|", "|-|-|", "  "]
@@ -194,8 +234,9 @@ def test_laws_hold_for_any_markdown(source: str) -> None:
 
 
 @settings(max_examples=200)
-@given(sources(MARKS))
+@given(sources([{"- ": "- x", "1. ": "1. x", "[a]: b": "x"}.get(mark, mark) for mark in MARKS]))
 def test_blocks_are_those_that_markdown_it_sees(source: str) -> None:
+    """They differ below an empty item, and where === follows the definition of a link."""
     text = f"x\n\n{source}"
     tokens = [t for t in MarkdownIt("commonmark").enable("table").parse(text) if t.level == 0 and t.map]
     for kind, ending in [("heading", "heading_open"), ("list", "list_open"), ("quote", "quote_open")]:

@@ -62,6 +62,14 @@ def test_cells_far_apart_cost_nothing() -> None:
     assert texts(document) == ["S", "1", "| 2 | 3 |\n| --- | --- |"]
 
 
+def test_only_cells_that_are_counted_can_be_left_out() -> None:
+    styled = '<c r="B1" s="1"/><c r="C1" t="str"><f>""</f><v></v></c><c r="D1" t="d" s="1"/>'
+    document = parse(
+        xlsx({"S": row(1, cell("A1", 7), styled, cell("E1", 0, "s"), cell("F1", 1, "s"))}, ["", "--"])
+    )
+    assert (document.raw_words, document.left_out) == (3, (("cells without a letter or digit", 2),))
+
+
 def test_cells_without_places_follow_each_other() -> None:
     document = parse(xlsx({"S": "<row><c><v>1</v></c><c><v>2</v></c></row>" * 2}))
     assert texts(document)[1] == "| 1 | 2 |\n| --- | --- |\n| 1 | 2 |"

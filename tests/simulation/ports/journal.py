@@ -7,8 +7,8 @@ from ingestor.core.document_state import NEXT, Event, State, state_of
 from ingestor.core.entries import Feed
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
+from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.queries import reports
-from ingestor.state.queries.last_listing import LastListing
 from tests.simulation.laws import ASKED, LISTED, READABLE, STATES, THERE, LawBroken, hold
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.files import Files
@@ -69,9 +69,9 @@ class CrashingJournal(Journal):
             found[edition, key] = state
         return found
 
-    def observe(self, source, collection, changes, remove_at):  # type: ignore[no-untyped-def]
+    def observe(self, source, collection, changes, remove_at, turns=None):  # type: ignore[no-untyped-def]
         hold(THERE, list(filter(self.files.there_all_the_time, changes.vanished)))
-        self._observe(source, collection, changes, remove_at)
+        self._observe(source, collection, changes, remove_at, turns)
         wanted = self.files.wanted[collection]
         wanted.update((item.key, item.version) for item in changes.changed)
         for key in changes.vanished:

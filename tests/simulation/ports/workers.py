@@ -18,6 +18,9 @@ class Inline:
     def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
         self.outcomes.append(done(tag, work))
 
+    def post(self, tag: object, value: object = None) -> None:
+        self.outcomes.append(Outcome(tag, value))
+
     def idle(self) -> Collection[object]:
         return ()
 

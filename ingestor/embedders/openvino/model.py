@@ -3,7 +3,7 @@
 The encoder runs in the asked precision, the pooling and all behind it in float32 (token_pooling.py). One
 graph of dynamic shape serves all batches. Texts are batched only with texts of their padded length
 (batches.py). Then OpenVINO gives each text the same bits, whatever the number of texts and of threads: the
-tests in ``tests/embedders/test_openvino.py`` verify that.
+tests in ``tests/embedders/openvino/test_model.py`` verify that.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,12 @@ from safetensors.numpy import load_file
 from tokenizers import Encoding, Tokenizer
 
 from ingestor.embedders.batches import batches
+from ingestor.embedders.openvino.graph import Tensors, graph
+from ingestor.embedders.openvino.mapped_tensors import MappedTensors
 from ingestor.embedders.outline import TransformerOutline
 from ingestor.embedders.rounding import unit
 from ingestor.embedders.token_pooling import Floats, pooled, projected
 from ingestor.embedders.tokenizing import from_folder
-from ingestor.embedders.transformer_graph import graph
 from ingestor.embedders.weights import Weights, unusable
 from ingestor.model import Vectors
 
@@ -36,7 +37,9 @@ class OpenVinoModel:
         self._outline, self.window = outline, outline.window
         try:
             self._projections = [(load_file(each.weights), each.activation) for each in outline.projections]
-            self._request = _compiled(outline, precision, threads).create_infer_request()
+            self._mapped = MappedTensors(outline.weights) if weights.fixed else None
+            tensors = load_file(outline.weights) if self._mapped is None else self._mapped.tensors
+            self._request = _compiled(outline, tensors, precision, threads).create_infer_request()
             self._truncating = self.counter()
         except Exception as error:
             raise unusable(weights.name, error) from error
@@ -53,6 +56,8 @@ class OpenVinoModel:
         for batch in batches([len(encoding) for encoding in encodings], self.window, budget):
             chosen = [encodings[position] for position in batch.members]
             found[list(batch.members)] = self._forward(chosen, batch.length)
+        if self._mapped is not None:
+            self._mapped.give_back()  # the matrices were packed, and few rows of the tables are used
         return unit(found)
 
     def counter(self) -> Tokenizer:
@@ -88,7 +93,9 @@ class OpenVinoModel:
         return vector
 
 
-def _compiled(outline: TransformerOutline, precision: str, threads: int) -> openvino.CompiledModel:
+def _compiled(
+    outline: TransformerOutline, tensors: Tensors, precision: str, threads: int
+) -> openvino.CompiledModel:
     settings = {
         "INFERENCE_PRECISION_HINT": "bf16" if precision == "bfloat16" else "f32",
         "EXECUTION_MODE_HINT": "ACCURACY" if precision == "float32" else "PERFORMANCE",
@@ -98,4 +105,4 @@ def _compiled(outline: TransformerOutline, precision: str, threads: int) -> open
         **({"DYNAMIC_QUANTIZATION_GROUP_SIZE": _GROUP} if precision == "int8" else {}),
         **({"INFERENCE_NUM_THREADS": threads} if threads else {}),
     }
-    return openvino.Core().compile_model(graph(outline, precision == "int8"), "CPU", settings)
+    return openvino.Core().compile_model(graph(outline, tensors, precision == "int8"), "CPU", settings)

@@ -12,9 +12,9 @@ import pytest
 
 from ingestor.embedders import engines, hardware, weights
 from ingestor.embedders.batches import padded
+from ingestor.embedders.openvino.graph import relative_buckets
 from ingestor.embedders.outline import NotCovered, outline
 from ingestor.embedders.sentence_transformers import PLUGIN, SentenceTransformersOptions
-from ingestor.embedders.transformer_graph import relative_buckets
 from ingestor.ports import NeedsHuman
 from tests.embedders.lazily import Lazily
 
@@ -24,7 +24,7 @@ torch = Lazily("torch")
 pytestmark = pytest.mark.torch
 
 PACKAGED = weights.locate("all-MiniLM-L6-v2").folder
-DOCUMENTS = Path(__file__).parents[2] / "documents"
+DOCUMENTS = Path(__file__).parents[3] / "documents"
 CLOSE = {"float32": 0.9999, "bfloat16": 0.999, "int8": 0.99}  # cosine to sentence-transformers in float32
 EDGES = ["", "漢字 and naïve 😀", "[SEP] is a token; \0 is not"] + [
     " ".join(["word"] * n) for n in (1, 8, 13, 14, 15, 30, 31, 62, 254, 300)

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import openvino
 from openvino import opset13 as op
-from safetensors import safe_open
 
 from ingestor.embedders.outline import GELU_MODES, TransformerOutline
 
-Weights = Mapping[str, npt.NDArray[Any]]
+Tensors = Mapping[str, npt.NDArray[Any]]
 _MASKED = 1e9  # subtracted from the scores of padding, whose softmax is then 0
 _PREFIXES = ("bert.", "roberta.", "mpnet.")  # of checkpoints that carry a head
 _BERT_NAMES = {
@@ -30,18 +29,14 @@ _MPNET_NAMES = {
 }  # fmt: skip
 
 
-def graph(outline: TransformerOutline, int8: bool = False) -> openvino.Model:
+def graph(outline: TransformerOutline, weights: Tensors, int8: bool = False) -> openvino.Model:
     """The whole encoder, of dynamic shape. Raises KeyError where the weights lack a tensor.
 
+    ``weights``: as in the file of the model. The graph shares their memory, so they must not change.
     ``int8``: matrices of linear layers are stored in int8, for multiplication in int8.
     """
-    return _Builder(outline, read_weights(outline), int8).model()
-
-
-def read_weights(outline: TransformerOutline) -> Weights:
-    """By name as a bare encoder has them; float32."""
-    with safe_open(outline.weights, framework="numpy") as file:
-        return {_plain_name(name): _float32(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
+    bare = {_plain_name(name): _float32(tensor) for name, tensor in weights.items()}
+    return _Builder(outline, bare, int8).model()
 
 
 def _plain_name(name: str) -> str:
@@ -55,7 +50,7 @@ def _float32(tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class _Builder:
-    def __init__(self, outline: TransformerOutline, weights: Weights, int8: bool) -> None:
+    def __init__(self, outline: TransformerOutline, weights: Tensors, int8: bool) -> None:
         self._outline, self._config, self._weights = outline, outline.config, weights
         self._matrix = _int8 if int8 else _constant
         self._heads = int(self._config["num_attention_heads"])
@@ -147,7 +142,7 @@ def relative_buckets(window: int, count: int, furthest: int = 128) -> npt.NDArra
 
 
 def _constant(tensor: npt.NDArray[Any]) -> Any:
-    return op.constant(np.ascontiguousarray(tensor))
+    return op.constant(np.ascontiguousarray(tensor), shared_memory=True)
 
 
 def _int8(matrix: npt.NDArray[Any]) -> Any:

@@ -1,0 +1,1 @@
+"""Encoders run by OpenVINO, without torch and transformers."""

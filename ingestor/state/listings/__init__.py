@@ -1,0 +1,1 @@
+"""The last listing of a source, and what a new one changes."""

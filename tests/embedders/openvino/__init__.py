@@ -1,0 +1,1 @@
+"""Encoders run by OpenVINO."""

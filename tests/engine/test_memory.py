@@ -1,0 +1,26 @@
+"""Memory that was freed goes back to the system."""
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from ingestor.engine.memory import give_back
+
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has malloc_trim")
+
+
+def test_what_was_freed_behind_something_in_use_goes_back() -> None:
+    blocks = [bytes(4000) for _ in range(20_000)]
+    last = blocks[-1]  # the C library gives back by itself what lies behind the last block in use
+    del blocks
+    kept = resident()
+    give_back()
+    assert resident() < kept - 40 * 2**20
+    assert not any(last)
+
+
+def resident() -> int:
+    """Bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
