@@ -74,7 +74,7 @@ def _run(count: int, wait: float, processes: int) -> tuple[float, float]:
             raise Missing(f"the documents were not indexed: {said[-2000:]}")
         times = sorted(map(float, ends.read_text().split()))
     half = len(times) // 2
-    return (len(times) - 1 - half) / (times[-1] - times[half]), used["daemon"]
+    return (len(times) - 1 - half) / max(times[-1] - times[half], 1e-6), used["daemon"]
 
 
 def _configured(folder: Path, count: int, wait: float, processes: int, ends: Path) -> None:
