@@ -114,7 +114,7 @@ def _needs(config: Config, plan: Plan, records: int, dimensions: int, seconds: f
         disk=needs.disk(added, plan.added_text, plan.texts, dimensions),
         memory=needs.memory(max(0, records + added - plan.records["dropped"]), dimensions),
         read_seconds=plan.seconds,
-        write_seconds=needs.write_seconds(added),
+        write_seconds=needs.write_seconds(added, records),
         embed_seconds=seconds,
         written=sent * prices.written,
         stored=sent * prices.stored,

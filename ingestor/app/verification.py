@@ -28,6 +28,8 @@ from ingestor.state.journal import Journal
 from ingestor.state.lock import hold
 from ingestor.state.queries.reports import Reports
 
+_AGAIN = 2  # repairs after the first: beside records that are replaced, Chroma's search may lose others
+
 
 @dataclass(slots=True)
 class Verification:
@@ -65,14 +67,18 @@ class Verification:
 def verified(config: Config, repair: bool, rebuild: bool = False) -> Verification:
     """Compare sources, journal, Chroma and the lexical index.
 
-    ``repair``: write wrong records again, then compare once more. ``rebuild``: move Chroma's folder aside
-    first, so that everything is written again. Raises NeedsHuman and Transient.
+    ``repair``: write wrong records again, then compare once more; again where that put others out of
+    reach of the search. ``rebuild``: move Chroma's folder aside first, so that everything is written again.
+    Raises NeedsHuman and Transient.
     """
     if not repair:
         return _verify(config)
     aside = _moved_aside(config) if rebuild else None
-    before = _mend(config)
-    after = _verify(config)
+    before, after = _mend(config), _verify(config)
+    for _ in range(_AGAIN):
+        if after.unreachable:
+            _mend(config)
+            after = _verify(config)
     after.repaired = rebuild or not before.clean
     after.aside = None if aside is None else str(aside)
     return after

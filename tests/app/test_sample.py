@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import count
+from itertools import count, pairwise
 
 import numpy as np
 import pytest
 
-from ingestor.app.planning.needs import disk, memory
+from ingestor.app.planning.needs import disk, memory, write_seconds
 from ingestor.app.planning.strata import Drawn, Population, Stratum, draw, total
 from ingestor.model import Item
 
@@ -79,3 +79,15 @@ def test_what_records_need() -> None:
     found = disk(1000, 400_000, 1000, 384)
     assert found.total == found.chroma + found.journal + found.cache
     assert found.chroma > found.cache > found.journal
+
+
+def test_writing_takes_longer_the_more_records_there_are() -> None:
+    assert write_seconds(0, 500) == 0
+    assert write_seconds(800, 0) == pytest.approx(8 * write_seconds(100, 300))
+    each = [write_seconds(1, before) for before in (999, 2_000, 4_000, 8_000)]
+    steps = [later - earlier for earlier, later in pairwise(each)]
+    assert steps == pytest.approx([steps[0]] * 3, rel=0.01), "as much for each doubling"
+    assert steps[0] > 0
+    assert sum(write_seconds(500, before) for before in range(0, 10_000, 500)) == pytest.approx(
+        write_seconds(10_000, 0)
+    )
