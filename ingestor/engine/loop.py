@@ -74,7 +74,7 @@ class Engine:
         self.slow: set[int] = set()  # rows of documents that exceeded the time of a first attempt
         self.guard = WithdrawalGuard(journal)
         self.writer = Writer(
-            journal, collections, clock, random, self._wanted_recipe, self._hold_collection, self._failed
+            journal, collections, clock, random, self._wanted_recipe, self._hold_collection, self._refused
         )
         self.scanner = Scanner(journal, pool, clock, random, self.writer.check)
         self._first_pass = FirstPass(journal, clock)
@@ -186,6 +186,14 @@ class Engine:
                 self.writer.put(outcome.value)
         elif outcome.error is not None:
             self._failed(entry, outcome.error, outcome.trace, begun.refused)
+
+    def _refused(self, prepared: Prepared, error: Exception, trace: str) -> None:
+        """Chroma refuses it. Its entry is read again, since the intents changed it."""
+        entry = self.journal.entry(prepared.receipt.row)
+        if entry is None or (entry.item is not None and entry.item.version != prepared.receipt.version):
+            self._landed(prepared.entry)  # a version that was listed meanwhile is not to blame
+        else:
+            self._failed(entry, error, trace)
 
     def _failed(self, entry: Entry, error: Exception, trace: str, refused: str | None = None) -> None:
         """Handle a document that could not be prepared or written. ``refused``: recipe of its quarantine."""

@@ -54,11 +54,15 @@ class Outbox:
         self.prepared.append(large)
 
     def done(self, batch: Sequence[Prepared]) -> list[Entry]:
-        """Forget these documents."""
+        """Forget these writes. Returns the documents of which nothing else waits.
+
+        One that Chroma refused waits on: its withdrawal was put here meanwhile.
+        """
         written = set(batch)
         self.prepared = [prepared for prepared in self.prepared if prepared not in written]
         self.size = sum(map(_size, self.prepared))
-        return [prepared.entry for prepared in batch]
+        waiting = {prepared.entry.row for prepared in self.prepared}
+        return [prepared.entry for prepared in batch if prepared.entry.row not in waiting]
 
 
 def is_large(prepared: Prepared) -> bool:

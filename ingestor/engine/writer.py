@@ -37,8 +37,8 @@ class Writer:
     """Batches writes per collection, and handles their errors.
 
     ``clock``: POSIX seconds. ``random``: evenly drawn from [0, 1). ``wanted_recipe``: the recipe that today's
-    config asks of a document. ``hold``: called for a collection that only a person can repair. ``failed``:
-    called for a document that the index refuses.
+    config asks of a document. ``hold``: called for a collection that only a person can repair. ``refused``:
+    called for a document that the index refuses, with the traceback.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class Writer:
         random: Callable[[], float],
         wanted_recipe: Callable[[Prepared], str],
         hold: Callable[[EditionName, Exception], None],
-        failed: Callable[[Entry, Exception, str], None],
+        refused: Callable[[Prepared, Exception, str], None],
     ) -> None:
         self._journal, self._collections, self._clock, self._random = journal, collections, clock, random
-        self._wanted_recipe, self._hold, self._failed = wanted_recipe, hold, failed
+        self._wanted_recipe, self._hold, self._tell_refused = wanted_recipe, hold, refused
         self._outboxes: dict[EditionName, Outbox] = {}
         self.tally = Tally()
 
@@ -264,10 +264,9 @@ class Writer:
         _report(collection, batch)
 
     def _refused(self, prepared: Prepared, error: Exception) -> None:
-        """The index refuses this document. Its entry is read again, since the intents changed it."""
-        entry = self._journal.entry(prepared.receipt.row)
-        if entry is not None:
-            self._failed(entry, error, "".join(traceback.format_exception(error)))
+        """The index refuses this document: it waits no longer, whatever becomes of the rest of its batch."""
+        self._tell_refused(prepared, error, "".join(traceback.format_exception(error)))
+        self._outbox(prepared.entry.collection).done([prepared])
 
     def _pause(self, collection: EditionName, error: Exception, reason: str) -> None:
         self._collections.failed(collection, error)  # first: it may restart Chroma, which takes time

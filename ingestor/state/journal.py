@@ -34,7 +34,7 @@ from ingestor.state.columns import (
     to_entry,
     unpack,
 )
-from ingestor.state.receipts import TOGETHER, adopt, known_of, take_out, write_receipts
+from ingestor.state.receipts import TOGETHER, adopt, known_of, take_out, write_failure, write_receipts
 from ingestor.state.schema import migrate
 
 
@@ -282,12 +282,9 @@ class Journal:
     def fail(self, row: int, version: str | None, failure: Failure) -> None:
         """Store a failed attempt, unless another version is wanted by now."""
         with self.transaction() as db:
-            db.execute(
-                """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?,
-                       done_version = NULL WHERE id = ? AND wanted_version IS ?""",
-                (failure.attempts, failure.retry_at, failure.reason, failure.detail,
-                 failure.quarantined, row, version),
-            )  # fmt: skip
+            query = "UPDATE documents SET done_version = NULL WHERE id = ? AND wanted_version IS ?"
+            db.execute(query, (row, version))
+            write_failure(db, row, version, failure)
 
     def hasten(self) -> None:
         """Make waiting documents due now; their numbers of failures stay."""

@@ -64,17 +64,18 @@ def take_out(db: sqlite3.Connection, rows: Sequence[int]) -> None:
 def _write(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None:
     lo, hi = receipt.interval or (None, None)
     short = receipt.shortfall
-    failure = receipt.failure or Failure("", 0, 0, quarantined=False)
     sums = None if receipt.sums is None else pack(receipt.sums)
     db.execute(
         """UPDATE documents SET done_version = ?, done_recipe = ?, wanted_recipe = ?, facts = ?, digest = ?,
-               parser = ?, statistic = ?, sums = ?, lo = ?, hi = ?, attempts = ?, retry_at = ?, reason = ?,
-               detail = ?, quarantined = ?, shortfall = ?, shortfall_reason = ?
+               parser = ?, statistic = ?, sums = ?, lo = ?, hi = ?, attempts = 0,
+               retry_at = iif(wanted_version IS NULL, retry_at, 0), reason = NULL, detail = NULL,
+               quarantined = 0, shortfall = ?, shortfall_reason = ?
            WHERE id = ?""",
         (receipt.version, receipt.recipe, wanted_recipe, receipt.facts, receipt.digest, receipt.parser,
-         receipt.statistic, sums, lo, hi, failure.attempts, failure.retry_at, failure.reason or None,
-         failure.detail, failure.quarantined, short and short.state, short and short.reason, receipt.row),
+         receipt.statistic, sums, lo, hi, short and short.state, short and short.reason, receipt.row),
     )  # fmt: skip
+    if receipt.failure is not None:
+        write_failure(db, receipt.row, receipt.version, receipt.failure)
     db.execute("DELETE FROM records WHERE document = ?", (receipt.row,))
     db.executemany(
         """INSERT INTO records (document, slot, text_key, vector_key, meta_key, unsure, vector_digest)
@@ -82,6 +83,23 @@ def _write(db: sqlite3.Connection, receipt: Receipt, wanted_recipe: str) -> None
         (
             (receipt.row, k.slot, k.text_key, k.vector_key, k.meta_key, k.vector_digest)
             for k in receipt.records
+        ),
+    )
+
+
+def write_failure(db: sqlite3.Connection, row: int, version: str | None, failure: Failure) -> None:
+    """It failed in this version: another one that is wanted by now has not been tried."""
+    db.execute(
+        """UPDATE documents SET attempts = ?, retry_at = ?, reason = ?, detail = ?, quarantined = ?
+           WHERE id = ? AND wanted_version IS ?""",
+        (
+            failure.attempts,
+            failure.retry_at,
+            failure.reason,
+            failure.detail,
+            failure.quarantined,
+            row,
+            version,
         ),
     )
 

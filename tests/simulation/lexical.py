@@ -60,8 +60,10 @@ def records_of(path: Path, uuid: str) -> _Rows:
     return {}
 
 
-def difference(path: Path, uuid: str, records: Sequence[Record], *, required: bool) -> object:
-    """How a lexical index that is complete differs. ``required``: it must be complete."""
+def difference(
+    path: Path, uuid: str, records: Sequence[Record], *, required: bool
+) -> set[tuple[object, ...]]:
+    """Rows, id first, that a complete lexical index lacks or has too many. ``required``: it is complete."""
     with suppress(Unusable), reading(path) as db:
         found = db.execute("SELECT complete, number FROM collections WHERE uuid = ?", (uuid,)).fetchone()
         complete, number = found or (0, 0)
@@ -69,8 +71,8 @@ def difference(path: Path, uuid: str, records: Sequence[Record], *, required: bo
             assert postings_kept(db, number) == postings_wanted(db, number)
             assert lengths_kept(db, number) == lengths_wanted(db, number)
             wanted = {record.id: _row(record) for record in records}
-            return set(records_of(path, uuid).items()) ^ set(wanted.items())
-    return "it is not complete" if required and records else ()
+            return {*(records_of(path, uuid).items() ^ wanted.items())}
+    return {("it is not complete",)} if required and records else set()
 
 
 def _row(record: Record) -> tuple[bytes, str, str]:

@@ -7,7 +7,7 @@ from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
 from tests.simulation.lexical import harm
 from tests.simulation.ports.chaos import Crash
-from tests.simulation.ports.files import UNREADABLE
+from tests.simulation.ports.files import UNREADABLE, UNWRITABLE
 from tests.simulation.world import EMBEDDERS, FILES, World
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
@@ -109,7 +109,7 @@ def rare(world: World, random: Random) -> None:
     elif deed in ("lock", "unlock"):
         files.locked = files.locked.union(random.sample(NAMES, 4)) if deed == "lock" else set()
     elif deed == "spoil" and files.contents:
-        files.write(random.choice(sorted(files.contents)), UNREADABLE)
+        files.write(random.choice(sorted(files.contents)), random.choice([UNREADABLE, UNWRITABLE]))
     elif deed == "mount":
         files.see(hidden=files.hidden, disk=random.choice(["own", "own", "empty", "other"]))
     elif deed == "clock":

@@ -15,20 +15,24 @@ import pytest
 
 from ingestor.core import decisions, fingerprint, slots
 from ingestor.engine import open_collections, outbox, protocol
+from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import Scanner
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.filling import Filling
 from ingestor.pipeline import listing
 from ingestor.rechunk import policy
+from ingestor.state import receipts
 from ingestor.state.editions import Editions
 from ingestor.state.journal import Journal
 from ingestor.state.queries import backlog, reports
 from ingestor.state.queries.backlog import Backlog
 from tests.simulation.laws import (
     ASKED,
+    BLAMED,
     CLEAN,
     COMPLETE,
     EXACT,
+    IN_HAND,
     KNOWN_WORDS,
     LEXICAL,
     LISTED,
@@ -202,6 +206,30 @@ def _believe_the_file(self):
     self.done = True
 
 
+def _all_done(self, batch):
+    waiting = [prepared for prepared in self.prepared if prepared not in set(batch)]
+    _DONE(self, batch)
+    self.prepared = waiting
+    return [prepared.entry for prepared in batch]
+
+
+_DONE = outbox.Outbox.done
+
+
+def _blame_what_is_wanted(db, row, version, failure):
+    for (wanted,) in db.execute("SELECT wanted_version FROM documents WHERE id = ?", (row,)):
+        _WRITE_FAILURE(db, row, wanted, failure)
+
+
+_WRITE_FAILURE = receipts.write_failure
+
+
+def _refuse_whatever_is_listed(self, prepared, error, trace):
+    entry = self.journal.entry(prepared.receipt.row)
+    if entry is not None:
+        self._failed(entry, error, trace)
+
+
 # What is removed, and the laws of which one finds that out.
 BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "what was remembered of another state is believed": (Remembered, "find", _whatever_state, {EXACT}),
@@ -249,6 +277,13 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
         ComposedIndex, "drop", _drop_in_chroma_only, {LEXICAL, KNOWN_WORDS},
     ),
     "a lexical index is believed without a look": (Filling, "_begin", _believe_the_file, {LEXICAL}),
+    "a refused document is let go before its withdrawal": (outbox.Outbox, "done", _all_done, {IN_HAND}),
+    "a refusal holds for whatever version is wanted": (
+        receipts, "write_failure", _blame_what_is_wanted, {BLAMED},
+    ),
+    "Chroma's refusal holds for whatever version is listed": (
+        Engine, "_refused", _refuse_whatever_is_listed, {READABLE},
+    ),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
 }  # fmt: skip
 
@@ -265,6 +300,7 @@ BEGINS = {
     "names are believed after a crash": 5,
     "options of an embedder do not count": 11,
     "another embedder writes in place": 105,
+    "a refusal holds for whatever version is wanted": 650,
 }
 
 

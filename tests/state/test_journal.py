@@ -165,6 +165,25 @@ def test_a_late_failure_of_an_older_version_is_not_noted(journal: Journal) -> No
     assert due(journal) == ["a"]
 
 
+def test_a_late_refusal_of_an_older_version_holds_for_that_version(journal: Journal) -> None:
+    observe(journal, "a", version="half")
+    row = one(journal, "a").row
+    refused = Failure("broken off", 1, NEVER, quarantined=True)
+    observe(journal, "a", version="whole")
+    journal.settle([Receipt(row, "half", "r", "", "", "text", failure=refused)], ["r"])
+    assert due(journal) == ["a"]
+    assert Reports(journal).failures() == []
+
+
+def test_a_document_that_vanished_meanwhile_still_waits_to_be_found_again(journal: Journal) -> None:
+    observe(journal, "a")
+    row = one(journal, "a").row
+    observe(journal, gone=("a",))
+    journal.settle([Receipt(row, "1", "r", "f", "same", "text", (Known(0, "t", "v", "m"),))], ["r"])
+    assert Backlog(journal).gone([S], now=99.0, limit=5) == []
+    assert journal.predecessor(C, "same") is not None
+
+
 def test_sums_are_added_replaced_and_taken_back_exactly(journal: Journal) -> None:
     observe(journal, "a", "b")
     settle(journal, "a", sums=[1, 10], interval=(0, 5))

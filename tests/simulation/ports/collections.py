@@ -6,9 +6,10 @@ from itertools import count
 
 from ingestor.core.backend import Model
 from ingestor.model import Hit, Record, Vectors
-from ingestor.ports import Index, Torn
+from ingestor.ports import BadDocument, Index, Torn
 from tests.memory_index import MemoryIndex
 from tests.simulation.ports.chaos import Chaos
+from tests.simulation.ports.files import UNWRITABLE
 
 
 @dataclass
@@ -39,6 +40,8 @@ class CrashingIndex:
         return self.inner.count()
 
     def upsert(self, records: Sequence[Record]) -> None:
+        if any(UNWRITABLE in record.text for record in records):
+            raise BadDocument(UNWRITABLE)
         self._apply("upsert", self.inner.upsert, records)
 
     def patch(self, metadata: Sequence) -> None:

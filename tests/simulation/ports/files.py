@@ -10,7 +10,13 @@ from ingestor.ports import PartialScan, Stale, Transient
 from tests.simulation.ports.chaos import Chaos
 
 UNREADABLE = "\x00\x01\x02"  # no parser takes it
+UNWRITABLE = "more than Chroma takes"  # no index takes it
 SMALL, MAX_LOSS = 2, 0.5  # see conftest.py: losses are asked about from two documents on
+
+
+def spoiled(text: str) -> bool:
+    """Whether no run of the program can index it."""
+    return "\0" in text or UNWRITABLE in text
 
 
 def below(key: str, under: str) -> bool:
@@ -73,10 +79,10 @@ class Files:
         return key in self.since and self.since[key] <= self.listed_at
 
     def readable(self, key: str) -> bool:
-        return "\0" not in self.contents[key]
+        return not spoiled(self.contents[key])
 
     def could_be_unreadable(self, version: str) -> bool:
-        return self.ever_broken or "\0" in self.written[int(version)]
+        return self.ever_broken or spoiled(self.written[int(version)])
 
     def too_many_withdrawn(self, left: int) -> bool:
         known = left + self.withdrawn

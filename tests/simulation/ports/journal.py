@@ -9,7 +9,7 @@ from ingestor.model import SourceName
 from ingestor.state.journal import Journal
 from ingestor.state.listings.last_listing import LastListing
 from ingestor.state.queries import reports
-from tests.simulation.laws import ASKED, LISTED, READABLE, STATES, THERE, LawBroken, hold
+from tests.simulation.laws import ASKED, BLAMED, LISTED, READABLE, STATES, THERE, LawBroken, hold
 from tests.simulation.ports.chaos import Chaos
 from tests.simulation.ports.files import Files
 
@@ -84,6 +84,8 @@ class CrashingJournal(Journal):
         entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and entry.known]
         withdrawn = [entry for entry in entries if (entry.collection,) in seen]
         self._settle(receipts, wanted_recipes)
+        query = "SELECT key FROM documents WHERE quarantined AND wanted_version IS NOT done_version"
+        hold(BLAMED, self.select(query))
         self.files.withdrawn += len(withdrawn)
         # later removals make the share larger, and need nobody's consent
         if withdrawn and self.files.too_many_withdrawn(self.indexed()):

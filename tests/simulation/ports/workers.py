@@ -34,6 +34,26 @@ class Inline:
         """The process ends."""
 
 
+class AtOnce(Inline):
+    """A pool whose listings take no time. It tells the files which listing is taken over."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__()
+        self._files = files
+        self._begun: dict[int, int] = {}  # by tag of a listing: the moment of its begin
+
+    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+        if scan:
+            self._begun[id(tag)] = self._files.moment
+        super().submit(tag, work)
+
+    def next(self, timeout: float) -> Outcome | None:
+        outcome = super().next(timeout)
+        if outcome is not None:
+            self._files.listed_at = self._begun.pop(id(outcome.tag), self._files.listed_at)
+        return outcome
+
+
 def done(tag: object, work: Callable[[], object]) -> Outcome:
     try:
         return Outcome(tag, work())
