@@ -67,15 +67,19 @@ class _TakeOver:
     part: int = 0  # the next one
     turns: QueueTurns = field(default_factory=QueueTurns)
 
+    @property
+    def whole(self) -> bool:
+        """Whether every part is in the journal."""
+        return self.edition == len(self.found.changes)
+
     def next_part(self) -> Changes:
         return self.found.changes[self.edition].part(self.part)
 
-    def advance(self) -> bool:
-        """After that part is in the journal. Whether there is another one."""
+    def advance(self) -> None:
+        """After that part is in the journal."""
         self.part += 1
         if self.part == self.found.changes[self.edition].parts:
             self.edition, self.part, self.turns = self.edition + 1, 0, QueueTurns()
-        return self.edition < len(self.found.changes)
 
 
 class Scanner:
@@ -220,7 +224,7 @@ class Scanner:
         self.look_again(meant, hint.under)
 
     def scanned(self, scan: Scan, outcome: Outcome) -> None:
-        """A listing ended, or a part of it was taken over."""
+        """A listing ended, or a part of it was taken over. After an error it is called again."""
         state = scan.state
         if state is not self._watches.get(scan.source):
             return  # of a config that is no longer in force
@@ -228,7 +232,9 @@ class Scanner:
         if isinstance(value, Listing) and self._may_take_over(editions[0], scan, value):
             value = _TakeOver(value)
         if isinstance(value, _TakeOver):
-            if self._take_over(editions, value):
+            if not value.whole:
+                self._take_over(editions, value)
+            if not value.whole:
                 self.pool.post(scan, value)
                 return
             self._taken_over(editions, state, value.found)
@@ -251,12 +257,12 @@ class Scanner:
             self.source_rows.identify(source.name, found.identity)
         return True
 
-    def _take_over(self, editions: Sequence[Source], under_way: _TakeOver) -> bool:
-        """The next part. Whether there is another one."""
+    def _take_over(self, editions: Sequence[Source], under_way: _TakeOver) -> None:
+        """The next part."""
         source, changes = editions[under_way.edition], under_way.next_part()
         remove_at = self.clock() + GRACE
         self.journal.observe(source.name, source.collection, changes, remove_at, under_way.turns)
-        return under_way.advance()
+        under_way.advance()
 
     def _taken_over(self, editions: Sequence[Source], state: _Watch, found: Listing) -> None:
         source = editions[0]

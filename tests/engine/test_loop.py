@@ -52,7 +52,7 @@ def broken_while_cut_again(folder: Path) -> World:
 def test_withdrawals_add_up_while_documents_are_cut_again(tmp_path: Path) -> None:
     world = broken_while_cut_again(tmp_path)
     assert Withdrawals(world.journal).kept(FILES) is not None
-    assert world.journal.indexed() == 10
+    assert world.journal.indexed(FILES) == 10
     world.journal.close()
 
 

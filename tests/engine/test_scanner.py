@@ -406,6 +406,20 @@ def test_a_part_that_the_journal_cannot_take_is_repeated(
     assert [parts.left(), next_part(parts)] == [60, 65]
 
 
+def test_the_end_of_a_listing_that_the_journal_cannot_note_is_repeated(
+    parts: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [next_part(parts), next_part(parts)] == [50, 60]
+    outcome = parts.pool.next(0)
+    with monkeypatch.context() as full:
+        full.setattr(parts.scanner.source_rows, "scanned", raising(sqlite3.OperationalError("disk is full")))
+        with pytest.raises(sqlite3.OperationalError):
+            parts.scanner.scanned(cast(Any, outcome).tag, cast(Any, outcome))
+    assert parts.scanner.busy()
+    parts.scanner.scanned(cast(Any, outcome).tag, cast(Any, outcome))
+    assert not parts.scanner.busy()
+
+
 def raising(error: Exception) -> Any:
     def method(*arguments: object) -> None:
         raise error

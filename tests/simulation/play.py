@@ -3,18 +3,30 @@
 from pathlib import Path
 from random import Random
 
+from ingestor.app.handover import hand_over
+from ingestor.model import SourceName
 from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
+from ingestor.state.sources import SourceRows
 from tests.simulation.lexical import harm
 from tests.simulation.ports.chaos import Crash
-from tests.simulation.ports.files import UNREADABLE, UNWRITABLE
-from tests.simulation.world import EMBEDDERS, FILES, World
+from tests.simulation.ports.files import UNREADABLE, UNWRITABLE, Files
+from tests.simulation.world import EMBEDDERS, FILES, MORE, World
 
 NAMES = [f"{folder}/{name}.txt" for folder in ("a", "b", "c") for name in ("one", "two", "three", "four")]
 LINES = ["alpha", "beta", "gamma", "delta words", "x", "a longer line of text", "zeta", "omega"]
 COMMON = ["write", "edit", "copy"] * 2 + ["delete", "rename", "swap", "touch", "chain", "tree"]
 RARE = ["recipe", "embedder", "answer", "mount"] * 2 + ["hide", "show", "roll_back", "tear", "wipe"]
 RARE += ["lock", "unlock", "spoil", "clock", "parser", "unlink", "damage"]
+SEVERAL = [
+    "leave",
+    "join",
+    "call otherwise",
+    "pause",
+    "resume",
+    "retry",
+    "doubt",
+]  # where there are two sources
 
 
 def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: object) -> World:
@@ -38,15 +50,19 @@ def play(folder: Path, seed: int, acts: int = 12, rounds: int = 12, **settings: 
 
 def act(world: World, random: Random) -> None:
     """One thing that a person, an editor or the disk does."""
-    files = world.files
+    files = world.files if not world.several else random.choice(list(world.places.values()))
     existing = sorted(files.contents)
-    deed = random.choice([*COMMON, "rare", "rare", "rare"])
+    deed = random.choice([*COMMON, "rare", "rare", "rare", *["move", "several"] * world.several])
     if deed == "rare":
-        rare(world, random)
+        rare(world, random, files)
+    elif deed == "several":
+        with_several(world, random, random.choice(SEVERAL))
     elif deed == "write" or not existing:
         files.write(random.choice(NAMES), text(random))
+    elif deed == "move":
+        move(world, random, files, random.choice(existing))
     else:
-        common(world, random, deed, random.choice(existing))
+        common(files, random, deed, random.choice(existing))
 
 
 def hint(world: World, random: Random) -> None:
@@ -56,8 +72,7 @@ def hint(world: World, random: Random) -> None:
         world.engine.scanner.look_again(FILES, random.choice([name, name[0]]))
 
 
-def common(world: World, random: Random, deed: str, key: str) -> None:
-    files = world.files
+def common(files: Files, random: Random, deed: str, key: str) -> None:
     if deed == "edit":
         lines = files.contents[key].split("\n")
         lines.insert(random.randrange(len(lines) + 1), random.choice(LINES))
@@ -71,37 +86,65 @@ def common(world: World, random: Random, deed: str, key: str) -> None:
     elif deed == "copy":
         files.write(random.choice(NAMES), files.contents[key])
     else:
-        {"swap": swap, "chain": chain, "tree": tree}[deed](world, random, key)
+        {"swap": swap, "chain": chain, "tree": tree}[deed](files, random, key)
 
 
-def swap(world: World, random: Random, key: str) -> None:
+def swap(files: Files, random: Random, key: str) -> None:
     """Two documents exchange their names."""
-    files, other = world.files, random.choice(sorted(world.files.contents))
+    other = random.choice(sorted(files.contents))
     first, second = files.contents[key], files.contents[other]
     files.write(key, second)
     files.write(other, first)
 
 
-def chain(world: World, random: Random, key: str) -> None:
+def chain(files: Files, random: Random, key: str) -> None:
     """Each document takes the name of the next."""
-    existing = sorted(world.files.contents)
+    existing = sorted(files.contents)
     for old, new in reversed(list(zip(existing, [*existing[1:], random.choice(NAMES)], strict=True))):
-        world.files.rename(old, new)
+        files.rename(old, new)
 
 
-def tree(world: World, random: Random, key: str) -> None:
+def tree(files: Files, random: Random, key: str) -> None:
     """A folder is renamed, and then copied."""
     old, new, copy = random.sample("abc", 3)
-    for name in [name for name in sorted(world.files.contents) if name.startswith(f"{old}/")]:
-        world.files.rename(name, new + name[1:])
-        world.files.write(copy + name[1:], world.files.contents[new + name[1:]])
+    for name in [name for name in sorted(files.contents) if name.startswith(f"{old}/")]:
+        files.rename(name, new + name[1:])
+        files.write(copy + name[1:], files.contents[new + name[1:]])
 
 
-def rare(world: World, random: Random) -> None:
-    deed, files = (
-        random.choice([*RARE, *["reshard"] * world.resharded, *["mount"] * world.remounted]),
-        world.files,
-    )
+def move(world: World, random: Random, files: Files, key: str) -> None:
+    """A document goes to another source, or into the place of another one there."""
+    content = files.contents[key]
+    files.delete(key)
+    random.choice(list(world.places.values())).write(random.choice([key, random.choice(NAMES)]), content)
+
+
+def with_several(world: World, random: Random, deed: str) -> None:
+    """What people do to sources, and what they ask of documents."""
+    source, second = random.choice(list(world.places)), next((s for s in world.places if s != FILES), None)
+    if deed == "leave" and second is not None:
+        world.apart.append(world.places.pop(second))
+        world.apart[0].wanted.clear()
+    elif deed == "join" and second is None:
+        world.places[MORE] = world.apart.pop()
+    elif deed == "call otherwise" and second is not None:
+        name, world.renamed = SourceName({"more": "else", "else": "more"}[second]), True
+        world.places[name] = world.places.pop(second)
+        hand_over(world.journal, {second: name}, world.remembered)
+    elif deed == "pause":
+        SourceRows(world.journal).pause(source, world.now)
+    elif deed == "resume":
+        SourceRows(world.journal).resume(source)
+    elif deed == "retry":
+        world.journal.retry()
+    elif deed == "doubt":
+        rows = [entry.row for entry in world.journal.of_source(source)]
+        world.journal.doubt(Editions(world.journal).live("docs").name, random.sample(rows, len(rows) // 2))
+    world.configure()
+
+
+def rare(world: World, random: Random, files: Files) -> None:
+    deed = random.choice([*RARE, *["reshard"] * world.resharded, *["mount"] * world.remounted])
     if deed in ("unlink", "damage"):
         harm(world.words, deed)
     elif deed in ("hide", "show"):
@@ -136,8 +179,9 @@ def configure(world: World, random: Random, deed: str) -> None:
         world.embedder = random.choice(EMBEDDERS)
     elif deed == "parser":  # another version of it, which may take nothing
         world.parser += 1
-        world.files.parser_broken = random.random() < 0.5
-        world.files.ever_broken |= world.files.parser_broken
+        broken = random.random() < 0.5
+        for files in (*world.places.values(), *world.apart):
+            files.parser_broken, files.ever_broken = broken, files.ever_broken or broken
     elif deed == "roll_back" and Editions(world.journal).of("docs", "previous"):
         roll_back(world)
         return

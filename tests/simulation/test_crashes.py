@@ -176,7 +176,9 @@ def _adopt_twice(batch):
 
 
 def _only_first(self, editions, under_way):
-    return _TAKE_OVER(self, editions, under_way) and under_way.edition == 0
+    _TAKE_OVER(self, editions, under_way)
+    if under_way.edition:
+        under_way.edition = len(under_way.found.changes)
 
 
 _TAKE_OVER = Scanner._take_over
@@ -187,7 +189,7 @@ def _always_follow(now, settings):
 
 
 def _whatever_state(self, source, key, stamp):
-    return self[key][1] if key in self else None
+    return self[source, key][1] if (source, key) in self else None
 
 
 def _words_first(journal, index, batch, extra_keys, wanted):

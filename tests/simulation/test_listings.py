@@ -91,8 +91,8 @@ def _accepted_at_its_end(self: Scanner, source: Any, scan: Any, *others: Any) ->
 _HELD = Scanner._held
 
 
-def _first_part_alone(self: _TakeOver) -> bool:
-    return False
+def _first_part_alone(self: _TakeOver) -> None:
+    self.edition = len(self.found.changes)
 
 
 # What is removed, the laws of which one finds that out, and where the search for such a history begins.

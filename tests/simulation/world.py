@@ -64,7 +64,7 @@ from tests.simulation.ports.making import Fickle, Lines, Parsing, Remembered, ve
 from tests.simulation.ports.workers import AtOnce, Stepwise
 
 EMBEDDERS = ("sweet", "sour")  # an option of a third party's embedder, which tells nothing else of itself
-FILES = SourceName("files")
+FILES, MORE = SourceName("files"), SourceName("more")
 GRACE = 200.0  # seconds
 PUT_BACK = 5.0  # seconds, as daemon.PUT_BACK
 NAMED_BY_HISTORY = {"document_id", "doc_id", "ref_doc_id", "relationships"}
@@ -102,6 +102,7 @@ class World:
     embedder: str = "sweet"
     parser: int = 1  # version
     stepwise: bool = False  # listings take a while, in which all else goes on
+    several: bool = False  # a second source feeds the collection: it is renamed, leaves and joins
     watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
     now: float = 1e9
     embedded: int = 0
@@ -110,6 +111,11 @@ class World:
         self.visible: tuple[str | None, set[str]] = (None, set())
         self.chaos = Chaos(Random(self.seed))
         self.files, self.shelves = Files(self.chaos), Shelves(self.chaos)
+        self.places: dict[SourceName, Files] = {FILES: self.files}
+        self.apart: list[Files] = []  # of sources that have left the config
+        self.renamed = False  # one of them
+        if self.several:
+            self.places[MORE] = Files(self.chaos, "/more")
         self.remembered = Remembered(self.chaos)
         self.words = self.folder / "lexical.sqlite3"
         self.paces = Random(f"paces {self.seed}")
@@ -124,10 +130,11 @@ class World:
         journal = CrashingJournal.__new__(CrashingJournal)
         journal.chaos = Chaos(Random(0))  # opening is not what is tested here
         journal.__init__(self.folder / "journal.sqlite3", synchronous="OFF")  # type: ignore[misc]
-        journal.chaos, journal.files = self.chaos, self.files
+        journal.chaos, journal.places = self.chaos, self.places
         self.journal, self.before, self.outdated = journal, self.now, False
         for edition in Editions(journal).all():  # a crash leaves open whether the last listing was noted
-            self.files.wanted[edition.name] = dict(LastListing(journal, Feed(FILES, edition.name)).below(""))
+            for source, files in self.places.items():
+                files.wanted[edition.name] = dict(LastListing(journal, Feed(source, edition.name)).below(""))
         self.engine = self._engine(journal, self.shelves)
         if self.watched:
             self.files.touched = lambda key: self.engine.scanner.look_again(FILES, key)
@@ -141,8 +148,7 @@ class World:
             journal, self.lexical, lambda name: self.models.get(name) or Model(Fingerprint("lost"))
         )
         self.swaps = Swaps(journal, shelf, lambda: self.now)
-        self.swaps.max_loss = {FILES: MAX_LOSS}
-        self.pool = Stepwise(self.paces, self.chaos, self.files) if self.stepwise else AtOnce(self.files)
+        self.pool = Stepwise(self.paces, self.chaos, self.files) if self.stepwise else AtOnce(self.places)
         return Engine(journal, shelf, self.pool, lambda: self.now, self.chaos.random.random, 4, self.forget)
 
     def end(self) -> None:
@@ -151,7 +157,7 @@ class World:
         self.journal.close()
 
     def forget(self, source: str, key: str) -> None:
-        self.remembered.pop(key, None)
+        self.remembered.pop((source, key), None)
 
     def configure(self) -> None:
         """As wiring.Running does it: every edition that is in force, by its own recipe."""
@@ -165,25 +171,33 @@ class World:
                 "options": {"flavour": self.embedder},
                 "recipe": recipe,
             },
-            "sources": {"files": {"chunking": chunking, "parsing": {}}},
+            "sources": {source: {"chunking": chunking, "parsing": {}} for source in self.places},
             "metadata": self.profile,
             **({"shards": self.shards} if self.shards > 1 else {}),
         }
+        self.swaps.max_loss = dict.fromkeys(self.places, MAX_LOSS)
         standings = self.swaps.arrange("docs", wanted, Rechunk(mode=self.mode, grace=GRACE))
-        sources = [self.source(s.edition, s.choices) for s in standings if s.choices is not None]
-        self.engine.configure(sources, watch=False)
+        sources = [
+            self.source(standing.edition, standing.choices, source)
+            for standing in standings
+            for source in self.places
+            if standing.choices is not None and source in standing.choices["sources"]
+        ]
+        leaving = [name for name in self.journal.sources() if name not in self.places]
+        self.engine.configure(sources, watch=False, leaving=leaving)
         self.outdated = False
 
-    def source(self, edition: str, choices: Choices) -> Source:
+    def source(self, edition: str, choices: Choices, name: SourceName) -> Source:
         recipe, flavour = (
             Fingerprint(choices["embedding"]["recipe"]),
             choices["embedding"]["options"]["flavour"],
         )
-        per_chunk = choices["sources"]["files"]["chunking"]["options"]["per_chunk"]
+        files = self.places[name]
+        per_chunk = choices["sources"][name]["chunking"]["options"]["per_chunk"]
         chunker = Fickle() if self.collective else Lines(per_chunk)
         self.models[edition] = Model(recipe)
         reader = Reader(
-            "files", self.files.fetch, {"text": Parsing(self.files, self.chaos)},
+            name, files.fetch, {"text": Parsing(files, self.chaos)},
             {"text": Fingerprint(f"text {self.parser}")}, self.remembered, costly=("text",),
         )  # fmt: skip
         tools = Tools(
@@ -193,7 +207,7 @@ class World:
         )  # fmt: skip
         routine = 1e9 if self.watched else 10.0  # seconds
         limits: dict[str, float] = {"max_loss": MAX_LOSS, "scan_every": routine}
-        return Source(FILES, edition, self.files, tools, **limits, setting=limits)
+        return Source(name, edition, files, tools, **limits, setting=limits)
 
     def engine_step(self) -> None:
         """What daemon.Loop does in a round."""
@@ -214,7 +228,8 @@ class World:
         self.journal.check_listed()
         self._check_waiting()
         if self.in_step():
-            self.files.withdrawn, self.files.accepted = 0, False
+            for files in self.places.values():
+                files.withdrawn, files.accepted = 0, False
 
     def _check_waiting(self) -> None:
         for outbox in self.engine.writer._outboxes.values():
@@ -259,7 +274,9 @@ class World:
         """No more faults: run until there is nothing left to do."""
         outdated = self.files.parser_broken
         self.parser += self.files.parser_broken
-        self.files.heal()
+        for source, files in self.places.items():
+            files.heal()
+            SourceRows(self.journal).resume(source)
         if outdated:
             self.configure()
         if not self.watched:
@@ -278,27 +295,29 @@ class World:
 
     def answer(self) -> None:
         """A person looks: where nothing is broken or out of sight, what is gone is really gone."""
-        files = self.files
-        if files.disk == "own" and not files.hidden and not files.parser_broken and self.asked():
-            SourceRows(self.journal).accept(FILES)
-            files.accepted |= Withdrawals(self.journal).accept(FILES)
-            for number in range(100):  # it is listed at once: what a person saw is what is believed
-                if number > 2 and not self.asked():
-                    break
-                self.engine_step()
+        for source, files in list(self.places.items()):
+            sound = files.disk == "own" and not files.hidden and not files.parser_broken
+            if sound and self.asked(source):
+                SourceRows(self.journal).accept(source)
+                files.accepted |= Withdrawals(self.journal).accept(source)
+                for number in range(100):  # it is listed at once: what a person saw is what is believed
+                    if number > 2 and not self.asked(source):
+                        break
+                    self.engine_step()
 
-    def asked(self) -> bool:
-        row = SourceRows(self.journal).of(FILES)
-        return row.held is not None or Withdrawals(self.journal).kept(FILES) is not None
+    def asked(self, source: SourceName) -> bool:
+        row = SourceRows(self.journal).of(source)
+        return row.held is not None or Withdrawals(self.journal).kept(source) is not None
 
     def in_step(self) -> bool:
-        return self.engine.resting() and Withdrawals(self.journal).kept(FILES) is None
+        kept = [Withdrawals(self.journal).kept(source) for source in self.places]
+        return self.engine.resting() and not any(kept)
 
     def resting(self) -> bool:
         engine = self.engine
         quiet = engine.resting() and engine.wake_at(routine=False) == float("inf") and self.lexical.complete
         building = any(edition.role == "staging" for edition in Editions(self.journal).all())
-        return quiet and not building and not self.asked()
+        return quiet and not building and not any(map(self.asked, self.places))
 
     def check_superset(self) -> None:
         """Law 2: whatever is in the index is in the journal."""
@@ -319,9 +338,11 @@ class World:
     def check_readers(self) -> None:
         """Law 8: records of one embedder only; and of one recipe, where collections are swapped."""
         self._check_editions()
-        made_by = {record.metadata["recipe"] for record in self.seen()}
-        if self.mode == "swap" and self.parser == 1:
-            hold(ONE_RECIPE, made_by if len(made_by) > 1 else ())
+        if self.mode == "swap" and self.parser == 1 and not self.renamed:  # a name is part of the recipe
+            for root in {files.root for files in (*self.places.values(), *self.apart)}:
+                of_one = [each for each in self.seen() if str(each.metadata["source"]).startswith(f"{root}/")]
+                made_by = {record.metadata["recipe"] for record in of_one}
+                hold(ONE_RECIPE, made_by if len(made_by) > 1 else ())
         seen = {
             name
             for record in self.seen()
@@ -351,14 +372,16 @@ class World:
         there = self.shelves._names().keys() >= set((before[0] or "-").split("+"))
         if uuid != before[0] and before[0] in editions and there:
             entries = self.journal.of_collection(editions[before[0]].name)
-            hold(COMPLETE, (before[1] & {f"/root/{e.key}" for e in entries if self._there(e)}) - keys)
+            readable = {f"{self.places[e.source].root}/{e.key}" for e in entries if self._there(e)}
+            hold(COMPLETE, (before[1] & readable) - keys)
 
     def _there(self, entry) -> bool:  # type: ignore[no-untyped-def]
         """Whether the document could be read as it was last listed, and is still there."""
-        if entry.item is None or entry.key not in self.files.contents:
+        files = self.places.get(entry.source)
+        if files is None or entry.item is None or entry.key not in files.contents:
             return False
-        text, odd = self.files.written[int(entry.item.version)], self.files.ever_broken
-        return bool(text.strip()) and not spoiled(text) and not odd and entry.key not in self.files.locked
+        text, odd = files.written[int(entry.item.version)], files.ever_broken
+        return bool(text.strip()) and not spoiled(text) and not odd and entry.key not in files.locked
 
     def check(self) -> None:
         """Law 1: at rest the index equals that of a run from nothing."""
@@ -366,8 +389,10 @@ class World:
             self._scratch(), self.seed, collective=self.collective, per_chunk=self.per_chunk,
             embedder=self.embedder, parser=self.parser, profile=self.profile, shards=self.shards,
         )  # fmt: skip
-        fresh.files.contents, fresh.files.versions = self.files.contents, self.files.versions
-        fresh.files.written = self.files.written
+        for source, files in self.places.items():
+            own = fresh.places.setdefault(source, Files(fresh.chaos, files.root))
+            own.contents, own.versions, own.written = files.contents, files.versions, files.written
+        fresh.configure()
         fresh.settle()
         expected, found = fresh.essence(), self.essence()
         fresh.journal.close()
@@ -378,9 +403,14 @@ class World:
         self.check_superset()
 
     def _check_clean(self, full: bool) -> None:
-        readable = {key for key in self.files.contents if self.files.readable(key)}
-        hold(CLEAN, [failure for failure in Reports(self.journal).failures() if failure[1] in readable])
-        hold(CLEAN, full != any(self.files.contents[key].strip() for key in readable) and "an empty index")
+        readable = {
+            (source, key): files.contents[key]
+            for source, files in self.places.items()
+            for key in files.contents
+            if files.readable(key)
+        }
+        hold(CLEAN, [failure for failure in Reports(self.journal).failures() if failure[:2] in readable])
+        hold(CLEAN, full != any(map(str.strip, readable.values())) and "an empty index")
         live = Editions(self.journal).live("docs").name
         records = len(self.seen())
         hold(CLEAN, Reports(self.journal).records(live) - records)

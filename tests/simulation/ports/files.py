@@ -28,6 +28,7 @@ class Files:
     """The source: contents by key. Its scans can break off, miss a part, or look at another disk."""
 
     chaos: Chaos
+    root: str = "/root"
     contents: dict[str, str] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
     written: dict[int, str] = field(default_factory=dict)  # contents by version
@@ -103,7 +104,9 @@ class Files:
             self.chaos.fault("scan")
             yield from self._walk(under)
         elif disk == "other" and not under:
-            yield from (Item(f"other/{n}", "1", f"/root/other/{n}", 1) for n in range(len(self.contents)))
+            yield from (
+                Item(f"other/{n}", "1", f"{self.root}/other/{n}", 1) for n in range(len(self.contents))
+            )
         if self.disk != disk:
             raise Transient("another disk was mounted while it was listed")
 
@@ -137,7 +140,7 @@ class Files:
         return {top for top, other in ((self.hidden, under), (under, self.hidden)) if below(top, other)}
 
     def item(self, key: str) -> Item:
-        return Item(key, str(self.versions[key]), f"/root/{key}", len(self.contents[key]))
+        return Item(key, str(self.versions[key]), f"{self.root}/{key}", len(self.contents[key]))
 
     def fetch(self, item: Item) -> Blob:
         self.chaos.point("fetch")

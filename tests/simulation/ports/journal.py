@@ -1,10 +1,11 @@
 """The real journal, which dies and meets a full disk, and is held to laws in each of its steps."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ingestor.core.document_state import NEXT, Event, State, state_of
-from ingestor.core.entries import Feed
+from ingestor.core.entries import Feed, Receipt
 from ingestor.model import SourceName
 from ingestor.state.journal import Journal
 from ingestor.state.listings.last_listing import LastListing
@@ -51,59 +52,70 @@ class CrashingJournal(Journal):
     withdrawals."""
 
     chaos: Chaos
-    files: Files
+    places: Mapping[str, Files]  # by source
 
     relocate, want_recipe, intend, remove = map(watched, ("relocate", "want_recipe", "intend", "remove"))
     fail, retry, doubt = map(watched, ("fail", "retry", "doubt"))
     _observe, _settle = map(watched, ("observe", "settle"))
 
-    def states(self) -> dict[tuple[str, str], State]:
-        """By edition and key, told by Python; the reports' SQL must tell the same."""
+    def states(self) -> dict[tuple[str, str, str], State]:
+        """By edition, source and key, told by Python; the reports' SQL must tell the same."""
         columns = "wanted_version, wanted_recipe, done_version, done_recipe, attempts, parser, quarantined"
-        found: dict[tuple[str, str], State] = {}
-        for edition, key, by_sql, *row in self.select(
-            f"SELECT collection, key, {reports.STATE}, {columns} FROM documents"
+        found: dict[tuple[str, str, str], State] = {}
+        for edition, source, key, by_sql, *row in self.select(
+            f"SELECT collection, source, key, {reports.STATE}, {columns} FROM documents"
         ):
             state = state_of((row[0], row[1]), (row[2], row[3]), row[4], row[5], quarantined=bool(row[6]))
             hold(STATES, state != by_sql and (key, state, by_sql))
-            found[edition, key] = state
+            found[edition, source, key] = state
         return found
 
     def observe(self, source, collection, changes, remove_at, turns=None):  # type: ignore[no-untyped-def]
-        hold(THERE, list(filter(self.files.there_all_the_time, changes.vanished)))
+        files = self.places[source]
+        hold(THERE, list(filter(files.there_all_the_time, changes.vanished)))
         self._observe(source, collection, changes, remove_at, turns)
-        wanted = self.files.wanted[collection]
+        wanted = files.wanted[collection]
         wanted.update((item.key, item.version) for item in changes.changed)
         for key in changes.vanished:
             wanted.pop(key, None)
 
     def settle(self, receipts, wanted_recipes):  # type: ignore[no-untyped-def]
         refused = [receipt for receipt in receipts if receipt.failure is not None]
-        hold(READABLE, [r.failure.reason for r in refused if not self.files.could_be_unreadable(r.version)])
+        for receipt in refused:
+            hold(READABLE, not self._could_be_unreadable(receipt) and receipt.failure.reason)
         seen = set(self.select("SELECT name FROM collections WHERE role = 'live'"))  # what readers have
         entries = [entry for r in refused if (entry := self.entry(r.row)) is not None and entry.known]
         withdrawn = [entry for entry in entries if (entry.collection,) in seen]
         self._settle(receipts, wanted_recipes)
         query = "SELECT key FROM documents WHERE quarantined AND wanted_version IS NOT done_version"
         hold(BLAMED, self.select(query))
-        self.files.withdrawn += len(withdrawn)
-        # later removals make the share larger, and need nobody's consent
-        if withdrawn and self.files.too_many_withdrawn(self.indexed()):
-            raise LawBroken(ASKED, f"{self.files.withdrawn} were withdrawn")
+        for source, number in Counter(entry.source for entry in withdrawn).items():
+            if source in self.places:
+                files = self.places[source]
+                files.withdrawn += number
+                # later removals make the share larger, and need nobody's consent
+                if files.too_many_withdrawn(self.indexed(source)):
+                    raise LawBroken(ASKED, f"{files.withdrawn} were withdrawn")
 
-    def indexed(self) -> int:
-        """Documents that readers have."""
+    def _could_be_unreadable(self, receipt: Receipt) -> bool:
+        """Whether that version of the document cannot be read, or was made by a source that has left."""
+        source = self.select("SELECT source FROM documents WHERE id = ?", (receipt.row,))[0][0]
+        return source not in self.places or self.places[source].could_be_unreadable(receipt.version)
+
+    def indexed(self, source: str) -> int:
+        """Documents of that source that readers have."""
         query = """SELECT COUNT(*) FROM documents WHERE EXISTS (SELECT 1 FROM records WHERE document = id)
-                   AND collection IN (SELECT name FROM collections WHERE role = 'live')"""
-        return int(self.select(query)[0][0])
+                   AND collection IN (SELECT name FROM collections WHERE role = 'live') AND source = ?"""
+        return int(self.select(query, (source,))[0][0])
 
     def check_listed(self) -> None:
         existing = {str(name) for (name,) in self.select("SELECT name FROM collections")}
-        for forgotten in self.files.wanted.keys() - existing:  # another edition may get its name
-            del self.files.wanted[forgotten]
-        for collection, wanted in self.files.wanted.items():
-            known = LastListing(self, Feed(SourceName("files"), collection)).below("")
-            hold(LISTED, known and (collection, wanted.items() ^ known.items()) if wanted != known else ())
+        for source, files in self.places.items():
+            for forgotten in files.wanted.keys() - existing:  # another edition may get its name
+                del files.wanted[forgotten]
+            for collection, wanted in files.wanted.items():
+                known = LastListing(self, Feed(SourceName(source), collection)).below("")
+                hold(LISTED, wanted != known and (source, collection, wanted.items() ^ known.items()))
 
     def read(self, query, values=()):  # type: ignore[no-untyped-def]
         self.chaos.pause("journal")

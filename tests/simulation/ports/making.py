@@ -1,5 +1,6 @@
 """How documents become records: a parser, its memory, chunkers and vectors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -29,7 +30,7 @@ class Parsing:
         return document
 
 
-class Remembered(dict[str, tuple[str, Parsed]]):
+class Remembered(dict[tuple[str, str], tuple[str, Parsed]]):
     """A reading.Memory that outlives the process, and forgets."""
 
     def __init__(self, chaos: Chaos) -> None:
@@ -38,13 +39,18 @@ class Remembered(dict[str, tuple[str, Parsed]]):
 
     def find(self, source: str, key: str, stamp: str) -> Parsed | None:
         if self.chaos.random.random() < 0.2:
-            self.pop(key, None)
-        kept, parsed = self.get(key, ("", None))
+            self.pop((source, key), None)
+        kept, parsed = self.get((source, key), ("", None))
         return parsed if kept == stamp else None
 
     def keep(self, source: str, key: str, stamp: str, parsed: Parsed) -> None:
         self.chaos.point("keep")
-        self[key] = stamp, parsed
+        self[source, key] = stamp, parsed
+
+    def rename(self, old: str, new: str, keys: Sequence[str]) -> None:
+        for key in keys:
+            if (old, key) in self:
+                self[new, key] = self.pop((old, key))
 
 
 class Lines:

@@ -1,10 +1,11 @@
 """Pools of workers in which chance decides what goes on beside what."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from random import Random
 from threading import Semaphore, Thread, current_thread
 
 from ingestor.engine.outcomes import Outcome
+from ingestor.engine.scanner import Scan
 from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.files import Files
 
@@ -37,20 +38,21 @@ class Inline:
 class AtOnce(Inline):
     """A pool whose listings take no time. It tells the files which listing is taken over."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, places: Mapping[str, Files]) -> None:
         super().__init__()
-        self._files = files
-        self._begun: dict[int, int] = {}  # by tag of a listing: the moment of its begin
+        self._places = places
+        self._begun: dict[Scan, int] = {}  # by listing: the moment of its begin
 
     def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
-        if scan:
-            self._begun[id(tag)] = self._files.moment
+        if isinstance(tag, Scan):
+            self._begun[tag] = self._places[tag.source].moment
         super().submit(tag, work)
 
     def next(self, timeout: float) -> Outcome | None:
         outcome = super().next(timeout)
-        if outcome is not None:
-            self._files.listed_at = self._begun.pop(id(outcome.tag), self._files.listed_at)
+        if outcome is not None and isinstance(outcome.tag, Scan) and outcome.tag.source in self._places:
+            files = self._places[outcome.tag.source]
+            files.listed_at = self._begun.pop(outcome.tag, files.listed_at)
         return outcome
 
 
