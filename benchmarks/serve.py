@@ -5,8 +5,8 @@ questions a mode: half of them eight words in a row of such a text, half an iden
 them and is asked over HTTP by one reader, by 8 at once, and both while it ingests: documents change all
 the time. *chroma* is the raw limit: a query of the same vector to Chroma itself, over HTTP, for as many hits.
 Ways of asking take turns, so that other programs slow down all alike; *CPU* is of the daemon, and of Chroma,
-for one question while nothing else is done. The hashing embedder stands in for a model: what is measured is
-everything but that.
+for a question of one reader and of 8 at once, while nothing else is done. The hashing embedder stands in for
+a model: what is measured is everything but that.
 
 ``FOLDER`` keeps documents and state for another run, which then ingests nothing: 100,000 records take
 half an hour, most of it Chroma's.
@@ -37,6 +37,7 @@ from ingestor.embedders.hashing import PLUGIN
 INGESTOR = Path(sys.executable).with_name("ingestor")
 DIMENSIONS, HITS, CHUNKS, READERS, WARMUP = 384, 5, 50, 8, 10
 MODES = ("hybrid", "dense", "lexical")
+WAYS = (*MODES, "chroma")
 LOCAL = "127.0.0.1"
 
 
@@ -63,12 +64,12 @@ def main(records: int = 100_000, questions: int = 200, folder: str = "") -> None
             for n in range(questions)
         ]
         vectors = [vector.tolist() for vector in embed(asks)]
-        print(f"{'milliseconds, p50 / p95':32}" + "".join(f"{name:>18}" for name in (*MODES, "chroma")))
+        print(f"{'milliseconds, p50 / p95':32}" + "".join(f"{name:>18}" for name in WAYS))
         for readers, ingesting in ((1, False), (READERS, False), (1, True), (READERS, True)):
             name = f"{readers} reader{'s' * (readers > 1)}{', while it ingests' * ingesting}"
             with rewriting(world, words) if ingesting else nothing():
                 spent = asked_by(world, readers, asks, vectors)
-            shown = (np.percentile(spent[way], [50, 95]) for way in (*MODES, "chroma"))
+            shown = (np.percentile(spent[way], [50, 95]) for way in WAYS)
             print(f"{name:32}" + "".join(f"{p50:>10.1f} /{p95:6.1f}" for p50, p95 in shown), flush=True)
             if readers == READERS and not ingesting:  # not first: Chroma still loads its index then
                 report_processor(world, asks, vectors)
@@ -112,18 +113,23 @@ def _said(connection: HTTPConnection, path: str, body: Mapping[str, Any]) -> flo
 
 
 def asked_by(
-    world: World, readers: int, asks: Sequence[str], vectors: Sequence[Sequence[float]]
+    world: World,
+    readers: int,
+    asks: Sequence[str],
+    vectors: Sequence[Sequence[float]],
+    ways: Sequence[str] = WAYS,
+    warmup: int = WARMUP,
 ) -> dict[str, list[float]]:
     """Milliseconds by way. Every reader asks its share of the questions in every way."""
-    spent: dict[str, list[float]] = {way: [] for way in (*MODES, "chroma")}
+    spent: dict[str, list[float]] = {way: [] for way in ways}
 
     def read(first: int) -> None:
         reader = Reader(world)
-        for n in range(WARMUP):
+        for n in range(warmup):
             reader.ask(MODES[n % 3], asks[n % len(asks)], vectors[n % len(asks)])
         for at in range(first, len(asks), readers):
-            for turn in range(4):
-                way = [*spent][(at + turn) % 4]
+            for turn in range(len(ways)):
+                way = ways[(at + turn) % len(ways)]
                 spent[way].append(reader.ask(way, asks[at], vectors[at]))
 
     threads = [threading.Thread(target=read, args=(first,)) for first in range(readers)]
@@ -136,16 +142,14 @@ def asked_by(
 
 
 def report_processor(world: World, asks: Sequence[str], vectors: Sequence[Sequence[float]]) -> None:
-    print(f"{'CPU milliseconds a question':32}{'daemon':>10}{'chroma':>10}")
-    reader = Reader(world)
-    for way in (*MODES, "chroma"):
-        before = [_processor(pid) for pid in world.processes]
-        for question, vector in zip(asks, vectors, strict=True):
-            reader.ask(way, question, vector)
-        spent = [
-            1000 * (_processor(pid) - was) / len(asks)
-            for pid, was in zip(world.processes, before, strict=True)
-        ]
+    print(f"{'CPU milliseconds a question':32}" + f"{'daemon':>10}{'chroma':>10}" * 2)
+    for way in WAYS:
+        spent = list[float]()
+        for readers in (1, READERS):
+            before = [_processor(pid) for pid in world.processes]
+            asked_by(world, readers, asks, vectors, [way], warmup=0)
+            now = [_processor(pid) for pid in world.processes]
+            spent += [1000 * (after - was) / len(asks) for after, was in zip(now, before, strict=True)]
         print(f"{way:32}" + "".join(f"{each:10.1f}" for each in spent), flush=True)
 
 

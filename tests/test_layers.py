@@ -71,6 +71,7 @@ MAY_THREAD = {
     "ingestor.pipeline.containers": "a Lock: an archive is opened once, though many workers want its members",
     "ingestor.pipeline.downloads": "a Lock: workers look for mails while a listing adds some",
     "ingestor.state.cache.store": "a Lock: all workers share one connection",
+    "ingestor.state.queries.written_vectors": "a Lock: threads share its connection",
     "ingestor.pipeline.answers": "Locks: workers that ask the same wait for one answer",
     "ingestor.embedders.sentence_transformers": "a Lock: the model is loaded once, and used by one at a time",
     "ingestor.llm.at_once": "several questions to a server at the same time",

@@ -21,8 +21,9 @@ from ingestor.search.shared_store import shared_stores
 from ingestor.service.daemon_view import DaemonView
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state import checks, run_status, running_config
-from ingestor.state.files import lexical_path, lock_path
+from ingestor.state.files import cache_path, journal_path, lexical_path, lock_path
 from ingestor.state.queries.reports import Reports
+from ingestor.state.queries.written_vectors import WrittenVectors
 from ingestor.state.run_status import Live, RunningListing
 
 log = logging.getLogger("ingestor")
@@ -126,6 +127,9 @@ class Loop:
             chroma_restarts=lambda: self.running.collections.restarts,
             collection=shared_stores(self.running.collections.for_readers),
             lexical=LexicalReaders(lexical_path(self.running.parts.config)),
+            written=WrittenVectors(
+                journal_path(self.running.parts.config), cache_path(self.running.parts.config)
+            ),
             count_tokens=self.running.parts.tokens.counts,
             retries=lambda: self.running.engine.retries,
             stages=lambda: self.running.engine.times.seconds,

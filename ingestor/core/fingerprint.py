@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic.fields import FieldInfo
 
-from ingestor.model import Digest, Fingerprint, Metadata, Vector
+from ingestor.model import Digest, Fingerprint, Metadata, Vector, Vectors
 from ingestor.registry import Options, Plugin
 
 
@@ -32,6 +32,12 @@ def vector_digest(vector: Vector) -> bytes:
     if not np.array_equal(rounded, vector):
         return b""
     return blake2b(rounded.astype("<f4").tobytes(), digest_size=8).digest()
+
+
+def vector_digests(vectors: Vectors) -> list[bytes]:
+    """``vector_digest`` of each row; all must be exact in float16."""
+    exact = (vectors + np.float32(0)).astype("<f4")  # without negative zeros
+    return [blake2b(row, digest_size=8).digest() for row in exact]
 
 
 def halved(vector: Vector) -> Vector:

@@ -79,7 +79,8 @@ class _Request:
             return await self._receive()
         until = self._asked + self._limits.time_for(self._received)
         try:
-            message = await asyncio.wait_for(self._receive(), until - monotonic())
+            async with asyncio.timeout(until - monotonic()):
+                message = await self._receive()
         except TimeoutError:
             raise RequestRefused(
                 408, "the body of the request came too slowly", {"Connection": "close"}

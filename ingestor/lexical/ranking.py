@@ -28,11 +28,12 @@ Numbers = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class ByWords:
     """``order``: records and their scores, best first. ``most``: about the score of a record full of the
-    words that were looked for; 0 if the collection has none of them.
+    words that were looked for; 0 if the collection has none of them. ``texts``: digests of the records'.
     """
 
     order: list[tuple[RecordId, float]]
     most: float
+    texts: Mapping[RecordId, bytes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,9 +53,10 @@ def ranked(db: sqlite3.Connection, number: int, question: str, limit: int) -> By
         scores = _scores(asked, weights)
         best = _best(scores, limit)
         rows = asked.lengths.rows(best)
-        names = _names(db, number, rows)
-    order = [(names[row], score) for row, score in zip(rows, scores[best].tolist(), strict=True)]
-    return ByWords(sorted(order, key=lambda one: (-one[1], one[0])), sum(weights.values()) * _SATURATED)
+        records = _records(db, number, rows)
+    order = [(records[row][0], score) for row, score in zip(rows, scores[best].tolist(), strict=True)]
+    most = sum(weights.values()) * _SATURATED
+    return ByWords(sorted(order, key=lambda one: (-one[1], one[0])), most, dict(records.values()))
 
 
 def telling(db: sqlite3.Connection, number: int, question: str) -> set[str]:
@@ -118,9 +120,10 @@ def _best(scores: Numbers, count: int) -> Places:
     return found[np.argsort(-scores[found], kind="stable")][:count]
 
 
-def _names(db: sqlite3.Connection, number: int, rows: list[int]) -> dict[int, RecordId]:
-    query = f"SELECT row, id FROM records_{number} WHERE row IN ({', '.join('?' * len(rows))})"
-    return {row: RecordId(id_) for row, id_ in db.execute(query, rows)}
+def _records(db: sqlite3.Connection, number: int, rows: list[int]) -> dict[int, tuple[RecordId, bytes]]:
+    """By row the record, and the digest of its text."""
+    query = f"SELECT row, id, text_key FROM records_{number} WHERE row IN ({', '.join('?' * len(rows))})"
+    return {row: (RecordId(id_), digest) for row, id_, digest in db.execute(query, rows)}
 
 
 @contextmanager

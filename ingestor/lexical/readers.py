@@ -12,6 +12,7 @@ from threading import Lock
 from ingestor.lexical.file import opened_to_read, unreadable
 
 _File = tuple[int, int]  # device and inode
+_MAPPED = 2**31 - 1  # bytes of the file that SQLite reads without copying them into a cache of its own
 
 
 class LexicalReaders:
@@ -52,7 +53,9 @@ class LexicalReaders:
                 if of == file:
                     return of, db
                 db.close()
-        return file, opened_to_read(self._path)
+        db = opened_to_read(self._path)
+        db.execute(f"PRAGMA mmap_size = {_MAPPED}")
+        return file, db
 
     def _put_back(self, file: _File, db: sqlite3.Connection) -> None:
         with self._lock:

@@ -23,24 +23,21 @@ class _Call(Generic[Q, A]):
 class CombinedCalls(Generic[Q, A]):
     """``work``: the answers to questions of one kind, in their order.
 
-    A thread that finds nobody at work asks at once. Those that come meanwhile wait, and the first of them
-    then asks for all of its kind, ``most`` of them at once.
+    A thread that finds nobody at work on its kind asks at once. Those that come meanwhile wait, and the first
+    of them then asks for all, ``most`` of them at once. Kinds do not wait for each other: one may be slow.
     """
 
     def __init__(self, work: Callable[[Sequence[Q]], Sequence[A]], most: int) -> None:
         self._work, self._most = work, most
         self._lock = Lock()
-        self._waiting: list[_Call[Q, A]] = []
-        self._at_work = False
+        self._waiting: dict[Hashable, list[_Call[Q, A]]] = {}  # by the kind that somebody is at work on
 
     def ask(self, kind: Hashable, asked: Q) -> A:
         """Raises what the work raises, for all that it was done for."""
         call = _Call[Q, A](kind, asked)
         with self._lock:
-            waits = self._at_work
-            self._at_work = True
-            if waits:
-                self._waiting.append(call)
+            waits = kind in self._waiting
+            self._waiting.setdefault(kind, []).extend([call] * waits)
         if waits:
             call.turn.wait()
         if not call.answer and call.error is None:
@@ -51,8 +48,8 @@ class CombinedCalls(Generic[Q, A]):
 
     def _lead(self, call: _Call[Q, A]) -> None:
         with self._lock:
-            mates = [other for other in self._waiting if other.kind == call.kind][: self._most - 1]
-            self._waiting = [other for other in self._waiting if other not in mates]
+            waiting = self._waiting[call.kind]
+            mates, waiting[:] = waiting[: self._most - 1], waiting[self._most - 1 :]
         together = [call, *mates]
         try:
             answers = self._work([each.asked for each in together])
@@ -61,13 +58,14 @@ class CombinedCalls(Generic[Q, A]):
         except BaseException as error:  # noqa: BLE001 - everyone gets it
             for each in together:
                 each.error = error
-        self._hand_over()
+        self._hand_over(call.kind)
         for mate in mates:
             mate.turn.set()
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, kind: Hashable) -> None:
         with self._lock:
-            following = self._waiting.pop(0) if self._waiting else None
-            self._at_work = following is not None
+            following = self._waiting[kind].pop(0) if self._waiting[kind] else None
+            if following is None:
+                del self._waiting[kind]
         if following is not None:
             following.turn.set()

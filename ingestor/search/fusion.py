@@ -42,19 +42,19 @@ def fused(
     """The best ``n``. ``cosines``: of those that only ``lexical`` has. ``most``: see ranking.Asked."""
     by_vector = {**cosines, **dict(dense)}
     by_words = dict(lexical)
-    places = [{id_: at for at, (id_, _) in enumerate(order, 1)} for order in (dense, lexical)]
-    candidates = [*dict.fromkeys((*places[0], *(id_ for id_ in places[1] if id_ in by_vector)))]
+    candidates = [*dict(dense), *(id_ for id_ in cosines if id_ in by_words)]
     if not candidates:
         return []
     known = [by_vector[id_] for id_ in candidates]
     low, width = min(known), (max(known) - min(known)) or 1.0
-    scored = [
-        Ranked(
+    scored = sorted(
+        (
+            -dense_share * (cosine - low) / width
+            - (1 - dense_share) * by_words.get(id_, 0.0) / (most or 1.0),
+            -cosine,
             id_,
-            dense_share * (by_vector[id_] - low) / width
-            + (1 - dense_share) * by_words.get(id_, 0.0) / (most or 1.0),
-            Ranks(places[0].get(id_), places[1].get(id_)),
         )
-        for id_ in candidates
-    ]
-    return sorted(scored, key=lambda one: (-one.score, -by_vector[one.id], one.id))[:n]
+        for id_, cosine in zip(candidates, known, strict=True)
+    )[:n]
+    places = [{id_: at for at, (id_, _) in enumerate(order, 1)} for order in (dense, lexical)]
+    return [Ranked(id_, -score, Ranks(places[0].get(id_), places[1].get(id_))) for score, _, id_ in scored]

@@ -19,6 +19,8 @@ _PAGE, _LOOKED_AT = 200, 2000  # lexical hits that a filter is tried on at once;
 _BUDGET_HITS = 100  # hits that a budget may take
 
 Order = list[tuple[RecordId, float]]
+Written = Callable[[Mapping[RecordId, bytes]], Mapping[RecordId, Vector]]
+"""The digests of records' texts to their vectors as Chroma has them; it may leave records out."""
 
 
 class Store(Protocol):
@@ -47,7 +49,7 @@ class Store(Protocol):
 class Searcher:
     """``embed``: a question's vectors. ``count``: tokens of texts. ``clock``: seconds.
 
-    ``reranker``: orders the first hits anew.
+    ``reranker``: orders the first hits anew. ``written``: vectors that Chroma need not be asked for.
     """
 
     store: Store
@@ -56,6 +58,7 @@ class Searcher:
     count: Count
     clock: Callable[[], float]
     reranker: Reranker | None = None
+    written: Written | None = None
 
     def answer(self, question: Question) -> Answer:
         """Raises ValueError if Chroma refuses the filter, and what Chroma and the embedder raise."""
@@ -125,9 +128,14 @@ class _Search:
         vectors, depth = self._vectors(), max(DEPTH, self.n)
         (dense,) = self.by.store.nearest(vectors, depth, self._where)
         lexical, near = self._lexical(depth), {id_ for id_, _ in dense}
-        others = self.by.store.vectors([id_ for id_, _ in lexical.order if id_ not in near])
+        others = self._vectors_of({id_: lexical.texts[id_] for id_, _ in lexical.order if id_ not in near})
         cosines = {id_: float(vectors[0] @ vector) for id_, vector in others.items()}
         return fusion.fused(dense, lexical.order, cosines, lexical.most, self.n)
+
+    def _vectors_of(self, texts: Mapping[RecordId, bytes]) -> Mapping[RecordId, Vector]:
+        """``texts``: their digests. To read vectors from Chroma takes a third of a search."""
+        written = self.by.written(texts) if self.by.written is not None else {}
+        return {**written, **self.by.store.vectors([id_ for id_ in texts if id_ not in written])}
 
     def _vectors(self) -> Vectors:
         return self.by.embed([self.question.query])
@@ -140,7 +148,7 @@ class _Search:
         """The best ``n`` that the filter lets pass, of the best _LOOKED_AT."""
         db, number = self.by.words.db, self.by.words.number
         if db is None or number is None:
-            return ByWords([], 0.0)
+            return ByWords([], 0.0, {})
         where = self.question.where
         found = ranked(db, number, self.question.query, _LOOKED_AT if where else n)
         return replace(found, order=self._allowed(found.order, n)) if where else found

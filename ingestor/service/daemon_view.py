@@ -11,6 +11,7 @@ from ingestor.search.reranking import Reranker
 from ingestor.search.shared_store import SharedStore
 from ingestor.service.journal_reader import JournalReader
 from ingestor.state.checks import CheckResult
+from ingestor.state.queries.written_vectors import WrittenVectors
 from ingestor.state.run_status import Live
 
 
@@ -36,6 +37,7 @@ class DaemonView:
     chroma_restarts: Callable[[], int]
     collection: Callable[[str], SharedStore]
     lexical: LexicalReaders
+    written: WrittenVectors
     count_tokens: Count
     retries: Callable[[], int]
     stages: Callable[[], Mapping[str, float]]
@@ -47,3 +49,4 @@ class DaemonView:
         """Of what was opened for it alone."""
         self.journal.close()
         self.lexical.close()
+        self.written.close()

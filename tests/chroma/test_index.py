@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 from ingestor.chroma import index as chroma_index
+from ingestor.chroma.api.arithmetic import as_returned
 from ingestor.chroma.api.values import Refused
 from ingestor.chroma.client import Unanswered, connect, embedded, translated
 from ingestor.chroma.collections import delete_collection, find_collection, open_collection
 from ingestor.chroma.index import ChromaIndex, probe
+from ingestor.embedders.rounding import unit
 from ingestor.model import ReaderModel, Record
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
 from ingestor.registry import find
@@ -81,6 +83,22 @@ def test_the_nearest_are_those_of_a_query_and_vectors_those_that_were_written(en
 
 
 # --- collections --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ["served", "inside"])
+@pytest.mark.parametrize("dimensions", [3, 64, 384, 1023])
+def test_the_last_bits_of_returned_vectors_are_known(engine, dimensions, request):
+    """Search computes with vectors that it did not read from Chroma, and gives the same scores."""
+    index = opened(request.getfixturevalue(engine), dimensions=dimensions)
+    chance = np.random.default_rng(dimensions)
+    rough = chance.normal(size=(300, dimensions)).astype(np.float32)
+    exact = np.concatenate([unit(rough), unit(rough * (chance.random(rough.shape) < 0.1)), 7 * rough[:9]])
+    records = [Record(f"a#{n}", "text", {}, each) for n, each in enumerate(exact)]
+    index.upsert(records)
+    found = index.vectors([one.id for one in records])
+    returned = np.stack([found[one.id] for one in records])
+    assert not np.array_equal(returned, exact)
+    np.testing.assert_array_equal(returned, as_returned(exact))
 
 
 def test_a_collection_tells_readers_how_to_embed(served):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Event
+from threading import Event, Semaphore
 from typing import Any
 
 import numpy as np
@@ -13,22 +13,23 @@ from ingestor.model import Hit, Record, RecordId, Vectors
 from ingestor.ports import Gone
 from ingestor.search.combined_calls import CombinedCalls
 from ingestor.search.shared_store import shared_stores
+from tests.e2e.project import wait
 from tests.search.test_search import Store
 
 EMBEDDER = PLUGIN.build(PLUGIN.options(dimensions=32))
 
 
 class Work:
-    """Doubles numbers. The first call is held up until ``go``; ``bad`` numbers raise."""
+    """Doubles numbers. The first ``held`` calls are held up until ``go``; ``bad`` numbers raise."""
 
-    def __init__(self, bad: Sequence[int] = ()) -> None:
-        self.calls, self.bad = list[list[int]](), bad
-        self.begun, self.go = Event(), Event()
+    def __init__(self, bad: Sequence[int] = (), held: int = 1) -> None:
+        self.calls, self.bad, self._held = list[list[int]](), bad, held
+        self.begun, self.go = Semaphore(0), Event()
 
     def __call__(self, numbers: Sequence[int]) -> list[int]:
         self.calls.append(list(numbers))
-        if len(self.calls) == 1:
-            self.begun.set()
+        if len(self.calls) <= self._held:
+            self.begun.release()
             assert self.go.wait(30)
         if set(numbers) & set(self.bad):
             raise ValueError(f"bad among {sorted(numbers)}")
@@ -36,17 +37,22 @@ class Work:
 
 
 def asked(work: Work, numbers: Sequence[int], most: int, kinds: int = 1) -> list[Future[int]]:
-    """The first alone, and the others while it is at work."""
+    """The first of each kind alone, and the others while these are at work."""
     together = CombinedCalls(work, most)
     with ThreadPoolExecutor(len(numbers)) as pool:
-        found = [pool.submit(together.ask, numbers[0] % kinds, numbers[0])]
-        assert work.begun.wait(30)
-        for at, number in enumerate(numbers[1:], 1):
+        found = []
+        for at, number in enumerate(numbers):
             found.append(pool.submit(together.ask, number % kinds, number))
-            while len(together._waiting) < at:
-                pass
+            if at < kinds:
+                assert work.begun.acquire(timeout=30)
+            wait(lambda expected=at + 1 - kinds: _waiting(together) >= expected, every=0.001)
         work.go.set()
+    assert together._waiting == {}
     return found
+
+
+def _waiting(together: CombinedCalls[int, int]) -> int:
+    return sum(map(len, together._waiting.values()))
 
 
 def test_those_who_wait_are_asked_for_at_once() -> None:
@@ -56,9 +62,21 @@ def test_those_who_wait_are_asked_for_at_once() -> None:
 
 
 def test_only_those_of_one_kind_are_asked_for_together() -> None:
-    work = Work()
+    work = Work(held=2)
     assert [one.result() for one in asked(work, range(7), most=9, kinds=2)] == [0, 2, 4, 6, 8, 10, 12]
-    assert work.calls == [[0], [1, 3, 5], [2, 4, 6]]
+    assert work.calls[:2] == [[0], [1]]
+    assert sorted(work.calls[2:]) == [[2, 4, 6], [3, 5]]
+
+
+def test_a_slow_call_holds_up_its_kind_alone() -> None:
+    work = Work()
+    together = CombinedCalls(work, 9)
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(together.ask, "a slow filter", 1)
+        assert work.begun.acquire(timeout=30)
+        assert together.ask("none", 2) == 4
+        assert not slow.done()
+        work.go.set()
 
 
 def test_an_error_is_that_of_all_who_asked_together_and_of_nobody_else() -> None:

@@ -14,6 +14,7 @@ from ingestor.chroma.collections import open_collection
 from ingestor.config.models import Config
 from ingestor.config.servers import Http
 from ingestor.core.entries import ChromaName, CollectionRow, EditionName
+from ingestor.core.fingerprint import text_digest, vector_digest
 from ingestor.engine.embedding import Embeddings
 from ingestor.http_server.server import Server
 from ingestor.lexical.composed import ComposedIndex
@@ -31,6 +32,7 @@ from ingestor.service.port import application, common
 from ingestor.state import checks
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.journal import Journal
+from ingestor.state.queries.written_vectors import WrittenVectors
 from ingestor.state.run_status import Live
 
 RECIPE = Fingerprint("abc123")
@@ -72,13 +74,15 @@ class Daemon:
         self.stream = self.embeddings.of(RECIPE, lambda: self.model)
         self.reader = JournalReader(folder / "journal.sqlite3")
         self.lexical = LexicalReaders(folder / "lexical.sqlite3")
+        self.written = WrittenVectors(folder / "journal.sqlite3", folder / "cache")
 
     def view(self) -> DaemonView:
         return DaemonView(
             self.reader, self.embeddings, lambda: Live(waiting=3), lambda: self.idle, lambda: {"docs": 60.0},
             lambda patience: self.up, self.loads, lambda: 0, shared_stores(self.collection), self.lexical,
-            lambda texts: [len(text.split()) for text in texts], lambda: 2, lambda: {"read": 1.5},
-            {"state": self.folder}, lambda: self.reranker, lambda: checks.read(self.folder),
+            self.written, lambda texts: [len(text.split()) for text in texts], lambda: 2,
+            lambda: {"read": 1.5}, {"state": self.folder}, lambda: self.reranker,
+            lambda: checks.read(self.folder),
         )  # fmt: skip
 
     def loads(self, uuids: Iterable[str], patience: float) -> bool:
@@ -93,6 +97,7 @@ class Daemon:
         self.embeddings.close()
         self.reader.close()
         self.lexical.close()
+        self.written.close()
         self.journal.close()
 
 
@@ -104,6 +109,23 @@ def note_documents(daemon: Daemon, names: Iterable[str]) -> None:
             keys = "id, document_id, source, collection, key, uri, size"
             db.execute(f"INSERT INTO documents ({keys}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             db.execute("INSERT INTO records VALUES (?, 0, '', '', '', 0, x'')", (number,))
+
+
+def note_records(daemon: Daemon, records: Iterable[Record]) -> None:
+    """As the engine notes them: in the journal, and their vectors in the cache."""
+    cache = VectorCache(daemon.folder / "cache", 10**6)
+    with daemon.journal.transaction() as db:
+        for record in records:
+            document, _, slot = record.id.rpartition("#")
+            keys = "document_id, source, collection, key"
+            row = (document, "docs", "docs", document)
+            db.execute(f"INSERT OR IGNORE INTO documents ({keys}) VALUES (?, ?, ?, ?)", row)
+            db.execute(
+                """INSERT INTO records SELECT id, ?, '', '', '', 0, ? FROM documents WHERE document_id = ?""",
+                (int(slot), vector_digest(record.vector), document),
+            )
+            cache.put(RECIPE, [text_digest(record.text)], record.vector[np.newaxis])
+    cache.close()
 
 
 @contextmanager
