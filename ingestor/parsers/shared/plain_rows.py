@@ -28,8 +28,9 @@ T = TypeVar("T")
 class PlainRows(Generic[T]):
     """``tag``: that of rows, as it is nearly always written; ``namespaces``: the declarations that it needs,
     each the only one of its prefix in the part. ``read`` gives what a row holds, from its text up to its end
-    tag (which it does not have), or None if it is not of the plain form: if it holds control characters, entities
-    but the five that XML has, or tags that it does not know. It must be pure: a row may be read in vain.
+    tag (which it does not have), or None if it is not of the plain form: if it holds control characters,
+    entities but the five that XML has, or tags that it does not know. It must be pure: a row may be read in
+    vain.
     """
 
     def __init__(self, tag: str, namespaces: Sequence[str], read: Callable[[str], T | None]) -> None:
