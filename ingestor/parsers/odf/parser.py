@@ -38,6 +38,7 @@ _WHOLE = (
     f"{OFFICE}presentation",
     f"{OFFICE}spreadsheet",
 )
+_STYLES = frozenset((f"{STYLE}style", *STYLES))
 _HIDDEN = b'table:display="false"'
 _TITLE = "title"  # of a slide, as presentations class their shapes
 _ABOUT = {"initial-creator": "author", "creator": "author", "creation-date": "created", "date": "modified"}
@@ -130,7 +131,7 @@ def _read(
         reader.flow.begin_page(0)
     pages = 0
     for element in stream(content, _CONTENT, lambda above: above.tag in _WHOLE):
-        if element.tag in (f"{STYLE}style", *STYLES):
+        if element.tag in _STYLES:
             reader.styles.add(element)
         elif element.tag == f"{DRAW}page":
             _read_slide(reader, element, pages)
@@ -149,9 +150,7 @@ def _read(
 
 def _styles(package: Package | Flat) -> Iterator[Element]:
     root = package.optional("styles.xml")
-    yield from root.iter(f"{STYLE}style")
-    for tag in STYLES:
-        yield from root.iter(tag)
+    return (element for element in root.iter() if element.tag in _STYLES)
 
 
 def _read_sheet(reader: OdfReader, sheet: Element, number: int, plain: PlainRows[PlainRow]) -> None:
