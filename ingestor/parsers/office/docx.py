@@ -71,14 +71,14 @@ class _Reader:
         relations = package.relations(part)
         named = dict(relations.values())
         self.styles = DocxStyles(_styles(package, named.get("styles", "")))
-        self._numbering = lambda: package.optional(named.get("numbering", ""))
+        self._package, self._numbering = package, named.get("numbering", "")
         self._inline = DocxInline(_related(package, relations, comments=comments), self.flow)
         self._part = part
         self._initial: list[str] = []  # a letter set large, while the rest of its word is below it
 
     @cached_property
     def _lists(self) -> ListNumbers:
-        return lists(self._numbering())
+        return lists(self._package.optional(self._numbering))
 
     def read(self, content: bytes) -> None:
         if _PAGE_BREAK in content:

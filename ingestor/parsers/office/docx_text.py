@@ -28,8 +28,8 @@ _TEXT, _FORMAT, _PLACED = f"{W}t", f"{W}rPr", f"{W}vertAlign"
 class Related:
     """What paragraphs refer to: URLs and pictures by relation; other parts.
 
-    ``note`` gives one of the footnotes, endnotes or comments by its id, ``part`` the root of the chart or diagram
-    that a relation leads to.
+    ``note`` gives one of the footnotes, endnotes or comments by its id, ``part`` the root of the chart or
+    diagram that a relation leads to.
     """
 
     links: Mapping[str, str]

@@ -27,6 +27,7 @@ _RATIO = 300  # unpacked to packed; XML that people have comes to 50
 _SMALL = 50_000_000  # bytes; below, any ratio will do
 _DEEP = 300  # elements inside each other
 _START = 4096  # bytes in which a part declares its namespaces
+_LOCAL = 30  # bytes in front of a member's name; the lengths of that and of more facts are the last of them
 _ENCRYPTED = 1  # flag of a member
 _RELATIONS = "{http://schemas.openxmlformats.org/package/2006/relationships}"
 _NO_DECLARATION = re.compile(  # the root element follows, in UTF-8: a tag begins where one is seen
@@ -77,13 +78,12 @@ class Package:
 
     def _member(self, info: zipfile.ZipInfo) -> bytes:
         """As zipfile reads it, in less time where nothing is unusual."""
-        start = info.header_offset
-        names, extras = (
-            struct.unpack_from("<HH", self._data, start + 26) if start + 30 <= len(self._data) else (0, 0)
+        head = (
+            self._data[info.header_offset : info.header_offset + _LOCAL] if info.header_offset >= 0 else b""
         )
-        at = start + 30 + names + extras
-        packed = self._data[at : at + info.compress_size]
-        if info.compress_type == zipfile.ZIP_DEFLATED:
+        if info.compress_type == zipfile.ZIP_DEFLATED and len(head) == _LOCAL:
+            at = info.header_offset + _LOCAL + sum(struct.unpack_from("<HH", head, _LOCAL - 4))
+            packed = memoryview(self._data)[at : at + info.compress_size]
             part = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, info.file_size + 1)
             if len(part) == info.file_size and zlib.crc32(part) == info.CRC:
                 return part
