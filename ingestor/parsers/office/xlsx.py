@@ -188,7 +188,7 @@ class _Cells:
             return None
         writer_of, plain, strings = self.formats.get, self.formats[""], self.strings
         cells: dict[int, str] = {}
-        doubtful: list[str] = []
+        doubtful: dict[int, None] = {}
         for letters, style, kind, value in _PLAIN_CELL.findall(text, head.end()):
             if not kind or kind == "n":
                 if value:
@@ -203,9 +203,9 @@ class _Cells:
                 if said is None:
                     said = self._said(kind, unescaped(value))
                 if said is not None:
-                    doubtful.append(said)
+                    doubtful[_column(letters)] = None
                     cells[_column(letters)] = said
-        return whole(head[1], 0), cells, doubtful
+        return whole(head[1], 0), cells, [cells[column] for column in doubtful]
 
     def of(self, row: Element) -> dict[int, str]:
         cells: dict[int, str] = {}

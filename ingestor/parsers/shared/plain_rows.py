@@ -82,24 +82,26 @@ class PlainRows(Generic[T]):
         except UnicodeDecodeError:
             return None  # the XML parser says what is wrong
         out: list[str] = []
-        run: list[T] = []
+        runs: list[list[T]] = [[]]  # the last one is open
         for text in texts[:-1]:
             row = self._read(text)
             if row is not None:
-                run.append(row)
+                runs[-1].append(row)
             elif any(mark in text for mark in _ENDS):
                 return None
             else:
-                out += [self._placeholder(run), text, f"</{self._tag}>"]
-                run = []
-        return "".join([*out, self._placeholder(run)]).encode()
+                out += [self._placeholder(runs), text, f"</{self._tag}>"]
+        out.append(self._placeholder(runs))
+        self._runs |= {str(at): run for at, run in enumerate(runs, self._count + 1)}
+        self._count += len(runs)
+        return "".join(out).encode()
 
-    def _placeholder(self, run: list[T]) -> str:
-        if not run:
+    def _placeholder(self, runs: list[list[T]]) -> str:
+        """Of the last run, if it has rows; another one is opened then."""
+        if not runs[-1]:
             return ""
-        self._count += 1
-        self._runs[str(self._count)] = run
-        return f'<{self._tag} {MARK}="{self._count}"/>'
+        runs.append([])
+        return f'<{self._tag} {MARK}="{self._count + len(runs) - 1}"/>'
 
 
 def pieces(data: bytes) -> Iterator[bytes]:
