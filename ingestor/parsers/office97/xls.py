@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ingestor.parsers.office.xlsx_format import bare, writer
+from ingestor.parsers.office97.streams import stream
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.sheets import Row, add_sheet
 from ingestor.ports import BadDocument
@@ -20,7 +21,6 @@ Writer = Callable[[float], str]
 
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     """Raises BadDocument, and the errors of xlrd for damaged files."""
-    del data  # xlrd gets the stream, as it refuses files whose folders Excel would mend
     import xlrd
     import xlrd.book
     import xlrd.formatting
@@ -28,9 +28,11 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
 
     xlrd.book.evaluate_name_formula = xlrd.sheet.Sheet.handle_note = _unread
     xlrd.formatting.check_colour_indexes_in_obj = _unread
-    stream = file.openstream("Workbook" if file.exists("Workbook") else "Book").read()
+    xlrd.formatting.upkbits = xlrd.formatting.upkbitsL = _unread
+    # xlrd gets the stream, as it refuses files whose folders Excel would mend
+    book_stream = stream(file, data, "Workbook" if file.exists("Workbook") else "Book")
     try:
-        book = xlrd.open_workbook(file_contents=stream, formatting_info=True, logfile=io.StringIO())
+        book = xlrd.open_workbook(file_contents=book_stream, formatting_info=True, logfile=io.StringIO())
     except xlrd.XLRDError as error:
         if "encrypted" in str(error).lower():
             raise BadDocument("is encrypted; save it without a password, or exclude it") from None
@@ -50,7 +52,9 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
 
 
 def _unread(*_: object, **__: object) -> None:
-    """Names of cells and comments are not read: xlrd gives up over some that Excel takes. Nor are colours."""
+    """Names of cells and comments are not read, as xlrd gives up over some that Excel takes; nor are borders,
+    colours and the like.
+    """
 
 
 def _rows(book: Any, sheet: Any, writers: dict[int | None, Writer]) -> Iterator[Row]:
