@@ -45,7 +45,9 @@ _WITH_MORE = words("math img sup a")  # than their inner text
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _ONE_BLOCK = words("pre dt figure table") | _LISTS | _HEADINGS.keys()  # or what they hold is walked through
 _AROUND_TAGS = frozenset(("nav", "aside", "footer"))
-_TO_LOOK_AT = NEVER | _WITH_MORE | _AROUND_TAGS  # other elements without attributes are neither skipped nor replaced
+_TO_LOOK_AT = (
+    NEVER | _WITH_MORE | _AROUND_TAGS
+)  # other elements without attributes are neither skipped nor replaced
 _AROUND_ROLES = words("navigation banner contentinfo complementary search menu menubar")
 # Classes and ids that generators of sites and manuals give to what surrounds the content.
 _AROUND_NAMES = words(

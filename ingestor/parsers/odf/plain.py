@@ -9,9 +9,9 @@ from ingestor.parsers.shared.whole import whole
 
 _TAG = "table:table-row"
 _NAMESPACES = (f'xmlns:table="{TABLE[1:-1]}"', f'xmlns:text="{TEXT[1:-1]}"')
-_ROW = re.compile(rf"{SPACE}<{_TAG}([^<>]*+)(?<!/)>")
+_ROW = re.compile(rf"{SPACE}<{_TAG}([^>]*+)(?<!/)>")
 _CELL = re.compile(  # the attributes, and the text; or something else, then both are empty
-    rf"<table:(?:covered-)?table-cell([^<>]*+)>(?:(?<=/>)|<text:p>({plain_rows.TEXT})</text:p>"
+    rf"<table:(?:covered-)?table-cell([^>]*+)>(?:(?<=/>)|<text:p>({plain_rows.TEXT})</text:p>"
     r"</table:(?:covered-)?table-cell>)|[^ \t\r\n]"
 )
 _ROWS, _COLUMNS = (re.compile(f' table:number-{name}-repeated="([^"]*)"') for name in ("rows", "columns"))
