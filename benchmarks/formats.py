@@ -47,7 +47,7 @@ class Marks:
 
 def main(most: int = 1000) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    listed = _chosen(entries(), most)
+    listed = chosen(entries(), most)
     items = [(entry.key, str(path), entry.format) for entry in listed if (path := file_of(entry))]
     print(f"{len(items)} of {len(listed)} documents are there", flush=True)
     known = truths(items)
@@ -72,7 +72,7 @@ def _asked(converter: Converter, items: Sequence[Item]) -> tuple[dict[str, Answe
     return given, _scores(converter.name) if given else {}
 
 
-def _chosen(listed: Sequence[Entry], most: int) -> list[Entry]:
+def chosen(listed: Sequence[Entry], most: int) -> list[Entry]:
     of: dict[str, list[Entry]] = defaultdict(list)
     for entry in listed:
         of[entry.format].append(entry)

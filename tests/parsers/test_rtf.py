@@ -1,10 +1,13 @@
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
+from ingestor.parsers.rtf import tokens as tokens_module
 from ingestor.parsers.rtf.parser import PLUGIN
+from ingestor.parsers.rtf.tokens import tokens
 from ingestor.registry import Options
 from tests.parsers.laws import obeys_laws, texts
 
@@ -89,6 +92,22 @@ def test_cells_of_one_row_in_groups_and_of_tables_apart() -> None:
     row = rb"{\trowd\intbl{{{\pard\intbl %b\par}\cell}{{\pard\intbl %b\par}\cell}}\intbl\row}"
     source = row % (b"a", b"b") + row % (b"1", b"2") + rb"\pard between\par" + row % (b"c", b"d")
     assert said(source) == ["| a | b |\n| --- | --- |\n| 1 | 2 |", "between", "| c | d |\n| --- | --- |"]
+
+
+PARTS = (
+    *(r"\par", r"\'e9", r"\u8211 ", "{", "}", r"\{", r"\}", r"\\", "\\"),
+    *("-3", "12", "text ", " ", "\n", "\r\n"),
+)
+
+
+@given(st.lists(st.sampled_from(PARTS)))
+def test_it_does_not_matter_where_tokens_are_divided(parts: list[str]) -> None:
+    source = "".join(parts)
+    whole = [*filter(any, tokens(source))]
+    for piece in range(5):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tokens_module, "_PIECE", piece)
+            assert [*filter(any, tokens(source))] == whole
 
 
 WORDS = (

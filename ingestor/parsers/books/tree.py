@@ -66,6 +66,7 @@ class BookTree:
         self._names, self.flow = names, flow
         inner = {*names.lists, *names.tables, *names.pictures}
         self._blocks = frozenset({*names.paragraphs, *inner})
+        self._unsaid = names.left_out | self._blocks
         self._apart_names = frozenset({*names.left_out, *names.notes, *inner})
 
     def block(self, element: Element, level: int = 1) -> None:
@@ -94,6 +95,8 @@ class BookTree:
 
     def text(self, element: Element) -> str:
         """In one line, unless it is code."""
+        if not len(element):  # as of most
+            return " ".join((element.text or "").split())
         return " ".join("".join(self._parts(element)).split())
 
     def _paragraph(self, element: Element, kind: str, level: int) -> None:
@@ -149,12 +152,16 @@ class BookTree:
         yield element.text or ""
         for child in element:
             name = local(child)
-            if is_formula(child):
-                yield linear(child)
+            if name in self._unsaid:
+                pass
             elif name in self._names.notes:
                 yield self.flow.cite(self.text(_copy(child)))
-            elif name not in self._names.left_out and not self._is_block(child):
+            elif is_formula(child):
+                yield linear(child)
+            elif len(child) or name in self._names.joined:
                 yield from self._parts(child)
+            else:
+                yield child.text or ""
             yield child.tail or ""
 
     def _list(self, element: Element, level: int) -> None:
@@ -173,7 +180,7 @@ class BookTree:
         for child in element:
             if local(child) in self._names.items:
                 yield child
-            elif local(child) not in self._names.lists:
+            elif len(child) and local(child) not in self._names.lists:
                 yield from self._items(child)
 
     def _lists(self, item: Element) -> Iterator[Element]:
@@ -181,7 +188,7 @@ class BookTree:
         for child in item:
             if local(child) in self._names.lists:
                 yield child
-            else:
+            elif len(child):
                 yield from self._lists(child)
 
     def _inside(self, item: Element) -> Iterator[Element]:
@@ -197,7 +204,7 @@ class BookTree:
         for child in item:
             if local(child) in self._names.tables or local(child) in self._names.pictures:
                 yield child
-            elif local(child) not in self._names.lists:
+            elif len(child) and local(child) not in self._names.lists:
                 yield from self._apart(child)
 
     def _table(self, element: Element) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ingestor.parsers.html.tags import words
@@ -45,7 +46,12 @@ def last_first(node: Node) -> list[Node]:
 
 def is_named(attributes: Mapping[str, str | None], names: frozenset[str]) -> bool:
     """Whether one of these is a class or the id of the element."""
-    said = f"{attributes.get('class') or ''} {attributes.get('id') or ''}"
+    class_, id_ = attributes.get("class"), attributes.get("id")
+    return bool(class_) and _holds(class_, names) or bool(id_) and _holds(id_, names)
+
+
+@lru_cache(10_000)
+def _holds(said: str, names: frozenset[str]) -> bool:
     return not names.isdisjoint(said.split())
 
 

@@ -41,10 +41,14 @@ _HTML = _FORMATTING | words(
 
 def check(source: str) -> frozenset[str]:
     """The names of its tags, those at the end of an element with a slash. Raises BadDocument."""
-    names = [*map(str.lower, _NAME.findall(source))]
+    names = _NAME.findall(source)
+    known = frozenset(names)
+    if not all(map(str.islower, known)):
+        names = [*map(str.lower, names)]
+        known = frozenset(names)
     if not is_plain(names) or _has_long_tag(source):
         check_all(source)
-    return frozenset(names)
+    return known
 
 
 def is_plain(names: list[str]) -> bool:
@@ -53,8 +57,10 @@ def is_plain(names: list[str]) -> bool:
     for name in steps:
         if name.removeprefix("/") not in _LEFT_OPEN:
             steps[name] = -1 if name.startswith("/") else 1
+    if _most_open(map(steps.__getitem__, names)) > _DEEPEST:
+        return False
     formatting = map(steps.__getitem__, filter(_FORMATTING_TAGS.__contains__, names))
-    return _most_open(map(steps.__getitem__, names)) <= _DEEPEST and _most_open(formatting) <= _REPEATED
+    return _FORMATTING.isdisjoint(steps) or _most_open(formatting) <= _REPEATED
 
 
 def _most_open(steps: Iterable[int]) -> int:
@@ -64,7 +70,10 @@ def _most_open(steps: Iterable[int]) -> int:
 
 
 def _has_long_tag(source: str) -> bool:
-    return any(len(piece) > _LONG_TAG and ">" not in piece[:_LONG_TAG] for piece in source.split("<"))
+    pieces = source.split("<")
+    if max(map(len, pieces)) <= _LONG_TAG:
+        return False
+    return any(len(piece) > _LONG_TAG and ">" not in piece[:_LONG_TAG] for piece in pieces)
 
 
 def check_all(source: str) -> None:

@@ -45,6 +45,9 @@ _WITH_MORE = words("math img sup a")  # than their inner text
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _ONE_BLOCK = words("pre dt figure table") | _LISTS | _HEADINGS.keys()  # or what they hold is walked through
 _AROUND_TAGS = frozenset(("nav", "aside", "footer"))
+_TO_LOOK_AT = (
+    NEVER | _WITH_MORE | _AROUND_TAGS
+)  # other elements without attributes are neither skipped nor replaced
 _AROUND_ROLES = words("navigation banner contentinfo complementary search menu menubar")
 # Classes and ids that generators of sites and manuals give to what surrounds the content.
 _AROUND_NAMES = words(
@@ -86,7 +89,9 @@ class PageWalk:
                 self._quotes -= node == "blockquote"
             elif (tag := node.tag) == "-text":
                 self._inline.append(node.text_content or "")
-            elif (said := self._instead(node, tag, self.links)) is not None:
+            elif (tag in _TO_LOOK_AT or node.attributes) and (
+                said := self._instead(node, tag, self.links)
+            ) is not None:
                 self._inline.append(said)
             else:
                 todo.extend(self._opened(node, tag))
@@ -176,16 +181,31 @@ class PageWalk:
         if only is not None and only.next is None and only.tag == "-text":  # nearly all cells and titles
             text = only.text_content or ""
         else:
-            parts: list[str] = []
-            for tag, said in self._events(root, links):
-                if tag == "-text":
-                    parts.append(said)
-                elif tag == "br":
+            text = "".join(self._parts(root, links))
+        return f" {text} " if root.tag in _SPACED else text
+
+    def _parts(self, root: Node, links: bool) -> list[str]:
+        """What is inside it and not skipped, blocks set apart by a space."""
+        parts: list[str] = []
+        todo: list[Node | str] = last_first(root)
+        while todo:
+            node = todo.pop()
+            if isinstance(node, str):
+                parts.append(node)
+            elif (tag := node.tag) == "-text":
+                parts.append(node.text_content or "")
+            elif (tag in _TO_LOOK_AT or node.attributes) and (
+                said := self._instead(node, tag, links)
+            ) is not None:
+                parts.append(said)
+            else:
+                if tag == "br":
                     parts.append(_BREAK)
                 elif tag in _SPACED:
                     parts.append(" ")
-            text = "".join(parts)
-        return f" {text} " if root.tag in _SPACED else text
+                    todo.append(" ")
+                todo += last_first(node)
+        return parts
 
     def _events(self, root: Node, links: bool) -> Iterator[tuple[str, str]]:
         """What is inside it and not skipped: ("-text", its text); ("br", ""); where an element that stands
@@ -198,7 +218,9 @@ class PageWalk:
                 yield node, ""
             elif (tag := node.tag) == "-text":
                 yield tag, node.text_content or ""
-            elif (said := self._instead(node, tag, links)) is not None:
+            elif (tag in _TO_LOOK_AT or node.attributes) and (
+                said := self._instead(node, tag, links)
+            ) is not None:
                 yield "-text", said
             else:
                 if tag in _APART:
@@ -208,7 +230,7 @@ class PageWalk:
 
     def _instead(self, node: Node, tag: str, links: bool) -> str | None:
         """What is read instead of an element's children: "" of one that is skipped, None of most."""
-        skipped = self._skipped(node, tag)
+        skipped = tag in NEVER or self._skipped(node, tag)
         if tag in _WITH_MORE and (said := self._said(node, tag, links, skipped)) is not None:
             return said
         if skipped:
@@ -243,10 +265,9 @@ class PageWalk:
             self.composer.leave_out("navigation and hidden parts", count_words(node.text(separator=" ")))
 
     def _skipped(self, node: Node, tag: str) -> bool:
-        if tag in NEVER:
-            return True
+        """Of an element that is not skipped whatever it says."""
         attributes = node.attributes
-        if _TELLING.isdisjoint(attributes):
+        if not attributes or _TELLING.isdisjoint(attributes):
             return self.main and tag in _AROUND_TAGS
         if "hidden" in attributes or attributes.get("aria-hidden") == "true":
             return True

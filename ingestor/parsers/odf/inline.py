@@ -14,6 +14,7 @@ OFFICE, STYLE, TEXT, TABLE, DRAW, PRESENTATION = (
     _NAMESPACE.format(name) for name in ("office", "style", "text", "table", "drawing", "presentation")
 )
 _HREF = "{http://www.w3.org/1999/xlink}href"
+_PLAIN = {f"{TEXT}span", f"{TEXT}bookmark-start", f"{TEXT}bookmark-end", f"{TEXT}bookmark"}  # most elements
 _FRAMES = {f"{DRAW}text-box", f"{TABLE}table", f"{TEXT}list"}
 _LINKED = (f"{DRAW}a", f"{DRAW}frame")  # a link around a frame
 LEFT_OUT = {
@@ -64,21 +65,26 @@ class OdfInline:
         return " ".join(" ".join((said.text, *framed)).split())
 
     def _read(self, element: Element, said: FlowText) -> None:
-        said.parts.append(element.text or "")
+        if element.text:
+            said.parts.append(element.text)
         for child in element:
-            if child.tag in _CHARACTERS:
-                said.parts.append(_CHARACTERS[child.tag])
-            elif child.tag in _FRAMES:
+            tag = child.tag
+            if tag in _PLAIN:
+                self._read(child, said)
+            elif tag in _CHARACTERS:
+                said.parts.append(_CHARACTERS[tag])
+            elif tag in _FRAMES:
                 said.frames.append(child)
-            elif child.tag in _READERS:
-                _READERS[child.tag](self, child, said)
-            elif rule := rule_of(child.tag):
+            elif tag in _READERS:
+                _READERS[tag](self, child, said)
+            elif rule := rule_of(tag):
                 self.leave_out(rule, count_words(child))
-            elif child.tag.startswith(DRAW) and child.tag not in _LINKED:
+            elif tag.startswith(DRAW) and tag not in _LINKED:
                 said.frames.append(child)  # a shape, or several: their text is beside the paragraph's
             else:
                 self._read(child, said)
-            said.parts.append(child.tail or "")
+            if child.tail:
+                said.parts.append(child.tail)
 
     def say_comment(self, annotation: Element) -> None:
         if self.comment is None:

@@ -17,7 +17,8 @@ class OdfLists:
     """A list counts from its start, unless it says that it goes on from one before it."""
 
     def __init__(self) -> None:
-        self._styles: dict[str, dict[int, ListLevel]] = {}
+        self._styles: dict[str, Element] = {}
+        self._levels: dict[str, dict[int, ListLevel]] = {}  # of styles that were asked for
         self._patterns: dict[str, dict[int, ListLevel]] = {}  # by list
         self._known: dict[str, tuple[str, dict[int, int]]] = {}
         self._numbers = ListNumbers(self._patterns, self._known)
@@ -26,11 +27,12 @@ class OdfLists:
 
     def add(self, style: Element) -> None:
         """One of ``STYLES``."""
-        levels = _levels(style)
         if style.tag == f"{TEXT}outline-style":
-            self._begin(_HEADINGS, levels)
+            self._begin(_HEADINGS, _levels(style))
         else:
-            self._styles[style.get(f"{STYLE}name", "")] = levels
+            name = style.get(f"{STYLE}name", "")
+            self._styles[name] = style
+            self._levels.pop(name, None)
 
     def begin(self, element: Element, style: str) -> str:
         """The list's name, for ``marker``."""
@@ -39,7 +41,7 @@ class OdfLists:
             before = self._latest.get(style, "")
         name = before or str(len(self._known) + 1)
         if not before:
-            self._begin(name, dict(self._styles.get(style, {})))
+            self._begin(name, dict(self._levels_of(style)))
         self._latest[style] = name
         if identifier := element.get(_ID):
             self._named[identifier] = name
@@ -47,7 +49,7 @@ class OdfLists:
 
     def style_level(self, name: str, style: str, level: int) -> None:
         """A list inside of another has a style of its own."""
-        if level in (levels := self._styles.get(style, {})):
+        if level in (levels := self._levels_of(style)):
             self._patterns[name][level] = levels[level]
 
     def restart(self, name: str, level: int, item: Element) -> None:
@@ -62,6 +64,11 @@ class OdfLists:
     def of_heading(self, level: int) -> str:
         """The number of the next heading of that level, from 1."""
         return self._numbers.marker(_HEADINGS, level - 1) if _HEADINGS in self._known else ""
+
+    def _levels_of(self, style: str) -> dict[int, ListLevel]:
+        if style not in self._levels:
+            self._levels[style] = _levels(self._styles[style]) if style in self._styles else {}
+        return self._levels[style]
 
     def _begin(self, name: str, levels: dict[int, ListLevel]) -> None:
         self._patterns[name] = levels

@@ -11,14 +11,17 @@ from xml.etree.ElementTree import Element
 
 from pydantic import Field
 
+from ingestor.core.completeness import words
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.odf.inline import DRAW, OFFICE, PRESENTATION, STYLE, TABLE, TEXT, OdfInline, count_words
 from ingestor.parsers.odf.lists import STYLES
+from ingestor.parsers.odf.plain import PlainRow, plain_sheets
 from ingestor.parsers.odf.table import row_texts
 from ingestor.parsers.odf.text import OdfReader, OdfStyles
 from ingestor.parsers.office.properties import pictures_only
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.package import Package, stream
+from ingestor.parsers.shared.plain_rows import PlainRows
 from ingestor.parsers.shared.raw_xml import of_odf
 from ingestor.parsers.shared.sheets import add_sheet
 from ingestor.ports import BadDocument
@@ -35,6 +38,8 @@ _WHOLE = (
     f"{OFFICE}presentation",
     f"{OFFICE}spreadsheet",
 )
+_STYLES = frozenset((f"{STYLE}style", *STYLES))
+_HIDDEN = b'table:display="false"'
 _TITLE = "title"  # of a slide, as presentations class their shapes
 _ABOUT = {"initial-creator": "author", "creator": "author", "creation-date": "created", "date": "modified"}
 
@@ -57,8 +62,11 @@ class OdfParser:
             raise BadDocument("is encrypted; save it without a password, or exclude it")
         content_type = _declared(package)
         sheets = "spreadsheet" in content_type
-        content = package.read(_CONTENT)
-        flow = _read(package, content, self._options, sheets=sheets)
+        content, plain = package.read(_CONTENT), plain_sheets()
+        if sheets and _HIDDEN not in content:  # of hidden ones, the words are counted
+            content = b"".join(plain.fold(content))
+        raw_words = of_odf(content) + sum(words(said) for _, _, said in plain)
+        flow = _read(package, content, self._options, plain if sheets else None)
         about = {element.tag.rpartition("}")[2]: OdfInline().plain(element) for element in _meta(package)}
         composer = flow.composer
         return Document(
@@ -68,7 +76,7 @@ class OdfParser:
             title=about.get("title") or flow.title or (None if sheets else composer.title),
             language=about.get("language") or None,
             extra=tuple(_extra(about)),
-            raw_words=of_odf(content),
+            raw_words=raw_words,
             left_out=composer.left_out,
             lost=pictures_only(package, composer),
         )
@@ -110,7 +118,11 @@ def _declared(package: Package | Flat) -> str:
     return types.get("/") or "application/vnd.oasis.opendocument.text"
 
 
-def _read(package: Package | Flat, content: bytes, options: OdfOptions, *, sheets: bool) -> Flow:
+def _read(
+    package: Package | Flat, content: bytes, options: OdfOptions, plain: PlainRows[PlainRow] | None
+) -> Flow:
+    """``plain``: of spreadsheets, the rows that are not in the content."""
+
     def embedded(name: str) -> Element:
         return package.optional(f"{normpath(name)}/{_CONTENT}") if name else Element("none")
 
@@ -119,14 +131,14 @@ def _read(package: Package | Flat, content: bytes, options: OdfOptions, *, sheet
         reader.flow.begin_page(0)
     pages = 0
     for element in stream(content, _CONTENT, lambda above: above.tag in _WHOLE):
-        if element.tag in (f"{STYLE}style", *STYLES):
+        if element.tag in _STYLES:
             reader.styles.add(element)
         elif element.tag == f"{DRAW}page":
             _read_slide(reader, element, pages)
             pages += 1
-        elif element.tag == f"{TABLE}table" and sheets:
+        elif element.tag == f"{TABLE}table" and plain is not None:
             if options.hidden_sheets or reader.styles.displays(element):
-                _read_sheet(reader, element, pages)
+                _read_sheet(reader, element, pages, plain)
             else:
                 reader.flow.composer.leave_out("hidden sheets", count_words(element))
             pages += 1
@@ -138,13 +150,11 @@ def _read(package: Package | Flat, content: bytes, options: OdfOptions, *, sheet
 
 def _styles(package: Package | Flat) -> Iterator[Element]:
     root = package.optional("styles.xml")
-    yield from root.iter(f"{STYLE}style")
-    for tag in STYLES:
-        yield from root.iter(tag)
+    return (element for element in root.iter() if element.tag in _STYLES)
 
 
-def _read_sheet(reader: OdfReader, sheet: Element, number: int) -> None:
-    rows = row_texts(sheet, reader.inline, shapes=False)
+def _read_sheet(reader: OdfReader, sheet: Element, number: int, plain: PlainRows[PlainRow]) -> None:
+    rows = row_texts(sheet, reader.inline, shapes=False, plain=plain)
     add_sheet(reader.flow.composer, number, sheet.get(f"{TABLE}name", ""), rows)
     for drawn in _drawn(sheet):
         reader.block(drawn)

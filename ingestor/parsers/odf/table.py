@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from ingestor.parsers.odf.inline import DRAW, OFFICE, TABLE, TEXT, OdfInline, paragraphs
+from ingestor.parsers.odf.plain import MOST, PlainRow
+from ingestor.parsers.shared.plain_rows import MARK, PlainRows
 from ingestor.parsers.shared.sheets import Row
 from ingestor.parsers.shared.whole import whole
 
@@ -11,18 +13,24 @@ _CELLS = (f"{TABLE}table-cell", f"{TABLE}covered-table-cell")
 _GROUPS = (f"{TABLE}table-row-group", f"{TABLE}table-rows", f"{TABLE}table-header-rows")
 _PARAGRAPH = f"{TEXT}p"
 _ROWS, _COLUMNS = f"{TABLE}number-rows-repeated", f"{TABLE}number-columns-repeated"
-_MOST = 1000  # times that a cell or a row which holds something is repeated
 
 
-def row_texts(table: Element, inline: OdfInline, *, shapes: bool = True) -> Iterator[Row]:
-    """Each row that holds something, with its number from 1; ``shapes``: with the text of those in cells."""
+def row_texts(
+    table: Element, inline: OdfInline, *, shapes: bool = True, plain: PlainRows[PlainRow] | None = None
+) -> Iterator[Row]:
+    """Each row that holds something, with its number from 1.
+
+    ``shapes``: with the text of those in cells; ``plain``: rows whose placeholders are in the tree.
+    """
     number = 1
     for row in _rows(table):
-        repeated = _count(row, _ROWS)
-        texts = dict(_cells(row, inline, shapes=shapes))
-        for at in range(min(repeated, _MOST) if texts else 0):
-            yield number + at, texts
-        number += repeated
+        run = plain.of(row.get(MARK)) if plain is not None else []
+        if not run:
+            run = [(_count(row, _ROWS), dict(_cells(row, inline, shapes=shapes)), "")]
+        for repeated, texts, _ in run:
+            for at in range(min(repeated, MOST) if texts else 0):
+                yield number + at, texts
+            number += repeated
 
 
 def _rows(element: Element) -> Iterator[Element]:
@@ -48,7 +56,7 @@ def _cells(row: Element, inline: OdfInline, *, shapes: bool) -> Iterator[tuple[i
             text = " ".join(inline.plain(paragraph) for paragraph in paragraphs(cell, left_out))
             for annotation in cell.findall(f"{OFFICE}annotation"):
                 inline.say_comment(annotation)
-        for at in range(min(repeated, _MOST) if text.strip() else 0):
+        for at in range(min(repeated, MOST) if text.strip() else 0):
             yield column + at, text
         column += repeated
 

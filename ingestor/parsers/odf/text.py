@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from ingestor.parsers.odf.inline import (
@@ -28,12 +29,27 @@ _QUOTE = re.compile(r"quot")
 _LONGEST = 20  # styles that inherit from each other
 
 
+_PARAGRAPHS = (f"{TEXT}p", f"{TEXT}h")
+_HEADING, _LIST, _TABLE = f"{TEXT}h", f"{TEXT}list", f"{TABLE}table"
+_STYLE_NAME = f"{TEXT}style-name"
+
+
+@dataclass(frozen=True, slots=True)
+class OdfRole:
+    """What a paragraph's style makes of it."""
+
+    title: bool
+    caption: bool
+    kind: str  # of its block
+
+
 class OdfStyles:
     """Programs make up styles; what counts is which named one such a style inherits from."""
 
     def __init__(self, styles: Iterable[Element]) -> None:
         self.lists = OdfLists()
         self._parents: dict[str, str] = {}
+        self._roles: dict[str, OdfRole] = {}
         self._list_styles: dict[str, str] = {}  # of paragraphs' styles that say one; "" takes a number away
         self._hidden = set[str]()  # styles of sheets that are not shown
         for style in styles:
@@ -41,6 +57,7 @@ class OdfStyles:
 
     def add(self, style: Element) -> None:
         name = style.get(f"{STYLE}name", "")
+        self._roles.clear()
         if style.tag in STYLES:
             self.lists.add(style)
         else:
@@ -51,9 +68,18 @@ class OdfStyles:
             if properties is not None and properties.get(f"{TABLE}display") == "false":
                 self._hidden.add(name)
 
-    def names(self, paragraph: Element) -> Iterator[str]:
-        """Those of the paragraph's style and of all that it inherits from, in lower case."""
-        return (name.replace("_20_", " ").lower() for name in self._chain(paragraph))
+    def role(self, paragraph: Element) -> OdfRole:
+        """By the names of the paragraph's style and of all that it inherits from."""
+        name = paragraph.get(_STYLE_NAME, "")
+        if name not in self._roles:
+            names = [each.replace("_20_", " ").lower() for each in self._chain(paragraph)]
+            code, quote = any(map(_CODE.search, names)), any(map(_QUOTE.search, names))
+            self._roles[name] = OdfRole(
+                "title" in names,
+                any(map(CAPTION.match, names)),
+                "code" if code else "quote" if quote else "paragraph",
+            )
+        return self._roles[name]
 
     def is_numbered(self, heading: Element) -> bool:
         """Unless its style takes the number away."""
@@ -61,7 +87,7 @@ class OdfStyles:
         return next(told, None) != ""
 
     def _chain(self, paragraph: Element) -> Iterator[str]:
-        name = paragraph.get(f"{TEXT}style-name", "")
+        name = paragraph.get(_STYLE_NAME, "")
         for _ in range(_LONGEST):
             if not name:
                 return
@@ -85,12 +111,12 @@ class OdfReader:
     def block(self, element: Element) -> None:
         """A paragraph, a heading, a list, a table, or what stands around some."""
         tag = element.tag
-        if tag in (f"{TEXT}p", f"{TEXT}h"):
+        if tag in _PARAGRAPHS:
             self._paragraph(element)
-        elif tag == f"{TEXT}list":
-            style = element.get(f"{TEXT}style-name", "")
+        elif tag == _LIST:
+            style = element.get(_STYLE_NAME, "")
             self._list(element, self.styles.lists.begin(element, style), 0)
-        elif tag == f"{TABLE}table":
+        elif tag == _TABLE:
             self._table(element)
         elif tag == f"{TEXT}soft-page-break":
             self.flow.turn(1)
@@ -110,14 +136,15 @@ class OdfReader:
         """``number``: that of the list in which a heading stands."""
         said = self.inline.of(element)
         self.flow.turn(said.pages_before)
-        captions = any(map(CAPTION.match, self.styles.names(element)))
-        if not said.text.strip() or captions:
+        captions, text = self.styles.role(element).caption, said.text
+        has_text = bool(text.strip())
+        if not has_text or captions:
             self._add_pictures(said)
-        if said.text.strip():
-            self._add(element, said.text, number, captions=captions)
+        if has_text:
+            self._add(element, text, number)
         elif not said.pictures:
             self.flow.blank()
-        if said.text.strip() and not captions:
+        if has_text and not captions:
             self._add_pictures(said)
         self.flow.turn(said.pages_after)
         for frame in said.frames:
@@ -146,37 +173,35 @@ class OdfReader:
         columns = sorted({column for row in rows for column in row})
         self.flow.chart(chart_titles(chart), [[row.get(at, "") for at in columns] for row in rows])
 
-    def _add(self, element: Element, text: str, number: str, *, captions: bool) -> None:
-        if element.tag == f"{TEXT}h":
+    def _add(self, element: Element, text: str, number: str) -> None:
+        if element.tag == _HEADING:
             level = whole(element.get(f"{TEXT}outline-level", "1"), 1)
             if not number and self.styles.is_numbered(element):
                 number = self.styles.lists.of_heading(level)
             number = next((child.text or "" for child in element.iter(f"{TEXT}number")), number)
             self.flow.heading(text, level, number.strip())
             return
-        names = list(self.styles.names(element))
-        if "title" in names:
+        role = self.styles.role(element)
+        if role.title:
             self.flow.main_title(text)
-        elif captions:
+        elif role.caption:
             self.flow.caption(text)
-        elif any(map(_CODE.search, names)):
-            self.flow.add("code", text)
         else:
-            self.flow.add("quote" if any(map(_QUOTE.search, names)) else "paragraph", text)
+            self.flow.add(role.kind, text)
 
     def _list(self, element: Element, name: str, level: int) -> None:
         """A heading in a list is a numbered heading, and no item. ``name``: that of the outermost list."""
         lists = self.styles.lists
-        lists.style_level(name, element.get(f"{TEXT}style-name", ""), level)
+        lists.style_level(name, element.get(_STYLE_NAME, ""), level)
         for item in element:
             lists.restart(name, level, item)
             marker = " " if item.tag == f"{TEXT}list-header" else ""
             for child in item:
-                if child.tag == f"{TEXT}list":
+                if child.tag == _LIST:
                     self._list(child, name, level + 1)
-                elif child.tag in (f"{TEXT}p", f"{TEXT}h"):
+                elif child.tag in _PARAGRAPHS:
                     shown = marker or lists.marker(name, level)
-                    if child.tag == f"{TEXT}h":
+                    if child.tag == _HEADING:
                         self._paragraph(child, shown.strip())
                     else:
                         self._item(child, level, shown or "-")

@@ -3,7 +3,9 @@
 Page numbers are those that Word noted when it last laid the document out; other programs note none.
 """
 
+import re
 from collections.abc import Iterator
+from functools import cache, cached_property
 from xml.etree.ElementTree import Element
 
 from pydantic import Field
@@ -14,7 +16,8 @@ from ingestor.parsers.office.docx_text import DocxInline, Related, count_words
 from ingestor.parsers.office.drawing import CHART, DIAGRAM, lines, rows, titles
 from ingestor.parsers.office.properties import about, pictures_only
 from ingestor.parsers.shared.flow import CAPTION, Flow, FlowText
-from ingestor.parsers.shared.package import Package, stream
+from ingestor.parsers.shared.numbers import ListNumbers
+from ingestor.parsers.shared.package import Package, stream, xml
 from ingestor.parsers.shared.raw_xml import of_office
 from ingestor.parsers.shared.whole import whole
 from ingestor.registry import Options, Plugin
@@ -25,6 +28,8 @@ _AROUND = {
     *(f"{W}sdt", f"{W}sdtContent", f"{W}customXml", f"{W}ins", f"{W}moveTo", f"{W}txbxContent"),
     *(f"{_MC}AlternateContent", f"{_MC}Choice"),
 }
+_LATENT = re.compile(rb"<w:latentStyles\b.*?</w:latentStyles>", re.DOTALL)
+_PARAGRAPH, _PROPERTIES = f"{W}p", f"{W}pPr"
 _PAGE_BREAK = b"lastRenderedPageBreak"
 
 
@@ -65,11 +70,15 @@ class _Reader:
         self.flow = Flow()
         relations = package.relations(part)
         named = dict(relations.values())
-        self.styles = DocxStyles(package.optional(named.get("styles", "")))
-        self._lists = lists(package.optional(named.get("numbering", "")))
+        self.styles = DocxStyles(_styles(package, named.get("styles", "")))
+        self._package, self._numbering = package, named.get("numbering", "")
         self._inline = DocxInline(_related(package, relations, comments=comments), self.flow)
         self._part = part
         self._initial: list[str] = []  # a letter set large, while the rest of its word is below it
+
+    @cached_property
+    def _lists(self) -> ListNumbers:
+        return lists(self._package.optional(self._numbering))
 
     def read(self, content: bytes) -> None:
         if _PAGE_BREAK in content:
@@ -81,16 +90,17 @@ class _Reader:
 
     def _block(self, element: Element) -> None:
         """A paragraph, a table, or what stands around some."""
-        if element.tag == f"{W}p":
+        tag = element.tag
+        if tag == _PARAGRAPH:
             self._paragraph(element)
-        elif element.tag == f"{W}tbl":
+        elif tag == f"{W}tbl":
             self._table(element)
-        elif element.tag in _AROUND:
+        elif tag in _AROUND:
             for child in element:
                 self._block(child)
-        elif element.tag == f"{CHART}chartSpace":
+        elif tag == f"{CHART}chartSpace":
             self.flow.chart(titles(element), rows(element))
-        elif element.tag == f"{DIAGRAM}dataModel":
+        elif tag == f"{DIAGRAM}dataModel":
             for line in lines(element):
                 self.flow.item(line, 0, "-")
 
@@ -98,11 +108,12 @@ class _Reader:
         said = self._inline.of(element)
         self.flow.turn(said.pages_before)
         said.parts[:0] = self._initial
-        self._initial = said.parts if _is_initial(element) else []
+        properties = element.find(_PROPERTIES)
+        self._initial = said.parts if _is_initial(properties) else []
         if self._initial:
             return
         if said.text.strip():
-            self._add(said, self.styles.of(element.find(f"{W}pPr")))
+            self._add(said, self.styles.of(properties))
         elif said.pictures:
             self._add_pictures(said)
         else:
@@ -166,23 +177,30 @@ class _Reader:
 
 def _related(package: Package, relations: dict[str, tuple[str, str]], *, comments: bool) -> Related:
     named = dict(relations.values())
-    noted = [
-        {note.get(f"{W}id", ""): note for note in package.optional(named.get(kind, ""))}
-        for kind in ("footnotes", "endnotes", "comments")
-    ]
+
+    @cache
+    def noted(kind: str) -> dict[str, Element]:
+        return {note.get(f"{W}id", ""): note for note in package.optional(named.get(kind, ""))}
+
     return Related(
         links={id_: target for id_, (kind, target) in relations.items() if kind == "hyperlink"},
         pictures={id_: target for id_, (kind, target) in relations.items() if kind == "image"},
-        footnotes=noted[0],
-        endnotes=noted[1],
-        comments=noted[2] if comments else {},
+        note=lambda kind, id_: noted(kind).get(id_) if comments or kind != "comments" else None,
         part=lambda relation: package.optional(relations.get(relation, ("", ""))[1]),
     )
 
 
-def _is_initial(paragraph: Element) -> bool:
-    """Whether it is the large first letter of the paragraph below it."""
-    frame = paragraph.find(f"{W}pPr/{W}framePr")
+def _styles(package: Package, part: str) -> Element:
+    """Without the long list of what styles would look like that the document does not have."""
+    if part not in package:
+        return package.optional(part)
+    data = package.read(part)
+    return xml(data if b"<!" in data else _LATENT.sub(b"", data), part)
+
+
+def _is_initial(properties: Element | None) -> bool:
+    """Whether a paragraph is the large first letter of the one below it."""
+    frame = None if properties is None else properties.find(f"{W}framePr")
     return frame is not None and frame.get(f"{W}dropCap") in ("drop", "margin")
 
 

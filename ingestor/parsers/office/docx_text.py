@@ -20,21 +20,21 @@ _LEFT_OUT = {
     **dict.fromkeys((f"{W}pPr", f"{W}rPr"), "properties"),
     f"{_MC}Fallback": "second versions for old programs",
 }
-_NOTES = (f"{W}footnoteReference", f"{W}endnoteReference")
+_NOTES = {f"{W}footnoteReference": "footnotes", f"{W}endnoteReference": "endnotes"}
+_TEXT, _FORMAT, _PLACED = f"{W}t", f"{W}rPr", f"{W}vertAlign"
 
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """What paragraphs refer to: URLs and pictures by relation; notes and comments by id; other parts.
+    """What paragraphs refer to: URLs and pictures by relation; other parts.
 
-    ``part`` gives the root of the chart or diagram that a relation leads to.
+    ``note`` gives one of the footnotes, endnotes or comments by its id, ``part`` the root of the chart or
+    diagram that a relation leads to.
     """
 
     links: Mapping[str, str]
     pictures: Mapping[str, str]
-    footnotes: Mapping[str, Element]
-    endnotes: Mapping[str, Element]
-    comments: Mapping[str, Element]
+    note: Callable[[str, str], Element | None]
     part: Callable[[str], Element]
 
 
@@ -43,7 +43,6 @@ class DocxInline:
 
     def __init__(self, related: Related, flow: Flow) -> None:
         self._related, self._flow = related, flow
-        self._notes = (related.footnotes, related.endnotes)
 
     def of(self, paragraph: Element) -> FlowText:
         said = FlowText()
@@ -53,8 +52,9 @@ class DocxInline:
     def _read(self, element: Element, said: FlowText) -> None:
         for child in element:
             tag = child.tag
-            if tag == f"{W}t":
-                said.parts.append(readable(child.text or "", _font(element)))
+            if tag == _TEXT:
+                text = child.text or ""
+                said.parts.append(text if text.isascii() else readable(text, _font(element)))
             elif tag in _CHARACTERS:
                 said.parts.append(_CHARACTERS[tag])
             elif tag in _LEFT_OUT:
@@ -79,7 +79,7 @@ class DocxInline:
         self._read(element, said)
 
     def _comment(self, reference: Element, said: FlowText) -> None:
-        comment = self._related.comments.get(reference.get(f"{W}id", ""))
+        comment = self._related.note("comments", reference.get(f"{W}id", ""))
         if comment is not None:
             text = " ".join(self.of(paragraph).text for paragraph in comment.iter(f"{W}p"))
             self._flow.comment(comment.get(f"{W}author", ""), text)
@@ -99,7 +99,7 @@ class DocxInline:
             said.parts[begin:] = [f"[{text}]({url})"]
 
     def _mark(self, reference: Element, said: FlowText) -> None:
-        note = self._notes[_NOTES.index(reference.tag)].get(reference.get(f"{W}id", ""))
+        note = self._related.note(_NOTES[reference.tag], reference.get(f"{W}id", ""))
         if note is not None:
             text = " ".join(self.of(paragraph).text for paragraph in note.iter(f"{W}p"))
             said.parts.append(self._flow.cite(text))
@@ -125,14 +125,16 @@ def _symbol(element: Element) -> str:
 
 
 def _font(run: Element) -> str:
-    fonts = run.find(f"{W}rPr/{W}rFonts")
+    format_ = run.find(_FORMAT)
+    fonts = None if format_ is None else format_.find(f"{W}rFonts")
     return "" if fonts is None else fonts.get(f"{W}ascii") or fonts.get(f"{W}hAnsi") or ""
 
 
 def count_words(element: Element) -> int:
-    return words("".join(text.text or "" for text in element.iter(f"{W}t")))
+    return words("".join([text.text or "" for text in element.iter(_TEXT)]))
 
 
 def _is_raised(run: Element) -> bool:
-    placed = run.find(f"{W}rPr/{W}vertAlign")
+    format_ = run.find(_FORMAT)
+    placed = None if format_ is None else format_.find(_PLACED)
     return placed is not None and placed.get(f"{W}val") == "superscript"

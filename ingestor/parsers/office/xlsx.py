@@ -6,6 +6,7 @@ ISO dates. Hidden sheets are left out, unless they are asked for, and columns wi
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from xml.etree.ElementTree import Element
 
@@ -14,10 +15,11 @@ from pydantic import Field
 from ingestor.model import Blob, Document
 from ingestor.parsers.office import drawing
 from ingestor.parsers.office.properties import about, pictures_only
-from ingestor.parsers.office.xlsx_format import Shown, shown
+from ingestor.parsers.office.xlsx_format import Formats, formats
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import described
-from ingestor.parsers.shared.package import Package
+from ingestor.parsers.shared.package import Package, stream
+from ingestor.parsers.shared.plain_rows import MARK, SPACE, TEXT, PlainRows, unescaped
 from ingestor.parsers.shared.raw_xml import of_cells
 from ingestor.parsers.shared.sheets import Row, add_sheet
 from ingestor.parsers.shared.whole import whole
@@ -28,7 +30,24 @@ _CONTENT_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.she
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _CELL, _VALUE = f"{_S}c", f"{_S}v"
+_WORDLESS = "cells without a letter or digit"
 _WORD = re.compile(r"\w")
+_NAMESPACE = f'xmlns="{_S[1:-1]}"'
+_PLAIN_STRING = re.compile(rf'{SPACE}<si><t(?: xml:space="preserve")?>({TEXT})</t>{SPACE}')
+_PLAIN_ROW = re.compile(rf'{SPACE}<row r="([0-9]++)"((?: [\w:]++="[^"<>&]*+")*+)>')
+_FORMULA = (
+    r'<f(?: t="[a-z]++")?+(?: aca="[a-z0-9]++")?+(?: ref="[A-Z0-9:]++")?+(?: ca="[a-z0-9]++")?+'
+    rf'(?: si="[0-9]++")?+(?:/>|>{TEXT}</f>)'
+)
+_PLAIN_CELL = re.compile(  # letters of its place, style, type, value; or something else, then all is empty
+    r'<c r="([A-Z]++)[0-9]++"(?: s="([0-9]++)")?+(?: t="([a-hj-z]++)")?+'
+    rf"(?:/>|>(?:{_FORMULA})?+(?:<v>({TEXT})</v>|<v/>)?+</c>)|[^ \t\r\n]"
+)
+_NAME = re.compile(r" ([\w:]+)=")
+_ROW_ATTRIBUTES = {
+    *("spans", "s", "customFormat", "ht", "hidden", "customHeight", "outlineLevel", "collapsed"),
+    *("thickTop", "thickBot", "ph", "x14ac:dyDescent"),
+}
 
 
 class XlsxOptions(Options):
@@ -46,8 +65,8 @@ class XlsxParser:
         """Raises BadDocument when it is damaged, encrypted, a bomb or far too large."""
         package = Package(blob.data)
         part = package.main_part("xl/workbook.xml")
-        composer = Composer()
-        sheets = _sheets(package, part, composer, hidden=self._options.hidden_sheets)
+        composer, counted = Composer(), dict[str, int]()
+        sheets = _sheets(package, part, composer, counted, hidden=self._options.hidden_sheets)
         for number, (name, sheet, rows) in enumerate(sheets):
             add_sheet(composer, number, name, rows)
             _add_drawings(composer, package, sheet)
@@ -61,7 +80,10 @@ class XlsxParser:
             title=properties.title,
             language=properties.language,
             extra=properties.extra,
-            raw_words=sum(of_cells(package.read(name)) for name in _worksheets(package, part)),
+            raw_words=sum(
+                counted[name] if name in counted else of_cells(package.read(name))
+                for name in _worksheets(package, part)
+            ),
             left_out=composer.left_out,
             lost=pictures_only(package, composer),
         )
@@ -96,29 +118,38 @@ def _add_comments(composer: Composer, package: Package, sheet: str) -> None:
 
 
 def _sheets(
-    package: Package, part: str, composer: Composer, *, hidden: bool
+    package: Package, part: str, composer: Composer, counted: dict[str, int], *, hidden: bool
 ) -> Iterator[tuple[str, str, Iterator[Row]]]:
-    """Name, part and rows of each."""
+    """Name, part and rows of each. ``counted`` takes how many cells the part of each has."""
     workbook, relations = package.xml(part), package.relations(part)
     named = dict(relations.values())
-    strings = list(_strings(package, named.get("sharedStrings", "")))
+    strings = {str(at): text for at, text in enumerate(_strings(package, named.get("sharedStrings", "")))}
     properties = workbook.find(f"{_S}workbookPr")
     from_1904 = properties is not None and properties.get("date1904") in ("1", "true")
-    formats = shown(package.optional(named.get("styles", "")), from_1904)
+    cells = _Cells(strings, formats(package.optional(named.get("styles", "")), from_1904))
     for sheet in workbook.iter(f"{_S}sheet"):
         kind, name = relations.get(sheet.get(f"{_R}id", ""), ("", ""))
         if kind != "worksheet":
             continue
+        data = package.read(name)
+        counted[name] = of_cells(data)
         if hidden or sheet.get("state", "visible") == "visible":
-            yield sheet.get("name", ""), name, _rows(package, name, strings, formats, composer)
+            yield sheet.get("name", ""), name, _rows(data, name, cells, composer)
         else:
-            composer.leave_out("hidden sheets", of_cells(package.read(name)))
+            composer.leave_out("hidden sheets", counted[name])
 
 
 def _strings(package: Package, part: str) -> Iterator[str]:
-    if part in package:
-        for item in package.stream(part, lambda above: above.tag == f"{_S}sst"):
-            yield _text(item)
+    if part not in package:
+        return
+    items = PlainRows("si", [_NAMESPACE], _plain_string)
+    for item in stream(package.read(part), part, lambda above: above.tag == f"{_S}sst", items.fold):
+        yield from items.of(item.get(MARK)) or (_text(item),)
+
+
+def _plain_string(text: str) -> str | None:
+    found = _PLAIN_STRING.fullmatch(text)
+    return unescaped(found[1]) if found else None
 
 
 def _text(item: Element) -> str:
@@ -127,51 +158,98 @@ def _text(item: Element) -> str:
     return "".join(text.text or "" for part in parts for text in part.iter(f"{_S}t"))
 
 
-def _rows(
-    package: Package, part: str, strings: list[str], formats: Shown, composer: Composer
-) -> Iterator[Row]:
+def _rows(data: bytes, part: str, cells: "_Cells", composer: Composer) -> Iterator[Row]:
     number = 0
-    for row in package.stream(part, lambda above: above.tag == f"{_S}sheetData"):
-        given = row.get("r", "")
-        number = whole(given, number + 1)
-        cells = _cells(row, strings, formats)
-        odd = [text for text in cells.values() if not text[:1].isalnum()]
-        if odd:
-            composer.leave_out("cells without a letter or digit", sum(not _WORD.search(text) for text in odd))
-            cells = {column: text for column, text in cells.items() if text and not text.isspace()}
-        yield number, cells
+    plain = PlainRows("row", [_NAMESPACE], cells.of_plain)
+    for row in stream(data, part, lambda above: above.tag == f"{_S}sheetData", plain.fold):
+        run = plain.of(row.get(MARK))
+        if not run:
+            found = cells.of(row)
+            run = [(whole(row.get("r", ""), number + 1), found, [*found.values()])]
+        for number, texts, doubtful in run:
+            odd = [text for text in doubtful if not text[:1].isalnum()]
+            if odd:
+                composer.leave_out(_WORDLESS, sum(not _WORD.search(text) for text in odd))
+                texts = {column: text for column, text in texts.items() if text and not text.isspace()}
+            yield number, texts
 
 
-def _cells(row: Element, strings: list[str], formats: Shown) -> dict[int, str]:
-    cells: dict[int, str] = {}
-    column = -1
-    for cell in row.iter(_CELL):
-        letters = cell.get("r", "").rstrip("0123456789")
-        column = _column(letters) if letters else column + 1
-        if (text := _shown(cell, strings, formats)) is not None:
-            cells[column] = text
-    return cells
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """What the cells of rows show. ``strings``: by number, in digits; ``formats``: writers of numbers."""
+
+    strings: dict[str, str]
+    formats: Formats
+
+    def of_plain(self, text: str) -> tuple[int, dict[int, str], list[str]] | None:
+        """Number and texts of a row of the plain form; last, texts that may hold no letter or digit."""
+        head = _PLAIN_ROW.match(text)
+        if not head or not _is_known(head[2]):
+            return None
+        writer_of, plain, strings = self.formats.get, self.formats[""], self.strings
+        cells: dict[int, str] = {}
+        doubtful: dict[int, None] = {}
+        for letters, style, kind, value in _PLAIN_CELL.findall(text, head.end()):
+            if not kind or kind == "n":
+                if value:
+                    try:
+                        cells[_column(letters)] = writer_of(style, plain)(float(value))
+                    except (ValueError, OverflowError):
+                        cells[_column(letters)] = unescaped(value)
+                elif not letters:
+                    return None
+            else:
+                said = strings.get(value) if kind == "s" else None
+                if said is None:
+                    said = self._said(kind, unescaped(value))
+                if said is not None:
+                    doubtful[_column(letters)] = None
+                    cells[_column(letters)] = said
+        return whole(head[1], 0), cells, [cells[column] for column in doubtful]
+
+    def of(self, row: Element) -> dict[int, str]:
+        cells: dict[int, str] = {}
+        column = -1
+        for cell in row.iter(_CELL):
+            letters = cell.get("r", "").rstrip("0123456789")
+            column = _column(letters) if letters else column + 1
+            if (text := self._shown(cell)) is not None:
+                cells[column] = text
+        return cells
+
+    def _shown(self, cell: Element) -> str | None:
+        """None where it has a style, but no value: such a cell is not counted in the raw content either."""
+        kind = cell.get("t", "n")
+        if kind == "inlineStr":
+            return "".join(_text(item) for item in cell.iter(f"{_S}is"))
+        found = cell.find(_VALUE)
+        value = "" if found is None or found.text is None else found.text
+        if kind != "n":
+            return self._said(kind, value)
+        try:
+            return self.formats.get(cell.get("s", ""), self.formats[""])(float(value)) if value else None
+        except (ValueError, OverflowError):
+            return value
+
+    def _said(self, kind: str, value: str) -> str | None:
+        """Of a cell that holds no number."""
+        if kind == "s":
+            text = self.strings.get(str(whole(value, -1)))
+            if text is None:
+                raise BadDocument("is damaged: a cell's text is missing; save it again, or exclude it")
+            return text
+        if kind == "b":
+            return "TRUE" if value in ("1", "true") else "FALSE"
+        if kind == "d":
+            value = value.removesuffix("T00:00:00").replace("T", " ")
+        return value or None
 
 
-def _shown(cell: Element, strings: list[str], formats: Shown) -> str | None:
-    """None where it has a style, but no value: such a cell is not counted in the raw content either."""
-    kind = cell.get("t", "n")
-    if kind == "inlineStr":
-        return "".join(_text(item) for item in cell.iter(f"{_S}is"))
-    found = cell.find(_VALUE)
-    text = "" if found is None or found.text is None else found.text
-    if kind == "n":
-        return formats(text, cell.get("s", "")) if text else None
-    if kind == "s":
-        index = whole(text, len(strings))
-        if index >= len(strings):
-            raise BadDocument("is damaged: a cell's text is missing; save it again, or exclude it")
-        return strings[index]
-    if kind == "b":
-        return "TRUE" if text in ("1", "true") else "FALSE"
-    if kind == "d":
-        text = text.removesuffix("T00:00:00").replace("T", " ")
-    return text or None
+@lru_cache(1000)
+def _is_known(attributes: str) -> bool:
+    """Of a row: whether none stands twice, or says something that is unknown."""
+    names = _NAME.findall(attributes)
+    return len(names) == len(set(names)) and _ROW_ATTRIBUTES.issuperset(names)
 
 
 @lru_cache(20_000)  # Excel has 16,384

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from ingestor.parsers.shared.whole import whole
 
-Shown = Callable[[str, str], str]  # (value, style) -> text
+Formats = dict[str, Callable[[float], str]]  # writers of numbers by a cell's style; "": of all other styles
 
 _S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 _BUILT_IN = {
@@ -45,26 +45,15 @@ _LONGEST = 255  # characters that Excel allows in a format
 _DAYS = 2_958_466  # the year 10000
 
 
-def shown(styles: Element, from_1904: bool) -> Shown:
+def formats(styles: Element, from_1904: bool) -> Formats:
     """``styles``: the workbook's part of that name."""
     own = {form.get("numFmtId", ""): form.get("formatCode", "") for form in styles.iter(f"{_S}numFmt")}
     cells = styles.find(f"{_S}cellXfs")
     ids = [form.get("numFmtId", "0") for form in cells] if cells is not None else []
-    formats = [writer(bare(own.get(id_) or _BUILT_IN.get(whole(id_, 0), "")), from_1904) for id_ in ids]
-    plain = writer("", from_1904)
-
-    @lru_cache(10_000)
-    def of_style(style: str) -> Callable[[float], str]:
-        index = whole(style, len(formats))
-        return formats[index] if index < len(formats) else plain
-
-    def show(value: str, style: str) -> str:
-        try:
-            return of_style(style)(float(value))
-        except (ValueError, OverflowError):
-            return value
-
-    return show
+    codes = [own.get(id_) or _BUILT_IN.get(whole(id_, 0), "") for id_ in ids]
+    return {str(at): writer(bare(code), from_1904) for at, code in enumerate(codes)} | {
+        "": writer("", from_1904)
+    }
 
 
 @lru_cache(1000)

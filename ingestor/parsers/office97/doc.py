@@ -21,6 +21,7 @@ from ingestor.parsers.office97.doc_styles import (
     styles,
     with_style,
 )
+from ingestor.parsers.office97.streams import stream
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.flow import Flow
 from ingestor.ports import BadDocument
@@ -31,6 +32,8 @@ _PAGE = 512
 _PATTERNS, _LISTS = 0x02E2, 0x02EA  # their places in the header
 _LINK = re.compile(r'HYPERLINK\s+"([^"]+)"')
 _FIELD = re.compile("\x13([^\x13\x14\x15]*+)\x14?([^\x13\x14\x15]*+)\x15")
+_NOTE = re.compile("\x02")
+_FIELD_MARK = re.compile("[\x13-\x15\0]")
 _END = re.compile("[\r\x07\x0c]")
 _SIGNS = {"\x0b": "\n", "\x1e": "-", "\xa0": " ", **dict.fromkeys("\x01\x03\x04\x05\x08\x1f", "")}
 _SIGN = re.compile(f"[{''.join(_SIGNS)}]")
@@ -51,15 +54,14 @@ class _Piece:
 
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     """Raises BadDocument."""
-    del data
-    main = file.openstream("WordDocument").read()
+    main = stream(file, data, "WordDocument")
     ident, version = struct.unpack_from("<HH", main, 0)
     (flags,) = struct.unpack_from("<H", main, 0x0A)
     if flags & 0x0100:
         raise BadDocument("is encrypted; save it without a password, or exclude it")
     if ident != 0xA5EC or version < _WORD97:
         raise BadDocument("is a Word document from before 1997: save it as .docx")
-    table = file.openstream("1Table" if flags & 0x0200 else "0Table").read()
+    table = stream(file, data, "1Table" if flags & 0x0200 else "0Table")
     reader = _Reader(main, table, Flow())
     reader.flow.composer = composer
     reader.read()
@@ -158,13 +160,15 @@ class _Reader:
 
     def _said(self, start: int, end: int) -> str:
         """Without the instructions of fields, and with marks of notes."""
-        parts = []
-        for at, sign in enumerate(self._text[start:end], start):
-            note = self._notes.pop(at, None) if sign == "\x02" else None
-            parts.append("" if sign == "\x02" and note is None else self.flow.cite(note) if note else sign)
-        text = "".join(parts)
+        text = self._text[start:end]
+        if "\x02" in text:
+            text = _NOTE.sub(lambda mark: self._cited(start + mark.start()), text)
         self.raw_words += words(without_fields(text, r"\2"))
         return _SIGN.sub(lambda found: _SIGNS[found[0]], without_fields(text))
+
+    def _cited(self, mark: int) -> str:
+        note = self._notes.pop(mark, None)
+        return self.flow.cite(note) if note else "" if note is None else "\x02"
 
     def _noted(self, references: int, texts: int, before: int) -> dict[int, str]:
         """Texts of notes by the place of their marks. ``before``: which part of the text they are."""
@@ -265,11 +269,13 @@ def _one_part(text: str) -> str:
 
 def without_fields(text: str, shown: Callable[[re.Match[str]], str] | str | None = None) -> str:
     """What fields show, also those in each other; ``shown``: of one, else as Markdown."""
+    if not _FIELD_MARK.search(text):
+        return text
     for _ in range(5):
         text, count = _FIELD.subn(shown or _field, text)
         if not count:
             break
-    return re.sub("[\x13-\x15\0]", "", text)
+    return _FIELD_MARK.sub("", text)
 
 
 def _field(found: re.Match[str]) -> str:

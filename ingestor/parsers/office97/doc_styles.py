@@ -7,6 +7,7 @@ themselves (2.9.260), and inherits from another. A list's levels say how its num
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from ingestor.parsers.shared.numbers import ListLevel, ListNumbers
 
@@ -46,6 +47,7 @@ class DocStyle:
     said: ParagraphStyle = ParagraphStyle()
 
 
+@lru_cache(10_000)  # many paragraphs have the same
 def paragraph(properties: bytes) -> ParagraphStyle:
     """``properties``: the number of a style, then codes with their operands."""
     (style,) = struct.unpack_from("<H", properties)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ingestor.model import Blob, Document, Scalar
 from ingestor.parsers.office97 import doc, msg, ppt, xls
 from ingestor.parsers.office97.properties import about
+from ingestor.parsers.office97.streams import stream
 from ingestor.parsers.shared.compose import Composer
 from ingestor.ports import BadDocument
 from ingestor.registry import Options, Plugin
@@ -50,10 +51,10 @@ def _document(data: bytes) -> Document:
 
     composer = Composer()
     with OleFileIO(BytesIO(data)) as file:
-        for stream, content_type, read in _KINDS:
-            if file.exists(stream):
+        for name, content_type, read in _KINDS:
+            if file.exists(name):
                 found = read(file, data, composer)
-                said = {} if read is msg.read else _about(file)
+                said = {} if read is msg.read else _about(file, data)
                 title = found.pop("title", None)
                 extra = found.pop("extra", ()) or _extra(said)
                 return Document(
@@ -68,10 +69,10 @@ def _document(data: bytes) -> Document:
     raise BadDocument("holds no document of Word, Excel, PowerPoint or Outlook; convert it, or exclude it")
 
 
-def _about(file: "OleFileIO") -> dict[str, str]:
+def _about(file: "OleFileIO", data: bytes) -> dict[str, str]:
     """The document's properties; none if that part is missing or damaged."""
     try:
-        return about(file.openstream("\x05SummaryInformation").read())
+        return about(stream(file, data, "\x05SummaryInformation"))
     except OSError:
         return {}
 

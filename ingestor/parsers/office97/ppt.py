@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ingestor.core.completeness import words
+from ingestor.parsers.office97.streams import stream as content
 from ingestor.parsers.shared.compose import Composer
 from ingestor.ports import BadDocument
 
@@ -34,9 +35,8 @@ class _Slide:
 
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     """Raises BadDocument when it is encrypted, or names no document of PowerPoint 97 to 2003."""
-    del data
     folder = _DUAL if file.exists(f"{_DUAL}PowerPoint Document") else ""
-    stream = file.openstream(f"{folder}PowerPoint Document").read()
+    stream = content(file, data, f"{folder}PowerPoint Document")
     user = file.openstream(f"{folder}Current User").read() if file.exists(f"{folder}Current User") else b""
     if len(user) >= 20 and struct.unpack_from("<I", user, 12)[0] == _ENCRYPTED:
         raise BadDocument("is encrypted; save it without a password, or exclude it")

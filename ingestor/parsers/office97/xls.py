@@ -1,40 +1,48 @@
 """Workbooks of Excel before 2007 (.xls), read by xlrd: as those of XLSX."""
 
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from ingestor.core.completeness import words
 from ingestor.parsers.office.xlsx_format import bare, writer
+from ingestor.parsers.office97.streams import stream
 from ingestor.parsers.shared.compose import Composer
 from ingestor.parsers.shared.sheets import Row, add_sheet
 from ingestor.ports import BadDocument
 
 _TEXT, _NUMBER, _DATE, _BOOLEAN, _ERROR = 1, 2, 3, 4, 5
+_WORD = re.compile(r"\w")
 _CELLS = 20_000_000  # of a sheet, with the empty ones between others
+
+
+Writer = Callable[[float], str]
 
 
 def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
     """Raises BadDocument, and the errors of xlrd for damaged files."""
-    del data  # xlrd gets the stream, as it refuses files whose folders Excel would mend
     import xlrd
     import xlrd.book
+    import xlrd.formatting
     import xlrd.sheet
 
     xlrd.book.evaluate_name_formula = xlrd.sheet.Sheet.handle_note = _unread
-    stream = file.openstream("Workbook" if file.exists("Workbook") else "Book").read()
+    xlrd.formatting.check_colour_indexes_in_obj = _unread
+    xlrd.formatting.upkbits = xlrd.formatting.upkbitsL = _unread
+    # xlrd gets the stream, as it refuses files whose folders Excel would mend
+    book_stream = stream(file, data, "Workbook" if file.exists("Workbook") else "Book")
     try:
-        book = xlrd.open_workbook(file_contents=stream, formatting_info=True, logfile=io.StringIO())
+        book = xlrd.open_workbook(file_contents=book_stream, formatting_info=True, logfile=io.StringIO())
     except xlrd.XLRDError as error:
         if "encrypted" in str(error).lower():
             raise BadDocument("is encrypted; save it without a password, or exclude it") from None
         raise BadDocument(f"is damaged ({error}); save it again, or exclude it") from None
-    raw = 0
+    raw, writers = 0, dict[int | None, Writer]()
     for at, sheet in enumerate(book.sheets()):
         if sheet.nrows * sheet.ncols > _CELLS:
             raise BadDocument(f"has more than {_CELLS:,} cells in a sheet; split it, or exclude it")
-        rows = list(_rows(book, sheet))
-        count = sum(words(text) > 0 for _, row in rows for text in row.values())
+        rows = list(_rows(book, sheet, writers))
+        count = sum(_WORD.search(text) is not None for _, row in rows for text in row.values())
         raw += count
         if sheet.visibility:
             composer.leave_out("hidden sheets", count)
@@ -44,22 +52,31 @@ def read(file: Any, data: bytes, composer: Composer) -> dict[str, Any]:
 
 
 def _unread(*_: object, **__: object) -> None:
-    """Names of cells and comments are not read: xlrd gives up over some that Excel takes."""
+    """Names of cells and comments are not read, as xlrd gives up over some that Excel takes; nor are borders,
+    colours and the like.
+    """
 
 
-def _rows(book: Any, sheet: Any) -> Iterator[Row]:
+def _rows(book: Any, sheet: Any, writers: dict[int | None, Writer]) -> Iterator[Row]:
+    """``writers``: of numbers, by the index of the cell's format; those that are missing are added."""
     for at in range(sheet.nrows):
-        shown = ((cell, _shown(book, sheet.cell(at, cell))) for cell in range(sheet.row_len(at)))
-        yield at + 1, {column: text for column, text in shown if text.strip()}
+        row: dict[int, str] = {}
+        for column, (kind, value) in enumerate(zip(sheet.row_types(at), sheet.row_values(at), strict=True)):
+            if kind in (_NUMBER, _DATE):
+                form = sheet.cell_xf_index(at, column)
+                if form not in writers:
+                    writers[form] = _writer(book, form)
+                try:
+                    row[column] = writers[form](float(value))
+                except (ValueError, OverflowError):
+                    row[column] = str(value)
+            elif kind == _BOOLEAN:
+                row[column] = "TRUE" if value else "FALSE"
+            elif kind == _TEXT and value.strip():
+                row[column] = value
+        yield at + 1, row
 
 
-def _shown(book: Any, cell: Any) -> str:
-    if cell.ctype == _BOOLEAN:
-        return "TRUE" if cell.value else "FALSE"
-    if cell.ctype not in (_NUMBER, _DATE):
-        return cell.value if cell.ctype == _TEXT else ""
-    form = book.format_map.get(book.xf_list[cell.xf_index].format_key) if cell.xf_index is not None else None
-    try:
-        return writer(bare(form.format_str or "") if form else "", book.datemode == 1)(float(cell.value))
-    except (ValueError, OverflowError):
-        return str(cell.value)
+def _writer(book: Any, at: int | None) -> Writer:
+    form = book.format_map.get(book.xf_list[at].format_key) if at is not None else None
+    return writer(bare(form.format_str or "") if form else "", book.datemode == 1)

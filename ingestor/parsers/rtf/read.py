@@ -13,7 +13,7 @@ from ingestor.core.completeness import words as words_in
 from ingestor.parsers.html.tags import words
 from ingestor.parsers.office.docx_styles import DocxStyle, kind
 from ingestor.parsers.rtf.tables import Finish, State, Tables
-from ingestor.parsers.rtf.tokens import CHARACTERS, SIGNS, said, tokens
+from ingestor.parsers.rtf.tokens import CHARACTERS, SIGNS, tokens
 from ingestor.parsers.shared.decode import codec
 from ingestor.parsers.shared.flow import Flow
 from ingestor.parsers.shared.numbers import raised
@@ -66,29 +66,27 @@ class RtfReader:
     def read(self, source: str) -> None:
         """``source``: its bytes as Latin-1."""
         pending, skip = bytearray(), 0
-        for token in tokens(source):
-            kind = token.lastgroup
-            if kind in ("hex", "text"):
-                data = said(token)
+        for word, number, digits, sign, brace, text in tokens(source):
+            if text or digits:
+                data = text.encode("latin-1", "replace") or bytes.fromhex(digits)
                 if skip:
                     data, skip = data[skip:], max(skip - len(data), 0)
                 pending += data
-                if kind == "hex":  # perhaps half a character
+                if digits:  # perhaps half a character
                     continue
             if pending:
                 self._say(pending.decode(self._state.codec, "replace"))
                 pending.clear()
-            if kind in ("word", "number"):
-                word, number = token.group("word", "number")
+            if word:
                 skip = self._state.skip if word == "u" else 0
                 if word in _MEANING or self._starred or self._state.place:  # few are
                     self._word(word, int(number) if number else None)
-            elif kind == "brace":
+            elif brace:
                 skip = 0
-                self._open() if token["brace"] == "{" else self._close()
-            elif kind == "sign":
+                self._open() if brace == "{" else self._close()
+            elif sign:
                 skip = 0
-                self._sign(token["sign"])
+                self._sign(sign)
         self._say(pending.decode(self._state.codec, "replace"))
         self._end_paragraph()
         self._end_table()

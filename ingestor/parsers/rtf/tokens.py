@@ -8,6 +8,9 @@ _TOKEN = re.compile(
     r"|(?P<brace>[{}])|(?P<text>[^\\{}\r\n]+)|[\r\n]+|\\",
     re.DOTALL,
 )
+_BORDER = re.compile(r"[}\n]")  # a token ends with each of them
+_PIECE = 1_000_000  # characters whose tokens are held at once
+Token = tuple[str, str, str, str, str, str]
 CHARACTERS = {
     "tab": "\t", "line": "\n", "softline": "\n", "bullet": "•", "endash": "–", "emdash": "—",
     "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”", "nestcell": " ", "nestrow": " ",
@@ -21,20 +24,31 @@ CHARACTER_SETS = {  # of a font; those not here are the document's own
 }  # fmt: skip
 
 
-def tokens(source: str) -> Iterator[re.Match[str]]:
-    r"""All but the bytes that follow a \bin."""
+def tokens(source: str) -> Iterator[Token]:
+    r"""Word, its number, hexadecimal digits, sign, brace, text: those of a token that are not empty.
+
+    All but the bytes that follow a \bin.
+    """
+    return _around_binaries(source) if r"\bin" in source else _all(source)
+
+
+def _all(source: str) -> Iterator[Token]:
+    """Piece by piece, which takes half the time of token by token."""
+    at = 0
+    while at < len(source):
+        border = _BORDER.search(source, at + _PIECE)
+        end = border.end() if border else len(source)
+        yield from _TOKEN.findall(source, at, end)
+        at = end
+
+
+def _around_binaries(source: str) -> Iterator[Token]:
     at = 0
     while at < len(source):
         for token in _TOKEN.finditer(source, at):
-            yield token
+            word, number, digits, sign, brace, text = token.groups("")
+            yield word, number, digits, sign, brace, text
             at = token.end()
-            if token.lastgroup == "number" and token["word"] == "bin":
-                at += max(int(token["number"]), 0)
+            if word == "bin" and number:
+                at += max(int(number), 0)
                 break
-
-
-def said(token: re.Match[str]) -> bytes:
-    """The bytes that it adds to the text, in the font's character set."""
-    if token["hex"]:
-        return bytes([int(token["hex"], 16)])
-    return (token["text"] or "").encode("latin-1", "replace")

@@ -5,7 +5,7 @@ Blocks stand a blank line apart. Where each lies is noted as it is added, never 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ingestor.model import Block
@@ -28,7 +28,10 @@ class Composer:
 
     def add(self, kind: str, text: str, **facts: Any) -> None:
         """Append a block, unless it is blank. ``facts``: other fields of Block."""
-        body = clean(text)
+        self._append(kind, clean(text), facts)
+
+    def _append(self, kind: str, body: str, facts: Mapping[str, Any]) -> None:
+        """``body``: as ``clean`` leaves it."""
         if not body:
             return
         if self._parts:
@@ -55,7 +58,7 @@ class Composer:
         self.add("heading", title, level=level, title=title, number=number)
 
     def table(self, rows: Iterable[Sequence[str]]) -> None:
-        self.add("table", markdown_table(rows))
+        self._append("table", markdown_table(rows), {})  # its cells are clean, and so are its lines
 
     @property
     def text(self) -> str:
@@ -80,23 +83,31 @@ def clean(text: str) -> str:
 
 def markdown_table(rows: Iterable[Sequence[str]]) -> str:
     """A row a line, the first one as the header; empty rows and empty columns on the right are left out."""
-    filled = [cells for row in rows if any(cells := [_cell(text) for text in row])]
-    width = max((_width(row) for row in filled), default=0)
-    lines = [_line([*row, *[""] * width][:width]) for row in filled]
-    return "\n".join([*lines[:1], _line(["---"] * width), *lines[1:]]) if lines else ""
+    filled = [(width, line) for width, line in map(_joined, rows) if width]
+    most = max((width for width, _ in filled), default=0)
+    lines = [f"| {line}{' | ' * (most - width)} |" for width, line in filled]
+    return "\n".join([*lines[:1], f"| {' | '.join(['---'] * most)} |", *lines[1:]]) if lines else ""
+
+
+def _joined(row: Sequence[str]) -> tuple[int, str]:
+    """How many cells there are up to the last one that says something, and these cells."""
+    line = "|".join(row)
+    if line.count("|") == len(row) - 1 and _is_tidy(line):
+        line = line.rstrip("|")
+        return line.count("|") + 1 if line else 0, line.replace("|", " | ")
+    cells = [_cell(text) for text in row]
+    while cells and not cells[-1]:
+        del cells[-1]
+    return len(cells), " | ".join(cells)
+
+
+def _is_tidy(line: str) -> bool:
+    """Whether no cell needs a change."""
+    spaced = " " in line and ("  " in line or " |" in line or "| " in line or line.strip() != line)
+    return not spaced and line.isprintable()
 
 
 def _cell(text: str) -> str:
-    if text.isalnum():
-        return text
     if not text.isprintable():
         text = _CONTROLS.sub("", text)
     return " ".join(text.split()).replace("|", "\\|")
-
-
-def _width(row: Sequence[str]) -> int:
-    return max(at for at, cell in enumerate(row, 1) if cell)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -7,6 +7,7 @@ are not read, and neither is anything else outside the package.
 
 import io
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, ParseError
 from xml.parsers import expat
 
+from ingestor.parsers.shared.plain_rows import pieces
 from ingestor.ports import BadDocument
 
 _ENTRIES = 50_000
@@ -25,9 +27,13 @@ _RATIO = 300  # unpacked to packed; XML that people have comes to 50
 _SMALL = 50_000_000  # bytes; below, any ratio will do
 _DEEP = 300  # elements inside each other
 _START = 4096  # bytes in which a part declares its namespaces
-_PIECE = 32_768  # bytes that are parsed before complete elements are handed out
+_LOCAL = 30  # bytes in front of a member's name; the lengths of that and of more facts are the last of them
 _ENCRYPTED = 1  # flag of a member
 _RELATIONS = "{http://schemas.openxmlformats.org/package/2006/relationships}"
+_NO_DECLARATION = re.compile(  # the root element follows, in UTF-8: a tag begins where one is seen
+    rb"""(?:\xef\xbb\xbf)?(?:<\?xml version="1\.0"(?: encoding="(?i:utf-8)")?"""
+    rb"""(?: standalone="\w+")?\s*\?>)?\s*<[A-Za-z]"""
+)
 # Strict Open XML has namespaces and types of relations of its own, for the same elements.
 _STRICT = re.compile(rb"""(?<==["'])http://purl\.oclc\.org/ooxml/(\w+)(?=/)""")
 _STRICT_START = b"http://purl.oclc.org/ooxml/"
@@ -38,7 +44,7 @@ class Package:
     def __init__(self, data: bytes) -> None:
         """Raises BadDocument when it is damaged, encrypted or a bomb."""
         try:
-            self._zip = zipfile.ZipFile(io.BytesIO(data))
+            self._data, self._zip = data, zipfile.ZipFile(io.BytesIO(data))
         except _DAMAGE as error:
             raise BadDocument(f"is damaged or cut off ({error}); save it again, or exclude it") from None
         self._members = {info.filename: info for info in self._zip.infolist()}
@@ -66,9 +72,22 @@ class Package:
         if size > _PART or (size > _SMALL and size > _RATIO * packed):
             raise BadDocument(f"has a part of {size:,} bytes, packed into {packed:,}: too large; exclude it")
         try:
-            return _transitional(self._zip.read(info))
+            return _transitional(self._member(info))
         except _DAMAGE as error:
             raise BadDocument(f"is damaged: {error}; save it again, or exclude it") from None
+
+    def _member(self, info: zipfile.ZipInfo) -> bytes:
+        """As zipfile reads it, in less time where nothing is unusual."""
+        head = (
+            self._data[info.header_offset : info.header_offset + _LOCAL] if info.header_offset >= 0 else b""
+        )
+        if info.compress_type == zipfile.ZIP_DEFLATED and len(head) == _LOCAL:
+            at = info.header_offset + _LOCAL + sum(struct.unpack_from("<HH", head, _LOCAL - 4))
+            packed = memoryview(self._data)[at : at + info.compress_size]
+            part = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, info.file_size + 1)
+            if len(part) == info.file_size and zlib.crc32(part) == info.CRC:
+                return part
+        return self._zip.read(info)
 
     def xml(self, name: str) -> Element:
         """The root of an XML part. Raises BadDocument."""
@@ -77,13 +96,6 @@ class Package:
     def optional(self, name: str) -> Element:
         """The root of a part that need not be there: an empty element then."""
         return self.xml(name) if name in self else Element("none")
-
-    def stream(self, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
-        """The children of those elements that are ``wanted``, each complete, and forgotten afterwards.
-
-        Raises BadDocument, perhaps in the middle.
-        """
-        return stream(self.read(name), name, wanted)
 
     def main_part(self, usual: str) -> str:
         """Office: the name of the part that holds the document."""
@@ -116,15 +128,23 @@ def xml(data: bytes, name: str) -> Element:
     return root
 
 
-def stream(data: bytes, name: str, wanted: Callable[[Element], bool]) -> Iterator[Element]:
-    """See Package.stream."""
+def stream(
+    data: bytes,
+    name: str,
+    wanted: Callable[[Element], bool],
+    cut: Callable[[bytes], Iterable[bytes]] = pieces,
+) -> Iterator[Element]:
+    """The children of those elements that are ``wanted``, each complete, and forgotten afterwards.
+
+    ``cut`` gives the pieces in which the parser gets the part. Raises BadDocument, perhaps in the middle.
+    """
     _refuse_declarations(data, name)
     builder = ElementTree.TreeBuilder()
     top = builder.start("none", {})  # the root will be its child
     parser = ElementTree.XMLParser(target=builder)  # noqa: S314 - as above
-    for at in range(0, len(data), _PIECE):
+    for piece in cut(data):
         with _damage_told(name):
-            parser.feed(data[at : at + _PIECE])
+            parser.feed(piece)
         yield from _taken(top, name, wanted)
     with _damage_told(name):
         parser.close()
@@ -187,6 +207,9 @@ class _Begun(Exception):
 
 
 def _refuse_declarations(data: bytes, name: str) -> None:
+    if _NO_DECLARATION.match(data):
+        return
+
     def refuse(root: str, system: str | None, public: str | None, inside: bool) -> None:
         if inside:
             raise BadDocument(f"declares entities ({name}), which may be a bomb or a spy; exclude it")

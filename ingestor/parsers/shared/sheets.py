@@ -1,6 +1,6 @@
 """The cells of a sheet -> headings, tables and lines of text. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ingestor.parsers.shared.compose import Composer
 from ingestor.ports import BadDocument
@@ -21,8 +21,14 @@ def add_sheet(composer: Composer, number: int, name: str, rows: Iterable[Row]) -
             composer.heading(name, 1)
         title, table = _parted(group)
         composer.add("paragraph", "\n".join(text for row in title for text in row.values()))
-        columns = sorted({column for row in table for column in row})
-        composer.table([row.get(column, "") for column in columns] for row in table)
+        composer.table(in_columns(table))
+
+
+def in_columns(table: Sequence[Mapping[int, str]]) -> Iterator[list[str]]:
+    """The rows with a text for each column that any of them has."""
+    columns = sorted(set[int]().union(*table))
+    for row in table:
+        yield [*row.values()] if [*row] == columns else [row.get(column, "") for column in columns]
 
 
 def _groups(rows: Iterable[Row]) -> Iterator[list[dict[int, str]]]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ingestor.model import Blob, Document
 from ingestor.parsers.office.xlsx import PLUGIN, XlsxOptions
-from ingestor.parsers.office.xlsx_format import shown, writer
+from ingestor.parsers.office.xlsx_format import formats, writer
 from ingestor.parsers.shared import sheets
 from ingestor.ports import BadDocument
 from tests.parsers.files import xlsx
@@ -132,6 +132,5 @@ def test_absurd_numbers_are_no_defect(digits: str) -> None:
         f'<s:numFmts><s:numFmt numFmtId="200" formatCode="{"[" * 200_000}"/></s:numFmts>'
         f'<s:cellXfs><s:xf numFmtId="{digits}"/><s:xf numFmtId="200"/></s:cellXfs></s:styleSheet>'
     )
-    show = shown(fromstring(styles), False)
-    assert show("1.5", digits) == "1.5"
-    assert show("1.5", "1") == "1.5"
+    found = formats(fromstring(styles), False)
+    assert found["0"](1.5) == found["1"](1.5) == found[""](1.5) == "1.5"
