@@ -100,6 +100,7 @@ class World:
     mode: str = "in_place"
     embedder: str = "sweet"
     parser: int = 1  # version
+    ahead: int = 0  # small documents that are begun before a worker is free
     stepwise: bool = False  # listings take a while, in which all else goes on
     watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
     now: float = 1e9
@@ -142,7 +143,10 @@ class World:
         self.swaps = Swaps(journal, shelf, lambda: self.now)
         self.swaps.max_loss = {FILES: MAX_LOSS}
         self.pool = Stepwise(self.paces, self.chaos, self.files) if self.stepwise else Inline()
-        return Engine(journal, shelf, self.pool, lambda: self.now, self.chaos.random.random, 4, self.forget)
+        return Engine(
+            journal, shelf, self.pool, lambda: self.now, self.chaos.random.random, 4, self.forget,
+            ahead=self.ahead,
+        )  # fmt: skip
 
     def end(self) -> None:
         """The process ends, in order or not."""

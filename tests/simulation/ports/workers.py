@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection
 from random import Random
 from threading import Semaphore, Thread, current_thread
 
-from ingestor.engine.outcomes import Outcome
+from ingestor.engine.workers.outcomes import Outcome
+from ingestor.engine.workers.work_queue import ANY, Lane
 from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.files import Files
 
@@ -15,7 +16,9 @@ class Inline:
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
 
-    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+    def submit(
+        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
+    ) -> None:
         self.outcomes.append(done(tag, work))
 
     def post(self, tag: object, value: object = None) -> None:
@@ -94,7 +97,9 @@ class Stepwise(Inline):
         self._listings: list[Steps] = []
         chaos.beside = self._beside
 
-    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+    def submit(
+        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
+    ) -> None:
         if not scan:
             super().submit(tag, work)
             return
