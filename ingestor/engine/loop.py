@@ -303,7 +303,8 @@ class Engine:
         tools = self.sources[job.entry.feed].tools
         self.flight.begin(job.entry, ahead=ahead)
         begun, lane = _Begun(job.entry, tools.recipe(""), final), self.dispatcher.lane(job.entry.source)
-        self.pool.submit(begun, lambda: self.preparing(job, tools, self.journal.predecessor), lane=lane)
+        of = self.journal.predecessor if self.backlog.any_gone(job.entry.collection) else _no_predecessor
+        self.pool.submit(begun, lambda: self.preparing(job, tools, of), lane=lane)
 
     def _others(self, entry: Entry) -> Sums | None:
         statistic = self.sources[entry.feed].tools.statistic
@@ -378,6 +379,10 @@ class _Begun:
     entry: Entry
     refused: str
     final: bool = False
+
+
+def _no_predecessor(edition: EditionName, content: str) -> None:
+    """Of a document that was begun when none had vanished: a renamed one is listed with its former name."""
 
 
 def _nothing(entry: Entry, recipe: str, failure: Failure, parser: str) -> Receipt:
