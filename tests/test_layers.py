@@ -65,7 +65,8 @@ EXCUSED = {
 
 THREADS = {"threading", "_thread", "queue", "concurrent", "multiprocessing", "asyncio"}
 MAY_THREAD = {
-    "ingestor.engine.workers": "the workers and their inbox",
+    "ingestor.engine.workers.pool": "the workers and their inbox",
+    "ingestor.engine.workers.work_queue": "a Condition: work waits for its turn",
     "ingestor.engine.embedding": "the queue in which the workers' texts meet, and its thread",
     "ingestor.ports": "Event, as the type of a watcher's stop flag",
     "ingestor.pipeline.containers": "a Lock: an archive is opened once, though many workers want its members",
@@ -348,7 +349,7 @@ KEPT = [
         {"ingestor.core.slots": "import re\nfrom ingestor.model import Item", "ingestor.model": "Item = 1"},
     ),
     ("impure", {"ingestor.new": '"""Not said to be so.\n\nPure nonsense."""\nimport socket'}),
-    ("threaded", {"ingestor.engine.workers": "import queue"}),
+    ("threaded", {"ingestor.engine.workers.pool": "import queue"}),
     ("strayed", {"ingestor.chroma.index": "import chromadb"}),
     ("secondhand", {"ingestor.a": "from ingestor import b\nfrom ingestor.b import x", "ingestor.b": "x = 1"}),
     ("side_doors", {"ingestor.chunkers.paragraph": "from ingestor.chunkers.recursive import cut"}),

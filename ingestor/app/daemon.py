@@ -141,7 +141,7 @@ class Loop:
     def live(self) -> Live:
         """The current progress, for other processes and for the screen."""
         engine, embedding = self.running.engine, self.running.embedding
-        sources = [entry.source for entry in engine.in_flight.values()]
+        sources = [entry.source for entry in engine.flight.entries.values()]
         return Live(
             started=self.started,
             at=time.time(),
@@ -166,7 +166,7 @@ class Loop:
         """Documents that are not settled. While documents are in flight it may be some seconds old: a long
         backlog is counted for a twentieth of the time at most."""
         begun = time.monotonic()
-        if begun >= self._count_after or not self.running.engine.in_flight:
+        if begun >= self._count_after or not self.running.engine.flight.entries:
             self._counted = Reports(self.running.engine.journal).due()
             self._count_after = begun + 20 * (time.monotonic() - begun)
         return self._counted

@@ -22,7 +22,7 @@ from ingestor.core.interruptions import Stopped
 from ingestor.engine.embedding import Embeddings
 from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import OpenCollections
-from ingestor.engine.workers import Pool
+from ingestor.engine.workers.pool import Pool
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.lexical.file import LexicalFile
 from ingestor.model import Fingerprint

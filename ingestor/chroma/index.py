@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import numpy as np
+import orjson
 
 from ingestor.chroma.api.requests import rounds, sent, within_quotas
 from ingestor.chroma.api.values import INVALID, Refused
@@ -288,4 +289,5 @@ def _record_size(record: Record) -> int:
 
 
 def _json_size(value: object) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode())
+    """``value`` was checked (limits.py), so it can be written."""
+    return len(orjson.dumps(value))

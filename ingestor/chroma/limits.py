@@ -36,12 +36,13 @@ def check_ids(ids: Sequence[RecordId]) -> None:
 
 def _check_metadata(name: RecordId, metadata: Metadata) -> None:
     _check_text(name, *metadata)
+    _check_text(name, *[value for value in metadata.values() if isinstance(value, str)])
     for key, value in metadata.items():
-        if isinstance(value, str):
-            _check_text(name, value)
-        elif isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        if value is None or isinstance(value, str):
+            continue
+        if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
             _check_text(name, *value)
-        elif value is not None and not _storable(value):
+        elif not _storable(value):
             raise ValueError(f"record {name!r}: {key} = {value!r} can't be stored")
 
 
@@ -52,9 +53,9 @@ def _storable(value: object) -> bool:
 
 
 def _check_text(name: RecordId, *texts: str) -> None:
+    if "".join(texts).isascii():
+        return
     for text in texts:
-        if text.isascii():
-            continue
         try:
             text.encode()
         except UnicodeEncodeError as error:

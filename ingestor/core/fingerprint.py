@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from hashlib import blake2b
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from pydantic.fields import FieldInfo
 
 from ingestor.model import Digest, Fingerprint, Metadata, Vector, Vectors
 from ingestor.registry import Options, Plugin
+
+_SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False)  # making one costs as much as its use
 
 
 def digest(data: bytes) -> Digest:
@@ -49,13 +52,14 @@ def halved(vector: Vector) -> Vector:
 
 def combine(*parts: object) -> Digest:
     """A digest of several values, unambiguous in their borders."""
-    return text_digest(json.dumps([str(part) for part in parts]))
+    quoted = ", ".join([encode_basestring_ascii(str(part)) for part in parts])
+    return text_digest(f"[{quoted}]")  # as JSON
 
 
 def metadata_digest(metadata: Metadata) -> Digest:
     """None and absent are the same: Chroma stores neither."""
     kept = {key: value for key, value in metadata.items() if value is not None}
-    return text_digest(json.dumps(kept, sort_keys=True, ensure_ascii=False))
+    return text_digest(_SORTED.encode(kept))
 
 
 def plugin_fingerprint(plugin: Plugin, options: Options) -> Fingerprint:

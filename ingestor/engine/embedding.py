@@ -16,9 +16,9 @@ import numpy as np
 
 from ingestor.core.fingerprint import text_digest
 from ingestor.core.interruptions import Stopped
-from ingestor.engine.outcomes import as_exception
 from ingestor.engine.remote_vectors import HARMLESS, LocalVectors, RemoteVectors
 from ingestor.engine.vector_check import checked
+from ingestor.engine.workers.outcomes import as_exception
 from ingestor.model import Digest, Fingerprint, Vectors
 from ingestor.ports import Asymmetric, Embedder, NeedsHuman, Remote, Transient
 from ingestor.state.cache.store import VectorCache

@@ -5,8 +5,8 @@ Read ``step`` first.
 """
 
 import logging
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ingestor.core import decisions
@@ -15,12 +15,13 @@ from ingestor.core.decisions import NEVER, Failure
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import EditionName, Entry, Feed, Receipt
 from ingestor.core.interruptions import Slow, Stopped
+from ingestor.engine.dispatcher import AHEAD, IN_FLIGHT_BYTES, Dispatcher, InFlight
 from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH
-from ingestor.engine.outcomes import BEGUN, Outcome, Work
 from ingestor.engine.scanner import Scan, Scanner
+from ingestor.engine.workers.outcomes import Outcome, Work
 from ingestor.engine.writer import Writer
 from ingestor.model import SourceName, Sums
 from ingestor.pipeline.listing import Source
@@ -35,10 +36,6 @@ from ingestor.state.withdrawals import WithdrawalGuard
 log = logging.getLogger("ingestor")
 
 EMPTIED = Failure("no text is left in it", 1, 0.0, quarantined=False)
-IN_FLIGHT_BYTES = 128 * 10**6  # of documents being prepared; a larger one is prepared alone
-LARGE = 2 * 10**6  # bytes; such documents are heavy
-_HEAVY_SHARE = 1 / 2  # of the workers, that may prepare heavy documents
-_SOURCE_SHARE = 3 / 4  # of the workers, that one of several sources may occupy: its server may hang
 
 
 class Engine:
@@ -61,17 +58,17 @@ class Engine:
         times: StageTimes | None = None,
         preparing: Preparing = prepare,
         in_flight_bytes: int = IN_FLIGHT_BYTES,
+        ahead: int = AHEAD,
     ) -> None:
-        self.preparing, self.in_flight_bytes = preparing, in_flight_bytes
-        self.journal, self.pool, self.clock, self.random, self.workers = journal, pool, clock, random, workers
+        self.journal, self.pool, self.clock, self.random = journal, pool, clock, random
         self.forget, self.source_rows, self.backlog = forget, SourceRows(journal), Backlog(journal)
         self.times, self.retries = times or StageTimes(), 0  # attempts that failed and come again
         self.sources: dict[Feed, Source] = {}
         self.leaving: Sequence[SourceName] = ()  # no longer in the config: their documents are removed
-        self.in_flight: dict[int, Entry] = {}
-        self._in_edition = Counter[EditionName]()  # how many of them
-        self.under_way: dict[int, Entry] = {}  # those whose outcome has not come yet
-        self.slow: set[int] = set()  # rows of documents that exceeded the time of a first attempt
+        self.flight, self.preparing = InFlight(), preparing
+        self.dispatcher = Dispatcher(
+            self.flight, self.backlog, self._idle, clock, workers, in_flight_bytes, ahead
+        )
         self.guard = WithdrawalGuard(journal)
         self.writer = Writer(
             journal, collections, clock, random, self._wanted_recipe, self._hold_collection, self._refused
@@ -102,6 +99,7 @@ class Engine:
         for prepared in self._first_pass.clear():
             self._landed(prepared.entry)
         self.sources = {source.feed: source for source in sources}
+        self.dispatcher.several = len({source.name for source in sources}) > 1
         for name in {source.name for source in sources}:
             fed = [source.collection for source in sources if source.name == name]
             self.journal.relocate(name, [*fed, *untouched])
@@ -140,42 +138,42 @@ class Engine:
 
     def resting(self) -> bool:
         """Whether nothing runs, nothing waits to be written and nothing is due now."""
-        return not (self.scanner.busy() or self.in_flight or self._due_now())
+        return not (self.scanner.busy() or self.flight.entries or self._due_now())
 
     def wake_at(self, *, routine: bool = True) -> float:
         """When work is due next, in POSIX seconds. ``routine``: regular listings count, too."""
         times = [self.writer.wake_at(), self._first_pass.wake_at(), self.scanner.wake_at(routine=routine)]
-        if not self.in_flight:
+        if not self.flight.entries:
             times.append(self.backlog.next_retry(self._ready()))
         return min(times)
 
     def busy(self) -> set[EditionName]:
         """Editions with documents in flight."""
-        return {edition for edition, number in self._in_edition.items() if number}
+        return self.flight.editions()
 
     # --- what comes in -------------------------------------------------------------------------------
 
     def _take(self, outcome: Outcome) -> None:
         if isinstance(outcome.error, Stopped):  # the program stops, or the embedder was replaced
             if isinstance(outcome.tag, _Begun):
-                self.under_way.pop(outcome.tag.entry.row, None)
+                self.flight.returned(outcome.tag.entry)
                 self._landed(outcome.tag.entry)
             return
         if isinstance(outcome.tag, Scan):
             self.scanner.scanned(outcome.tag, outcome)
         elif isinstance(outcome.tag, _Begun):
             self._prepared(outcome.tag, outcome)
-            self.under_way.pop(outcome.tag.entry.row, None)
+            self.flight.returned(outcome.tag.entry)
         elif isinstance(outcome.tag, str):
             self.scanner.hinted(SourceName(outcome.tag), outcome)
 
     def _prepared(self, begun: "_Begun", outcome: Outcome) -> None:
         entry = begun.entry
         if isinstance(outcome.error, Slow):
-            self.slow.add(entry.row)
+            self.dispatcher.slow.add(entry.row)
             self._landed(entry)
             return
-        self.slow.discard(entry.row)
+        self.dispatcher.slow.discard(entry.row)
         if self._handed_over(entry):
             self._landed(entry)
         elif isinstance(outcome.value, Prepared):
@@ -225,9 +223,7 @@ class Engine:
 
     def _landed(self, entry: Entry) -> None:
         """It is no longer in flight: settled, or due again."""
-        begun = self.in_flight.pop(entry.row, None)
-        if begun is not None:
-            self._in_edition[begun.collection] -= 1
+        self.flight.landed(entry)
         self._first_pass.forget(entry.row)
 
     def _put_off(self, entry: Entry, failure: Failure) -> None:
@@ -274,89 +270,33 @@ class Engine:
         return bool(self.backlog.due(ready, now, 1) or self._gone(ready, NEVER, 1) or self._drifted(ready, 1))
 
     def _dispatch(self) -> None:
-        """Keep the workers busy.
-
-        Prepared documents that wait for others to fill a batch occupy no worker; nor do those that wait for a
-        process that parses, so that documents that need none overtake them.
-        """
-        preparing, idle = self._preparing(), len(self._idle())
-        free = min(self.workers - (preparing - idle), BEGUN * self.workers - preparing)
+        """Keep the workers busy."""
+        free = self.dispatcher.free(self._preparing())
         if free > 0 and (ready := self._ready()):
-            moving = self._moving()
-            for entry in self._affordable(self._fair(ready, free, moving), moving):
+            full = self.writer.full()
+            for entry in self.dispatcher.due(ready, free, full):
                 self._start(Job(entry, self._others(entry)))
-
-    def _fair(self, ready: Sequence[Feed], free: int, moving: Mapping[int, Entry]) -> list[Entry]:
-        """Due documents for ``free`` workers. One of several sources occupies only its share of them."""
-        chosen: list[Entry] = []
-        while len(chosen) < free:
-            room = self._room(ready, chosen, moving)
-            fed = [feed for feed in ready if room[feed[0]] > 0]
-            due = self._due(fed, free - len(chosen), chosen, moving)
-            before = len(chosen)
-            for entry in due:
-                if room[entry.source] > 0:
-                    room[entry.source] -= 1
-                    chosen.append(entry)
-            if len(chosen) - before == len(due):
-                break
-        return chosen
-
-    def _due(
-        self, ready: Sequence[Feed], number: int, chosen: Sequence[Entry], moving: Mapping[int, Entry]
-    ) -> list[Entry]:
-        """Due documents besides the ``chosen``. Heavy ones occupy only some of the workers."""
-        now, known = self.clock(), self.in_flight | {entry.row: entry for entry in chosen}
-        due = self.backlog.due(ready, now, number, known)
-        if not any(map(self._heavy, due)):
-            return due
-        heavy = sum(map(self._heavy, (*moving.values(), *chosen)))
-        room = max(1, int(self.workers * _HEAVY_SHARE)) - heavy
-        beyond = {entry.row for entry in list(filter(self._heavy, due))[max(0, room) :]}
-        if not beyond:
-            return due
-        light = [entry for entry in due if entry.row not in beyond]
-        but = {*known, *self.slow, *(entry.row for entry in due)}
-        return light + self.backlog.due(ready, now, len(beyond), but, largest=LARGE)
-
-    def _room(
-        self, ready: Sequence[Feed], chosen: Sequence[Entry], moving: Mapping[int, Entry]
-    ) -> dict[SourceName, int]:
-        """How many more documents of each source may be begun.
-
-        The share bounds both the documents that occupy workers and those that wait for a process that parses.
-        """
-        several = len({name for name, _ in self.sources}) > 1
-        share = _SOURCE_SHARE if several else BEGUN
-        idle = self._idle()
-        occupying = [entry for row, entry in moving.items() if row not in idle]
-        begun = Counter(entry.source for entry in (*moving.values(), *chosen))
-        occupied = Counter(entry.source for entry in (*occupying, *chosen))
-        workers, most = max(1, int(self.workers * share)), max(1, int(BEGUN * self.workers * min(1, share)))
-        return {name: min(workers - occupied[name], most - begun[name]) for name, _ in ready}
+            for entry in self.dispatcher.due_ahead(ready, full):
+                self._start(Job(entry, self._others(entry)), ahead=True)
 
     def _idle(self) -> set[int]:
         """Rows of documents that wait for a process that parses."""
         return {tag.entry.row for tag in self.pool.idle() if isinstance(tag, _Begun)}
-
-    def _heavy(self, entry: Entry) -> bool:
-        """Whether it may take long: it is large, or exceeded the time of a first attempt."""
-        return _size(entry) > LARGE or entry.row in self.slow
 
     def _tidy(self) -> None:
         """Remove vanished documents that no listing can find under another name; then re-cut drifted ones."""
         ready = self._ready()
         if not (ready or self.leaving):
             return
-        idle = self.scanner.quiet() and not self.in_flight
+        idle = self.scanner.quiet() and not self.flight.entries
         quiet = idle and not self.backlog.due(ready, self.clock(), 1)  # one that is due may be found renamed
         gone = self._gone(ready, NEVER if quiet else self.clock(), BATCH)
-        gone = [entry for entry in gone if entry.row not in self.in_flight]
+        gone = [entry for entry in gone if entry.row not in self.flight.entries]
         for entry in gone:  # first: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)
         if quiet and not gone:
-            drifted = self._drifted(ready, self.workers)
+            drifted = self._drifted(ready, self.dispatcher.workers)
             if not drifted:  # they are due: a count that restarts between a few of them would never grow
                 self.guard.settle(sorted({name for name, _ in ready}))
             for entry in drifted:
@@ -364,30 +304,15 @@ class Engine:
 
     def _preparing(self, edition: EditionName | None = None) -> int:
         """Number of documents on workers, of this edition or of all."""
-        begun = len(self.in_flight) if edition is None else self._in_edition[edition]
-        return begun - self.writer.waiting(edition) - self._first_pass.waiting(edition)
+        waiting = self.writer.waiting(edition) + self._first_pass.waiting(edition)
+        return self.flight.number(edition) - waiting
 
-    def _moving(self) -> dict[int, Entry]:
-        """Documents that are prepared now, and those of full batches: they are written before more begin."""
-        return self.under_way | self.writer.full()
-
-    def _affordable(self, entries: Sequence[Entry], moving: Mapping[int, Entry]) -> list[Entry]:
-        """As many as fit into ``in_flight_bytes``; a larger document goes alone."""
-        room = self.in_flight_bytes - sum(map(_size, moving.values()))
-        chosen: list[Entry] = []
-        for entry in entries:
-            if _size(entry) <= room or not (chosen or moving):
-                chosen.append(entry)
-                room -= _size(entry)
-        return chosen
-
-    def _start(self, job: Job, *, final: bool = False) -> None:
+    def _start(self, job: Job, *, final: bool = False, ahead: bool = False) -> None:
         tools = self.sources[job.entry.feed].tools
-        if job.entry.row not in self.in_flight:
-            self._in_edition[job.entry.collection] += 1
-        self.in_flight[job.entry.row] = self.under_way[job.entry.row] = job.entry
-        begun = _Begun(job.entry, tools.recipe(""), final)
-        self.pool.submit(begun, lambda: self.preparing(job, tools, self.journal.predecessor))
+        self.flight.begin(job.entry, ahead=ahead)
+        begun, lane = _Begun(job.entry, tools.recipe(""), final), self.dispatcher.lane(job.entry.source)
+        of = self.journal.predecessor if self.backlog.any_gone(job.entry.collection) else _no_predecessor
+        self.pool.submit(begun, lambda: self.preparing(job, tools, of), lane=lane)
 
     def _others(self, entry: Entry) -> Sums | None:
         statistic = self.sources[entry.feed].tools.statistic
@@ -405,7 +330,7 @@ class Engine:
         if self._preparing(edition):
             return False
         feeds = [feed for feed in self._ready() if feed.edition == edition]
-        return not self.backlog.due(feeds, self.clock(), 1, self.in_flight)
+        return not self.backlog.due(feeds, self.clock(), 1, self.flight.entries)
 
     def _fits(self, prepared: Prepared) -> bool:
         """Whether its cuts are those for the statistic as it is now."""
@@ -464,11 +389,11 @@ class _Begun:
     final: bool = False
 
 
+def _no_predecessor(edition: EditionName, content: str) -> None:
+    """Of a document that was begun when none had vanished: a renamed one is listed with its former name."""
+
+
 def _nothing(entry: Entry, recipe: str, failure: Failure, parser: str) -> Receipt:
     """The receipt of a document that has no records. ``parser``: NO_PARSER if there is none for it."""
     assert entry.item is not None
     return Receipt(entry.row, entry.item.version, recipe, "", "", parser, failure=failure)
-
-
-def _size(entry: Entry) -> int:
-    return (entry.item.size if entry.item else 0) or 0

@@ -9,7 +9,7 @@ from ingestor.core.backoff import delay
 from ingestor.core.decisions import Changes, QueueTurns, Scope
 from ingestor.core.entries import EditionName, Feed, SourceRow
 from ingestor.core.error_text import describe
-from ingestor.engine.outcomes import Outcome, Work
+from ingestor.engine.workers.outcomes import Outcome, Work
 from ingestor.model import Hint, SourceName
 from ingestor.pipeline import listing
 from ingestor.pipeline.listing import Listing, Progress, Source

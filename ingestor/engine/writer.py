@@ -258,8 +258,8 @@ class Writer:
         self._resume(collection)
         if sum(len(p.records) - p.added + len(p.drops) for p in batch) >= MANY:
             self.check(collection)
+        building = self._collections.building(collection)
         for prepared in batch:
-            building = self._collections.building(prepared.entry.collection)
             self.tally.count(write_of(prepared, building=building))
         _report(collection, batch)
 

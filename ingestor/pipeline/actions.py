@@ -91,4 +91,5 @@ class Tally:
         if kind not in ("unchanged", "withdrawn"):
             setattr(self, kind, getattr(self, kind) + 1)
         for name, number in records_of(action).items():
-            setattr(self, f"records_{name}", getattr(self, f"records_{name}") + number)
+            if number:
+                setattr(self, f"records_{name}", getattr(self, f"records_{name}") + number)

@@ -37,13 +37,15 @@ _LOADING = Lock()
 
 def identified(document: Document) -> Document:
     """The document with its language: stated by the format, else detected in the prose, else None."""
-    return (
-        document if document.language else replace(document, language=language_of("".join(_prose(document))))
-    )
+    if document.language or (language := language_of("".join(_prose(document)))) is None:
+        return document
+    return replace(document, language=language)
 
 
 def language_of(text: str) -> str | None:
     """ISO 639-1 code of the first 2,000 characters; None if they are few, no prose, or in doubt."""
+    if len(text) < _LEAST:
+        return None
     words = _WORD.sub(lambda word: " " if _NO_WORD.search(word[0]) else word[0], text[:_SAMPLE])
     if sum(map(str.isalpha, words)) < _LEAST:
         return None

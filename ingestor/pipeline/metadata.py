@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import PurePosixPath
 
 from ingestor.config.quotas import UNBOUNDED, Quotas
 from ingestor.core.fingerprint import fingerprint
@@ -33,6 +32,7 @@ from ingestor.model import (
     SourceName,
     Value,
 )
+from ingestor.parsers.shared.file_names import file_name, suffix
 from ingestor.pipeline.metadata_quotas import within
 from ingestor.text.outline import Outline, outline
 
@@ -96,7 +96,7 @@ def build(
             "token_count": tokens[i],
             "content_hash": content_hashes[i],
             "relationships": _relationships(document_id, ids, i),
-            "node_info": json.dumps({"start": chunk.start, "end": chunk.end}),
+            "node_info": f'{{"start": {chunk.start}, "end": {chunk.end}}}',
         }
         own = _values({**place, **own})
         described.append(within(_carried({**shared, **_named(chunk.extra), **whole, **own}, profile), quotas))
@@ -111,18 +111,18 @@ def _carried(metadata: Metadata, profile: Profile) -> Metadata:
 
 
 def _of_document(document: Document, item: Item, document_id: DocumentId) -> dict[str, Scalar]:
-    file = PurePosixPath(item.key)
+    name = file_name(item.key)
     return {
         "source": item.uri,
         "path": item.key.replace(INSIDE, "!/"),
         "document_id": document_id,
-        "title": document.title or file.stem,
+        "title": document.title or name.removesuffix(suffix(name)),
         "content_type": document.content_type,
         "language": document.language,
         "doc_id": document_id,
         "ref_doc_id": document_id,
         "file_path": item.uri,
-        "file_name": file.name,
+        "file_name": name,
         "file_type": document.content_type,
         "file_size": item.size,
         "last_modified_date": _day(item.modified),
@@ -206,19 +206,19 @@ def _named(extra: Iterable[tuple[str, Scalar]]) -> dict[str, Value]:
 
 def _values(metadata: Metadata) -> dict[str, Value]:
     """Values as Chroma returns them; long ones are cut."""
-    return {key: value if value is None else _value(value) for key, value in metadata.items()}
+    return {key: None if value is None else _value(value) for key, value in metadata.items()}
 
 
 def _value(value: Value) -> Value:
     if isinstance(value, str):
         return _text(value)
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else str(value)
     if isinstance(value, list):
         return list(map(_text, value[:_MOST]))
     if isinstance(value, float):
         # Chroma reads back 16 and 17 digits inexactly, and -0.0 as 0.0.
         return float(f"{value:.15g}") + 0.0 if math.isfinite(value) else None
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return str(value)
     return value
 
 

@@ -166,8 +166,9 @@ def unchanged(job: Job, reading: Reading, tools: Tools) -> Prepared | None:
     """Of a document that was read: the writes, if nothing that its records depend on changed."""
     entry = job.entry
     assert entry.item is not None
-    facts, recipe = _facts(entry.item, reading.content), tools.recipe(reading.parser)
-    if job.force or not _nothing_new(entry, facts, recipe):
+    if job.force or not _is_sure(entry) or entry.done_recipe != tools.recipe(reading.parser):
+        return None
+    if entry.facts != _facts(entry.item, reading.content):
         return None
     return _unchanged(entry, entry.item.version)
 
@@ -196,7 +197,8 @@ def _chunked(entry: Entry, document: Document, tools: Tools, others: Sums | None
     if any(cut):
         log.info("%s (%s): %d of its %d chunks are longer than the embedding model reads; smaller ones help",
                  entry.key, entry.source, sum(cut), len(chunks))  # fmt: skip
-    return replace(chunking, chunks=tuple(map(_marked, chunks, cut)))
+        return replace(chunking, chunks=tuple(map(_marked, chunks, cut)))
+    return chunking
 
 
 def _within(chunks: int, entry: Entry, tools: Tools) -> None:
@@ -226,9 +228,9 @@ def record_id(document: DocumentId, slot: int) -> RecordId:
     return RecordId(f"{document}#{slot}")
 
 
-def _nothing_new(entry: Entry, facts: str, recipe: str) -> bool:
-    sure = entry.done_version is not None and not any(known.unsure for known in entry.known)
-    return sure and entry.facts == facts and entry.done_recipe == recipe
+def _is_sure(entry: Entry) -> bool:
+    """Whether the index holds what the journal says."""
+    return entry.done_version is not None and not any(known.unsure for known in entry.known)
 
 
 def _unchanged(entry: Entry, version: str) -> Prepared:
@@ -299,7 +301,10 @@ def _with_digests(
     """
     digests = {known.slot: known.vector_digest for known in before}
     digests |= {wanted[position].slot: vector_digest(vector) for position, vector in made.items()}
-    return tuple(replace(known, vector_digest=digests[known.slot]) for known in wanted)
+    return tuple(
+        Known(known.slot, known.text_key, known.vector_key, known.meta_key, vector_digest=digests[known.slot])
+        for known in wanted
+    )
 
 
 def embedded_texts(document: Document, chunks: Sequence[Chunk], context: Context) -> list[str]:

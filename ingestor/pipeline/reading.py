@@ -52,8 +52,7 @@ class Reader:
 
     def read(self, item: Item) -> Reading:
         """Fetch an item. Raises what the connector raises."""
-        stamp = combine(detect.rules(), self.types, self.origin, item.version, item.uri)
-        known = self.memory.find(self.source, item.key, stamp) if self.memory is not None else None
+        known = self._remembered(item)
         if known is not None and self.recipes.get(known.parser) == known.recipe:
             return Reading(known.content, known.parser, lambda: known.document)
         blob = detect.told(self.fetch(item), item.key, self.types)
@@ -65,10 +64,20 @@ class Reader:
                 document = replace(document, content_type=HOLDER)
             if self.memory is not None and parser in self.costly:
                 parsed = Parsed(content, parser, self.recipes[parser], document)
-                self.memory.keep(self.source, item.key, stamp, parsed)
+                self.memory.keep(self.source, item.key, self._stamp(item), parsed)
             return document
 
         return Reading(content, parser, parse)
+
+    def _remembered(self, item: Item) -> Parsed | None:
+        """Of an item whose name promises a cheap parser there is seldom any, and reading it costs less."""
+        promised = None if self.types else detect.promised(item.key)
+        if self.memory is None or (promised is not None and promised not in self.costly):
+            return None
+        return self.memory.find(self.source, item.key, self._stamp(item))
+
+    def _stamp(self, item: Item) -> str:
+        return combine(detect.rules(), self.types, self.origin, item.version, item.uri)
 
     def recipe(self, parser: str) -> Fingerprint:
         """The recipe of documents read by that parser; "" for a document that none could read."""

@@ -43,6 +43,9 @@ STATE = f"""CASE WHEN {GONE} THEN 'gone'
                 WHEN attempts > 0 THEN 'waiting' ELSE 'due' END"""
 
 
+_NO_EXTRA = json.dumps([])
+
+
 def marks(values: Sequence[object]) -> str:
     """A placeholder for each value."""
     return ", ".join("?" * len(values))
@@ -50,19 +53,19 @@ def marks(values: Sequence[object]) -> str:
 
 def to_entry(row: tuple[Any, ...], known: tuple[Known, ...]) -> Entry:
     """``row``: the values of COLUMNS."""
-    values = dict(zip(_NAMES, row, strict=True))
-    version, uri, size, modified, extra = (values.pop(name) for name in _NAMES[13:18])
-    sums, lo, hi, state, reason = (values.pop(name) for name in _NAMES[19:])
-    values["quarantined"] = bool(values["quarantined"])
-    pairs = tuple((name, value) for name, value in json.loads(extra))
+    id_, document_id, source, collection, key, done_version, done_recipe, facts = row[:8]
+    digest, parser, attempts, wanted_recipe, quarantined = row[8:13]
+    version, uri, size, modified, extra = row[13:18]
+    statistic, sums, lo, hi, state, reason = row[18:]
+    pairs = () if extra == _NO_EXTRA else tuple((name, value) for name, value in json.loads(extra))
+    item = None if version is None else Item(key, version, uri, size, modified, pairs)
     return Entry(
-        **values,
-        item=None if version is None else Item(values["key"], version, uri, size, modified, pairs),
-        known=known,
+        id_, document_id, source, collection, key, item, done_version, done_recipe, facts, digest, parser,
+        attempts, wanted_recipe, bool(quarantined), known, statistic,
         sums=None if sums is None else unpack(sums),
         interval=None if lo is None else (lo, hi),
         shortfall=None if state is None else Shortfall(state, reason),
-    )
+    )  # fmt: skip
 
 
 def item_columns(item: Item) -> tuple[object, ...]:

@@ -13,8 +13,8 @@ from ingestor.core.decisions import Changes
 from ingestor.core.document_json import Parsed
 from ingestor.core.entries import Intent, Receipt
 from ingestor.engine.loop import _Begun
-from ingestor.engine.outcomes import Outcome
 from ingestor.engine.protocol import valid
+from ingestor.engine.workers.outcomes import Outcome
 from ingestor.model import CollectionName, Digest, Document, Fingerprint, Item, SourceName
 from ingestor.pipeline.prepare import Prepared
 from ingestor.ports import BadDocument
@@ -173,10 +173,10 @@ def test_what_failed_under_the_old_name_is_tried_under_the_new_one(
     world.files.write("1.txt", "words")
     world.settle()
     [entry] = world.journal.of_source(SourceName("files"))
-    world.engine.in_flight[entry.row] = entry
+    world.engine.flight.entries[entry.row] = entry
     hand_over(world.journal, {SourceName("files"): B}, Parses(cache))
     begun = _Begun(entry, "recipe")
     world.engine._prepared(begun, Outcome(begun, error=BadDocument("not text")))
-    assert world.engine.in_flight == {}
+    assert world.engine.flight.entries == {}
     assert Reports(world.journal).failures() == []
     world.journal.close()

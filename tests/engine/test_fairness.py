@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ingestor.core.entries import Entry, Feed
-from ingestor.engine import outbox, protocol, workers
-from ingestor.engine.outcomes import BEGUN
-from ingestor.engine.workers import Pool
+from ingestor.engine import outbox, protocol
+from ingestor.engine.workers import pool as workers
+from ingestor.engine.workers.outcomes import BEGUN
+from ingestor.engine.workers.pool import Pool
 from ingestor.model import Item, SourceName
 from ingestor.state.listings.last_listing import LastListing
 from tests.simulation.world import World
@@ -30,14 +31,18 @@ def test_heavy_documents_occupy_half_of_the_workers(tmp_path: Path) -> None:
         for key in [*(f"a{n}" for n in range(6)), *(f"b{n}" for n in range(3))]
     )
     world.journal.observe(*feed, _changes(changed), 0.0)
-    assert _keys(world.engine._fair([feed], 4, world.engine._moving())) == ["a0", "a1", "b0", "b1"]
+    flight, dispatcher = world.engine.flight, world.engine.dispatcher
+    assert _keys(dispatcher.due([feed], 4, {})) == ["a0", "a1", "b0", "b1"]
     rows = {entry.key: entry for entry in world.engine.backlog.due([feed], world.now, 9)}
-    world.engine.in_flight = world.engine.under_way = {rows["a0"].row: rows["a0"], rows["a1"].row: rows["a1"]}
-    assert _keys(world.engine._fair([feed], 2, world.engine._moving())) == ["b0", "b1"]
-    world.engine.slow = {rows["b0"].row}
-    assert _keys(world.engine._fair([feed], 2, world.engine._moving())) == ["b1", "b2"]
-    world.engine.in_flight = world.engine.under_way = {}
-    assert _keys(world.engine._fair([feed], 4, world.engine._moving())) == ["a0", "a1", "b1", "b2"]
+    for key in ("a0", "a1"):
+        flight.begin(rows[key], ahead=False)
+    assert _keys(dispatcher.due([feed], 2, {})) == ["b0", "b1"]
+    dispatcher.slow = {rows["b0"].row}
+    assert _keys(dispatcher.due([feed], 2, {})) == ["b1", "b2"]
+    for key in ("a0", "a1"):
+        flight.returned(rows[key])
+        flight.landed(rows[key])
+    assert _keys(dispatcher.due([feed], 4, {})) == ["a0", "a1", "b1", "b2"]
     world.journal.close()
 
 
@@ -70,12 +75,12 @@ def test_small_documents_do_not_wait_for_the_slices_of_large_ones(
 def test_documents_that_wait_for_a_process_leave_their_workers_to_others(tmp_path: Path) -> None:
     world, begun = World(tmp_path, seed=1), list[Any]()
     engine, [feed] = world.engine, world.engine.sources
-    engine.pool.submit = lambda tag, work, scan=False: begun.append(tag)  # type: ignore[method-assign]
+    engine.pool.submit = lambda tag, work, scan=False, lane=None: begun.append(tag)  # type: ignore[method-assign]
     changed = tuple(Item(f"a{number}", "1", f"a{number}", 1) for number in range(30))
     world.journal.observe(*feed, _changes(changed), 0.0)
     engine._dispatch()
     engine._dispatch()
-    assert len(begun) == engine.workers == 4
+    assert len(begun) == engine.dispatcher.workers == 4
     engine.pool.idle = lambda: begun[:3]  # type: ignore[method-assign]
     engine._dispatch()
     assert len(begun) == 7, "one worker is at work"
@@ -94,17 +99,13 @@ def test_one_of_several_sources_occupies_three_quarters_of_the_workers(tmp_path:
     for feed in (hung, other):
         changed = tuple(Item(f"{feed[0]} {number}", "1", "", 1) for number in range(6))
         world.journal.observe(*feed, _changes(changed), 0.0)
-    feeds = [hung, other]
-    assert _keys(world.engine._fair(feeds, 4, world.engine._moving())) == [
-        "files 0",
-        "files 1",
-        "files 2",
-        "other 0",
-    ]
-    rows = world.engine.backlog.due([hung], world.now, 3)
-    world.engine.in_flight = world.engine.under_way = {entry.row: entry for entry in rows}
-    assert _keys(world.engine._fair(feeds, 2, world.engine._moving())) == ["other 0", "other 1"]
-    assert _keys(world.engine._fair([hung], 2, world.engine._moving())) == []
+    feeds, dispatcher = [hung, other], world.engine.dispatcher
+    dispatcher.several = True
+    assert _keys(dispatcher.due(feeds, 4, {})) == ["files 0", "files 1", "files 2", "other 0"]
+    for entry in world.engine.backlog.due([hung], world.now, 3):
+        world.engine.flight.begin(entry, ahead=False)
+    assert _keys(dispatcher.due(feeds, 2, {})) == ["other 0", "other 1"]
+    assert _keys(dispatcher.due([hung], 2, {})) == []
     world.journal.close()
 
 
@@ -115,10 +116,11 @@ def test_documents_of_one_source_that_wait_for_a_process_do_not_take_the_turns_o
     [(_, edition)] = world.engine.sources
     parsed, other = Feed(SourceName("files"), edition), Feed(SourceName("other"), edition)
     world.engine.sources[other] = world.engine.sources[parsed]
+    world.engine.dispatcher.several = True
     changed = tuple(Item(f"a{number}", "1", "", 1) for number in range(30))
     world.journal.observe(*parsed, _changes(changed), 0.0)
     begun: list[Any] = []
-    world.engine.pool.submit = lambda tag, work, scan=False: begun.append(tag)  # type: ignore[method-assign]
+    world.engine.pool.submit = lambda tag, work, scan=False, lane=None: begun.append(tag)  # type: ignore[method-assign]
     world.engine.pool.idle = lambda: list(begun)  # type: ignore[method-assign]
     for _ in range(9):
         world.engine._dispatch()

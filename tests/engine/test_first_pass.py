@@ -50,7 +50,7 @@ def test_a_document_is_held_no_longer_than_a_minute(tmp_path: Path) -> None:
     for name in ("hangs", "sound"):
         world.files.write(name, "a line\nanother line")
     submit = world.engine.pool.submit
-    world.engine.pool.submit = lambda tag, work, scan=False: (  # type: ignore[method-assign]
+    world.engine.pool.submit = lambda tag, work, scan=False, lane=None: (  # type: ignore[method-assign]
         None if getattr(tag, "entry", None) and tag.entry.key == "hangs" else submit(tag, work, scan=scan)
     )
     [feed] = world.engine.sources
@@ -74,7 +74,7 @@ def test_a_change_of_a_collection_that_is_there_is_written_at_once(tmp_path: Pat
     for name in ("hangs", "second"):
         world.files.write(name, "one more line")
     submit = world.engine.pool.submit
-    world.engine.pool.submit = lambda tag, work, scan=False: (  # type: ignore[method-assign]
+    world.engine.pool.submit = lambda tag, work, scan=False, lane=None: (  # type: ignore[method-assign]
         None if getattr(tag, "entry", None) and tag.entry.key == "hangs" else submit(tag, work, scan=scan)
     )
     before = written(world)[0]

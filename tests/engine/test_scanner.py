@@ -11,8 +11,8 @@ import pytest
 from ingestor.core.decisions import Changes
 from ingestor.core.entries import EditionName, Feed
 from ingestor.core.listings import comparison
-from ingestor.engine.outcomes import Outcome
 from ingestor.engine.scanner import Scanner
+from ingestor.engine.workers.outcomes import Outcome
 from ingestor.model import Blob, CollectionName, Hint, Item, SourceName
 from ingestor.pipeline.listing import Source
 from ingestor.ports import Transient

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingestor.engine.outbox import BATCH
-from ingestor.engine.outcomes import BEGUN
+from ingestor.engine.workers.outcomes import BEGUN
 from tests.memory_index import MemoryIndex
 from tests.simulation.world import World
 
@@ -40,8 +40,12 @@ def test_no_more_are_begun_while_the_writing_of_full_batches_is_behind(tmp_path:
     most = 0
     for _ in range(30):
         world.engine_step()
-        most = max(most, len(world.engine.in_flight))
-    assert BEGUN * world.engine.workers <= most < BEGUN * world.engine.workers + world.engine.workers
+        most = max(most, len(world.engine.flight.entries))
+    assert (
+        BEGUN * world.engine.dispatcher.workers
+        <= most
+        < BEGUN * world.engine.dispatcher.workers + world.engine.dispatcher.workers
+    )
     world.journal.close()
 
 
@@ -62,7 +66,7 @@ def _calls(folder: Path, documents: int, *, collective: bool) -> int:
         world.files.write(name, "a line")
     submit = world.engine.pool.submit
 
-    def submitted(tag: Any, work: Callable[[], object], *, scan: bool = False) -> None:
+    def submitted(tag: Any, work: Callable[[], object], *, scan: bool = False, lane: Any = None) -> None:
         if not scan and tag.entry.key.startswith("late"):
             withheld.append((tag, work))
         else:

@@ -101,6 +101,7 @@ class World:
     mode: str = "in_place"
     embedder: str = "sweet"
     parser: int = 1  # version
+    ahead: int = 0  # small documents that are begun before a worker is free
     stepwise: bool = False  # listings take a while, in which all else goes on
     several: bool = False  # a second source feeds the collection: it is renamed, leaves and joins
     watched: bool = False  # nothing that people do is missed, and nothing is listed just because of the time
@@ -149,7 +150,10 @@ class World:
         )
         self.swaps = Swaps(journal, shelf, lambda: self.now)
         self.pool = Stepwise(self.paces, self.chaos, self.files) if self.stepwise else AtOnce(self.places)
-        return Engine(journal, shelf, self.pool, lambda: self.now, self.chaos.random.random, 4, self.forget)
+        return Engine(
+            journal, shelf, self.pool, lambda: self.now, self.chaos.random.random, 4, self.forget,
+            ahead=self.ahead,
+        )  # fmt: skip
 
     def end(self) -> None:
         """The process ends, in order or not."""
@@ -234,10 +238,8 @@ class World:
     def _check_waiting(self) -> None:
         for outbox in self.engine.writer._outboxes.values():
             waiting = Counter(prepared.entry.row for prepared in outbox.prepared)
-            hold(
-                IN_HAND,
-                [row for row, times in waiting.items() if times > 1 or row not in self.engine.in_flight],
-            )
+            hold(IN_HAND, [row for row, times in waiting.items() if times > 1])
+            hold(IN_HAND, waiting.keys() - self.engine.flight.entries.keys())
 
     def _mind_the_clock(self) -> None:
         before, self.before = self.before, self.now

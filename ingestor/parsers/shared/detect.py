@@ -11,7 +11,6 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib.util import find_spec
-from pathlib import PurePosixPath
 
 from ingestor.core.content_types import (
     ARCHIVES,
@@ -36,6 +35,7 @@ from ingestor.core.content_types import (
 from ingestor.core.fingerprint import fingerprint
 from ingestor.model import Blob, Fingerprint
 from ingestor.parsers.shared.decode import utf16_without_mark
+from ingestor.parsers.shared.file_names import file_name, suffix
 from ingestor.parsers.shared.rest_marks import RULES, looks_restructured
 from ingestor.ports import BadDocument, Unsupported
 
@@ -71,7 +71,7 @@ def content_type(blob: Blob) -> str:
     head = blob.data[:_HEAD]
     found = _signed(head, SIGNATURES)
     if found == "application/zip":
-        return _zip_type(blob.data) or ZIPPED.get(PurePosixPath(blob.name.lower()).suffix, found)
+        return _zip_type(blob.data) or ZIPPED.get(suffix(file_name(blob.name.lower())), found)
     if found == "application/x-ole-storage":
         return next((kind for entry, kind in ENTRIES if entry in blob.data), found)
     if found:
@@ -93,6 +93,8 @@ def content_type(blob: Blob) -> str:
 
 def told(blob: Blob, key: str, types: Types) -> Blob:
     """With the content type of the first pattern that fits: its name, or the whole key if it has a slash."""
+    if not types:
+        return blob
     name = key.rpartition("/")[2]
     fits = (kind for pattern, kind in types if fnmatchcase(key if "/" in pattern else name, pattern))
     return replace(blob, told=next(fits, None))
@@ -122,11 +124,16 @@ def parser_of(blob: Blob) -> str:
         raise
 
 
+def promised(key: str) -> str | None:
+    """The parser that a name alone promises, if any; the content may decide otherwise."""
+    return PARSERS.get(_named(key) or "")
+
+
 def _promises(blob: Blob) -> bool:
     named = _named(blob.name)
     declared = (blob.content_type or "").partition(";")[0].strip().lower()
-    suffix = PurePosixPath(blob.name.lower()).suffix[1:]
-    return suffix in READ_BY_NAME or bool({named, declared} & PARSERS.keys()) or is_text(named or "")
+    ending = suffix(file_name(blob.name.lower()))[1:]
+    return ending in READ_BY_NAME or bool({named, declared} & PARSERS.keys()) or is_text(named or "")
 
 
 def is_binary(parser: str) -> bool:
@@ -167,7 +174,16 @@ def reads_pictures() -> bool:
 
 
 def _signed(head: bytes, signatures: tuple[tuple[int, bytes, str], ...]) -> str | None:
-    return next((kind for at, magic, kind in signatures if head.startswith(magic, at)), None)
+    found = _pattern(signatures).match(head)
+    return signatures[found.lastindex - 1][2] if found and found.lastindex else None
+
+
+@cache
+def _pattern(signatures: tuple[tuple[int, bytes, str], ...]) -> re.Pattern[bytes]:
+    """One group a signature; the first of them that fits matches."""
+    return re.compile(
+        b"|".join(b".{%d}(%s)" % (at, re.escape(magic)) for at, magic, _ in signatures), re.DOTALL
+    )
 
 
 def _is_binary(head: bytes) -> bool:
@@ -213,8 +229,8 @@ def _declared(declared: str | None) -> str | None:
 
 
 def _named(name: str) -> str | None:
-    path = PurePosixPath(name.lower())
-    return FILE_NAMES.get(path.name) or EXTENSIONS.get(path.suffix[1:])
+    name = file_name(name.lower())
+    return FILE_NAMES.get(name) or EXTENSIONS.get(suffix(name)[1:])
 
 
 def _worded(head: bytes) -> str:

@@ -39,6 +39,7 @@ class Backlog:
         self._journal = journal
         self._mark: object = None  # of the journal when what follows was read
         self._known: dict[tuple[object, ...], _Due] = {}  # by feeds and ``largest``
+        self._gone: dict[EditionName, bool] = {}  # whether any document of the edition vanished
 
     def due(
         self,
@@ -58,13 +59,17 @@ class Backlog:
 
     def _rows(self, feeds: Sequence[Feed], now: float, number: int, largest: int | None) -> Sequence[int]:
         """The first due rows, ``number`` or more, or all. Read once between two writes to the journal."""
-        if (mark := self._journal.mark()) != self._mark:
-            self._mark, self._known = mark, {}
+        self._refresh()
         asked = (*feeds, largest)
         known = self._known.get(asked)
         if known is None or not known.answers(now, number):
             known = self._known[asked] = self._read(feeds, now, number + _AHEAD, largest)
         return known.rows
+
+    def _refresh(self) -> None:
+        """Forget what was read before the last write to the journal."""
+        if (mark := self._journal.mark()) != self._mark:
+            self._mark, self._known, self._gone = mark, {}, {}
 
     def _read(self, feeds: Sequence[Feed], now: float, number: int, largest: int | None) -> _Due:
         small = "" if largest is None else "AND coalesce(size, 0) <= ?"
@@ -79,6 +84,14 @@ class Backlog:
         query = f"SELECT retry_at {_OF_FEED} AND retry_at > ? ORDER BY retry_at LIMIT 1"
         found = (self._journal.select(query, (*feed, now)) for feed in feeds)
         return min((float(retry_at) for rows in found for (retry_at,) in rows), default=NEVER)
+
+    def any_gone(self, edition: EditionName) -> bool:
+        """Whether a document of this edition vanished and is not removed yet."""
+        self._refresh()
+        if edition not in self._gone:
+            query = f"SELECT 1 FROM documents INDEXED BY moved WHERE collection = ? AND {GONE} LIMIT 1"
+            self._gone[edition] = bool(self._journal.select(query, (edition,)))
+        return self._gone[edition]
 
     def gone(self, sources: Sequence[SourceName], now: float, limit: int) -> list[Entry]:
         """Documents to remove: their source no longer has them."""

@@ -4,8 +4,9 @@ from collections.abc import Callable, Collection, Mapping
 from random import Random
 from threading import Semaphore, Thread, current_thread
 
-from ingestor.engine.outcomes import Outcome
 from ingestor.engine.scanner import Scan
+from ingestor.engine.workers.outcomes import Outcome
+from ingestor.engine.workers.work_queue import ANY, Lane
 from tests.simulation.ports.chaos import Chaos, Crash
 from tests.simulation.ports.files import Files
 
@@ -16,7 +17,9 @@ class Inline:
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
 
-    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+    def submit(
+        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
+    ) -> None:
         self.outcomes.append(done(tag, work))
 
     def post(self, tag: object, value: object = None) -> None:
@@ -43,7 +46,9 @@ class AtOnce(Inline):
         self._places = places
         self._begun: dict[Scan, int] = {}  # by listing: the moment of its begin
 
-    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+    def submit(
+        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
+    ) -> None:
         if isinstance(tag, Scan):
             self._begun[tag] = self._places[tag.source].moment
         super().submit(tag, work)
@@ -116,7 +121,9 @@ class Stepwise(Inline):
         self._listings: list[Steps] = []
         chaos.beside = self._beside
 
-    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+    def submit(
+        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
+    ) -> None:
         if not scan:
             super().submit(tag, work)
             return

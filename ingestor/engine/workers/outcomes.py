@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from ingestor.engine.workers.work_queue import ANY, Lane
 from ingestor.model import Hint
 from ingestor.ports import Stop
 
@@ -23,7 +24,9 @@ class Outcome:
 class Work(Protocol):
     """What the engine needs of ``workers.Pool``."""
 
-    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None: ...
+    def submit(
+        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
+    ) -> None: ...
     def idle(self) -> Collection[object]:
         """Tags of work that waits for its turn elsewhere and needs no worker meanwhile."""
         ...

@@ -6,11 +6,12 @@ The engine's thread empties the inbox.
 import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from queue import Empty, Queue, SimpleQueue
+from queue import Empty, Queue
 from threading import Event, Thread, current_thread, local
 from time import monotonic
 
-from ingestor.engine.outcomes import BEGUN, Outcome, as_exception
+from ingestor.engine.workers.outcomes import BEGUN, Outcome, as_exception
+from ingestor.engine.workers.work_queue import ANY, Lane, WorkQueue
 from ingestor.ports import Stop
 
 STUCK = 60.0  # seconds after which a listing is no longer waited for by others
@@ -20,25 +21,19 @@ PATIENCE = 3.0  # seconds that the end of the program waits for work under way
 class _Workers:
     """A fixed number of threads. Unlike those of an executor, they do not keep the program from ending."""
 
-    def __init__(self, number: int, name: str) -> None:
-        self._name = name
-        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._closed = Event()
+    def __init__(self, number: int, name: str, turns: WorkQueue) -> None:
+        self.turns, self._name, self._closed = turns, name, False
         self._threads: list[Thread] = []
         self._since: dict[str, float] = {}  # by thread: since when it is busy, monotonic seconds
         for _ in range(number):
             self._grow()
 
-    def submit(self, work: Callable[[], None]) -> None:
-        """``work`` must not raise."""
-        self._work.put(work)
-
     def relieve(self) -> None:
         """Start one more thread if work waits and every thread has been busy for STUCK seconds."""
         stuck_since = monotonic() - STUCK
         busy = list(self._since.values())
-        waits = not self._work.empty() and len(busy) == len(self._threads)
-        if waits and max(busy) < stuck_since and not self._closed.is_set():
+        waits = self.turns.waits() and len(busy) == len(self._threads)
+        if waits and max(busy) < stuck_since and not self._closed:
             self._grow()
 
     def _grow(self) -> None:
@@ -48,21 +43,20 @@ class _Workers:
 
     def close(self) -> None:
         """Drop work that has not begun."""
-        self._closed.set()
-        for _ in self._threads:
-            self._work.put(lambda: None)
+        self._closed = True
+        self.turns.close()
 
     def join(self, deadline: float) -> None:
         for thread in self._threads:
             thread.join(max(0.0, deadline - monotonic()))
 
     def _serve(self) -> None:
-        while not self._closed.is_set():
-            work = self._work.get()
-            if not self._closed.is_set():
-                self._since[current_thread().name] = monotonic()
-                work()
-                self._since.pop(current_thread().name)
+        done: Lane | None = None
+        while (turn := self.turns.get(done)) is not None:
+            done, work = turn
+            self._since[current_thread().name] = monotonic()
+            work()
+            self._since.pop(current_thread().name)
 
 
 class Pool:
@@ -70,22 +64,26 @@ class Pool:
 
     def __init__(self, workers: int) -> None:
         self._inbox: Queue[Outcome] = Queue()
-        self._documents = _Workers(BEGUN * workers, "worker")
+        self._documents = _Workers(BEGUN * workers, "worker", WorkQueue(workers))
         self._current, self._idle = local(), set[object]()
-        self._scans = _Workers(4, "scan")
+        self._scans = _Workers(4, "scan", WorkQueue())
         self._listeners: list[tuple[Thread, Event]] = []
 
-    def submit(self, tag: object, work: Callable[[], object], *, scan: bool = False) -> None:
+    def submit(
+        self, tag: object, work: Callable[[], object], *, scan: bool = False, lane: Lane = ANY
+    ) -> None:
         """Run ``work`` on a worker; its outcome carries ``tag``. Scans have threads of their own."""
-        (self._scans if scan else self._documents).submit(lambda: self._run(tag, work))
+        turns = (self._scans if scan else self._documents).turns
+        turns.put(lambda: self._run((tag, turns, lane), work), lane)
 
     @contextmanager
     def resting(self) -> Iterator[None]:
         """What the calling thread does waits for its turn elsewhere: see ``idle``."""
-        tag = getattr(self._current, "tag", None)
+        tag, turns, lane = self._current.work
         self._idle.add(tag)
         try:
-            yield
+            with turns.resting(lane):
+                yield
         finally:
             self._idle.discard(tag)
 
@@ -130,8 +128,8 @@ class Pool:
         for thread, _ in self._listeners:
             thread.join(max(0.0, deadline - monotonic()))
 
-    def _run(self, tag: object, work: Callable[[], object]) -> None:
-        self._current.tag = tag
+    def _run(self, known: tuple[object, WorkQueue, Lane], work: Callable[[], object]) -> None:
+        self._current.work, tag = known, known[0]
         try:
             self._inbox.put(Outcome(tag, work()))
         except BaseException as error:  # noqa: BLE001 - the engine decides what an error means

@@ -1,0 +1,1 @@
+"""Threads that prepare documents and list sources, and what they hand back."""

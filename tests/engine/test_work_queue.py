@@ -1,0 +1,139 @@
+"""Work waits for its turn in lanes; and small documents are prepared while others are written."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from ingestor.core.entries import Entry, Feed
+from ingestor.engine.workers.pool import Pool
+from ingestor.engine.workers.work_queue import Lane, WorkQueue
+from ingestor.model import Item, Record, SourceName
+from tests.memory_index import MemoryIndex
+from tests.simulation.world import World
+
+
+def named(turns: WorkQueue, *lanes: Lane) -> None:
+    for lane in lanes:
+        turns.put(lambda: None, lane)
+
+
+def taken(turns: WorkQueue, number: int) -> list[object]:
+    found = [turns.get() for _ in range(number)]
+    return [turn[0].name for turn in found if turn is not None]
+
+
+def test_lanes_take_turns_in_order() -> None:
+    turns, a, b = WorkQueue(), Lane("a"), Lane("b")
+    named(turns, a, a, a, b, b)
+    assert taken(turns, 5) == ["a", "b", "a", "b", "a"]
+    assert not turns.waits()
+
+
+def test_a_lane_that_hangs_leaves_turns_to_others() -> None:
+    turns, hung, other = WorkQueue(4), Lane("hung", 3), Lane("other", 3)
+    named(turns, *[hung] * 9)
+    assert taken(turns, 3) == ["hung"] * 3
+    named(turns, other, other)
+    assert taken(turns, 1) == ["other"]
+    following = turns.get(other)  # its thread goes on
+    assert following is not None and following[0] == other
+
+
+def test_no_more_is_done_at_once_than_there_are_turns() -> None:
+    turns, lane, got = WorkQueue(1), Lane("a"), list[object]()
+    named(turns, lane, lane, lane)
+    first = turns.get()
+    waiting = Thread(target=lambda: got.append(turns.get()), daemon=True)
+    waiting.start()
+    waiting.join(0.05)
+    assert first is not None and not got
+    with turns.resting(lane):
+        waiting.join(30)
+        assert len(got) == 1, "work that rests needs no turn"
+    turns.close()
+    assert turns.get(lane) is None
+
+
+def test_documents_are_prepared_while_others_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request returns only when all are prepared that were begun before it: more than there are workers."""
+    world, meanwhile = World(tmp_path, seed=1, ahead=30), list[int]()
+    world.engine.pool = world.engine.scanner.pool = pool = Pool(4)
+    upsert = MemoryIndex.upsert
+
+    def wait_and_write(self: MemoryIndex, records: Sequence[Record]) -> None:
+        begun, until = len(world.engine.flight.under_way), time.monotonic() + 30
+        while pool._inbox.qsize() < begun:
+            assert time.monotonic() < until, f"only {pool._inbox.qsize()} of {begun} are prepared meanwhile"
+            time.sleep(0.005)
+        meanwhile.append(begun)
+        upsert(self, records)
+
+    monkeypatch.setattr(MemoryIndex, "upsert", wait_and_write)
+    monkeypatch.setattr("ingestor.engine.outbox.BATCH", 10)
+    monkeypatch.setattr("ingestor.engine.writer.BATCH", 10)
+    for number in range(80):
+        world.files.write(f"{number}", "a line")
+    until = time.monotonic() + 60
+    while not meanwhile or not world.engine.resting() or not world.lexical.complete:
+        world.engine.step(0.05)
+        world.lexical.work()
+        assert time.monotonic() < until
+    pool.close()
+    assert max(meanwhile) > 4
+    world.check()
+    world.journal.close()
+
+
+def test_large_unknown_and_failed_documents_are_not_begun_ahead(tmp_path: Path) -> None:
+    world = World(tmp_path, seed=1, ahead=10)
+    [feed] = world.engine.sources
+    sizes: dict[str, int | None] = {"empty": 0, "large": 10**5, "small": 10, "unknown": None}
+    _observe(world, feed, sizes)
+    assert [entry.key for entry in world.engine.dispatcher.due_ahead([feed], {})] == ["small"]
+    [small] = world.engine.dispatcher.due_ahead([feed], {})
+    world.engine.dispatcher.slow = {small.row}
+    assert world.engine.dispatcher.due_ahead([feed], {}) == []
+    world.journal.close()
+
+
+def test_no_more_are_begun_ahead_than_two_batches_hold(tmp_path: Path) -> None:
+    world = World(tmp_path, seed=1, ahead=10)
+    [feed] = world.engine.sources
+    _observe(world, feed, {f"{number}": 10 for number in range(40)})
+    dispatcher, flight = world.engine.dispatcher, world.engine.flight
+    due = world.engine.backlog.due([feed], world.now, 40)
+    full = {entry.row: entry for entry in due[20:]}
+    assert len(dispatcher.due_ahead([feed], dict(list(full.items())[:10]))) == 10
+    assert dispatcher.due_ahead([feed], full) == []
+    for entry in due[:5]:
+        flight.begin(entry, ahead=True)
+    assert dispatcher.due_ahead([feed], {}) == [], "many at once or none"
+    flight.returned(due[0])
+    assert len(dispatcher.due_ahead([feed], {})) == 6
+    assert dispatcher.free(5) == dispatcher.workers - 1, "those begun ahead occupy no worker"
+    world.journal.close()
+
+
+def test_one_of_several_sources_is_not_all_that_is_begun_ahead(tmp_path: Path) -> None:
+    world = World(tmp_path, seed=1, ahead=8)
+    [(_, edition)] = world.engine.sources
+    feeds = [Feed(SourceName(name), edition) for name in ("files", "other")]
+    for feed in feeds:
+        _observe(world, feed, {f"{feed[0]} {number}": 10 for number in range(8)})
+    world.engine.dispatcher.several = True
+    found: list[Entry] = world.engine.dispatcher.due_ahead(feeds, {})
+    assert [entry.source for entry in found].count(SourceName("files")) == 6
+    assert world.engine.dispatcher.lane(SourceName("files")) == Lane("files", 3)
+    world.journal.close()
+
+
+def _observe(world: World, feed: Feed, sizes: dict[str, int | None]) -> None:
+    from ingestor.core.decisions import Changes
+
+    changed = tuple(Item(key, "1", key, size) for key, size in sizes.items())
+    world.journal.observe(*feed, Changes(changed), 0.0)
