@@ -46,8 +46,8 @@ def last_first(node: Node) -> list[Node]:
 
 def is_named(attributes: Mapping[str, str | None], names: frozenset[str]) -> bool:
     """Whether one of these is a class or the id of the element."""
-    class_, id_ = attributes.get("class"), attributes.get("id")
-    return bool(class_) and _holds(class_, names) or bool(id_) and _holds(id_, names)
+    given = attributes.get("class"), attributes.get("id")
+    return any(_holds(each, names) for each in given if each)
 
 
 @lru_cache(10_000)
