@@ -1,8 +1,8 @@
 """How fast documents are read, beside kreuzberg: both read the same documents, in turn, several times.
 
 ``python -m benchmarks readers [ROUNDS] [MOST] [FORMAT ...]``: of the documents of ``formats``, at most MOST
-of each, those that both converters read. Of each document the least time counts, in CPU seconds without start
-and import, so that the ratios hold on a busy machine, too.
+of each, those that both converters read. Of each document the least time counts, in CPU seconds without
+start and import, so that the ratios hold on a busy machine, too.
 """
 
 from collections import defaultdict

@@ -12,6 +12,7 @@ Node = Any  # selectolax.lexbor.LexborNode
 _LANGUAGE = re.compile(r"(?:language|lang|highlight|highlight-source|brush|src)[-:]\s?([A-Za-z][\w+#]*)")
 _NO_LANGUAGE = words("default none text plaintext plain notranslate source")
 MOST_COLUMNS = 100
+_SHORT = 100  # characters
 
 
 def with_title(content: Node) -> Node:
@@ -46,13 +47,15 @@ def last_first(node: Node) -> list[Node]:
 
 def is_named(attributes: Mapping[str, str | None], names: frozenset[str]) -> bool:
     """Whether one of these is a class or the id of the element."""
-    given = attributes.get("class"), attributes.get("id")
-    return any(_holds(each, names) for each in given if each)
+    said = f"{attributes.get('class') or ''} {attributes.get('id') or ''}"
+    return _known(said, names) if len(said) < _SHORT else _holds(said, names)
 
 
-@lru_cache(10_000)
 def _holds(said: str, names: frozenset[str]) -> bool:
     return not names.isdisjoint(said.split())
+
+
+_known = lru_cache(10_000)(_holds)  # a page has few classes
 
 
 def is_figure(node: Node) -> bool:

@@ -57,10 +57,8 @@ def is_plain(names: list[str]) -> bool:
     for name in steps:
         if name.removeprefix("/") not in _LEFT_OPEN:
             steps[name] = -1 if name.startswith("/") else 1
-    if _most_open(map(steps.__getitem__, names)) > _DEEPEST:
-        return False
     formatting = map(steps.__getitem__, filter(_FORMATTING_TAGS.__contains__, names))
-    return _FORMATTING.isdisjoint(steps) or _most_open(formatting) <= _REPEATED
+    return _most_open(map(steps.__getitem__, names)) <= _DEEPEST and _most_open(formatting) <= _REPEATED
 
 
 def _most_open(steps: Iterable[int]) -> int:

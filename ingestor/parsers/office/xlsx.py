@@ -34,13 +34,13 @@ _WORDLESS = "cells without a letter or digit"
 _WORD = re.compile(r"\w")
 _NAMESPACE = f'xmlns="{_S[1:-1]}"'
 _PLAIN_STRING = re.compile(rf'{SPACE}<si><t(?: xml:space="preserve")?>({TEXT})</t>{SPACE}')
-_PLAIN_ROW = re.compile(rf'{SPACE}<row r="([0-9]++)"((?: [\w:]++="[^"<>&]*+")*+)>')
+_PLAIN_ROW = re.compile(rf'{SPACE}<row r="([0-9]++)"' r'((?: [\w:]{1,30}+="[^"<>&]{0,99}+"){0,20}+)>')
 _FORMULA = (
     r'<f(?: t="[a-z]++")?+(?: aca="[a-z0-9]++")?+(?: ref="[A-Z0-9:]++")?+(?: ca="[a-z0-9]++")?+'
     rf'(?: si="[0-9]++")?+(?:/>|>{TEXT}</f>)'
 )
 _PLAIN_CELL = re.compile(  # letters of its place, style, type, value; or something else, then all is empty
-    r'<c r="([A-Z]++)[0-9]++"(?: s="([0-9]++)")?+(?: t="([a-hj-z]++)")?+'
+    r'<c r="([A-Z]{1,3}+)[0-9]++"(?: s="([0-9]++)")?+(?: t="([a-hj-z]++)")?+'
     rf"(?:/>|>(?:{_FORMULA})?+(?:<v>({TEXT})</v>|<v/>)?+</c>)|[^ \t\r\n]"
 )
 _NAME = re.compile(r" ([\w:]+)=")

@@ -47,7 +47,7 @@ class DocStyle:
     said: ParagraphStyle = ParagraphStyle()
 
 
-@lru_cache(10_000)  # many paragraphs have the same
+@lru_cache(1000)  # many paragraphs have the same
 def paragraph(properties: bytes) -> ParagraphStyle:
     """``properties``: the number of a style, then codes with their operands."""
     (style,) = struct.unpack_from("<H", properties)
