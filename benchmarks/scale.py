@@ -4,11 +4,13 @@
 slope of its logarithm over that of the number of files, less what a project of one file takes. 1 is
 linear. Uses the hashing embedder, so that what is measured is everything but the model. Beside it stand the
 bare cost of listing and reading the same files, and that of writing the same records by Chroma's own client.
+Commands have Chroma in their own process; one pass leaves it to a server, and counts its own share alone.
 """
 
 import math
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -96,6 +98,10 @@ def _measured(folder: Path, files: int) -> Iterator[tuple[str, Figure]]:
     configure(config, chunking={"strategy": "recursive", "size": 50})
     yield from run("a config change that touches all", config, "sync")
     yield "upserts of the same records, bare", Figure(_raw_upserts(folder), "s")
+    for name in ("state", "chroma"):
+        shutil.rmtree(folder / name)
+    configure(config, chroma={"path": "./chroma", "port": _free_port()})
+    yield "first pass beside a server of Chroma", Figure(_alone(config, "sync"), "s")
 
 
 def configure(config: Path, **settings: object) -> None:
@@ -119,6 +125,25 @@ def run(name: str, config: Path, *words: str) -> Iterator[tuple[str, Figure]]:
         raise subprocess.CalledProcessError(process.returncode, command)
     yield name, Figure(used.ru_utime + used.ru_stime, "s")
     yield f"{name}, memory", Figure(used.ru_maxrss / 1000, "MB")
+
+
+def _alone(config: Path, *words: str) -> float:
+    """Processor seconds of a command, without the processes that it starts."""
+    script = (
+        "import atexit, sys, time\n"
+        "atexit.register(lambda: print(time.process_time(), file=sys.stderr))\n"
+        "from ingestor.cli.main import main\n"
+        "main()"
+    )
+    command = [sys.executable, "-c", script, *words, "--json", "--config", config]
+    ended = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
+    return float(ended.stderr.splitlines()[-1])
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def _bare(folder: Path) -> float:
