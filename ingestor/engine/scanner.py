@@ -29,6 +29,7 @@ class _Watch:
 
     dirty: set[str] = field(default_factory=lambda: {""})
     scanning: bool = False
+    in_parts: bool = False  # a listing is being taken over, and there is more of it
     progress: Progress = field(default_factory=lambda: Progress(0.0))  # of the listing under way
     whole: bool = False  # a whole listing was taken over
     next_scan: float = 0.0
@@ -75,7 +76,11 @@ class _TakeOver:
         self.part += 1
         if self.part == self.found.changes[self.edition].parts:
             self.edition, self.part, self.turns = self.edition + 1, 0, QueueTurns()
-        return self.edition < len(self.found.changes)
+        return not self.complete
+
+    @property
+    def complete(self) -> bool:
+        return self.edition == len(self.found.changes)
 
 
 class Scanner:
@@ -171,6 +176,10 @@ class Scanner:
         """The listings that run, by source."""
         return {name: state.progress for name, state in self._watches.items() if state.scanning}
 
+    def taking_over(self) -> set[SourceName]:
+        """Sources of whose last listing a part is not in the journal yet."""
+        return {name for name, state in self._watches.items() if state.in_parts}
+
     def unlisted(self) -> set[SourceName]:
         """Sources that were not listed whole since the config was taken over; paused ones left out."""
         return {name for name, state in self._watches.items() if not (state.whole or self._paused(name))}
@@ -228,7 +237,8 @@ class Scanner:
         if isinstance(value, Listing) and self._may_take_over(editions[0], scan, value):
             value = _TakeOver(value)
         if isinstance(value, _TakeOver):
-            if self._take_over(editions, value):
+            state.in_parts = self._take_over(editions, value)
+            if state.in_parts:
                 self.pool.post(scan, value)
                 return
             self._taken_over(editions, state, value.found)
@@ -253,6 +263,8 @@ class Scanner:
 
     def _take_over(self, editions: Sequence[Source], under_way: _TakeOver) -> bool:
         """The next part. Whether there is another one."""
+        if under_way.complete:  # its end could not be noted: the disk was full
+            return False
         source, changes = editions[under_way.edition], under_way.next_part()
         remove_at = self.clock() + GRACE
         self.journal.observe(source.name, source.collection, changes, remove_at, under_way.turns)

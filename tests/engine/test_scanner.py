@@ -406,6 +406,27 @@ def test_a_part_that_the_journal_cannot_take_is_repeated(
     assert [parts.left(), next_part(parts)] == [60, 65]
 
 
+def test_an_end_that_the_journal_cannot_note_is_repeated(
+    parts: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [next_part(parts), next_part(parts)] == [50, 60]
+    outcome = parts.pool.next(0)
+    with monkeypatch.context() as full:
+        full.setattr(parts.rows, "scanned", raising(sqlite3.OperationalError("disk is full")))
+        full.setattr(parts.scanner.source_rows, "scanned", parts.rows.scanned)
+        with pytest.raises(sqlite3.OperationalError):
+            parts.scanner.scanned(cast(Any, outcome).tag, cast(Any, outcome))
+    parts.scanner.scanned(cast(Any, outcome).tag, cast(Any, outcome))
+    assert [parts.left(), parts.scanner.busy()] == [65, False]
+
+
+def test_a_listing_is_being_taken_over_until_its_last_part(parts: Listed) -> None:
+    assert parts.scanner.taking_over() == set()
+    assert [next_part(parts), parts.scanner.taking_over()] == [50, {TREE.source}]
+    assert [next_part(parts), parts.scanner.taking_over()] == [60, {TREE.source}]
+    assert [next_part(parts), parts.scanner.taking_over()] == [65, set()]
+
+
 def raising(error: Exception) -> Any:
     def method(*arguments: object) -> None:
         raise error

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ingestor.core import decisions, fingerprint, slots
-from ingestor.engine import open_collections, outbox, protocol
+from ingestor.engine import loop, open_collections, outbox, protocol
 from ingestor.engine.scanner import Scanner
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.filling import Filling
@@ -32,6 +32,7 @@ from tests.simulation.laws import (
     KNOWN_WORDS,
     LEXICAL,
     LISTED,
+    MOVED,
     ONE_EMBEDDER,
     ONE_RECIPE,
     READABLE,
@@ -250,6 +251,9 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     ),
     "a lexical index is believed without a look": (Filling, "_begin", _believe_the_file, {LEXICAL}),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
+    "what vanished is removed although it may be found": (
+        loop, "without_heirs", lambda journal, gone, now, least: list(gone), {MOVED},
+    ),
 }  # fmt: skip
 
 
