@@ -1,36 +1,65 @@
-"""CPU seconds of a program and of all processes that it starts, by what they are."""
+"""CPU seconds and memory of a program and of all processes that it starts, by what they are."""
 
 import ctypes
 import os
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import NamedTuple
 
 _SUBREAPER = 36  # prctl: orphans of our children become our children
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
+class Used(NamedTuple):
+    """``memory``: the largest so far, in MB; of several processes of a kind that of the largest one."""
+
+    seconds: float
+    memory: float
+
+
+Look = Callable[[Mapping[str, Used]], None]
+
+
 def measured(command: Sequence[str], kind_of: Callable[[str], str]) -> tuple[Counter[str], str]:
-    """Seconds by kind, and what the program said. ``kind_of``: of a process by its command line.
+    """Seconds by kind, and what the program said. ``kind_of``: of a process by its command line."""
+    found, said, _ = watched(command, kind_of)
+    return Counter({kind: used.seconds for kind, used in found.items()}), said  # type: ignore[misc]
+
+
+def watched(
+    command: Sequence[str | Path], kind_of: Callable[[str], str], look: Look = lambda used: None
+) -> tuple[dict[str, Used], str, int]:
+    """What each kind used, what the program said, and its exit status. ``look``: called ten times a second.
 
     A process counts with what it had used when it was last seen, a tenth of a second before its end at most.
     """
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
-    seen: dict[int, tuple[str, float]] = {}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
-        while running.poll() is None:
-            for process in _descendants(os.getpid()):
-                words, seconds = seen.get(process, ("", 0.0))
-                now = _used(process) or ("", seconds)
-                seen[process] = now[0] or words, now[1]  # one that ended has no words any more
-            time.sleep(0.1)
-        said = running.stdout.read() if running.stdout else ""
-    found = Counter[str]()
-    for words, seconds in seen.values():
-        found[kind_of(words)] += seconds  # type: ignore[assignment]
-    return found, said
+    seen: dict[int, tuple[str, Used]] = {}
+    before = set(_descendants(os.getpid()))
+    with TemporaryFile("w+") as said:
+        with subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, text=True) as running:
+            while running.poll() is None:
+                for process in set(_descendants(os.getpid())) - before:
+                    words, used = seen.get(process, ("", Used(0.0, 0.0)))
+                    now = _used(process) or ("", used)  # one that ended has no words and no memory any more
+                    seen[process] = now[0] or words, Used(now[1].seconds, max(used.memory, now[1].memory))
+                look(_by_kind(seen, kind_of))
+                time.sleep(0.1)
+        said.seek(0)
+        return _by_kind(seen, kind_of), said.read(), running.returncode
+
+
+def _by_kind(seen: Mapping[int, tuple[str, Used]], kind_of: Callable[[str], str]) -> dict[str, Used]:
+    found: dict[str, Used] = {}
+    for words, used in seen.values():
+        others = found.get(kind_of(words), Used(0.0, 0.0))
+        together = Used(others.seconds + used.seconds, max(others.memory, used.memory))
+        found[kind_of(words)] = together
+    return found
 
 
 def _descendants(root: int) -> list[int]:
@@ -49,11 +78,14 @@ def _descendants(root: int) -> list[int]:
     return found
 
 
-def _used(process: int) -> tuple[str, float] | None:
-    """Its command line, and its CPU seconds."""
+def _used(process: int) -> tuple[str, Used] | None:
+    """Its command line, and what it used."""
     try:
         words = Path(f"/proc/{process}/cmdline").read_text(errors="replace").replace("\0", " ")
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        status = Path(f"/proc/{process}/status").read_text()
     except OSError:
         return None
-    return words, (int(fields[11]) + int(fields[12])) / _TICKS
+    largest = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    memory = int(largest[0]) / 1000 if largest else 0.0
+    return words, Used((int(fields[11]) + int(fields[12])) / _TICKS, memory)

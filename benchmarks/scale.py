@@ -1,5 +1,7 @@
 """Small files, 100,000 or as many as are named: processor time and memory of passes and commands, and sizes.
 
+Chroma is a server of its own; its processor time and memory are told apart from the program's.
+
 ``python -m benchmarks scale 2000 8000 32000`` repeats all at each size, and fits how each figure grows: the
 slope of its logarithm over that of the number of files, less what a project of one file takes. 1 is
 linear. Uses the hashing embedder, so that what is measured is everything but the model. Beside it stand the
@@ -21,6 +23,8 @@ from typing import NamedTuple
 
 import chromadb
 import yaml
+
+from benchmarks._cpu_of import Look, Used, watched
 
 INGESTOR = Path(sys.executable).with_name("ingestor")
 HNSW = ("space", "max_neighbors", "ef_construction", "ef_search")
@@ -108,23 +112,38 @@ def configure(config: Path, **settings: object) -> None:
     source = {"name": "docs", "kind": "folder", "path": "./docs", "collection": "docs"}
     base = {
         "state": "./state",
-        "chroma": {"path": "./chroma", "embedded": True},
+        "chroma": {"path": "./chroma"},
         "embedding": {"kind": "hashing", "dimensions": 64},
         "sources": [source],
     }
     config.write_text(yaml.safe_dump(base | settings))
 
 
-def run(name: str, config: Path, *words: str) -> Iterator[tuple[str, Figure]]:
-    """Processor seconds and the largest memory of a command."""
-    command = [INGESTOR, *words, "--json", "--config", config]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, ended, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(ended)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, command)
-    yield name, Figure(used.ru_utime + used.ru_stime, "s")
-    yield f"{name}, memory", Figure(used.ru_maxrss / 1000, "MB")
+def run(
+    name: str,
+    config: Path,
+    *words: str,
+    program: Sequence[str | Path] = (INGESTOR,),
+    look: Look = lambda used: None,
+    statuses: Sequence[int] = (0,),
+) -> Iterator[tuple[str, Figure]]:
+    """Processor seconds and the largest memory of a command, and those of its Chroma.
+
+    ``look``: see ``watched``. ``statuses``: with which it may end.
+    """
+    command = [*program, *words, "--json", "--config", config]
+    used, said, status = watched(command, kind_of, look)
+    if status not in statuses:
+        raise subprocess.CalledProcessError(status, command, said)
+    ours, theirs = used["program"], used.get("Chroma", Used(0.0, 0.0))
+    yield name, Figure(ours.seconds + theirs.seconds, "s")
+    yield f"{name}, in Chroma", Figure(theirs.seconds, "s")
+    yield f"{name}, memory", Figure(ours.memory, "MB")
+    yield f"{name}, memory of Chroma", Figure(theirs.memory, "MB")
+
+
+def kind_of(words: str) -> str:
+    return "Chroma" if "chroma/child.py" in words else "program"
 
 
 def _alone(config: Path, *words: str) -> float:

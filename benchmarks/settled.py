@@ -22,7 +22,9 @@ COMMANDS = ("sync", "status", "plan", "verify")
 
 def main(files: int = 1_000_000, second: int = 0) -> None:
     """Prints a table; a million files take some minutes, and a million inodes of the temporary folder."""
-    print(f"{'files':>10} {'command':10} {'processor':>12} {'memory':>10}")
+    print(
+        f"{'files':>10} {'command':10} {'processor':>12} {'in Chroma':>12} {'memory':>10} {'of Chroma':>10}"
+    )
     for number in filter(None, (files, second)):
         with tempfile.TemporaryDirectory(prefix="ingestor-settled-") as folder:
             _show(Path(folder), number)
@@ -31,8 +33,11 @@ def main(files: int = 1_000_000, second: int = 0) -> None:
 def _show(folder: Path, files: int) -> None:
     config = _settled(folder, files)
     for command in COMMANDS:
-        (_, seconds), (_, memory) = run(command, config, command)
-        print(f"{files:10,} {command:10} {seconds.value:10.1f} s {memory.value:7.0f} MB", flush=True)
+        seconds, theirs, memory, chroma = (figure.value for _, figure in run(command, config, command))
+        print(
+            f"{files:10,} {command:10} {seconds:10.1f} s {theirs:10.1f} s {memory:7.0f} MB {chroma:7.0f} MB",
+            flush=True,
+        )
 
 
 def _settled(folder: Path, files: int) -> Path:
@@ -40,7 +45,7 @@ def _settled(folder: Path, files: int) -> Path:
     documents, config = folder / "docs", folder / "config.yaml"
     documents.mkdir()
     (documents / "first.txt").write_text("the only document with words")
-    configure(config, http=False)
+    configure(config)
     list(run("first", config, "sync"))
     for number in range(files):
         if number % FOLDER == 0:

@@ -282,3 +282,9 @@ class Index(Protocol):
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         """The nearest ``n`` of each vector, best first."""
         ...
+
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[list[tuple[RecordId, float]]]:
+        """Ids and scores as ``query`` has them: cheaper, for no record is read."""
+        ...

@@ -55,6 +55,11 @@ class MemoryIndex:
         scores = vectors @ np.stack([record.vector for record in among]).T
         return [self._best(row, among, n) for row in scores]
 
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[list[tuple[RecordId, float]]]:
+        return [[(hit.id, hit.score) for hit in hits] for hits in self.query(vectors, n, where)]
+
     def _best(self, scores: Vectors, among: Sequence[Record], n: int) -> list[Hit]:
         order = np.argsort(-scores, kind="stable")[:n]
         return [Hit(among[i].id, float(scores[i]), among[i].text, among[i].metadata) for i in order]

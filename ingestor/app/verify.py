@@ -73,21 +73,19 @@ def examine(
 
     ``shards``: of the collection, in their order.
     """
-    found, present = Findings(), KeySet()
-    expected = [KeySet() for _ in shards]
+    found, present = Findings(), [KeySet() for _ in shards]
     try:
         for page in pages(kept_records(journal, collection), PAGE):
             for number, wanted in _by_shard(page, len(shards)):
-                expected[number].update(wanted)
                 records = shards[number].read([*wanted], vectors=True)
-                present.update(record.id for record in records)
+                present[number].update(record.id for record in records)
                 found.words += words.differing(records)
                 _examine_page(found, wanted, records, shards[number], cache, embedder)
                 _note_absent(found, wanted, records)
         for number, shard in enumerate(shards):
-            found.orphans[number] = sorted(map(RecordId, expected[number].absent(shard.ids())))
+            found.orphans[number] = _orphans(shard, present[number])
             found.orphaned += found.orphans[number]
-        present.update(found.orphaned)
+            present[number].update(found.orphans[number])
         found.words += words.surplus(present)
     except Torn as error:
         found.broken = str(error)
@@ -101,6 +99,11 @@ def mend(journal: Journal, shards: Sequence[Index], collection: EditionName, fou
             shard.drop(found.orphans[number])
     if found.rows:
         journal.doubt(collection, sorted(found.rows))
+
+
+def _orphans(shard: Index, present: KeySet) -> list[RecordId]:
+    """Records of a shard besides those ``present``; they are listed only if there are more than these."""
+    return sorted(map(RecordId, present.absent(shard.ids()))) if shard.count() > len(present) else []
 
 
 def _examine_page(

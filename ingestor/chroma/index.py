@@ -30,7 +30,7 @@ _LEAST, _LEAST_ELSEWHERE = 25, 100  # of a request that writes; each costs a way
 _PATCHES = 1000
 _BYTES = 20_000_000  # a request; Chroma takes 40 MiB
 _MOST_BYTES = 40_000_000  # a record by itself
-_PAGE = 2000  # ids a page
+_PAGE, _MOST_IDS = 2000, 100_000  # ids of an answer: of the first one, and of any
 SAMPLE, CLOSER, PAGES = 50, 500, 5  # records that a probe looks at: first, then; from so many places
 OUT_OF_REACH = 1 / 400  # of the records looked at, that may be lost to search before the collection is sick
 _NO_VECTOR = np.empty(0, dtype=np.float32)
@@ -115,11 +115,16 @@ class ChromaIndex:
         ]
 
     def ids(self) -> Iterator[RecordId]:
-        """All ids, page by page; complete if nothing is deleted meanwhile."""
-        offset = 0
-        while page := self._get(limit=self._read(_PAGE), offset=offset, include=[])["ids"]:
+        """All ids, page by page; complete if nothing is deleted meanwhile.
+
+        For each page Chroma walks over all records. So each is as large as all before it together, but on
+        others' servers, which may have limits that they do not tell.
+        """
+        offset, size, most = 0, _PAGE, _PAGE if self._client.foreign else _MOST_IDS
+        while page := self._get(limit=self._read(size), offset=offset, include=[])["ids"]:
             yield from map(RecordId, page)
             offset += len(page)
+            size = min(max(_PAGE, offset), most)
 
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         """The ``n`` nearest records of each vector. Raises ValueError if Chroma rejects the filter."""

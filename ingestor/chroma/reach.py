@@ -9,13 +9,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ingestor.model import Hit, Record, RecordId
+from ingestor.model import Record, RecordId
 from ingestor.ports import Index
 
 PAGE = 300  # records searched at once
-NEAR, DEEP = 10, 200  # neighbours asked for: at first, and for the few that were not found so
+NEAREST, NEAR, DEEP = 1, 10, 200  # neighbours asked for: at first, and for the few that were not found so
 ITSELF, TWIN = 0.99, 1 - 1e-5  # least similarity of a vector with itself, as searched; of its twin with it
 FEW = PAGE // 10  # of a page; if more are missed, the graph is torn, and a deeper search takes too long
+
+_Neighbours = list[tuple[RecordId, float]]  # of one record, with their similarity
 
 
 def missed(index: Index, records: Sequence[Record]) -> list[RecordId]:
@@ -36,22 +38,27 @@ def reachable(index: Index, records: Sequence[Record]) -> set[RecordId]:
     Chroma's search approximates: of 17,000 whole records it missed two among their own nearest hundred, and
     found them among two hundred. Only what a deep search does not find either is out of reach.
     """
-    if not records:
-        return set()
-    answers = index.query(np.stack([record.vector for record in records]), NEAR)
-    found = {record.id for record, hits in zip(records, answers, strict=True) if _among(hits, record)}
-    missed = [record for record in records if record.id not in found]
-    if len(missed) <= FEW:
-        found |= {r.id for r in missed if _among(index.query(r.vector[np.newaxis], DEEP)[0], r)}
+    found = set[RecordId]()
+    for depth in (NEAREST, NEAR, DEEP):
+        left = [record for record in records if record.id not in found]
+        if left and (depth < DEEP or len(left) <= FEW):
+            found |= _found(index, left, depth)
     return found
 
 
-def _among(hits: Sequence[Hit], record: Record) -> bool:
-    """Whether a record, or a twin of the same text, is among the hits.
+def _found(index: Index, records: Sequence[Record], depth: int) -> set[RecordId]:
+    """Ids of records that are among their nearest ``depth``, themselves or a twin of the same text.
 
     Of equal vectors Chroma's graph leaves some out of reach, and no reader could tell them apart.
+    Texts are read of those alone that may be twins: Chroma takes six times as long to answer with all.
     """
-    return any(
-        (hit.id == record.id and hit.score > ITSELF) or (hit.text == record.text and hit.score > TWIN)
-        for hit in hits
-    )
+    nearest = index.nearest(np.stack([record.vector for record in records]), depth)
+    answers: dict[RecordId, _Neighbours] = {
+        record.id: near for record, near in zip(records, nearest, strict=True)
+    }
+    found = {id_ for id_, near in answers.items() if any(n == id_ and s > ITSELF for n, s in near)}
+    left = {record.id: record.text for record in records if record.id not in found}
+    like = {id_: [other for other, score in answers[id_] if score > TWIN] for id_ in left}
+    twins = index.read([*{other for others in like.values() for other in others}])
+    texts = {twin.id: twin.text for twin in twins}
+    return found | {id_ for id_, text in left.items() if any(texts.get(n) == text for n in like[id_])}

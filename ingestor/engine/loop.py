@@ -20,7 +20,7 @@ from ingestor.engine.failure_log import FailureLog
 from ingestor.engine.first_pass import FirstPass
 from ingestor.engine.open_collections import OpenCollections
 from ingestor.engine.outbox import BATCH
-from ingestor.engine.scanner import Scan, Scanner
+from ingestor.engine.scanner import GRACE, Scan, Scanner
 from ingestor.engine.workers.outcomes import Outcome, Work
 from ingestor.engine.writer import Writer
 from ingestor.model import SourceName, Sums
@@ -28,6 +28,7 @@ from ingestor.pipeline.listing import Source
 from ingestor.pipeline.prepare import Job, Prepared, Preparing, prepare, withdraw
 from ingestor.pipeline.stage_times import StageTimes
 from ingestor.ports import NeedsHuman, Stale, Unsupported
+from ingestor.state.heirs import without_heirs
 from ingestor.state.journal import Journal
 from ingestor.state.queries.backlog import Backlog
 from ingestor.state.sources import SourceRows
@@ -290,7 +291,7 @@ class Engine:
             return
         idle = self.scanner.quiet() and not self.flight.entries
         quiet = idle and not self.backlog.due(ready, self.clock(), 1)  # one that is due may be found renamed
-        gone = self._gone(ready, NEVER if quiet else self.clock(), BATCH)
+        gone = self._gone(ready, NEVER, BATCH) if quiet else self._without_heirs(ready)
         gone = [entry for entry in gone if entry.row not in self.flight.entries]
         for entry in gone:  # first: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
@@ -301,6 +302,12 @@ class Engine:
                 self.guard.settle(sorted({name for name, _ in ready}))
             for entry in drifted:
                 self._start(Job(entry, self._others(entry), force=True))
+
+    def _without_heirs(self, ready: Sequence[Feed]) -> list[Entry]:
+        """Vanished documents that no waiting one can be, while listings or documents are under way."""
+        now, part = self.clock(), self.scanner.taking_over()
+        gone = self._gone([feed for feed in ready if feed.source not in part], now, BATCH)
+        return without_heirs(self.journal, gone, now, GRACE)
 
     def _preparing(self, edition: EditionName | None = None) -> int:
         """Number of documents on workers, of this edition or of all."""

@@ -29,6 +29,7 @@ class _Watch:
 
     dirty: set[str] = field(default_factory=lambda: {""})
     scanning: bool = False
+    in_parts: bool = False  # a listing is being taken over, and there is more of it
     progress: Progress = field(default_factory=lambda: Progress(0.0))  # of the listing under way
     whole: bool = False  # a whole listing was taken over
     next_scan: float = 0.0
@@ -175,6 +176,10 @@ class Scanner:
         """The listings that run, by source."""
         return {name: state.progress for name, state in self._watches.items() if state.scanning}
 
+    def taking_over(self) -> set[SourceName]:
+        """Sources of whose last listing a part is not in the journal yet."""
+        return {name for name, state in self._watches.items() if state.in_parts}
+
     def unlisted(self) -> set[SourceName]:
         """Sources that were not listed whole since the config was taken over; paused ones left out."""
         return {name for name, state in self._watches.items() if not (state.whole or self._paused(name))}
@@ -234,7 +239,8 @@ class Scanner:
         if isinstance(value, _TakeOver):
             if not value.whole:
                 self._take_over(editions, value)
-            if not value.whole:
+            state.in_parts = not value.whole
+            if state.in_parts:
                 self.pool.post(scan, value)
                 return
             self._taken_over(editions, state, value.found)

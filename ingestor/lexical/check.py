@@ -41,13 +41,15 @@ class Words:
             return [record.id for record in records]
         return [record.id for record in records if found.get(record.id) != _wanted(record)]
 
-    def surplus(self, present: KeySet) -> list[RecordId]:
-        """Ids in the lexical index that are not in ``present``."""
+    def surplus(self, present: Sequence[KeySet]) -> list[RecordId]:
+        """Ids in the lexical index that are in none of ``present``."""
         if self.db is None or self.number is None:
             return []
         try:
-            rows = self.db.execute(f"SELECT id FROM records_{self.number}")
-            return sorted(map(RecordId, present.absent(id_ for (id_,) in rows)))
+            left: Iterator[str] = (id_ for (id_,) in self.db.execute(f"SELECT id FROM records_{self.number}"))
+            for keys in present:
+                left = keys.absent(left)
+            return sorted(map(RecordId, left))
         except sqlite3.DatabaseError:
             return []
 

@@ -44,6 +44,11 @@ class ComposedIndex:
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         return self._dense.query(vectors, n, where)
 
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[list[tuple[RecordId, float]]]:
+        return self._dense.nearest(vectors, n, where)
+
     def _stem_again(self, metadata: Sequence[tuple[RecordId, Metadata]]) -> None:
         changed = self._lexical.other_language(metadata)
         if changed:

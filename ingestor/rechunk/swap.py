@@ -273,8 +273,8 @@ class Swaps:
         if found != known:
             raise Torn(f"the new collection has {found} records instead of {known}")
         for record in index.read(list(islice(index.ids(), SAMPLE)), vectors=True):
-            hits = index.query(record.vector[np.newaxis], 1)[0]
-            if not hits or hits[0].score < 0.99:
+            hits = index.nearest(record.vector[np.newaxis], 1)[0]
+            if not hits or hits[0][1] < 0.99:
                 raise Torn(f"the new collection does not find {record.id} by its own vector")
 
     def _begun(self, serves: CollectionName, wanted: Choices, *, fresh: bool) -> Edition:

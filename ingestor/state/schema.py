@@ -130,6 +130,10 @@ _MIGRATIONS = (
         AND wanted_version IS NOT NULL;
     """,
     "ALTER TABLE sources ADD COLUMN held_root TEXT;",
+    """
+    CREATE INDEX unread ON documents (collection, size)
+        WHERE wanted_version IS NOT NULL AND digest IS NULL AND quarantined = 0;
+    """,
 )
 
 

@@ -164,6 +164,8 @@ class IndexLaws:
             assert found[0].text == one.text
             assert found[0].metadata == one.metadata
             assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+        nearest = index.nearest(np.stack([one.vector for one in records]), 3)
+        assert nearest == [[(hit.id, hit.score) for hit in found] for found in hits]
 
     def test_a_score_is_the_cosine(self, index):
         index.upsert([record("a#0", seed=1), record("b#0", seed=2)])

@@ -5,7 +5,10 @@ import sqlite3
 import subprocess
 import sys
 from itertools import count
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
+from uuid import UUID, uuid4
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from ingestor.chroma.api.values import Refused
 from ingestor.chroma.client import Unanswered, connect, embedded, translated
 from ingestor.chroma.collections import delete_collection, find_collection, open_collection
 from ingestor.chroma.index import ChromaIndex, probe
+from ingestor.config.quotas import UNBOUNDED
 from ingestor.embedders.rounding import unit
 from ingestor.model import ReaderModel, Record
 from ingestor.ports import BadDocument, Gone, NeedsHuman, Torn, Transient
@@ -247,6 +251,30 @@ def test_a_collection_that_was_deleted_is_gone(served, replaced):
 
 
 # --- requests -----------------------------------------------------------------------------------------------
+
+
+class ManyIds:
+    """Chroma's API with so many records, and what it was asked for."""
+
+    def __init__(self, records: int) -> None:
+        self.names = [f"{n}#0" for n in range(records)]
+        self.asked: list[int] = []
+
+    def get(self, uuid: UUID, *, limit: int, offset: int, include: list[str]) -> dict[str, list[str]]:
+        self.asked.append(limit)
+        return {"ids": self.names[offset : offset + limit]}
+
+
+@pytest.mark.parametrize(
+    ("records", "foreign", "requests", "largest"),
+    [(0, False, 1, 2000), (5000, False, 4, 5000), (400_000, False, 11, 100_000), (400_000, True, 201, 2000)],
+)
+def test_ids_are_listed_in_few_requests(records: int, foreign: bool, requests: int, largest: int) -> None:
+    """Each costs Chroma a walk over all records, so their number must not grow with them."""
+    api = ManyIds(records)
+    client: Any = SimpleNamespace(api=api, quotas=UNBOUNDED, foreign=foreign)
+    assert list(ChromaIndex(client, uuid4()).ids()) == api.names
+    assert (len(api.asked), max(api.asked)) == (requests, largest)
 
 
 def test_a_patch_logs_no_vector_and_no_text(tmp_path):

@@ -15,7 +15,7 @@ from ingestor.chroma.reach import DEEP, FEW, NEAR, PAGE, reachable
 from ingestor.embedders.hashing import PLUGIN
 from ingestor.lexical.check import words_of
 from ingestor.lexical.file import reading
-from ingestor.model import CollectionName, Fingerprint, Hit, Record, RecordId, Vectors
+from ingestor.model import CollectionName, Fingerprint, Record, RecordId, Vectors
 from ingestor.ports import Index
 from ingestor.state.cache.store import VectorCache
 from ingestor.state.editions import Editions
@@ -33,17 +33,20 @@ class Approximate:
     hidden: frozenset[RecordId]
     depth: int
 
+    def count(self) -> int:
+        return self.index.count()
+
     def ids(self) -> Iterator[RecordId]:
         return self.index.ids()
 
     def read(self, ids: list[RecordId], *, vectors: bool = False) -> list[Record]:
         return self.index.read(ids, vectors=vectors)
 
-    def query(self, vectors: Vectors, n: int) -> list[list[Hit]]:
-        answers = self.index.query(vectors, n)
+    def nearest(self, vectors: Vectors, n: int) -> list[list[tuple[RecordId, float]]]:
+        answers = self.index.nearest(vectors, n)
         if n >= self.depth:
             return answers
-        return [[hit for hit in hits if hit.id not in self.hidden] for hits in answers]
+        return [[hit for hit in hits if hit[0] not in self.hidden] for hits in answers]
 
 
 def examined(project: Project, hidden: int, depth: int) -> tuple[Findings, frozenset[RecordId]]:

@@ -417,7 +417,14 @@ def test_the_end_of_a_listing_that_the_journal_cannot_note_is_repeated(
             parts.scanner.scanned(cast(Any, outcome).tag, cast(Any, outcome))
     assert parts.scanner.busy()
     parts.scanner.scanned(cast(Any, outcome).tag, cast(Any, outcome))
-    assert not parts.scanner.busy()
+    assert [parts.left(), parts.scanner.busy()] == [65, False]
+
+
+def test_a_listing_is_being_taken_over_until_its_last_part(parts: Listed) -> None:
+    assert parts.scanner.taking_over() == set()
+    assert [next_part(parts), parts.scanner.taking_over()] == [50, {TREE.source}]
+    assert [next_part(parts), parts.scanner.taking_over()] == [60, {TREE.source}]
+    assert [next_part(parts), parts.scanner.taking_over()] == [65, set()]
 
 
 def raising(error: Exception) -> Any:

@@ -13,7 +13,7 @@ from ingestor.lexical.check import Words, words_of
 from ingestor.lexical.composed import ComposedIndex
 from ingestor.lexical.file import reading
 from ingestor.lexical.index import LexicalIndex
-from ingestor.model import Record, RecordId, Vector, Vectors
+from ingestor.model import Record, RecordId, Vector
 from ingestor.ports import NeedsHuman, Transient
 from ingestor.search.reranking import Reranker
 from ingestor.search.search import Searcher
@@ -31,11 +31,6 @@ TEXTS = {
 
 @dataclass
 class Store(MemoryIndex):
-    def nearest(
-        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
-    ) -> list[list[tuple[RecordId, float]]]:
-        return [[(hit.id, hit.score) for hit in hits] for hits in self.query(vectors, n, where)]
-
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         return {record.id: record.vector for record in self.read(ids, vectors=True)}
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ingestor.core import decisions, fingerprint, slots
-from ingestor.engine import open_collections, outbox, protocol
+from ingestor.engine import loop, open_collections, outbox, protocol
 from ingestor.engine.loop import Engine
 from ingestor.engine.scanner import Scanner
 from ingestor.lexical.composed import ComposedIndex
@@ -36,6 +36,7 @@ from tests.simulation.laws import (
     KNOWN_WORDS,
     LEXICAL,
     LISTED,
+    MOVED,
     ONE_EMBEDDER,
     ONE_RECIPE,
     READABLE,
@@ -287,6 +288,9 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
         Engine, "_refused", _refuse_whatever_is_listed, {READABLE},
     ),
     "another embedder writes in place": (policy, "decide", _always_follow, {ONE_EMBEDDER, ONE_RECIPE}),
+    "what vanished is removed although it may be found": (
+        loop, "without_heirs", lambda journal, gone, now, least: list(gone), {MOVED},
+    ),
 }  # fmt: skip
 
 

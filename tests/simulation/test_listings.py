@@ -22,8 +22,9 @@ from ingestor.engine.scanner import Scanner, _TakeOver
 from ingestor.model import Item
 from ingestor.pipeline import listing
 from ingestor.state.listings import last_listing
-from tests.simulation.laws import EXACT, REST, THERE, LawBroken
+from tests.simulation.laws import EXACT, MOVED, REST, THERE, LawBroken
 from tests.simulation.play import play
+from tests.simulation.world import World
 
 PAGE = 2  # items and keys, of a dozen
 SETTINGS: dict[str, Any] = {"acts": 25, "rounds": 6, "stepwise": True}
@@ -122,3 +123,36 @@ def test_broken_variants_are_found_out(name: str, tmp_path: Path, monkeypatch: p
     with pytest.raises(LawBroken) as found:
         histories(tmp_path, range(begin, begin + 300))
     assert found.value.law in laws
+
+
+def rename_a_folder(folder: Path) -> None:
+    """So large that taking over its listing takes minutes, and preparing its documents more."""
+    world = World(folder, 1)
+    names = [f"{number:02}.txt" for number in range(30)]
+    for name in names:
+        world.files.write(f"a/{name}", "alpha" * int(name[:2]) + "\nbeta")
+    world.settle()
+    before, embedded = {record.id for record in world.seen()}, world.embedded
+    for name in names:
+        world.files.rename(f"a/{name}", f"b/{name}")
+    world.engine.scanner.look_again()
+    for _ in range(20):
+        world.now += 90
+        world.engine_step()
+    world.settle()
+    world.check()
+    assert ({record.id for record in world.seen()}, world.embedded) == (before, embedded)
+    world.end()
+
+
+def test_readers_find_the_documents_of_a_large_folder_while_it_is_renamed(tmp_path: Path) -> None:
+    rename_a_folder(tmp_path)
+
+
+def test_they_would_not_if_what_vanished_did_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scanner, "taking_over", lambda self: set())
+    with pytest.raises(LawBroken) as found:
+        rename_a_folder(tmp_path)
+    assert found.value.law == MOVED

@@ -6,7 +6,7 @@ Everything between the ports (ports.py) is the real program, with its journal on
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -18,11 +18,12 @@ from ingestor.chroma.shards.backend import ShardedBackend
 from ingestor.config.models import Rechunk
 from ingestor.core.backend import Model
 from ingestor.core.backoff import LONGEST
-from ingestor.core.entries import Feed
+from ingestor.core.entries import EditionName, Entry, Feed
 from ingestor.core.fingerprint import embedder_fingerprint
 from ingestor.core.metadata_keys import Profile
 from ingestor.engine.loop import Engine
 from ingestor.engine.open_collections import OpenCollections
+from ingestor.engine.scanner import _TakeOver
 from ingestor.lexical.backend import LexicalBackend
 from ingestor.model import Fingerprint, Record, SourceName, Vectors
 from ingestor.pipeline.listing import Source
@@ -46,6 +47,7 @@ from tests.simulation.laws import (
     IN_PLACE,
     KNOWN_WORDS,
     LEXICAL,
+    MOVED,
     ONE_EMBEDDER,
     ONE_LIVE,
     ONE_RECIPE,
@@ -150,10 +152,48 @@ class World:
         )
         self.swaps = Swaps(journal, shelf, lambda: self.now)
         self.pool = Stepwise(self.paces, self.chaos, self.files) if self.stepwise else AtOnce(self.places)
-        return Engine(
+        engine = Engine(
             journal, shelf, self.pool, lambda: self.now, self.chaos.random.random, 4, self.forget,
             ahead=self.ahead,
         )  # fmt: skip
+        engine.writer.remove = self._watched(engine.writer.remove)  # type: ignore[method-assign]
+        return engine
+
+    def _watched(self, remove: Callable[[Sequence[Entry]], None]) -> Callable[[Sequence[Entry]], None]:
+        """The writer's method, held to the law that a large folder can be renamed."""
+
+        def held(gone: Sequence[Entry]) -> None:
+            awaited = {feed: self._awaited(*feed) for feed in {entry.feed for entry in gone}}
+            hold(MOVED, [entry.key for entry in gone if self._text(entry) in awaited[entry.feed]])
+            remove(gone)
+
+        return held
+
+    def _awaited(self, source: SourceName, edition: EditionName) -> set[str]:
+        """Texts of new documents that are due in the edition, or in parts of the source's listing that the
+        journal does not have yet."""
+        due = self.journal.select(
+            """SELECT source, wanted_version FROM documents WHERE collection = ? AND retry_at <= ?
+               AND digest IS NULL AND NOT quarantined AND wanted_version IS NOT NULL""",
+            (edition, self.now),
+        )
+        listed = [
+            outcome.value
+            for outcome in self.pool.outcomes
+            if isinstance(outcome.value, _TakeOver) and outcome.tag.source == source
+        ]
+        parts = [one.found.changes[0].part(n) for one in listed if not one.edition
+                 for n in range(one.part, one.found.changes[0].parts)]  # fmt: skip
+        versions = due + [(source, item.version) for one in parts for item in one.changed]
+        return {self.places[name].written[int(version)] for name, version in versions if name in self.places}
+
+    def _text(self, entry: Entry) -> str | None:
+        """That of its records. None if it is not known, or if another version was listed later."""
+        if entry.done_version is None or entry.source not in self.places:
+            return None
+        text = self.places[entry.source].written[int(entry.done_version)]
+        [(size,)] = self.journal.select("SELECT size FROM documents WHERE id = ?", (entry.row,)) or [(None,)]
+        return text if len(text) == size else None
 
     def end(self) -> None:
         """The process ends, in order or not."""

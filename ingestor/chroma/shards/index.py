@@ -60,6 +60,15 @@ class ShardedIndex:
             for row in zip(*answers, strict=True)
         ]
 
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[list[tuple[RecordId, float]]]:
+        answers = self._each(lambda part: part.nearest(vectors, n, where))
+        return [
+            sorted((hit for hits in row for hit in hits), key=lambda hit: (-hit[1], hit[0]))[:n]
+            for row in zip(*answers, strict=True)
+        ]
+
     def _divided(self, items: Sequence[T], id_of: Callable[[T], str]) -> list[tuple[int, list[T]]]:
         """The items by shard."""
         return divided(items, id_of, len(self.parts))
@@ -83,15 +92,6 @@ class ShardedStore(ShardedIndex):
     @property
     def uuid(self) -> str:
         return joined([store.uuid for store in self.stores])
-
-    def nearest(
-        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
-    ) -> list[list[tuple[RecordId, float]]]:
-        answers = [store.nearest(vectors, n, where) for store in self.stores]
-        return [
-            sorted((hit for hits in row for hit in hits), key=lambda hit: (-hit[1], hit[0]))[:n]
-            for row in zip(*answers, strict=True)
-        ]
 
     def vectors(self, ids: Sequence[RecordId]) -> dict[RecordId, Vector]:
         found: dict[RecordId, Vector] = {}

@@ -1,6 +1,6 @@
 """What a listing changes, found while it goes on.
 
-In memory are sixteen bytes for each document that is listed, the keys that vanished, and a page of what
+In memory are eight bytes for each document that is listed, the keys that vanished, and a page of what
 differs.
 """
 

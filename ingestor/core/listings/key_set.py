@@ -1,32 +1,32 @@
-"""A set of keys in sixteen bytes each, for listings of millions of documents.
+"""A set of keys in eight bytes each, for listings of millions of documents.
 
-It holds digests of 128 bits: that two of a billion keys share one has a chance of one in 10**20.
+It holds Python's hashes of 64 bits, which are others in each process. That two of a million keys share one
+has a chance of one in 40 million; one change of a listing is then overlooked until the process ends.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
 from ingestor.core.listings.pages import pages
 
-_SIZE = 16  # bytes
 _PAGE = 4096  # keys that are looked up at once
 
-Digests = npt.NDArray[np.bytes_]  # shape (n,), of _SIZE bytes each
+Hashes = npt.NDArray[np.int64]  # shape (n,)
 
 
 class KeySet:
     """Keys are added first and looked up afterwards."""
 
     def __init__(self) -> None:
-        self._digests = bytearray()  # in the order in which they were added
-        self._different: Digests | None = None  # the same sorted, each once
+        self._hashes = array("q")  # in the order in which they were added
+        self._different: Hashes | None = None  # the same sorted, each once
         self._first: npt.NDArray[np.intp] | None = None  # for each of these how many had been added before
 
     def add(self, key: str) -> None:
-        self._digests += _digest(key)
+        self._hashes.append(hash(key))
         self._different = self._first = None
 
     def update(self, keys: Iterable[str]) -> None:
@@ -46,33 +46,26 @@ class KeySet:
     def first(self, keys: Sequence[str]) -> list[int]:
         """How many keys had been added before each of these was for the first time. All were added."""
         if self._first is None:
-            self._different, self._first = np.unique(_array(self._digests), return_index=True)
-        return [int(at) for at in self._first[np.searchsorted(self._sorted(), _digests(keys))]]
+            self._different, self._first = np.unique(np.array(self._hashes, np.int64), return_index=True)
+        return [int(at) for at in self._first[np.searchsorted(self._sorted(), _hashes(keys))]]
 
-    def _sorted(self) -> Digests:
+    def _sorted(self) -> Hashes:
         if self._different is None:
-            found = np.sort(_array(self._digests))  # np.unique takes twice the memory
+            found = np.array(self._hashes, np.int64)
+            found.sort()  # in place: np.unique takes twice the memory
             again = found[1:] == found[:-1]
             self._different = found[np.append(True, ~again)] if again.any() else found
         return self._different
 
 
-def _within(added: Digests, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
+def _within(added: Hashes, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
     if not len(added):
         return np.zeros(len(keys), np.bool_)
-    wanted = _digests(keys)
+    wanted = _hashes(keys)
     at = np.minimum(np.searchsorted(added, wanted), len(added) - 1)
     same: npt.NDArray[np.bool_] = added[at] == wanted
     return same
 
 
-def _digests(keys: Sequence[str]) -> Digests:
-    return _array(b"".join(map(_digest, keys)))
-
-
-def _array(digests: bytes | bytearray) -> Digests:
-    return np.frombuffer(digests, f"S{_SIZE}")
-
-
-def _digest(key: str) -> bytes:
-    return blake2b(key.encode(), digest_size=_SIZE).digest()
+def _hashes(keys: Sequence[str]) -> Hashes:
+    return np.array([hash(key) for key in keys], np.int64)

@@ -59,6 +59,11 @@ class CrashingIndex:
     def query(self, vectors: Vectors, n: int, where: dict[str, object] | None = None) -> list[list[Hit]]:
         return self.inner.query(vectors, n, where)
 
+    def nearest(
+        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+    ) -> list[list[tuple[str, float]]]:
+        return self.inner.nearest(vectors, n, where)
+
 
 @dataclass
 class Shelves:

@@ -71,10 +71,10 @@ class CrashingJournal(Journal):
         return found
 
     def observe(self, source, collection, changes, remove_at, turns=None):  # type: ignore[no-untyped-def]
-        files = self.places[source]
-        hold(THERE, list(filter(files.there_all_the_time, changes.vanished)))
+        files = self.places.get(source)
+        hold(THERE, files and list(filter(files.there_all_the_time, changes.vanished)))
         self._observe(source, collection, changes, remove_at, turns)
-        wanted = files.wanted[collection]
+        wanted = files.wanted[collection] if files else {}
         wanted.update((item.key, item.version) for item in changes.changed)
         for key in changes.vanished:
             wanted.pop(key, None)

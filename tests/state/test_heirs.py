@@ -1,0 +1,117 @@
+"""Which vanished documents wait, for which new ones, and how long."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingestor.core.decisions import Changes, Failure
+from ingestor.core.entries import EditionName
+from ingestor.model import Item, SourceName
+from ingestor.state.heirs import LONGEST, without_heirs
+from ingestor.state.journal import Journal
+from ingestor.state.queries.backlog import Backlog
+from tests.state.test_journal import C, S, settle
+
+NOW, LEAST = 1e9, 60.0
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal.sqlite3", synchronous="OFF")
+
+
+def listed(
+    journal: Journal, key: str, size: int | None, source: SourceName = S, edition: EditionName = C
+) -> None:
+    journal.observe(source, edition, Changes([Item(key, "1", f"/{key}", size)]), remove_at=0.0)
+
+
+def removed(journal: Journal, now: float = NOW) -> list[str]:
+    return [entry.key for entry in without_heirs(journal, Backlog(journal).gone([S], now, 9), now, LEAST)]
+
+
+def vanish(journal: Journal, *keys: str, size: int | None = 7, ago: float = 0.0) -> None:
+    """Documents that were indexed, and that vanished so many seconds ago."""
+    for key in keys:
+        listed(journal, key, size)
+        settle(journal, key)
+        journal.observe(S, C, Changes((), [key]), remove_at=0.0)
+        with journal.transaction() as db:
+            db.execute("UPDATE documents SET since = since - ? WHERE key = ?", (ago, key))
+
+
+def row(journal: Journal, key: str) -> int:
+    return next(entry.row for entry in journal.of_source(S) if entry.key == key)
+
+
+@pytest.mark.parametrize(
+    ("size", "heir", "source", "edition", "waits"),
+    [
+        (7, 7, S, C, True),
+        (7, 7, "other", C, True),  # a source that is divided into two
+        (7, 7, S, "docs--2", False),
+        (7, 8, S, C, False),
+        (None, None, S, C, True),
+        (7, None, S, C, False),
+    ],
+)
+def test_a_new_document_of_the_same_size_may_be_the_same(
+    journal: Journal, size: int | None, heir: int | None, source: str, edition: str, waits: bool
+) -> None:
+    vanish(journal, "old", size=size)
+    listed(journal, "new", heir, SourceName(source), EditionName(edition))
+    assert removed(journal) == ([] if waits else ["old"])
+
+
+def test_what_was_read_is_nobodys_heir(journal: Journal) -> None:
+    vanish(journal, "old")
+    listed(journal, "new", 7)
+    listed(journal, "unreadable", 7)
+    assert removed(journal) == []
+    settle(journal, "new")
+    journal.fail(row(journal, "unreadable"), "1", Failure("no text", 1, 9e9, quarantined=True))
+    assert removed(journal, NOW + LEAST) == ["old"]
+
+
+def test_one_that_is_retried_is_still_waited_for(journal: Journal) -> None:
+    vanish(journal, "old")
+    listed(journal, "new", 7)
+    journal.fail(row(journal, "new"), "1", Failure("away", 1, NOW + 99, quarantined=False))
+    assert removed(journal) == []
+
+
+@pytest.mark.parametrize(("ago", "later"), [(0.0, 60.0), (59.0, 60.0), (1000.0, 1000.0)])
+def test_it_is_looked_at_again_when_it_was_gone_for_twice_the_time(
+    journal: Journal, ago: float, later: float
+) -> None:
+    vanish(journal, "old", ago=ago)
+    listed(journal, "new", 7)
+    assert removed(journal) == []
+    assert Backlog(journal).gone([S], NOW + later - 1, 9) == []
+    assert [entry.key for entry in Backlog(journal).gone([S], NOW + later + 30, 9)] == ["old"]
+
+
+def test_nothing_waits_for_ever(journal: Journal) -> None:
+    vanish(journal, "long ago", ago=LONGEST + 1)
+    vanish(journal, "lately", ago=LONGEST - 100)
+    listed(journal, "new", 7)
+    assert removed(journal) == ["long ago"]
+
+
+def test_each_is_one_look_up(journal: Journal) -> None:
+    """A backlog of millions must not be read through for each document that vanished."""
+    vanish(journal, "old")
+    listed(journal, "new", 7)
+    statements: list[str] = []
+    journal._db.set_trace_callback(statements.append)
+    assert removed(journal) == []
+    journal._db.set_trace_callback(None)
+    [query] = [one for one in statements if "AS heir" in one]
+    assert "SEARCH heir USING INDEX unread (collection=? AND size=?)" in plan(journal._db, query)
+
+
+def plan(db: sqlite3.Connection, query: str) -> str:
+    rows: list[Any] = db.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
+    return " ".join(row[3] for row in rows)
