@@ -1,6 +1,6 @@
 """How fast documents are read, beside kreuzberg: both read the same documents, in turn, several times.
 
-``python -m benchmarks readers [ROUNDS] [MOST] [FORMAT ...]``: of the documents of ``formats``, at most MOST
+``python -m benchmarks readers [ROUNDS] [MOST] [FORMATS]``: of the documents of ``formats``, at most MOST
 of each, those that both converters read. Of each document the least time counts, in CPU seconds without
 start and import, so that the ratios hold on a busy machine, too.
 """
@@ -19,10 +19,10 @@ _EQUAL = 0.95  # of the other's rate: what two runs differ by
 Rates = Mapping[str, tuple[int, float, float]]  # format -> documents, MB/s of ours, MB/s of theirs
 
 
-def main(rounds: int = 5, most: int = 25, *formats: str) -> None:
-    """``formats``: all, if none is named."""
+def main(rounds: int = 5, most: int = 25, formats: str = "") -> None:
+    """``formats``: their names, with commas between them; all, if none is named."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    listed = [one for one in entries() if not formats or one.format in formats]
+    listed = [one for one in entries() if not formats or one.format in formats.split(",")]
     items = [(one.key, str(path), one.format) for one in chosen(listed, most) if (path := file_of(one))]
     ours, theirs = (one for one in CONVERTERS if one.name in (_OURS, _THEIRS))
     items = [item for item in items if item[2] in ours.formats and item[2] in theirs.formats]

@@ -242,7 +242,7 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
     "surplus slots are not dropped": (slots, "delta", _forget_to_drop, {EXACT, SUPERSET}),
     "a folder that can't be read counts as empty": (decisions.Scope, "covers", _unknown_is_gone, {THERE}),
     "of several hints one is listed": (listing, "_parts", _first_part, {THERE}),
-    "receipts outlive an intent": (Journal, "intend", _keep_receipts, {EXACT, SUPERSET, CLEAN}),
+    "receipts outlive an intent": (Journal, "intend", _keep_receipts, {EXACT, SUPERSET, CLEAN, REST}),
     "removed documents are forgotten before their records": (
         protocol, "remove", _forget_before_dropping, {SUPERSET, EXACT, KNOWN_WORDS},
     ),

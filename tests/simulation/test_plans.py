@@ -37,7 +37,7 @@ def change(world: World, random: Random) -> None:
         if deed == "write" or not keys:
             world.files.write(random.choice(NAMES), text(random))
         else:
-            common(world, random, deed, random.choice(keys))
+            common(world.files, random, deed, random.choice(keys))
 
 
 def rounds(folder: Path, seed: int, number: int = 12) -> Counter[str]:
