@@ -18,14 +18,14 @@ from ingestor.pipeline.answers import DryRunAnswers
 from ingestor.rechunk.recipes import unpacked
 from ingestor.state.editions import Editions
 from tests.simulation.play import NAMES, common, text
-from tests.simulation.world import World
+from tests.simulation.world import FILES, World
 
 DEEDS = ["edit", "edit", "delete", "rename", "swap", "touch", "copy", "chain", "tree", "write"]
 
 
 def planned(world: World) -> Plan:
     live = Editions(world.journal).live("docs")  # type: ignore[arg-type]
-    source = world.source(EditionName("docs"), unpacked(live.choices or ""))
+    source = world.source(EditionName("docs"), unpacked(live.choices or ""), FILES)
     recorder = Recorder(None, Fingerprint("none"), 4, lambda texts: np.zeros((len(texts), 4), np.float32))
     dry_run = DryRunAnswers(None, lambda texts: [len(each) for each in texts])
     return planning.make(world.journal, [source], recorder, dry_run, lambda texts: [0 for _ in texts])

@@ -11,7 +11,7 @@ import pytest
 
 from ingestor.engine.loop import Engine
 from ingestor.state.journal import Journal
-from tests.simulation.laws import CLEAN, EXACT, LISTED, REST, STATES, LawBroken
+from tests.simulation.laws import CLEAN, EXACT, LISTED, MOVED, REST, STATES, LawBroken
 from tests.simulation.play import play
 
 
