@@ -292,7 +292,8 @@ class Engine:
         idle = self.scanner.quiet() and not self.flight.entries
         quiet = idle and not self.backlog.due(ready, self.clock(), 1)  # one that is due may be found renamed
         gone = self._gone(ready, NEVER, BATCH) if quiet else self._without_heirs(ready)
-        gone = [entry for entry in gone if entry.row not in self.flight.entries]
+        paused, begun = self.writer.paused(), self.flight.entries
+        gone = [entry for entry in gone if entry.row not in begun and entry.collection not in paused]
         for entry in gone:  # first: after a crash nothing would trigger it
             self.forget(entry.source, entry.key)
         self.writer.remove(gone)

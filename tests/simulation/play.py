@@ -7,6 +7,7 @@ from ingestor.app.handover import hand_over
 from ingestor.model import SourceName
 from ingestor.rechunk.recipes import profile_of, shards_of, unpacked
 from ingestor.state.editions import Editions
+from ingestor.state.requests import Requests
 from ingestor.state.sources import SourceRows
 from tests.simulation.lexical import harm
 from tests.simulation.ports.chaos import Crash
@@ -186,6 +187,7 @@ def configure(world: World, random: Random, deed: str) -> None:
     elif deed == "roll_back" and Editions(world.journal).of("docs", "previous"):
         roll_back(world)
         return
+    Requests(world.journal).put("refused", "docs", None)  # whoever wants it again applies it
     world.configure()
 
 

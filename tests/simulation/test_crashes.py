@@ -307,6 +307,7 @@ BEGINS = {
     "options of an embedder do not count": 11,
     "another embedder writes in place": 105,
     "a refusal holds for whatever version is wanted": 650,
+    "Chroma's refusal holds for whatever version is listed": 400,
 }
 
 

@@ -185,7 +185,8 @@ class World:
         parts = [one.found.changes[0].part(n) for one in listed if not one.edition
                  for n in range(one.part, one.found.changes[0].parts)]  # fmt: skip
         versions = due + [(source, item.version) for one in parts for item in one.changed]
-        return {self.places[name].written[int(version)] for name, version in versions if name in self.places}
+        at_work = {name for name in self.places if SourceRows(self.journal).of(name).ready}
+        return {self.places[name].written[int(version)] for name, version in versions if name in at_work}
 
     def _text(self, entry: Entry) -> str | None:
         """That of its records. None if it is not known, or if another version was listed later."""
