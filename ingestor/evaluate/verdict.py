@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from ingestor.evaluate.intervals import FEWEST, Comparison, Difference
 
+_WORTH_ASKING = 10  # times as many questions, for a difference that they would show
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -153,11 +155,11 @@ def _between(given: Verdict, found: Comparison, facts: Facts) -> list[str]:
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     needed = found.difference(given.pick, given.level[0]).needed
     enough = max(needed or 0, facts.questions + 1)
-    ask = (
-        f": about {_round(enough):,} would tell {names[0]} from it, if the difference is what it seems"
-        if needed is not None and enough < 100 * facts.questions
-        else ""
-    )
+    ask = ""
+    if needed is not None and enough <= _WORTH_ASKING * facts.questions:
+        ask = f": about {_round(enough):,} would tell {names[0]} from it, if the difference is what it seems"
+    elif needed is not None:
+        ask = f": it would take more than {_WORTH_ASKING} times as many, so choose by what else matters"
     return [f"Between it and {listed} there is no difference that {_asked(facts)} can show for sure{ask}."]
 
 

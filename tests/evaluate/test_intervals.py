@@ -98,6 +98,14 @@ def test_what_is_configured_stays_where_nothing_is_clear() -> None:
     assert "no difference that 30 questions can show" in text
 
 
+@pytest.mark.parametrize(
+    ("seed", "told"), [(6, "about 330 would tell S1 from it"), (3, "more than 10 times as many")]
+)
+def test_no_more_questions_are_asked_for_than_somebody_might_write(seed: int, told: str) -> None:
+    scores, about = drawn(seed, 100, 30, [0.0, 0.0])
+    assert told in said(scores, about, 0)
+
+
 def test_a_difference_that_only_many_comparisons_make_doubtful_is_told_so() -> None:
     """Its interval leaves out zero, but it is the best of six that were tried."""
     scores, about = drawn(1, 60, 15, [0.0, 0.09, 0.0, 0.0, 0.0, 0.0, 0.0])
