@@ -39,13 +39,13 @@ def fused(
     n: int,
     dense_share: float = DENSE,
 ) -> list[Ranked]:
-    """The best ``n``. ``cosines``: of those that only ``lexical`` has. ``most``: see ranking.Asked."""
-    by_vector = {**cosines, **dict(dense)}
+    """The best ``n``. ``cosines``: of those that only ``lexical`` has, and maybe of others. ``most``: see
+    ranking.Asked."""
     by_words = dict(lexical)
-    candidates = [*dict(dense), *(id_ for id_ in cosines if id_ in by_words)]
-    if not candidates:
+    by_vector = {id_: cosine for id_, cosine in cosines.items() if id_ in by_words} | dict(dense)
+    if not by_vector:
         return []
-    known = [by_vector[id_] for id_ in candidates]
+    known = by_vector.values()
     low, width = min(known), (max(known) - min(known)) or 1.0
     scored = sorted(
         (
@@ -54,7 +54,7 @@ def fused(
             -cosine,
             id_,
         )
-        for id_, cosine in zip(candidates, known, strict=True)
+        for id_, cosine in by_vector.items()
     )[:n]
     places = [{id_: at for at, (id_, _) in enumerate(order, 1)} for order in (dense, lexical)]
     return [Ranked(id_, -score, Ranks(places[0].get(id_), places[1].get(id_))) for score, _, id_ in scored]

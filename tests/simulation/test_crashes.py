@@ -298,7 +298,8 @@ BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
 BEGINS = {
     "unsure slots are trusted": 12,
     "a folder that can't be read counts as empty": 17,
-    "receipts outlive an intent": 25,
+    "receipts outlive an intent": 5,
+    "a stale preparation is written": 120,
     "any collection of that name is believed": 12,
     "statistics that moved disturb nobody": 15,
     "an unknown error withdraws a document": 6,

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from ingestor.engine.loop import Engine
 from ingestor.state.journal import Journal
-from tests.simulation.laws import CLEAN, EXACT, LISTED, MOVED, REST, STATES, LawBroken
+from tests.simulation.laws import CLEAN, EXACT, REST, LawBroken
 from tests.simulation.play import play
 
 
@@ -34,15 +33,8 @@ def test_so_do_a_thousand_more(tmp_path: Path) -> None:
     assert crashes(tmp_path, range(24, 1024)).total() > 4000
 
 
-def _still_ours(self: Engine, entry: object) -> bool:
-    return False
-
-
 # What is removed, the laws of which one finds that out, and where the search for such a history begins.
 BROKEN: dict[str, tuple[Any, str, Any, set[str]]] = {
-    "a source that was renamed meanwhile counts as before": (
-        Engine, "_handed_over", _still_ours, {EXACT, REST, CLEAN, STATES, LISTED, MOVED},
-    ),
     "documents of a source that left stay": (
         Journal, "sources", lambda self: [], {EXACT, REST, CLEAN},
     ),
