@@ -146,7 +146,6 @@ _REFUSED = frozenset(
         "deep.xlsx",
         "deep.odt",
         "deep.epub",
-        "attribute.docx",
         "outside.docx",
         "notes-loop.docx",
     ]
