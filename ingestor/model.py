@@ -4,12 +4,19 @@ source -> item -> blob -> document -> chunk -> record. Offsets are code points o
 spans are half open. Text never holds a lone surrogate (parsers strip them).
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Vector = npt.NDArray[np.float32]  # shape (dimensions,)
+    Vectors = npt.NDArray[np.float32]  # shape (n, dimensions)
+    Sums = npt.NDArray[np.int64]  # shape (k,): additive integer state of a collection statistic
 
 SourceName = NewType("SourceName", str)
 CollectionName = NewType("CollectionName", str)
@@ -21,10 +28,6 @@ Digest = NewType("Digest", str)  # hex; of content
 Scalar = str | int | float | bool | None
 Value = Scalar | list[str]  # a list is never empty: Chroma refuses empty ones
 Metadata = Mapping[str, Value]
-Vector = npt.NDArray[np.float32]  # shape (dimensions,)
-Vectors = npt.NDArray[np.float32]  # shape (n, dimensions)
-Sums = npt.NDArray[np.int64]  # shape (k,): additive integer state of a collection statistic
-
 
 INSIDE = "/!/"  # in an item's key: between the name of a container and that of its member
 
@@ -201,3 +204,15 @@ class Hit:
     score: float
     text: str
     metadata: Metadata = field(default_factory=dict)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """The types of arrays, which import NumPy: ``status`` and ``ls`` need neither."""
+        if name not in ("Vector", "Vectors", "Sums"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import numpy as np
+        import numpy.typing as npt
+
+        return npt.NDArray[np.int64 if name == "Sums" else np.float32]

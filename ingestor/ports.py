@@ -7,9 +7,11 @@ an hour.
 An index, besides, says ``Torn`` or ``Gone`` of a collection.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Event
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ingestor.model import (
     Answered,
@@ -23,9 +25,10 @@ from ingestor.model import (
     ReaderModel,
     Record,
     RecordId,
-    Sums,
-    Vectors,
 )
+
+if TYPE_CHECKING:
+    from ingestor.model import Sums, Vector, Vectors
 
 
 class Transient(Exception):
@@ -87,7 +90,7 @@ class Gone(Exception):
     shard: int | None = None
 
 
-Embed = Callable[[Sequence[str]], Vectors]  # texts -> unit vectors, cached; order and length kept
+Embed = Callable[[Sequence[str]], "Vectors"]  # texts -> unit vectors, cached; order and length kept
 Stop = Event
 
 
@@ -214,7 +217,7 @@ class Pinned(Protocol):
 class Adaptive(Pinned, Protocol):
     """An embedder whose options leave a choice to the machine, such as the precision of its arithmetic."""
 
-    def alternatives(self) -> Iterable[tuple["Embedder", bool]]:
+    def alternatives(self) -> Iterable[tuple[Embedder, bool]]:
         """Every embedder that the same options stand for on some machine, the best first.
 
         False: this machine cannot run it. A collection stays with the one that made it, where that is
@@ -284,7 +287,7 @@ class Index(Protocol):
         ...
 
     def nearest(
-        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+        self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[RecordId, float]]]:
         """Ids and scores as ``query`` has them: cheaper, for no record is read."""
         ...

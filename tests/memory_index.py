@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ingestor.chroma.limits import check_patches, check_records
-from ingestor.model import Hit, Metadata, Record, RecordId, Scalar, Value, Vectors
+from ingestor.model import Hit, Metadata, Record, RecordId, Scalar, Value, Vector, Vectors
 
 _EMPTY = np.empty(0, dtype=np.float32)
 
@@ -56,9 +56,9 @@ class MemoryIndex:
         return [self._best(row, among, n) for row in scores]
 
     def nearest(
-        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+        self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[RecordId, float]]]:
-        return [[(hit.id, hit.score) for hit in hits] for hits in self.query(vectors, n, where)]
+        return [[(hit.id, hit.score) for hit in hits] for hits in self.query(np.asarray(vectors), n, where)]
 
     def _best(self, scores: Vectors, among: Sequence[Record], n: int) -> list[Hit]:
         order = np.argsort(-scores, kind="stable")[:n]

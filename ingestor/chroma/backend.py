@@ -22,7 +22,8 @@ from ingestor.chroma.collections import (
     rename_collection,
 )
 from ingestor.chroma.heartbeat import heartbeat
-from ingestor.chroma.index import ChromaIndex, probe
+from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.reach import probe
 from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.chroma.shards.index import Store, as_one
 from ingestor.chroma.silence import Silences, hangs

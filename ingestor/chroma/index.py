@@ -4,15 +4,16 @@ Vectors are always passed, so Chroma never embeds by itself. Chroma merges metad
 passed as None.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from struct import pack
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
-import numpy as np
 import orjson
 
 from ingestor.chroma.api.requests import rounds, sent, within_quotas
@@ -20,10 +21,12 @@ from ingestor.chroma.api.values import INVALID, Refused
 from ingestor.chroma.api.write_pace import WritePace
 from ingestor.chroma.client import Client, translated
 from ingestor.chroma.limits import check_patches, check_records
-from ingestor.chroma.reach import missed
 from ingestor.core.listings.pages import pages
-from ingestor.model import Hit, Metadata, Record, RecordId, Vector, Vectors
+from ingestor.model import Hit, Metadata, Record, RecordId
 from ingestor.ports import BadDocument
+
+if TYPE_CHECKING:
+    from ingestor.model import Vector, Vectors
 
 _RECORDS = 500  # a request; Chroma takes 5,461
 _LEAST, _LEAST_ELSEWHERE = 25, 100  # of a request that writes; each costs a way to others' servers
@@ -31,11 +34,16 @@ _PATCHES = 1000
 _BYTES = 20_000_000  # a request; Chroma takes 40 MiB
 _MOST_BYTES = 40_000_000  # a record by itself
 _PAGE, _MOST_IDS = 2000, 100_000  # ids of an answer: of the first one, and of any
-SAMPLE, CLOSER, PAGES = 50, 500, 5  # records that a probe looks at: first, then; from so many places
-OUT_OF_REACH = 1 / 400  # of the records looked at, that may be lost to search before the collection is sick
-_NO_VECTOR = np.empty(0, dtype=np.float32)
 
 Row = TypeVar("Row")
+
+
+class PlacedRecord(NamedTuple):
+    """A record and where it is. ``vector``: the numbers as Chroma returned them."""
+
+    id: RecordId
+    text: str
+    vector: list[float]
 
 
 class ChromaIndex:
@@ -132,7 +140,10 @@ class ChromaIndex:
         return [hits for batch in batches for hits in self._query(batch, most, where)]
 
     def nearest(
-        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+        self,
+        vectors: Vectors | Sequence[Vector | list[float]],
+        n: int,
+        where: dict[str, object] | None = None,
     ) -> list[list[tuple[RecordId, float]]]:
         """Ids and scores as ``query`` has them: cheaper, for no record is read."""
         answers = (self._queried(page, self._read(n), where) for page in pages(vectors, self._read(_RECORDS)))
@@ -181,12 +192,31 @@ class ChromaIndex:
 
     def sample(self, offset: int, size: int) -> list[Record]:
         """Records with their vectors, from a position in Chroma's own order on."""
-        include, page = ["metadatas", "documents", "embeddings"], self._read(max(size, 1))
+        include = ["metadatas", "documents", "embeddings"]
+        return [record for page in self._pages(offset, size, include) for record in _records(page)]
+
+    def placed(self, offset: int, size: int) -> list[PlacedRecord]:
+        """As ``sample``, with less of each record, and without NumPy, which takes long to import."""
         return [
-            record
-            for at in range(0, size, page)
-            for record in _records(self._get(limit=min(page, size - at), offset=offset + at, include=include))
+            PlacedRecord(RecordId(id_), text or "", vector)
+            for page in self._pages(offset, size, ["documents", "embeddings"])
+            for id_, text, vector in zip(page["ids"], page["documents"], page["embeddings"], strict=True)
         ]
+
+    def texts(self, ids: Sequence[RecordId]) -> list[PlacedRecord]:
+        """As ``read``, without metadata and without NumPy; no vectors."""
+        wanted = pages(dict.fromkeys(ids), self._read(_RECORDS))
+        found = [self._get(ids=page, include=["documents"]) for page in wanted]
+        return [
+            PlacedRecord(RecordId(id_), text or "", [])
+            for page in found
+            for id_, text in zip(page["ids"], page["documents"], strict=True)
+        ]
+
+    def _pages(self, offset: int, size: int, include: Sequence[str]) -> Iterator[Any]:
+        page = self._read(max(size, 1))
+        for at in range(0, size, page):
+            yield self._get(limit=min(page, size - at), offset=offset + at, include=include)
 
     def _queried(self, vectors: list[Any], n: int, where: dict[str, object] | None, *include: str) -> Any:
         with within_quotas(), _understood(where), translated():
@@ -213,45 +243,21 @@ def _understood(where: dict[str, object] | None) -> Iterator[None]:
         raise ValueError(f"Chroma refuses the query (filter {json.dumps(where)}): {error}") from error
 
 
-def probe(index: ChromaIndex, turn: int = 0) -> str | None:
-    """Why the collection is not healthy; None if it can be counted and records are found by their vectors.
-
-    Examines a sample of fixed size, other records at each ``turn``, and a larger one if a record is not
-    found. Raises Torn or Gone, or Transient if there was no answer. A server that dies during the probe
-    cannot load this collection.
-    """
-    for size in (SAMPLE, CLOSER):
-        records = _sampled(index, size, turn)
-        lost = missed(index, records)
-        if not lost:
-            return None
-    if len(lost) <= OUT_OF_REACH * len(records):
-        return None
-    return f"{len(lost)} of {len(records)} records are not found by their own vectors, such as {lost[0]}"
-
-
-def _sampled(index: ChromaIndex, size: int, turn: int) -> list[Record]:
-    """All records if there are at most ``size``, else pages spread over the collection."""
-    count = index.count()
-    if count <= size:
-        return index.sample(0, size)
-    page, stride = size // PAGES, count // PAGES
-    return [record for n in range(PAGES) for record in index.sample(n * stride + turn * page % stride, page)]
-
-
 def _hits(ids: list[str], distances: list[float], texts: list[str], metas: list[Any]) -> list[Hit]:
     rows = zip(ids, distances, texts, metas, strict=True)
     return [Hit(RecordId(name), 1.0 - distance, text, meta or {}) for name, distance, text, meta in rows]
 
 
 def _records(found: Any) -> list[Record]:
-    vectors = found["embeddings"]
+    import numpy as np
+
+    vectors, no_vector = found["embeddings"], np.empty(0, dtype=np.float32)
     return [
         Record(
             RecordId(name),
             text if text is not None else "",
             metadata or {},
-            _vector(vectors[at]) if vectors is not None else _NO_VECTOR,
+            _vector(vectors[at]) if vectors is not None else no_vector,
         )
         for at, (name, text, metadata) in enumerate(
             zip(found["ids"], found["documents"], found["metadatas"], strict=True)
@@ -261,6 +267,8 @@ def _records(found: Any) -> list[Record]:
 
 def _vector(numbers: Sequence[float]) -> Vector:
     """By struct, which takes a third of the time of NumPy for a list."""
+    import numpy as np
+
     return np.frombuffer(pack(f"={len(numbers)}f", *numbers), np.float32)
 
 

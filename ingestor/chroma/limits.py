@@ -1,9 +1,9 @@
 """Values that Chroma refuses or silently changes, checked before each write."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from ingestor.model import Metadata, Record, RecordId
 
@@ -12,6 +12,8 @@ _LARGEST = 2**63  # beyond it Chroma turns an integer into a float
 
 def check_records(records: Sequence[Record]) -> None:
     """Raises ValueError, naming the record: a defect of ours, not of the document."""
+    import numpy as np
+
     check_ids([record.id for record in records])
     for record in records:
         if not np.isfinite(record.vector).all():

@@ -5,22 +5,78 @@ were deleted, may cut the links to some record. ``count`` and ``get`` still find
 written once, no record was lost (``python -m benchmarks reach``).
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
+from ingestor.model import RecordId
 
-from ingestor.model import Record, RecordId
-from ingestor.ports import Index
+if TYPE_CHECKING:
+    from ingestor.chroma.index import ChromaIndex, PlacedRecord
 
 PAGE = 300  # records searched at once
 NEAREST, NEAR, DEEP = 1, 10, 200  # neighbours asked for: at first, and for the few that were not found so
 ITSELF, TWIN = 0.99, 1 - 1e-5  # least similarity of a vector with itself, as searched; of its twin with it
 FEW = PAGE // 10  # of a page; if more are missed, the graph is torn, and a deeper search takes too long
+SAMPLE, CLOSER, PAGES = 50, 500, 5  # records that a probe looks at: first, then; from so many places
+OUT_OF_REACH = 1 / 400  # of the records looked at, that may be lost to search before the collection is sick
 
 _Neighbours = list[tuple[RecordId, float]]  # of one record, with their similarity
 
 
-def missed(index: Index, records: Sequence[Record]) -> list[RecordId]:
+class Locatable(Protocol):
+    """What is known of a record. ``vector``: an array, or numbers as Chroma returned them."""
+
+    @property
+    def id(self) -> RecordId: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def vector(self) -> Any: ...
+
+
+class Searched(Protocol):
+    """What is asked of a ``ports.Index``."""
+
+    def nearest(self, vectors: Any, n: int, /) -> list[_Neighbours]: ...
+    def read(self, ids: Sequence[RecordId], /) -> Sequence[Locatable]: ...
+
+
+class _Plain:
+    """A collection without arrays: NumPy takes longer to import than a probe of a small collection."""
+
+    def __init__(self, index: ChromaIndex) -> None:
+        self.nearest, self.read = index.nearest, index.texts
+
+
+def probe(index: ChromaIndex, turn: int = 0) -> str | None:
+    """Why the collection is not healthy; None if it can be counted and records are found by their vectors.
+
+    Examines a sample of fixed size, other records at each ``turn``, and a larger one if a record is not
+    found. Raises Torn or Gone, or Transient if there was no answer. A server that dies during the probe
+    cannot load this collection.
+    """
+    for size in (SAMPLE, CLOSER):
+        records = _sampled(index, size, turn)
+        lost = missed(_Plain(index), records)
+        if not lost:
+            return None
+    if len(lost) <= OUT_OF_REACH * len(records):
+        return None
+    return f"{len(lost)} of {len(records)} records are not found by their own vectors, such as {lost[0]}"
+
+
+def _sampled(index: ChromaIndex, size: int, turn: int) -> list[PlacedRecord]:
+    """All records if there are at most ``size``, else pages spread over the collection."""
+    count = index.count()
+    if count <= size:
+        return index.placed(0, size)
+    page, stride = size // PAGES, count // PAGES
+    return [record for n in range(PAGES) for record in index.placed(n * stride + turn * page % stride, page)]
+
+
+def missed(index: Searched, records: Sequence[Locatable]) -> list[RecordId]:
     """Ids of records that are not found by their own vectors, page by page."""
     pages = (records[start : start + PAGE] for start in range(0, len(records), PAGE))
     return [
@@ -32,7 +88,7 @@ def missed(index: Index, records: Sequence[Record]) -> list[RecordId]:
     ]
 
 
-def reachable(index: Index, records: Sequence[Record]) -> set[RecordId]:
+def reachable(index: Searched, records: Sequence[Locatable]) -> set[RecordId]:
     """Ids of a page that are found by their own vectors.
 
     Chroma's search approximates: of 17,000 whole records it missed two among their own nearest hundred, and
@@ -46,19 +102,20 @@ def reachable(index: Index, records: Sequence[Record]) -> set[RecordId]:
     return found
 
 
-def _found(index: Index, records: Sequence[Record], depth: int) -> set[RecordId]:
+def _found(index: Searched, records: Sequence[Locatable], depth: int) -> set[RecordId]:
     """Ids of records that are among their nearest ``depth``, themselves or a twin of the same text.
 
     Of equal vectors Chroma's graph leaves some out of reach, and no reader could tell them apart.
     Texts are read of those alone that may be twins: Chroma takes six times as long to answer with all.
     """
-    nearest = index.nearest(np.stack([record.vector for record in records]), depth)
+    nearest = index.nearest([record.vector for record in records], depth)
     answers: dict[RecordId, _Neighbours] = {
         record.id: near for record, near in zip(records, nearest, strict=True)
     }
     found = {id_ for id_, near in answers.items() if any(n == id_ and s > ITSELF for n, s in near)}
     left = {record.id: record.text for record in records if record.id not in found}
     like = {id_: [other for other, score in answers[id_] if score > TWIN] for id_ in left}
-    twins = index.read([*{other for others in like.values() for other in others}])
+    alike = {other for others in like.values() for other in others}
+    twins = index.read([*alike])
     texts = {twin.id: twin.text for twin in twins}
     return found | {id_ for id_, text in left.items() if any(texts.get(n) == text for n in like[id_])}

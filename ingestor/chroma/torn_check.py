@@ -2,7 +2,7 @@
 
 from ingestor.chroma.client import connect
 from ingestor.chroma.collections import find_collection
-from ingestor.chroma.index import probe
+from ingestor.chroma.reach import probe
 from ingestor.chroma.server import ChromaServer, free_port
 from ingestor.core.entries import ChromaName
 from ingestor.ports import Transient

@@ -1,14 +1,19 @@
 """What the journal knows of documents, sources and collections, as frozen values. Pure."""
 
+from __future__ import annotations
+
 import json
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, NewType
+from typing import TYPE_CHECKING, Literal, NamedTuple, NewType
 
 from ingestor.core.completeness import Shortfall
 from ingestor.core.decisions import Failure
 from ingestor.core.document_state import State, state_of
 from ingestor.core.shards import separate, shard_names
-from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName, Sums
+from ingestor.model import CollectionName, DocumentId, Item, Known, SourceName
+
+if TYPE_CHECKING:
+    from ingestor.model import Sums
 
 ChromaName = NewType("ChromaName", str)  # of a collection in Chroma, ours or not
 EditionName = NewType("EditionName", str)  # of an edition in the journal; its name in Chroma changes

@@ -1,16 +1,20 @@
 """Digests of content, of texts and of recipes. Pure; the same on every machine and Python."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from hashlib import blake2b
 from json.encoder import encode_basestring_ascii
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pydantic.fields import FieldInfo
 
-from ingestor.model import Digest, Fingerprint, Metadata, Vector, Vectors
+from ingestor.model import Digest, Fingerprint, Metadata
 from ingestor.registry import Options, Plugin
+
+if TYPE_CHECKING:
+    from ingestor.model import Vector, Vectors
 
 _SORTED = json.JSONEncoder(sort_keys=True, ensure_ascii=False)  # making one costs as much as its use
 
@@ -31,6 +35,8 @@ def vector_digest(vector: Vector) -> bytes:
     number differ (measured on 1.5.9). Rounding to float16 restores a vector that was exact in float16, and
     only that. Built-in embedders round their vectors (embedders/rounding.py), and so does pooling.
     """
+    import numpy as np
+
     rounded = halved(vector)
     if not np.array_equal(rounded, vector):
         return b""
@@ -39,12 +45,16 @@ def vector_digest(vector: Vector) -> bytes:
 
 def vector_digests(vectors: Vectors) -> list[bytes]:
     """``vector_digest`` of each row; all must be exact in float16."""
+    import numpy as np
+
     exact = (vectors + np.float32(0)).astype("<f4")  # without negative zeros
     return [blake2b(row, digest_size=8).digest() for row in exact]
 
 
 def halved(vector: Vector) -> Vector:
     """The nearest vector that is exact in float16, without negative zeros."""
+    import numpy as np
+
     with np.errstate(over="ignore"):
         rounded: Vector = vector.astype(np.float16).astype(np.float32) + np.float32(0)
     return rounded

@@ -9,6 +9,8 @@ The model is loaded by the first text that is embedded; options, identity, and f
 window and counts, need only the model's configuration.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -17,11 +19,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from ingestor.embedders import engines, model_files, weights
 from ingestor.embedders.batches import STEP
-from ingestor.model import ReaderModel, Vectors
+from ingestor.model import ReaderModel
 from ingestor.registry import Options, Plugin, pinned, tuning
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+    from ingestor.model import Vectors
 
 
 class SentenceTransformersOptions(Options):
@@ -60,7 +64,7 @@ class LoadedModel(Protocol):
 
     def vectors(self, texts: Sequence[str], prompt: str, budget: int) -> Vectors: ...
 
-    def counter(self) -> "Tokenizer": ...
+    def counter(self) -> Tokenizer: ...
 
 
 class SentenceTransformersEmbedder:
@@ -71,7 +75,7 @@ class SentenceTransformersEmbedder:
         self._lock = Lock()
         self._loaded: LoadedModel | None = None
 
-    def alternatives(self) -> Iterator[tuple["SentenceTransformersEmbedder", bool]]:
+    def alternatives(self) -> Iterator[tuple[SentenceTransformersEmbedder, bool]]:
         """See ports.Adaptive."""
         for way in self._ways:
             other = SentenceTransformersEmbedder(self._options)
@@ -149,7 +153,7 @@ class SentenceTransformersEmbedder:
         )
 
     @cached_property
-    def _counter(self) -> "Tokenizer":
+    def _counter(self) -> Tokenizer:
         from ingestor.embedders.tokenizing import from_folder
 
         folder = self._weights.folder

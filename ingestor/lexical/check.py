@@ -1,14 +1,22 @@
-"""What the lexical index holds of one collection, compared with Chroma's records. Reads only."""
+"""What the lexical index holds of one collection, compared with Chroma's records. Reads only.
+
+``status`` asks only whether a collection is complete: the modules that find words are imported where they
+are used.
+"""
+
+from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ingestor.core.listings.key_set import KeySet
 from ingestor.lexical.file import Unusable
-from ingestor.lexical.index import indexed, language_of, read_rows
 from ingestor.model import Record, RecordId
+
+if TYPE_CHECKING:
+    from ingestor.core.listings.key_set import KeySet
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,8 @@ class Words:
 
     def differing(self, records: Sequence[Record]) -> list[RecordId]:
         """Records that are not indexed by the words of their text in their language."""
+        from ingestor.lexical.index import read_rows
+
         if self.db is None or self.number is None:
             return [record.id for record in records]
         try:
@@ -68,6 +78,8 @@ def words_of(file: AbstractContextManager[sqlite3.Connection], uuid: str | None)
 
 
 def _wanted(record: Record) -> tuple[bytes, str, str]:
+    from ingestor.lexical.index import indexed, language_of
+
     language = language_of(record.metadata) or ""
     key, whole = indexed(record.text, language)
     return key, language, whole

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ingestor.lexical.file import Unusable
 from ingestor.lexical.index import LexicalIndex
-from ingestor.model import Hit, Metadata, Record, RecordId, Vectors
+from ingestor.model import Hit, Metadata, Record, RecordId, Vector, Vectors
 from ingestor.ports import Index
 
 
@@ -45,7 +45,7 @@ class ComposedIndex:
         return self._dense.query(vectors, n, where)
 
     def nearest(
-        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+        self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[RecordId, float]]]:
         return self._dense.nearest(vectors, n, where)
 

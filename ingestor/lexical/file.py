@@ -15,7 +15,7 @@ from zlib import crc32
 
 import Stemmer
 
-from ingestor.lexical import postings, stems, terms
+from ingestor.lexical import stems
 from ingestor.ports import Transient
 
 log = logging.getLogger("ingestor")
@@ -30,7 +30,14 @@ _LANGUAGES = """CREATE TABLE languages (
 _RECORDS = """CREATE TABLE records_{0} (
     row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, text_key BLOB NOT NULL, language TEXT NOT NULL,
     terms TEXT NOT NULL)"""
-_TABLES = {"records": _RECORDS, **postings.TABLES}
+_TABLES = {
+    "records": _RECORDS,
+    "postings": """CREATE TABLE postings_{0} (
+        block INTEGER NOT NULL, term TEXT NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY (block, term)) WITHOUT ROWID""",
+    "blocks": """CREATE TABLE blocks_{0} (
+        block INTEGER PRIMARY KEY, held INTEGER NOT NULL, lengths BLOB NOT NULL)""",
+}
 
 
 class Unusable(Exception):
@@ -39,7 +46,7 @@ class Unusable(Exception):
 
 def mark() -> int:
     """Of the schema and of all that decides the terms of a text. A file with another mark is made again."""
-    rules = (_SCHEMA, terms.VERSION, terms.LONGEST, Stemmer.version(), sorted(stems.ALGORITHMS.items()))
+    rules = (_SCHEMA, stems.VERSION, stems.LONGEST, Stemmer.version(), sorted(stems.ALGORITHMS.items()))
     return crc32(repr(rules).encode()) & 0x7FFFFFFF
 
 

@@ -22,13 +22,6 @@ _BITS = 13
 ROWS = 1 << _BITS  # of a block
 MOST = (1 << 32 - _BITS) - 1  # a term that is more frequent in a record counts so often
 _SPARSE = ROWS // 4  # a block with fewer records is emptied
-TABLES = {
-    "postings": """CREATE TABLE postings_{0} (
-        block INTEGER NOT NULL, term TEXT NOT NULL, body BLOB NOT NULL,
-        PRIMARY KEY (block, term)) WITHOUT ROWID""",
-    "blocks": """CREATE TABLE blocks_{0} (
-        block INTEGER PRIMARY KEY, held INTEGER NOT NULL, lengths BLOB NOT NULL)""",
-}
 _NUMBER = np.dtype("<u4")
 _ADD = """INSERT INTO postings_{0} VALUES (?, ?, ?)
           ON CONFLICT (block, term) DO UPDATE SET body = CAST(body || excluded.body AS BLOB)"""
@@ -109,7 +102,7 @@ def strike(db: sqlite3.Connection, number: int, rows: Iterable[int]) -> None:
     """These rows have no records any more. Blocks without any are removed."""
     _set_lengths(db, number, dict.fromkeys(rows, 0))
     for (block,) in db.execute(f"SELECT block FROM blocks_{number} WHERE held = 0").fetchall():
-        for table in TABLES:
+        for table in ("postings", "blocks"):
             db.execute(f"DELETE FROM {table}_{number} WHERE block = ?", (block,))
 
 

@@ -15,10 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from unicodedata import normalize
 
-from ingestor.lexical.stems import primary, stem
-
-VERSION = 1  # raised whenever the same text gives other terms: indexes are made again
-LONGEST = 64  # characters of a term; longer ones are cut
+from ingestor.lexical.stems import LONGEST, primary, stem
 
 _HAN = "\u2e80-\u2fdf\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _DENSE = (  # scripts whose text gives pairs: kana, Korean, Thai, Lao, Tibetan, Burmese, Khmer, and Han

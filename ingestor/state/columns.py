@@ -1,16 +1,19 @@
 """The columns of the journal's table of documents: conditions in SQL, and how entries are packed. Pure."""
 
+from __future__ import annotations
+
 import json
 import zlib
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ingestor.core.completeness import Shortfall
 from ingestor.core.document_state import NO_PARSER
 from ingestor.core.entries import Entry
-from ingestor.model import Item, Known, Sums
+from ingestor.model import Item, Known
+
+if TYPE_CHECKING:
+    from ingestor.model import Sums
 
 _NAMES = (
     *("row", "document_id", "source", "collection", "key", "done_version", "done_recipe", "facts"),
@@ -75,6 +78,8 @@ def item_columns(item: Item) -> tuple[object, ...]:
 
 def pack(sums: Sums) -> bytes:
     """Packed in the smallest integer type that fits; the first byte says which."""
+    import numpy as np
+
     narrow = sums.astype(np.int32)
     plain = b"4" + narrow.tobytes() if np.array_equal(narrow, sums) else b"8" + sums.tobytes()
     small = b"z" + zlib.compress(plain, 1)
@@ -82,5 +87,7 @@ def pack(sums: Sums) -> bytes:
 
 
 def unpack(packed: bytes) -> Sums:
+    import numpy as np
+
     plain = zlib.decompress(packed[1:]) if packed[:1] == b"z" else packed
     return np.frombuffer(plain[1:], np.int32 if plain[:1] == b"4" else np.int64).astype(np.int64)

@@ -7,6 +7,8 @@ version and recipe equal the wanted ones; a wanted version of NULL means removal
 one thread; queries of other threads use ``reader``.
 """
 
+from __future__ import annotations
+
 import json
 import sqlite3
 import time
@@ -14,12 +16,12 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingestor.core.decisions import NEVER, Changes, Failure, QueueTurns
 from ingestor.core.entries import CollectionRow, EditionName, Entry, Feed, Intent, Receipt
 from ingestor.core.listings.pages import pages
-from ingestor.model import SourceName, Sums
+from ingestor.model import SourceName
 from ingestor.ports import NeedsHuman
 from ingestor.state.columns import (
     COLUMNS,
@@ -37,9 +39,12 @@ from ingestor.state.columns import (
 from ingestor.state.receipts import TOGETHER, adopt, known_of, take_out, write_failure, write_receipts
 from ingestor.state.schema import migrate
 
+if TYPE_CHECKING:
+    from ingestor.model import Sums
+
 
 @contextmanager
-def opened(path: Path) -> Iterator["Journal"]:
+def opened(path: Path) -> Iterator[Journal]:
     """The journal until the context ends. Created if it does not exist; its folder must exist.
 
     Raises NeedsHuman if the file cannot be used, now or later in the context.
@@ -79,11 +84,11 @@ class Journal:
                 self._db.execute("INSERT OR IGNORE INTO state VALUES ('owner', ?)", (token_hex(8),))
 
     @classmethod
-    def blank(cls) -> "Journal":
+    def blank(cls) -> Journal:
         """An empty journal in memory, for commands that only read."""
         return cls(Path("file::memory:?cache=shared"))
 
-    def copied(self, path: Path) -> "Journal":
+    def copied(self, path: Path) -> Journal:
         """A copy in another file."""
         copy = Journal(path, synchronous="OFF")
         self._db.backup(copy._db)

@@ -3,18 +3,24 @@
 Every function must run in a transaction of the journal.
 """
 
+from __future__ import annotations
+
 import sqlite3
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ingestor.core.decisions import Failure
 from ingestor.core.entries import Receipt
 from ingestor.core.listings.pages import pages
-from ingestor.model import Known, Sums
+from ingestor.model import Known
 from ingestor.state.columns import marks, pack, unpack
+
+if TYPE_CHECKING:
+    from ingestor.model import Sums
 
 TOGETHER = 500  # documents that a query names
 
-Changes = dict[tuple[str, str], tuple[int, Sums]]  # by collection and statistic: of documents, and of sums
+Changes = dict[tuple[str, str], tuple[int, "Sums"]]  # by collection and statistic: of documents, and of sums
 
 
 def known_of(db: sqlite3.Connection, documents: Sequence[int]) -> dict[int, tuple[Known, ...]]:

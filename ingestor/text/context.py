@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ingestor.model import Chunk, Document
-from ingestor.text.outline import LONGEST_TITLE, outline
 
 Context = Literal["none", "title", "headings"]
 
@@ -15,6 +14,8 @@ def contexts(document: Document, chunks: Sequence[Chunk], context: Context) -> l
     ``title``: the document's own title (not its file's name: a rename embeds nothing). ``headings``:
     the title, and the headings above the chunk unless the first of them is the title.
     """
+    from ingestor.text.outline import LONGEST_TITLE, outline
+
     title = (document.title or "")[:LONGEST_TITLE]
     if context != "headings":
         return [title if context == "title" else ""] * len(chunks)

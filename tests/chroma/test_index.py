@@ -18,7 +18,8 @@ from ingestor.chroma.api.arithmetic import as_returned
 from ingestor.chroma.api.values import Refused
 from ingestor.chroma.client import Unanswered, connect, embedded, translated
 from ingestor.chroma.collections import delete_collection, find_collection, open_collection
-from ingestor.chroma.index import ChromaIndex, probe
+from ingestor.chroma.index import ChromaIndex
+from ingestor.chroma.reach import probe
 from ingestor.config.quotas import UNBOUNDED
 from ingestor.embedders.rounding import unit
 from ingestor.model import ReaderModel, Record

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from ingestor.chroma.reach import DEEP, FEW, NEAR, NEAREST, missed
-from ingestor.model import Record, RecordId, Vectors
+from ingestor.model import Record, RecordId, Vector, Vectors
 from tests.chroma.laws import many, record
 from tests.memory_index import MemoryIndex
 
@@ -21,7 +21,7 @@ class Hiding(MemoryIndex):
     looked_up: list[RecordId] = field(default_factory=list)
 
     def nearest(
-        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+        self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[RecordId, float]]]:
         answers = super().nearest(vectors, len(self.records), where)
         return [[hit for hit in hits if self.depths.get(hit[0], 0) <= n][:n] for hits in answers]

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from ingestor.chunkers.semantic import changepoint as module
-from ingestor.chunkers.semantic.changepoint import PLUGIN, Changepoint, ChangepointOptions, build
+from ingestor.chunkers.semantic import least_scatter as module
+from ingestor.chunkers.semantic.changepoint import PLUGIN, build
+from ingestor.chunkers.semantic.changepoint_options import ChangepointOptions
+from ingestor.chunkers.semantic.least_scatter import Changepoint
 from ingestor.core.fingerprint import fingerprint, plugin_fingerprint
 from ingestor.embedders.hashing import HashingEmbedder, HashingOptions
 from ingestor.model import Blob, Block, Chunking, Document, Vectors

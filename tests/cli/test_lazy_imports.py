@@ -20,11 +20,18 @@ def imported_by(module: str) -> set[str]:
     ("module", "costly"),
     [
         ("ingestor.cli.main", {"numpy", "pydantic", "yaml", "rich", "httpx", "ingestor.ports"}),
-        ("ingestor.app.queries", {"httpx", "rich", "charset_normalizer", "ingestor.lexical.terms", *LOOP}),
+        (
+            "ingestor.app.queries",
+            {"httpx", "rich", "charset_normalizer", "numpy", "ingestor.lexical.terms", *LOOP},
+        ),
         ("ingestor.app.estimate", {"httpx", "rich", "openvino", "chromadb", *LOOP}),
         ("ingestor.app.building.parts", {"httpx", "openvino", "tokenizers", *LOOP}),
-        ("ingestor.app.status", {"httpx", "rich", "charset_normalizer", *LOOP}),
-        ("ingestor.chroma.backend", {"chromadb", "httpx"}),
+        (
+            "ingestor.app.status",
+            {"httpx", "rich", "charset_normalizer", "numpy", "ingestor.lexical.terms", *LOOP},
+        ),
+        ("ingestor.chroma.backend", {"chromadb", "httpx", "numpy"}),
+        ("ingestor.model, ingestor.ports", {"numpy"}),
         ("ingestor.app.daemon", {"chromadb", "openvino", "tiktoken", "tokenizers", "torch"}),
     ],
 )

@@ -3,6 +3,8 @@
 import json
 import shutil
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +50,35 @@ def synced(project: Project, ask: Ask) -> Project:
     (project.docs / "b.txt").write_text("other words")
     assert ask("sync").code == 0
     return project
+
+
+_MODULES = """
+import sys
+from ingestor.cli.main import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("command", ["status", "ls"])
+def test_a_command_without_arrays_imports_no_numpy(synced: Project, ask: Ask, command: str) -> None:
+    for name in range(3):  # equal texts: some are found by a twin's vector alone
+        (synced.docs / f"{name}.txt").write_text("some words")
+    assert ask("sync").code == 0
+    synced.settings = {"embedding": {}, "chunking": {}}  # the defaults; what the tests use has arrays
+    synced.configure()
+    done = subprocess.run(
+        [sys.executable, "-c", _MODULES, command],
+        cwd=synced.folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "docs" in done.stdout
+    costly = {"numpy", "httpx", "http.client", "chromadb", "ingestor.lexical.terms", "ingestor.text.outline"}
+    assert not costly & set(done.stderr.split())
 
 
 # --- plan --------------------------------------------------------------------------------------------------

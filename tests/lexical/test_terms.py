@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingestor.lexical.terms import LONGEST, question_terms, terms
+from ingestor.lexical.stems import LONGEST
+from ingestor.lexical.terms import question_terms, terms
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,18 @@ A ``Collection`` of chromadb that knows its schema builds the embedding function
 1.5.9), which loads the model a second time. Each call here makes a ``Collection`` that knows only its UUID.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from ingestor.chroma.api.values import INVALID, DescribedCollection, Refused
-from ingestor.model import Metadata, RecordId, Vector
+from ingestor.model import Metadata, RecordId
+
+if TYPE_CHECKING:
+    from ingestor.model import Vector
 
 
 class InProcess:
@@ -67,7 +72,7 @@ class InProcess:
         self,
         collection: UUID,
         *,
-        vectors: Sequence[Vector],
+        vectors: Sequence[Vector | list[float]],
         n: int,
         where: Mapping[str, object] | None,
         include: Sequence[str],

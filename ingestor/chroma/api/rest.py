@@ -4,20 +4,24 @@ Paths and bodies are those of Chroma 1.5.9 (its server answers /openapi.json). `
 runs the same laws through this and through chromadb in the same process.
 """
 
+from __future__ import annotations
+
 import time
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from uuid import UUID
 
-import numpy as np
 import orjson
 
 from ingestor.chroma.api.patience import patiently
 from ingestor.chroma.api.values import ChromaAnswer, DescribedCollection, Refused, Send
 from ingestor.core.backoff import retry_after
-from ingestor.model import Metadata, RecordId, Vector
+from ingestor.model import Metadata, RecordId
+
+if TYPE_CHECKING:
+    from ingestor.model import Vector
 
 
 class Rest:
@@ -75,12 +79,12 @@ class Rest:
         self,
         collection: UUID,
         *,
-        vectors: Sequence[Vector],
+        vectors: Sequence[Vector | list[float]],
         n: int,
         where: Mapping[str, object] | None,
         include: Sequence[str],
     ) -> Any:
-        lists = [vector.tolist() for vector in vectors]
+        lists = [vector if isinstance(vector, list) else vector.tolist() for vector in vectors]
         wanted = {"query_embeddings": lists, "n_results": n, "where": where, "include": include}
         return self._asked("POST", f"/{collection}/query", wanted)
 
@@ -120,6 +124,8 @@ class Rest:
 
 def _packed(vector: Vector) -> str:
     """Little-endian float32 in base64: shorter than a list of numbers, and exact."""
+    import numpy as np
+
     return b64encode(np.asarray(vector, "<f4").tobytes()).decode()
 
 

@@ -1,11 +1,16 @@
 """What both ways to Chroma have in common: the calls, the collection, the error. Pure."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
-from ingestor.model import Metadata, RecordId, Vector
+from ingestor.model import Metadata, RecordId
+
+if TYPE_CHECKING:
+    from ingestor.model import Vector
 
 INVALID = "InvalidArgumentError"  # Chroma's name of the error for a request that it does not understand
 NOT_FOUND = "NotFoundError"
@@ -97,7 +102,7 @@ class Api(Protocol):
         self,
         collection: UUID,
         *,
-        vectors: Sequence[Vector],
+        vectors: Sequence[Vector | list[float]],
         n: int,
         where: Mapping[str, object] | None,
         include: Sequence[str],

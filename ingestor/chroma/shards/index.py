@@ -5,14 +5,19 @@ distance of a record to a question does not depend on the other records. What th
 the whole collection, so scores are those of a collection in one piece.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ingestor.chroma.index import ChromaIndex
 from ingestor.core.shards import joined, shard_of
-from ingestor.model import Hit, Metadata, Record, RecordId, Vector, Vectors
+from ingestor.model import Hit, Metadata, Record, RecordId
 from ingestor.ports import Gone, Index, Torn
+
+if TYPE_CHECKING:
+    from ingestor.model import Vector, Vectors
 
 T = TypeVar("T")
 
@@ -61,7 +66,7 @@ class ShardedIndex:
         ]
 
     def nearest(
-        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+        self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[RecordId, float]]]:
         answers = self._each(lambda part: part.nearest(vectors, n, where))
         return [

@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from ingestor.chunkers.semantic.options import SemanticOptions
 from ingestor.chunkers.semantic.parts import whole_sentences
-from ingestor.chunkers.semantic.vectors import SemanticOptions, Stretches, cosines, finished, joined
+from ingestor.chunkers.semantic.vectors import Stretches, cosines, finished, joined
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin

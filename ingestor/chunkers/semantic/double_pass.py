@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
+from ingestor.chunkers.semantic.options import SemanticOptions
 from ingestor.chunkers.semantic.parts import whole_sentences
-from ingestor.chunkers.semantic.vectors import SemanticOptions, Stretches, finished
+from ingestor.chunkers.semantic.vectors import Stretches, finished
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin

@@ -12,7 +12,7 @@ import numpy as np
 from ingestor.chunkers.auto import AutoOptions, kind_of
 from ingestor.chunkers.recursive import fitting
 from ingestor.chunkers.semantic.breakpoint import BreakpointOptions, Values, distances, lowered, threshold
-from ingestor.chunkers.semantic.changepoint import ChangepointOptions
+from ingestor.chunkers.semantic.changepoint_options import ChangepointOptions
 from ingestor.chunkers.semantic.cluster import ClusterOptions
 from ingestor.chunkers.semantic.double_pass import DoublePassOptions, grown
 from ingestor.chunkers.semantic.kmeans import KmeansOptions

@@ -13,8 +13,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from ingestor.chunkers.semantic.options import SemanticOptions
 from ingestor.chunkers.semantic.parts import whole_paragraphs, whole_sentences
-from ingestor.chunkers.semantic.vectors import SemanticOptions, Stretches, finished
+from ingestor.chunkers.semantic.vectors import Stretches, finished
 from ingestor.model import Chunking, Document, Sums
 from ingestor.ports import Embed
 from ingestor.registry import Plugin

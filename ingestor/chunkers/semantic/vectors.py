@@ -1,4 +1,4 @@
-"""Common code of the semantic strategies: an option, the compared units, and vectors of longer stretches.
+"""Common code of the semantic strategies: the compared units, and vectors of longer stretches.
 
 ``vectors: encoded`` has the model read every chunk, a second pass over the text. ``vectors: pooled`` makes a
 chunk's vector from those of its units, weighted by tokens, and mixes in its neighbours' (``neighbours``, 0.3
@@ -11,14 +11,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
 
-from ingestor.chunkers.options import ChunkerOptions
 from ingestor.chunkers.semantic.borders import touched
+from ingestor.chunkers.semantic.options import SemanticOptions
 from ingestor.model import Chunking, Document
 from ingestor.ports import Embed
 from ingestor.segmentation.cluster import Segment
@@ -28,22 +26,7 @@ from ingestor.text.context import contexts
 from ingestor.text.spans import Span, chunks
 from ingestor.text.tokens import Tokens
 
-_SHARE = 0.3  # of neighbours in pooled vectors
 _REHEARSALS = 8
-
-
-class SemanticOptions(ChunkerOptions):
-    vectors: Literal["encoded", "pooled"] = Field(
-        default="encoded", description="encode each chunk's text, or pool the vectors it was cut by"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _pooled_vectors_are_mixed(cls, data: Any) -> Any:
-        default = cls.model_fields["vectors"].default
-        if isinstance(data, dict) and data.get("vectors", default) == "pooled":
-            return {"neighbours": _SHARE, **data}
-        return data
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,16 +4,17 @@ A checksum covers a row's key and its content. Without the key, a damaged index 
 row, whose content is valid.
 """
 
-from dataclasses import dataclass
-from typing import Any
-from zlib import crc32
+from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from ingestor.model import Digest, Fingerprint
 
-Vector = npt.NDArray[np.float32]  # shape (dimensions,)
+if TYPE_CHECKING:
+    from ingestor.model import Vector
+
 Key = tuple[bytes | str, ...]
 Content = tuple[Any, ...]
 
@@ -102,11 +103,15 @@ def vector_key(embedder: Fingerprint, digest: Digest) -> Key:
 
 def packed(vector: Vector) -> Content:
     """Bytes per number, and the numbers: float16 if that is exact, else float32."""
+    import numpy as np
+
     half = vector.astype("<f2")
     data = (half if np.array_equal(half, vector) else vector.astype("<f4")).tobytes()
     return len(data) // len(vector), data
 
 
 def unpacked(content: Content) -> Vector:
+    import numpy as np
+
     width, data = content
     return np.frombuffer(data, f"<f{width}").astype(np.float32)

@@ -6,6 +6,8 @@ returned bit for bit: stored as float16 if that is exact (as with the built-in e
 row with a wrong checksum counts as missing (see cache/rows.py).
 """
 
+from __future__ import annotations
+
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,9 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from time import time
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from ingestor.model import Digest, Fingerprint, Vectors
+from ingestor.model import Digest, Fingerprint
 from ingestor.state.cache.rows import (
     ANSWERS,
     DOCUMENTS,
@@ -25,13 +27,15 @@ from ingestor.state.cache.rows import (
     Content,
     Key,
     Table,
-    Vector,
     checksum,
     packed,
     sound_before,
     unpacked,
     vector_key,
 )
+
+if TYPE_CHECKING:
+    from ingestor.model import Vector, Vectors
 
 T = TypeVar("T")
 _Aged = tuple[int, Content]  # the day of last use, and what was kept

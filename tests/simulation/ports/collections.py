@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from ingestor.core.backend import Model
-from ingestor.model import Hit, Record, Vectors
+from ingestor.model import Hit, Record, Vector, Vectors
 from ingestor.ports import BadDocument, Index, Torn
 from tests.memory_index import MemoryIndex
 from tests.simulation.ports.chaos import Chaos
@@ -60,7 +60,7 @@ class CrashingIndex:
         return self.inner.query(vectors, n, where)
 
     def nearest(
-        self, vectors: Vectors, n: int, where: dict[str, object] | None = None
+        self, vectors: Vectors | Sequence[Vector], n: int, where: dict[str, object] | None = None
     ) -> list[list[tuple[str, float]]]:
         return self.inner.nearest(vectors, n, where)
 

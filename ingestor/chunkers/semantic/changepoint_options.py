@@ -1,0 +1,53 @@
+"""The options of ``changepoint``, which are checked without what cuts: NumPy takes long to import."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ingestor.chunkers.options import smaller
+from ingestor.chunkers.semantic.options import SemanticOptions
+from ingestor.registry import added
+from ingestor.text.limits import SMALLEST
+
+VERSION = 2
+_PIECE = 50  # tokens
+
+
+class ChangepointOptions(SemanticOptions):
+    """``max_tokens``: 2.5 times the target unless it is less."""
+
+    target: int = Field(default=125, ge=SMALLEST, description="tokens of the mean chunk")
+    penalty: Literal["auto"] | Annotated[float, Field(gt=0, le=1000)] = "auto"
+    scope: Literal["collection", "document"] = "collection"
+    drift: float = Field(
+        default=0.0, ge=0, le=1, description="how far the price may leave a document's interval, as a share"
+    )
+    structure: float = added(
+        1.0,
+        before=0.0,
+        ge=0,
+        le=1,
+        description="how much headings, blocks, lists, tables and code decide beside the meaning",
+    )
+    vectors: Literal["encoded", "pooled"] = "pooled"
+
+    @model_validator(mode="after")
+    def _drift_needs_a_price_that_moves(self) -> Self:
+        if self.drift and not self.collective:
+            raise ValueError("drift needs scope: collection and penalty: auto (no other price drifts)")
+        return self
+
+    @property
+    def collective(self) -> bool:
+        """Whether the price is the collection's."""
+        return self.scope == "collection" and self.penalty == "auto"
+
+    @property
+    def most(self) -> int:
+        """Tokens of the largest chunk."""
+        return smaller(self.target * 5 // 2, self.max_tokens)
+
+    @property
+    def piece(self) -> int:
+        """Tokens of the largest piece."""
+        return max(SMALLEST, min(_PIECE, self.most // 4))
